@@ -3,7 +3,7 @@
 # a machine with Rust alone has no target for WebAssembly; `cargo test --test whatif` compares it with this tree's own answers.
 set -eu
 cd "$(dirname "$0")/../.."
-rustup target add wasm32-wasip1
+rustup target list --installed | grep -q "^wasm32-wasip1$" || rustup target add wasm32-wasip1
 out=${CARGO_TARGET_DIR:-target}
 home=${CARGO_HOME:-$HOME/.cargo}
 RUSTFLAGS="--remap-path-prefix=$home=/cargo --remap-path-prefix=$PWD=/lazaret" \

@@ -4,8 +4,9 @@
   image.py BINARY OUTPUT.tar [--tag lazaret:0.1.0]     an OCI layout in a tar file, for `podman load`, `ctr images import`, `skopeo copy oci-archive:…`
   image.py BINARY FOLDER --rootfs                      only the files, for a Dockerfile
 
-The same binary gives the same bytes: times are SOURCE_DATE_EPOCH (default 0), entries are in order, nobody owns anything but root.
-The binary is linked to glibc and not static, because `lazaret driver nvidia` loads NVML from the host at run time.
+The binary may be for another architecture than this machine's: nothing of it is run, and its libraries are those of the cross compiler
+(Debian: gcc-aarch64-linux-gnu). The same binary gives the same bytes: times are SOURCE_DATE_EPOCH (default 0), entries are in order, nobody owns
+anything but root. The binary is linked to glibc and not static, because `lazaret driver nvidia` loads NVML from the host at run time.
 """
 
 import argparse
@@ -14,32 +15,66 @@ import hashlib
 import io
 import json
 import os
-import platform
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
 
 USER = "65532"
+# Where the loader looks for the libraries of a cross compiler.
+CROSS = {"/usr/x86_64-linux-gnu/lib": "/lib", "/usr/aarch64-linux-gnu/lib": "/lib"}
 PASSWD = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"
 GROUP = "root:x:0:\nnonroot:x:65532:\n"
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+# By the number in the header of an ELF file.
+ARCHITECTURES = {62: "amd64", 183: "arm64"}
+# Where libraries are, the cross compiler's last.
+FOLDERS = {
+    "amd64": ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/x86_64-linux-gnu/lib"],
+    "arm64": ["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/aarch64-linux-gnu/lib"],
+}
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+
+
+def architecture(binary):
+    """amd64 or arm64, by the header of the file."""
+    with open(binary, "rb") as file:
+        header = file.read(20)
+    if header[:4] != b"\x7fELF" or len(header) < 20:
+        sys.exit(f"{binary} is no program for Linux")
+    (machine,) = struct.unpack_from("<H", header, 18)
+    return ARCHITECTURES.get(machine) or sys.exit(f"{binary}: no image is made for machine {machine}")
+
+
+def readelf(option, path):
+    return subprocess.run(["readelf", "-W", option, path], check=True, capture_output=True, text=True).stdout
 
 
 def libraries(binary):
     """The loader and the libraries of a binary, by the path at which it looks for each."""
-    text = subprocess.run(["ldd", binary], check=True, capture_output=True, text=True).stdout
-    found = {}
-    for line in text.splitlines():
-        words = line.split()
-        if "=>" in words and len(words) >= 3 and words[2].startswith("/"):
-            found[words[2]] = os.path.realpath(words[2])
-        elif words and words[0].startswith("/"):
-            found[words[0]] = os.path.realpath(words[0])
-        elif "not found" in line:
-            sys.exit(f"a library of {binary} is missing: {line.strip()}")
+    folders = FOLDERS[architecture(binary)]
+    loader = re.search(r"program interpreter: (\S+)\]", readelf("-l", binary))
+    if not loader:
+        # A static binary needs nothing.
+        return {}
+    found, open_files = {loader[1]: find(os.path.basename(loader[1]), folders)[1]}, [binary]
+    while open_files:
+        for name in re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("-d", open_files.pop())):
+            path, real = find(name, folders)
+            if name != os.path.basename(loader[1]) and path not in found:
+                found[path] = real
+                open_files.append(real)
     return found
+
+
+def find(name, folders):
+    """Where the loader looks for a library, and where it is."""
+    for folder in folders:
+        place = os.path.join(folder, name)
+        if os.path.exists(place):
+            return os.path.join(CROSS.get(folder, folder), name), os.path.realpath(place)
+    return sys.exit(f"the library {name} is missing; looked for it in {', '.join(folders)}")
 
 
 def contents(binary):
@@ -104,14 +139,14 @@ class Layout:
 
 
 def image(binary, output, tag):
-    architecture = ARCHITECTURES.get(platform.machine()) or sys.exit(f"no image is made for {platform.machine()}")
+    machine = architecture(binary)
     name, _, version = tag.rpartition(":")
     plain = layer(contents(binary))
     layout = Layout()
     packed = layout.add(gzip.compress(plain, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip")
     config = layout.add_json(
         {
-            "architecture": architecture,
+            "architecture": machine,
             "os": "linux",
             "config": {
                 "User": USER,
@@ -134,7 +169,7 @@ def image(binary, output, tag):
     entry = layout.add_json(
         manifest,
         manifest["mediaType"],
-        platform={"architecture": architecture, "os": "linux"},
+        platform={"architecture": machine, "os": "linux"},
         annotations=names,
     )
     layout.write(output, {"schemaVersion": 2, "manifests": [entry]})
@@ -157,8 +192,8 @@ def main():
     parser.add_argument("--tag", default="lazaret:latest")
     parser.add_argument("--rootfs", action="store_true")
     args = parser.parse_args()
-    if shutil.which("ldd") is None:
-        sys.exit("ldd is needed to find the libraries of the binary")
+    if shutil.which("readelf") is None:
+        sys.exit("readelf is needed to find the libraries of the binary: install binutils")
     if args.rootfs:
         rootfs(args.binary, args.output)
     else:

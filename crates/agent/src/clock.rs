@@ -47,6 +47,12 @@ pub(crate) fn system() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
 
+/// Milliseconds since 1970, as the API has them.
+pub(crate) fn time(unix: Millis) -> Time {
+    let millis = i64::try_from(unix).unwrap_or(i64::MAX);
+    Time(jiff::Timestamp::from_millisecond(millis).unwrap_or_default())
+}
+
 /// The time of an event, for people.
 #[allow(clippy::disallowed_methods, reason = "this is the clock module")]
 pub(crate) fn wall() -> Time {

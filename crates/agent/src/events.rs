@@ -6,12 +6,19 @@ use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Api, api::PostParams};
-use lazaret_pods::PodRef;
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use lazaret_pods::{Correlator, PodRef, Said, Written};
+use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
-use crate::{clock, registration::cut};
+use crate::{
+    clock::{self, Clock},
+    registration::cut,
+};
 
 const COMPONENT: &str = "lazaret-node";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,35 +44,67 @@ pub(crate) struct Note {
 }
 
 /// Writes what comes, one after another, until nobody sends any more.
-pub(crate) async fn write_all(client: kube::Client, node: String, mut notes: mpsc::Receiver<Note>) {
-    while let Some(note) = notes.recv().await {
-        write(client.clone(), &node, note).await;
+pub(crate) async fn write_all(
+    client: kube::Client,
+    node: String,
+    clock: Clock,
+    mut notes: mpsc::Receiver<Note>,
+) {
+    let mut correlator = Correlator::default();
+    while let Some(mut note) = notes.recv().await {
+        note.message = cut(&note.message).to_owned();
+        let Some(written) = correlator.hear(clock.unix(), note.said(&node)) else {
+            debug!(reason = note.reason, "an event is left out: there are too many about its object");
+            continue;
+        };
+        match timeout(WRITE_TIMEOUT, write(&client, &node, note, written)).await {
+            Ok(Ok(())) => {}
+            // One that is lost is lost: the log has it.
+            Ok(Err(error)) => debug!(%error, "write an event"),
+            Err(_) => debug!("write an event: no answer"),
+        }
     }
 }
 
-/// Writes an event. One that is lost is lost: the log has it.
-pub(crate) async fn write(client: kube::Client, node: &str, note: Note) {
-    let event = event(node, note);
+impl Note {
+    fn said(&self, node: &str) -> Said {
+        let (uid, field) = match &self.about {
+            About::Pod { pod, field } => (pod.uid.clone(), field.clone()),
+            About::Node => (node.to_owned(), None),
+        };
+        let Self { is_warning, reason, message, .. } = self;
+        Said { uid, field, is_warning: *is_warning, reason, message: message.clone() }
+    }
+}
+
+/// Writes an event, or how often it was said where it is there already.
+async fn write(client: &kube::Client, node: &str, note: Note, written: Written) -> Result<(), kube::Error> {
+    let event = event(node, note, &written);
     let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-    let api: Api<Event> = Api::namespaced(client, namespace);
-    match timeout(WRITE_TIMEOUT, api.create(&PostParams::default(), &event)).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => debug!(%error, "write an event"),
-        Err(_) => debug!("write an event: no answer"),
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    if written.count > 1 {
+        let name = event.metadata.name.as_deref().unwrap_or_default();
+        let patch =
+            json!({"count": event.count, "lastTimestamp": event.last_timestamp, "message": event.message});
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            // It has expired.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            patched => return patched.map(drop),
+        }
     }
+    api.create(&PostParams::default(), &event).await.map(drop)
 }
 
-fn event(node: &str, note: Note) -> Event {
-    let Note { about, is_warning, reason, message } = note;
+fn event(node: &str, note: Note, written: &Written) -> Event {
+    let Note { about, is_warning, reason, .. } = note;
     // The Node has no namespace, and its UID in events is its name, as kubelet has it.
     let (kind, namespace, name, uid, field_path) = match about {
         About::Pod { pod, field } => ("Pod", pod.namespace, pod.name, pod.uid, field),
         About::Node => ("Node", "default".to_owned(), node.to_owned(), node.to_owned(), None),
     };
-    let now = clock::wall();
     Event {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{name}.")),
+            name: Some(format!("{name}.{:x}", written.stamp)),
             namespace: Some(namespace.clone()),
             ..ObjectMeta::default()
         },
@@ -79,14 +118,14 @@ fn event(node: &str, note: Note) -> Event {
             ..ObjectReference::default()
         },
         reason: Some(reason.into()),
-        message: Some(cut(&message).to_owned()),
+        message: Some(written.message.clone()),
         type_: Some(if is_warning { "Warning" } else { "Normal" }.into()),
         source: Some(EventSource { component: Some(COMPONENT.into()), host: Some(node.to_owned()) }),
         reporting_component: Some(COMPONENT.into()),
         reporting_instance: Some(node.to_owned()),
-        first_timestamp: Some(now.clone()),
-        last_timestamp: Some(now),
-        count: Some(1),
+        first_timestamp: Some(clock::time(written.first_at)),
+        last_timestamp: Some(clock::wall()),
+        count: Some(written.count),
         ..Event::default()
     }
 }

@@ -37,12 +37,18 @@ struct Driver {
     driver_name: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
 /// What is counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     operations: Family<Operation, Histogram, fn() -> Histogram>,
     grpc: Family<Grpc, Histogram, fn() -> Histogram>,
     in_use: Family<Driver, Gauge>,
+    kept: Family<Kind, Gauge>,
 }
 
 fn seconds() -> Histogram {
@@ -56,6 +62,7 @@ impl Metrics {
             operations: Family::new_with_constructor(seconds as fn() -> Histogram),
             grpc: Family::new_with_constructor(seconds as fn() -> Histogram),
             in_use: Family::default(),
+            kept: Family::default(),
         };
         registry.register(|registry| {
             registry.register(
@@ -72,6 +79,11 @@ impl Metrics {
                 "dra_resource_claims_in_use",
                 "ResourceClaims in use on the node, by driver; <any>: all of them",
                 metrics.in_use.clone(),
+            );
+            registry.register(
+                "lazaret_node_kept",
+                "Entries that the node keeps in memory for its pods, by kind",
+                metrics.kept.clone(),
             );
             // No driver can leave its calls out yet: the feature gate is alpha, and off.
             for (name, help) in [
@@ -102,6 +114,12 @@ impl Metrics {
         };
         let labels = Grpc { driver_name: driver.to_owned(), method_name: method, grpc_status_code };
         self.grpc.get_or_create(&labels).observe(seconds);
+    }
+
+    pub(crate) fn kept(&self, counts: &[(&'static str, usize)]) {
+        for (kind, count) in counts {
+            self.kept.get_or_create(&Kind { kind }).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
     }
 
     pub(crate) fn in_use(&self, claims: &[ClaimState]) {

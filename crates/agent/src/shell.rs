@@ -1,12 +1,6 @@
 //! The loop: news in, actions out.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::unix::fs::DirBuilderExt,
-    sync::{Arc, mpsc::SyncSender},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt, sync::mpsc::SyncSender, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::Api;
@@ -14,7 +8,7 @@ use lazaret_driver::Client as PluginClient;
 use lazaret_node::{Action, Call, ClaimState, Files, Input, Node, Outcome};
 use lazaret_runtime::Metrics as Registry;
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::Instant,
 };
@@ -34,8 +28,6 @@ use crate::{
 
 /// News that wait. Whoever brings more waits itself.
 const NEWS_MAX: usize = 256;
-/// Events that are written at a time. More are only in the log.
-const EVENTS_MAX: usize = 16;
 /// To read the claims of a pod.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -137,7 +129,7 @@ struct Shell {
     news: mpsc::Sender<Input>,
     checkpoints: SyncSender<checkpoint::Order>,
     connections: BTreeMap<(String, String), (Current, AbortHandle)>,
-    events: Arc<Semaphore>,
+    notes: mpsc::Sender<Note>,
     /// When operations that are in flight began.
     began: BTreeMap<(String, Call), Instant>,
     tasks: JoinSet<()>,
@@ -168,11 +160,13 @@ async fn work(
     let (mut tasks, mut writers) = (JoinSet::new(), JoinSet::new());
     writers.spawn(writer);
     tasks.spawn(registry::follow(options.registry(), news.clone()));
+    let (notes, queue) = mpsc::channel(events::QUEUE_MAX);
+    tasks.spawn(events::write_all(client.clone(), options.node.clone(), clock, queue));
     let of_node = format!("spec.nodeName={}", options.node);
     let mut running: Running = match ready {
-        Some((ready, registry)) => {
-            Some(Box::pin(run::start(ready, registry, lines.stopping.clone(), &mut tasks)).await)
-        }
+        Some((ready, registry)) => Some(
+            Box::pin(run::start(ready, registry, notes.clone(), lines.stopping.clone(), &mut tasks)).await,
+        ),
         None => {
             tasks.spawn(follow::follow(Api::all(client.clone()), of_node, pod_reader(), news.clone()));
             None
@@ -181,8 +175,7 @@ async fn work(
     let itself = format!("metadata.name={}", options.node);
     tasks.spawn(follow::follow(Api::all(client.clone()), itself, node_reader(), news.clone()));
     let (connections, began) = (BTreeMap::new(), BTreeMap::new());
-    let events = Arc::new(Semaphore::new(EVENTS_MAX));
-    let mut shell = Shell { client, options, metrics, news, checkpoints, connections, events, began, tasks };
+    let mut shell = Shell { client, options, metrics, news, checkpoints, connections, notes, began, tasks };
     loop {
         shell.settle(&mut node, clock, &mut running, &lines.claims);
         // Those that have ended are let go of.
@@ -273,6 +266,9 @@ impl Shell {
             if !is_busy {
                 break;
             }
+        }
+        if let Some((runner, _)) = running {
+            self.metrics.kept(&runner.kept(node));
         }
         if is_changed {
             let now = node.claims();
@@ -398,14 +394,9 @@ impl Shell {
     fn warn(&mut self, pod: Option<lazaret_node::PodRef>, reason: &'static str, message: String) {
         let name = pod.as_ref().map(|pod| format!("{}/{}", pod.namespace, pod.name));
         warn!(pod = name, reason, "{message}");
-        let (Some(pod), Ok(place)) = (pod, Arc::clone(&self.events).try_acquire_owned()) else { return };
-        let (client, node) = (self.client.clone(), self.options.node.clone());
-        let lazaret_node::PodRef { namespace, name, uid } = pod;
+        let Some(lazaret_node::PodRef { namespace, name, uid }) = pod else { return };
         let about = About::Pod { pod: lazaret_pods::PodRef { namespace, name, uid }, field: None };
-        let note = Note { about, is_warning: true, reason, message };
-        self.tasks.spawn(async move {
-            events::write(client, &node, note).await;
-            drop(place);
-        });
+        // One that does not fit is only in the log.
+        let _ = self.notes.try_send(Note { about, is_warning: true, reason, message });
     }
 }

@@ -199,9 +199,9 @@ async fn identify(
         receiver.refuse(Outcome::Unauthenticated);
         return Err(refused(401, "show a token or a client certificate".to_owned()));
     };
-    if !reviews::may_write(client, &caller).await.map_err(failed)? {
+    if let Some(verb) = reviews::lacks(client, &caller).await.map_err(failed)? {
         receiver.refuse(Outcome::Forbidden);
-        let why = format!("user {:?} cannot create devicesignals.lazaret.dev", caller.name);
+        let why = format!("user {:?} cannot {verb} devicesignals.lazaret.dev", caller.name);
         return Err(refused(403, why));
     }
     Ok(caller)

@@ -42,14 +42,26 @@ pub(crate) async fn token(client: &Client, token: &str) -> Result<Option<Caller>
     Ok((status["authenticated"] == true && !caller.name.is_empty()).then_some(caller))
 }
 
-/// Whether somebody may write signals.
-pub(crate) async fn may_write(client: &Client, caller: &Caller) -> Result<bool, CallError> {
+/// What a notification may come to: an alert that fires creates a signal, and one that is resolved deletes it.
+const VERBS: [&str; 2] = ["create", "delete"];
+
+/// The first thing that somebody may not do with signals; `None` if they may write them.
+pub(crate) async fn lacks(client: &Client, caller: &Caller) -> Result<Option<&'static str>, CallError> {
+    for verb in VERBS {
+        if !may(client, caller, verb).await? {
+            return Ok(Some(verb));
+        }
+    }
+    Ok(None)
+}
+
+async fn may(client: &Client, caller: &Caller, verb: &str) -> Result<bool, CallError> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "spec": {
             "user": caller.name, "groups": caller.groups,
             "resourceAttributes": {
-                "group": SIGNALS.group, "version": SIGNALS.version, "resource": SIGNALS.plural, "verb": "create",
+                "group": SIGNALS.group, "version": SIGNALS.version, "resource": SIGNALS.plural, "verb": verb,
             },
         },
     });

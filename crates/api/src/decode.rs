@@ -144,9 +144,16 @@ impl Version {
 }
 
 /// Keeps track of the path only when there is something to say about it: that costs more than reading.
+#[cfg(not(target_family = "wasm"))]
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
     serde_json::from_str(text).or_else(|_| {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         Ok(serde_path_to_error::deserialize(&mut deserializer)?)
     })
+}
+
+/// In a browser errors go without the path: it would take all code that reads objects twice, and a page loads it.
+#[cfg(target_family = "wasm")]
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
+    serde_json::from_str(text).map_err(|error| Path::ROOT.error(error.to_string()))
 }

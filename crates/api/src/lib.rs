@@ -14,6 +14,7 @@ mod convert;
 mod decode;
 mod document;
 mod field;
+mod guard;
 mod health;
 mod last_published;
 mod load;
@@ -28,6 +29,7 @@ pub use allocation::allocation_to_json;
 pub use convert::ClaimTemplate;
 pub use decode::{Object, decode_json};
 pub use field::FieldError;
+pub use guard::read_guard;
 pub use health::{
     HealthPolicy, HealthStep, Validation, done, incident_status_to_json, incident_to_json,
     read_health_policy, read_incident, read_signal, tallies_to_json,
@@ -35,7 +37,7 @@ pub use health::{
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
 pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};
-pub use review::approval_to_text;
+pub use review::{approval_to_text, rule_request_to_text};
 pub use time::{format_time, format_time_precise, parse_time};
 pub use unprepare::{awaiting_to_text, read_awaiting, read_node_report, read_unprepared, unprepared_to_text};
 pub use zones::window;

@@ -1,18 +1,24 @@
 //! Time zones by name. The cores know none: they get the instants at which the clock of a zone changes.
 
+#[cfg(not(target_family = "wasm"))]
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
+#[cfg(not(target_family = "wasm"))]
 use jiff::tz::TimeZone;
 use lazaret_model::{Timestamp, Window, WindowError, Zone};
 
 /// Changes of a zone's clock are known from 2020 on, and up to 2100: two a year, in a few zones four.
+#[cfg(not(target_family = "wasm"))]
 const FIRST_SECOND: i64 = 1_577_836_800;
+#[cfg(not(target_family = "wasm"))]
 const LAST_SECOND: i64 = 4_102_444_800;
+#[cfg(not(target_family = "wasm"))]
 const CHANGES_MAX: usize = 400;
 /// The longest name in the database has 32 bytes.
+#[cfg(not(target_family = "wasm"))]
 const NAME_BYTES_MAX: usize = 64;
 
 /// A window as it is written, with a zone by offset or by its name in the IANA database.
@@ -29,7 +35,14 @@ pub fn window(start: &str, duration: &str, zone: &str) -> Result<Window, WindowE
     }
 }
 
+/// A browser makes plans, which do not look at windows: it is not made to load the database, and any name stands for UTC there.
+#[cfg(target_family = "wasm")]
+fn find(_name: &str) -> Option<Zone> {
+    Zone::new(vec![(Timestamp::from_millis(i64::MIN), 0)])
+}
+
 /// A zone by its name, spelled as in the database. Each is worked out once; there are some hundred.
+#[cfg(not(target_family = "wasm"))]
 fn find(name: &str) -> Option<Zone> {
     static KNOWN: Mutex<BTreeMap<&'static str, Zone>> = Mutex::new(BTreeMap::new());
     if name.len() > NAME_BYTES_MAX {
@@ -45,6 +58,7 @@ fn find(name: &str) -> Option<Zone> {
     Some(zone)
 }
 
+#[cfg(not(target_family = "wasm"))]
 fn read(name: &str, data: &[u8]) -> Option<Zone> {
     let zone = TimeZone::tzif(name, data).ok()?;
     let first = jiff::Timestamp::from_second(FIRST_SECOND).ok()?;

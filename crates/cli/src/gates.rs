@@ -16,6 +16,12 @@ pub(crate) fn features(release: Release, text: &str, parts: &[Part]) -> Result<F
     Ok(features)
 }
 
+/// Whether a value of `--feature-gates` names a gate and turns it on.
+pub(crate) fn turns_on(text: &str, gate: &str) -> bool {
+    let mut pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, value)| name.trim() == gate && value.trim().eq_ignore_ascii_case("true"))
+}
+
 fn where_it_acts(gate: &str) -> &'static str {
     match Features::parts_of(gate) {
         [] => "is known and has no effect: nothing here depends on it",
@@ -39,6 +45,14 @@ mod tests {
             let said = Features::parts_of(gate).contains(&Part::Scheduler);
             assert_eq!(alone.scheduler != none.scheduler, said, "{gate}");
         }
+    }
+
+    #[test]
+    fn a_gate_is_turned_on_by_name_only() {
+        let rules = |text| turns_on(text, "DRADeviceTaintRules");
+        assert!(rules("DRADeviceTaints=true, DRADeviceTaintRules=true") && rules("DRADeviceTaintRules=True"));
+        assert!(!rules("") && !rules("DRADeviceTaints=true") && !rules("DRADeviceTaintRules=false"));
+        assert!(!rules("AllBeta=true"));
     }
 
     #[test]

@@ -18,14 +18,14 @@ pub(crate) struct LeaseArgs {
     /// Where leases are kept [default: the namespace of this pod, outside of a cluster kube-system]
     #[arg(long, value_name = "NAME")]
     lease_namespace: Option<String>,
-    /// How long a lease lasts after its last renewal: so long after a replica was killed another one leads
-    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=3_600))]
+    /// How long a lease lasts after its last renewal, and so how soon a replica that was killed is followed. A leader whose renewals are slow writes a longer one, up to 15
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=3_600))]
     lease_duration_seconds: u16,
     /// A leader that could not renew its lease for so long stops; less than --lease-duration-seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.75)]
     lease_renew_deadline_seconds: f64,
     /// Between two tries and two renewals; less than --lease-renew-deadline-seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
     lease_retry_seconds: f64,
 }
 
@@ -84,6 +84,26 @@ mod tests {
             lease_renew_deadline_seconds: renew,
             lease_retry_seconds: retry,
         }
+    }
+
+    /// A replica that was killed right after a renewal is followed within the lease and one look at it, less than 2 s.
+    #[test]
+    fn by_default_a_replica_that_was_killed_is_followed_within_2_s() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            lease: LeaseArgs,
+        }
+        let line = <Line as clap::Parser>::parse_from(["run"]);
+        let lease = line.lease.rivals().unwrap().lease;
+        assert_eq!(
+            lease,
+            LeaseOptions { duration_ms: 1_000, renew_deadline_ms: 750, retry_ms: 250 },
+            "as the chart has them"
+        );
+        assert!(lease.duration_ms + lease.retry_ms <= 1_500);
+        // One renewal may get lost.
+        assert!(2 * lease.retry_ms < lease.renew_deadline_ms);
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub(crate) struct LimitArgs {
     /// CertificateSigningRequests that are stored
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().certificate_requests_max)]
     certificate_requests_max: usize,
+    /// Bytes of the record of what was decided about devices, of each of the five kinds that are recorded
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().audit_bytes_max)]
+    audit_bytes_max: u64,
     /// Pods that one ReplicaSet, StatefulSet or Job makes
     #[arg(long, value_name = "COUNT", default_value_t = WorkloadLimits::default().owner_pods_max, conflicts_with = "api_only")]
     owner_pods_max: usize,
@@ -36,6 +39,7 @@ impl LimitArgs {
             namespace_pods_max: self.namespace_pods_max,
             events_max: self.events_max,
             certificate_requests_max: self.certificate_requests_max,
+            audit_bytes_max: self.audit_bytes_max,
         }
     }
 

@@ -7,8 +7,8 @@ use lazaret_agent::{Agent, Options};
 use lazaret_runtime::Metrics;
 
 use crate::{
-    Verdict, connect, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output, pages,
-    signal,
+    Verdict, connect, frugal, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output,
+    pages, signal,
 };
 
 /// Join a cluster as a node: run its pods, and prepare their devices.
@@ -64,6 +64,7 @@ impl Args {
         if let Some(Action::Image(image)) = self.action.take() {
             return image.run();
         }
+        frugal::start();
         self.logging.start();
         // A node waits most of its life: huge pages would only take memory.
         pages::start(None);

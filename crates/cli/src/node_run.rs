@@ -225,7 +225,8 @@ impl RunArgs {
             bail!("--image-root: with --runtime cri the runtime has the images");
         }
         let what = || format!("use the CRI runtime at {}", socket.display());
-        let cri = Arc::new(Cri::connect(&socket, node).await.with_context(what)?);
+        let cri = Cri::connect(&socket, node).await.with_context(what)?;
+        let cri = Arc::new(cri.with_pod_groups().await);
         let probe = ProbeOptions { cdi_directories, log_directory: root.join("run/cri-probe") };
         cri.probe(&probe).await.with_context(what)?;
         Ok((Arc::clone(&cri) as _, cri))

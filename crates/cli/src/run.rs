@@ -70,7 +70,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   lazaret run scheduler controllers --kubeconfig ~/.kube/config
   lazaret run scheduler --scheduler-name lazaret -v
-  lazaret run --feature-gates DRADeviceTaintRules=false
+  lazaret run --feature-gates DRADeviceTaintRules=true     # Kubernetes 1.34 to 1.36 with DeviceTaintRules on
   lazaret run controllers --metrics-listen 127.0.0.1:10290
   lazaret run policies replacement health --lease-namespace lazaret-system
   lazaret run workloads --controllers '*,-endpoints-controller'
@@ -151,6 +151,7 @@ impl Args {
             },
             workload_controllers: self.workload_controllers.unwrap_or_default(),
             incidents: self.incidents.history(),
+            unstable_rules: gates::turns_on(&self.feature_gates, "DRADeviceTaintRules"),
             rivals: Some(self.lease.rivals()?),
             lease_namespace: self.lease.namespace(self.kubeconfig.is_some()),
             ..Options::default()

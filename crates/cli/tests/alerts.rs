@@ -173,8 +173,8 @@ fn who_is_unknown_or_sends_nonsense_changes_nothing_and_is_counted() {
         let line = format!("lazaret_alerts_received_total{{outcome=\"{outcome}\"}} {count}\n");
         assert!(metrics.contains(&line), "{line} is not in {metrics}");
     }
-    // A role that may write signals is enough.
-    let role = json!({
+    // A role that may write signals is enough; one that may create them could end alerts of others.
+    let mut role = json!({
         "metadata": {"name": "am"},
         "rules": [{"apiGroups": ["lazaret.dev"], "resources": ["devicesignals"], "verbs": ["create"]}],
     });
@@ -185,6 +185,12 @@ fn who_is_unknown_or_sends_nonsense_changes_nothing_and_is_counted() {
         "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "am"}],
     });
     cluster.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding);
+    wait_until("the role holds", || {
+        account.post(&fires).1.contains("cannot delete devicesignals.lazaret.dev")
+    });
+    assert!(cluster.names(SIGNALS).is_empty(), "nothing was changed");
+    role["rules"][0]["verbs"] = json!(["create", "delete"]);
+    cluster.send("PUT", "/apis/rbac.authorization.k8s.io/v1/clusterroles/am", &role);
     wait_until("the role holds", || account.post(&fires).0 == 200);
     assert_eq!(cluster.names(SIGNALS).len(), 1);
 }

@@ -117,7 +117,7 @@ fn the_printed_address_lets_one_browser_in_as_the_administrator() {
         assert_ne!(browser.ask("GET", "/", &[("accept", "application/json")]).await.code, 302);
         let page = browser.ask("GET", "/ui/", &[html]).await;
         assert!(
-            page.code == 200 && page.body.contains("<script type=\"module\" src=\"main.js\">"),
+            page.code == 200 && page.body.contains("<script type=\"module\" src=\"boot.js\">"),
             "{}",
             page.body
         );

@@ -92,6 +92,9 @@ fn containers_outlive_the_agent_and_are_found_again() {
     cluster.until("the node is there", |cluster| {
         cluster.try_send("GET", "/api/v1/nodes/here", &Value::Null).is_ok()
     });
+    let environment = fs::read(format!("/proc/{}/environ", agent.0.id())).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    assert!(environment.contains("MIMALLOC_PURGE_DELAY=0\0"), "what it frees is given back at once");
     cluster.send("POST", PODS, &pod("stays", &root.0, "sleep 1000000", "Always"));
     cluster.send(
         "POST",
@@ -153,6 +156,50 @@ fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
     });
     let container = &status(&cluster, "p")["containerStatuses"][0];
     assert_eq!((&container["restartCount"], &container["ready"]), (&json!(0), &json!(true)));
+}
+
+/// Every file of the image that it is, and none that can be written to.
+#[test]
+fn an_image_is_a_volume_that_nobody_writes_to() {
+    if runtime() != "runc" {
+        return;
+    }
+    let (cluster, root) = start_with_node(&[]);
+    let script = "echo /i/bin/s*; (echo >/i/new) 2>/dev/null || echo refused; cat /part/seq >/dev/null && echo part; sleep 1000000";
+    let mut reads = pod("reads", &root.0, script, "Never");
+    reads["spec"]["volumes"] = json!([{"name": "i", "image": {"reference": IMAGE}}]);
+    reads["spec"]["containers"][0]["volumeMounts"] = json!([
+        {"name": "i", "mountPath": "/i"}, {"name": "i", "mountPath": "/part", "subPath": "bin"},
+    ]);
+    cluster.send("POST", PODS, &reads);
+    let log = |cluster: &Cluster| cluster.text(&format!("{PODS}/reads/log"));
+    cluster.until("it looked", |cluster| log(cluster).contains("part"));
+    let said = log(&cluster);
+    assert!(
+        said.contains("/i/bin/seq /i/bin/sh /i/bin/sleep /i/bin/sort\n") && said.contains("refused\n"),
+        "{said}"
+    );
+    let mut lacks = pod("lacks", &root.0, "sleep 1000000", "Never");
+    let absent = json!({"reference": "localhost/absent:1", "pullPolicy": "Never"});
+    lacks["spec"]["volumes"] = json!([{"name": "i", "image": absent}]);
+    lacks["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "i", "mountPath": "/i"}]);
+    cluster.send("POST", PODS, &lacks);
+    let text = "MountVolume.SetUp failed for volume \"i\" : ErrImageNeverPull: Container image \"localhost/absent:1\" is not present with pull policy of Never";
+    cluster.until("an event says what is missing", |cluster| {
+        let events = cluster.get("/api/v1/namespaces/default/events")["items"].clone();
+        events
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|event| event["reason"] == "FailedMount" && event["message"] == text)
+    });
+    for name in ["reads", "lacks"] {
+        cluster.send("DELETE", &format!("{PODS}/{name}"), &json!({}));
+    }
+    cluster.until("all pods are gone", |cluster| cluster.names(PODS).is_empty());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let below = root.0.join("pods");
+    assert!(!mounts.contains(below.to_str().unwrap()), "nothing is mounted any more");
 }
 
 /// `kubectl port-forward` names no container: a port is the pod's, whichever of its containers run.

@@ -234,14 +234,6 @@ impl Replica {
             .arg("run")
             .args(words)
             .args(["--metrics-listen", "127.0.0.1:0", "--identity", identity, "--lease-namespace", NAMESPACE])
-            .args([
-                "--lease-duration-seconds",
-                "2",
-                "--lease-renew-deadline-seconds",
-                "1.5",
-                "--lease-retry-seconds",
-                "0.25",
-            ])
             .arg("--kubeconfig")
             .arg(config)
             .stderr(Stdio::piped())

@@ -285,6 +285,68 @@ fn a_question_without_sense_is_answered() {
     ] {
         assert!(page.ask(&question)["error"].is_string(), "{question}");
     }
-    let selected = page.ask(&json!({"op": "select", "objects": [], "rules": ["nothing"]}));
-    assert_eq!(selected["selected"]["nothing"], json!([]));
+    let nothing = json!({
+        "apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "a"},
+        "spec": {"taint": {"key": "example.com/a", "effect": "None"}},
+    });
+    let selected = page.ask(&json!({"op": "select", "objects": [], "rules": [nothing]}));
+    assert_eq!(selected["selected"], json!([{"devices": []}]));
+}
+
+/// Two nodes with a device each, a pod that a Job made on the first.
+fn one_pod(second_is_free: bool) -> Vec<Value> {
+    let mut dice = Dice(1);
+    let mut objects = Vec::new();
+    for node in 0..2 {
+        let mut slice = slice(&mut dice, node, 1);
+        slice["spec"]["devices"][0]["taints"] = json!([]);
+        objects.push(slice);
+        objects.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{node}"), "uid": uid(6, node)}}));
+    }
+    objects.push(json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}));
+    for node in 0..if second_is_free { 1 } else { 2 } {
+        let [mut pod, mut claim] = holder(&mut dice, node, node, 0);
+        for object in [&mut pod, &mut claim] {
+            object["metadata"]["namespace"] = json!("research");
+        }
+        pod["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid(3, 1), "controller": true}]);
+        pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
+        pod["status"]["resourceClaimStatuses"] =
+            json!([{"name": "gpu", "resourceClaimName": format!("claim-{node}")}]);
+        claim["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "v1", "kind": "Pod", "name": format!("pod-{node}"), "uid": uid(2, node), "controller": true}]);
+        claim["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = json!([]);
+        claim["status"]["allocation"]["devices"]["results"][0]["tolerations"] = json!([]);
+        objects.extend([pod, claim]);
+    }
+    objects
+}
+
+fn drain_first() -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "what-if", "uid": uid(5, 1)},
+        "spec": {
+            "deviceSelector": {"driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"},
+            "taint": {"key": "example.com/fan", "effect": "NoExecute", "timeAdded": NOW},
+        },
+    })
+}
+
+#[test]
+fn the_page_tells_where_pods_would_go_and_which_would_not_fit() {
+    let page = Page::load();
+    let ask = |objects: Vec<Value>, op: &str| {
+        page.ask(&json!({"op": op, "now": NOW, "objects": objects, "rules": [drain_first()]}))
+    };
+    let fits = ask(one_pod(true), "plan");
+    assert_eq!(
+        fits["places"],
+        json!([{"pod": "research/pod-0", "node": "node-1", "devices": ["gpu.example.com/node-1/gpu-0"]}]),
+        "{fits}"
+    );
+    let full = ask(one_pod(false), "plan");
+    assert!(full["places"][0]["node"].is_null(), "{full}");
+    assert!(full["places"][0]["problem"].as_str().unwrap().contains("node"), "{full}");
+    assert_eq!(ask(one_pod(true), "impact")["impact"], json!({"pods": 1, "namespaces": 1, "devices": 1}));
 }

@@ -12,6 +12,7 @@
 mod cgroup;
 mod clock;
 mod cni;
+mod groups;
 mod layout;
 mod local;
 mod mounts;
@@ -28,7 +29,9 @@ mod shim;
 mod signal;
 mod spec;
 mod state;
+mod tree;
 
+pub use groups::PodGroups;
 pub use options::Options;
 pub use port::connect_in;
 pub use probe::{Choice, ProbeReport, probe};

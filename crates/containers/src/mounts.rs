@@ -1,22 +1,52 @@
 //! Mounts of this process' own namespace.
 
 use std::{
-    ffi::OsString,
+    borrow::Cow,
+    ffi::{OsStr, OsString},
     fs, io,
-    os::unix::ffi::OsStringExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
-use crate::overlay::unmount_all;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-/// Unmounts everything at and below a directory, the deepest first, so that what is removed afterwards is our own.
+use crate::{overlay::unmount_all, tree};
+
+/// Unmounts what is mounted at a path; nothing there is no error.
+pub(crate) fn unmount_at(path: &Path) -> io::Result<()> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let is_mounted = match statx(CWD, path, flags, StatxFlags::empty()) {
+        // A kernel that does not say it is asked to unmount.
+        Ok(found) if found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+        }
+        Ok(_) => true,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => false,
+        Err(error) => return Err(error.into()),
+    };
+    if is_mounted { unmount_all(path) } else { Ok(()) }
+}
+
+/// Removes a directory with what is in it. What is still mounted there is unmounted first: to find it, the table of all mounts of the
+/// machine is read, which grows with every pod, so whoever knows what is mounted says it by [`unmount_at`] before.
+pub(crate) fn remove_directory(path: &Path) -> io::Result<()> {
+    match tree::remove(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) => {
+            unmount_below(path)?;
+            tree::remove(path)
+        }
+        removed => removed,
+    }
+}
+
+/// Unmounts everything at and below a directory, the deepest first.
 ///
 /// # Errors
-/// When something stays mounted. Nothing below must be removed then.
+/// When something stays mounted.
 pub(crate) fn unmount_below(directory: &Path) -> io::Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
-    let mut targets: Vec<PathBuf> =
-        table.lines().filter_map(target).filter(|target| target.starts_with(directory)).collect();
+    let targets = table.lines().filter_map(target).filter(|target| target.starts_with(directory));
+    let mut targets: Vec<PathBuf> = targets.map(Cow::into_owned).collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.as_os_str().len()));
     for target in targets {
         unmount_all(&target)
@@ -26,8 +56,11 @@ pub(crate) fn unmount_below(directory: &Path) -> io::Result<()> {
 }
 
 /// The fifth field of a line; spaces and the like are written as octal numbers.
-fn target(line: &str) -> Option<PathBuf> {
+fn target(line: &str) -> Option<Cow<'_, Path>> {
     let field = line.split(' ').nth(4)?;
+    if !field.contains('\\') {
+        return Some(Path::new(OsStr::from_bytes(field.as_bytes())).into());
+    }
     let (mut bytes, mut rest) = (Vec::new(), field.as_bytes());
     while let Some((first, after)) = rest.split_first() {
         let octal = after.get(..3).filter(|_| *first == b'\\');
@@ -43,7 +76,7 @@ fn target(line: &str) -> Option<PathBuf> {
             }
         }
     }
-    Some(OsString::from_vec(bytes).into())
+    Some(PathBuf::from(OsString::from_vec(bytes)).into())
 }
 
 #[cfg(test)]
@@ -52,7 +85,11 @@ mod tests {
 
     #[test]
     fn targets_are_unescaped() {
-        assert_eq!(target("36 35 98:0 / /a\\040b\\134c rw - ext4 /dev/x rw"), Some("/a b\\c".into()));
+        assert_eq!(
+            target("36 35 98:0 / /a\\040b\\134c rw - ext4 /dev/x rw"),
+            Some(Path::new("/a b\\c").into())
+        );
+        assert_eq!(target("36 35 98:0 / /plain rw - ext4 /dev/x rw"), Some(Path::new("/plain").into()));
         assert_eq!(target("36 35"), None);
     }
 }

@@ -107,9 +107,8 @@ async fn try_one(name: &str, options: &Options) -> Result<Arc<dyn Runtime>, Stri
     // One that takes too long leaves its directory, by which the next one finds what else it left.
     let result = timeout(PROBE_TIME_MAX, run_true(name, &trial)).await;
     let result = result.map_err(|_| "running a program took too long".to_owned())?;
-    let removed = crate::mounts::unmount_below(&trial.state)
-        .map_err(|error| RuntimeError::Failed(error.to_string()))
-        .and_then(|()| crate::local::remove_directory(&trial.state));
+    let removed = crate::mounts::remove_directory(&trial.state)
+        .map_err(|error| RuntimeError::Failed(format!("{}: {error}", trial.state.display())));
     if let Err(error) = removed {
         tracing::warn!(%error, "remove what a probe left");
     }

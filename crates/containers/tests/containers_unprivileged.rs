@@ -86,6 +86,58 @@ async fn programs_are_executed(world: &World, id: &str) {
     assert!(matches!(running.exit.await.unwrap(), Err(RuntimeError::CannotRun(_))));
 }
 
+/// Probes that never end and people who never leave, in one pod.
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_of_one_pod_make_no_other_wait() {
+    const PROGRAMS: usize = 8;
+    const SESSIONS: usize = 16;
+    let Some(world) = World::with_sandbox(Choice::Processes, "programs_of_one_pod_make_no_other_wait").await
+    else {
+        return;
+    };
+    let other = SandboxSpec { pod_uid: format!("{}-other", world.pod), ..world.sandbox() };
+    world.runtime.run_sandbox(other.clone()).await.unwrap();
+    let mut spec = world.shell("main", "while :; do sleep 1; done");
+    spec.root = RootFs::Directory(world.folder.path().into());
+    spec.env = vec!["PATH=/bin:/usr/bin".into()];
+    let busy = world.run(spec.clone()).await;
+    spec.key.pod_uid.clone_from(&other.pod_uid);
+    let quiet = world.runtime.create(&other.pod_uid, spec).await.unwrap();
+    world.runtime.start(&quiet).await.unwrap();
+    let exec = |script: &str, limit| Exec {
+        command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        limit,
+        ..Exec::default()
+    };
+    let (endless, hour) = ("while :; do sleep 1; done", Some(Duration::from_secs(3_600)));
+    let mut held = Vec::new();
+    for limit in [hour; PROGRAMS].into_iter().chain([None; SESSIONS]) {
+        held.push(world.runtime.exec(&busy, exec(endless, limit)).await.unwrap());
+    }
+    let refused = world.runtime.exec(&busy, exec("true", None)).await.err();
+    assert!(
+        matches!(&refused, Some(RuntimeError::NotPossible(why)) if why.contains("16 programs")),
+        "{refused:?}"
+    );
+    for limit in [hour, None] {
+        let running = world.runtime.exec(&quiet, exec("exit 7", limit)).await.unwrap();
+        assert_eq!(running.exit.await.unwrap().unwrap(), 7);
+    }
+    // Whoever waits has its turn when another ends, and whoever is refused may come again.
+    let waits = world.runtime.exec(&busy, exec("exit 8", hour));
+    let (waited, ()) = tokio::join!(waits, async { drop(held) });
+    assert_eq!(waited.unwrap().exit.await.unwrap().unwrap(), 8);
+    loop {
+        match world.runtime.exec(&busy, exec("exit 9", None)).await {
+            Ok(running) => break assert_eq!(running.exit.await.unwrap().unwrap(), 9),
+            Err(RuntimeError::NotPossible(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    world.runtime.remove_sandbox(&other.pod_uid).await.unwrap();
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_isolate() {
     let Some(world) = World::with_sandbox(Choice::Namespaces, "namespaces_isolate").await else { return };

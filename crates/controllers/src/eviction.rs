@@ -9,12 +9,13 @@ use lazaret_fleet::Fleet;
 use lazaret_model::{ObjectKey, SetBack, Text, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, NAMESPACES, News, Outcome, PODS, PatchKind,
-    Perform, Postbox, RULES, Reply, Resource, ViewWish,
+    Perform, Postbox, Reply, Resource, ViewWish,
 };
 use serde_json::json;
 use tracing::info;
 
 use crate::{
+    capacity::CapacityDesk,
     disrupt::{Disruption, done_or_gone},
     event::Event,
     feed::{Sources, kind},
@@ -206,13 +207,29 @@ pub(crate) struct Executor {
     client: Client,
     events: Postbox,
     rules: Resource,
+    counts_evictions: bool,
     metrics: EvictionMetrics,
+    capacity: CapacityDesk,
     serial: std::sync::atomic::AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, events: Postbox, sources: Sources, metrics: EvictionMetrics) -> Self {
-        Self { client, events, rules: sources.rules(), metrics, serial: std::sync::atomic::AtomicU64::new(0) }
+    pub(crate) fn new(
+        client: Client,
+        events: Postbox,
+        sources: Sources,
+        metrics: EvictionMetrics,
+        capacity: CapacityDesk,
+    ) -> Self {
+        Self {
+            client,
+            events,
+            rules: sources.rules(),
+            counts_evictions: sources.counts_evictions(),
+            metrics,
+            capacity,
+            serial: std::sync::atomic::AtomicU64::new(0),
+        }
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
@@ -247,8 +264,8 @@ impl Executor {
             "metadata": {"name": &*status.rule, "uid": &*status.uid},
             "status": {"conditions": conditions},
         });
-        // The stable version has no field for it.
-        if self.rules != RULES {
+        // Kubernetes' own rules have no field for it.
+        if self.counts_evictions {
             body["status"]["evictions"] = json!({
                 "pods": evictions.pods,
                 "atLeast": evictions.at_least,
@@ -300,6 +317,7 @@ impl Perform<EffectKind> for Executor {
                 let call = status_call(write, NAME, self.client.clock().now());
                 done_or_gone(self.client.send(call).await)
             }
+            EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {
                 let held = event.reason == HELD_REASON;
                 if held {

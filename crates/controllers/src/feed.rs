@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_runtime::{
     CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS,
-    POOL_STATUS_REQUESTS, RULES, RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3, TAINT_POLICIES,
+    POOL_STATUS_REQUESTS, RULES, RULES_V1ALPHA3, RULES_V1BETA2, Resource, SLICES, SLICES_V1ALPHA3,
+    TAINT_POLICIES,
 };
 use tracing::warn;
 
@@ -15,11 +16,42 @@ pub struct Sources {
     wide: bool,
     groups: bool,
     pool_status_requests: bool,
-    /// Whether rules are served at all.
-    rules: bool,
+    /// The rules of Kubernetes, in the best version that is served; `None` where they are not served at all.
+    plain_rules: Option<Resource>,
     /// Policies stand in the place of rules, and only they taint.
     policies: bool,
     gates: Gates,
+}
+
+/// Why nothing can be tainted by rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRules {
+    /// No version of DeviceTaintRules is served.
+    NotServed,
+    /// A feature gate is off: rules would be stored, and no scheduler would obey them.
+    Off,
+}
+
+impl NoRules {
+    /// For programs.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::NotServed => "RulesNotServed",
+            Self::Off => "RulesOff",
+        }
+    }
+
+    /// For people.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::NotServed => {
+                "DeviceTaintRules are not served: Kubernetes 1.37 serves them by default, 1.36 with --runtime-config=resource.k8s.io/v1beta2=true, 1.34 and 1.35 with resource.k8s.io/v1alpha3=true; then start lazaret run again"
+            }
+            Self::Off => {
+                "the feature gate DRADeviceTaintRules (in Kubernetes 1.34: DRADeviceTaints) is off or not known to be on, and without it no scheduler obeys DeviceTaintRules; once it is on: lazaret run --feature-gates=DRADeviceTaintRules=true"
+            }
+        }
+    }
 }
 
 impl Sources {
@@ -33,10 +65,16 @@ impl Sources {
             wide = wide && client.serves(&resource).await?;
         }
         let pool_status_requests = client.serves(&POOL_STATUS_REQUESTS).await?;
-        let rules = wide || client.serves(&RULES).await?;
+        let mut plain_rules = None;
+        for resource in [RULES, RULES_V1BETA2, RULES_V1ALPHA3] {
+            if client.serves(&resource).await? {
+                plain_rules = Some(resource);
+                break;
+            }
+        }
         Ok(Self {
             pool_status_requests,
-            rules,
+            plain_rules,
             ..Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?)
         })
     }
@@ -48,7 +86,7 @@ impl Sources {
             wide,
             groups: false,
             pool_status_requests: false,
-            rules: true,
+            plain_rules: Some(RULES),
             policies: false,
             gates: Gates::default(),
         }
@@ -63,21 +101,47 @@ impl Sources {
     /// What of device taints is on. Rules that do not count are not read: the server may not even serve them.
     #[must_use]
     pub fn with_gates(self, gates: Gates) -> Self {
-        Self { gates: Gates { rules: gates.rules && self.rules, ..gates }, ..self }
+        Self { gates: Gates { rules: gates.rules && self.serves_rules(), ..gates }, ..self }
+    }
+
+    /// Whether rules count that are not served in v1: their gate may be off, and the server says it only in its metrics.
+    pub(crate) fn with_unstable_rules(self, count: bool) -> Self {
+        let rules = self.gates.rules && (count || self.plain_rules() == RULES);
+        Self { gates: Gates { rules, ..self.gates }, ..self }
     }
 
     /// Whether rules would count if the server served them.
     pub(crate) fn lacks_rules(self, gates: Gates) -> bool {
-        gates.has_rules() && !self.rules
+        gates.has_rules() && !self.serves_rules()
     }
 
     /// The same with policies in the place of rules: what drivers, patches and rules of Kubernetes taint is somebody else's business.
     pub(crate) fn for_policies(self) -> Self {
-        Self { policies: true, gates: Gates { rules: true, ..self.gates }, ..self }
+        Self { policies: true, ..self }
     }
 
-    pub(crate) fn serves_rules(self) -> bool {
-        self.rules
+    /// Why nothing can be tainted by rules, if it cannot.
+    pub(crate) fn why_no_rules(self) -> Option<NoRules> {
+        match (self.serves_rules(), self.gates.has_rules()) {
+            (false, _) => Some(NoRules::NotServed),
+            (true, false) => Some(NoRules::Off),
+            (true, true) => None,
+        }
+    }
+
+    fn serves_rules(self) -> bool {
+        self.plain_rules.is_some()
+    }
+
+    /// The rules that Kubernetes' own scheduler obeys, to be read and written. Kubernetes 1.37 has them in v1, 1.36 in v1beta2, releases
+    /// before in v1alpha3; their names, selectors by name and taints are the same in all of them.
+    pub(crate) fn plain_rules(self) -> Resource {
+        self.plain_rules.unwrap_or(RULES)
+    }
+
+    /// Whether the status of a rule counts evictions: what Kubernetes serves does not.
+    pub(crate) fn counts_evictions(self) -> bool {
+        self.policies || self.wide
     }
 
     pub(crate) fn gates(self) -> Gates {
@@ -121,7 +185,7 @@ impl Sources {
         match (self.policies, self.wide) {
             (true, _) => TAINT_POLICIES,
             (false, true) => RULES_V1ALPHA3,
-            (false, false) => RULES,
+            (false, false) => self.plain_rules(),
         }
     }
 
@@ -231,8 +295,13 @@ mod tests {
 
     /// A server whose `resource.k8s.io/v1alpha3` has these resources, and no groups of pods.
     fn server(plurals: &'static [&'static str]) -> Client {
+        server_of("v1alpha3", plurals)
+    }
+
+    /// A server that has these resources in this version of `resource.k8s.io`.
+    fn server_of(version: &'static str, plurals: &'static [&'static str]) -> Client {
         Client::direct(move |request| async move {
-            let alpha = request.uri().path() == "/apis/resource.k8s.io/v1alpha3";
+            let alpha = request.uri().path() == format!("/apis/resource.k8s.io/{version}");
             let resources: Vec<_> = plurals.iter().map(|name| serde_json::json!({"name": name})).collect();
             let mut answer = http::Response::new(serde_json::json!({"resources": resources}).to_string());
             if !alpha {
@@ -248,8 +317,21 @@ mod tests {
         let wide = Sources::of(&server(all)).await.unwrap();
         assert_eq!(wide.rules(), RULES_V1ALPHA3);
         let kubernetes = Sources::of(&server(&["devicetaintrules"])).await.unwrap();
-        assert_eq!(kubernetes.rules(), RULES);
+        assert_eq!(kubernetes.rules(), RULES_V1ALPHA3, "as Kubernetes 1.34 and 1.35 have them");
+        assert!(!kubernetes.counts_evictions() && wide.counts_evictions());
         assert!(kubernetes.resources().contains(&SLICES) && !kubernetes.resources().contains(&PATCHES));
+    }
+
+    #[tokio::test]
+    async fn rules_are_read_and_written_in_the_best_version_that_is_served() {
+        for (version, wanted) in [("v1", RULES), ("v1beta2", RULES_V1BETA2), ("v1alpha3", RULES_V1ALPHA3)] {
+            let sources = Sources::of(&server_of(version, &["devicetaintrules"])).await.unwrap();
+            assert_eq!((sources.plain_rules(), sources.rules()), (wanted, wanted));
+            let sources = sources.with_gates(Gates::default());
+            assert_eq!(sources.with_unstable_rules(true).why_no_rules(), None, "{version}");
+            let off = (version != "v1").then_some(NoRules::Off);
+            assert_eq!(sources.with_unstable_rules(false).why_no_rules(), off, "{version}");
+        }
     }
 
     /// Waiting for a resource that is not served would be waiting for ever.
@@ -257,6 +339,7 @@ mod tests {
     async fn rules_that_are_not_served_are_not_waited_for() {
         let old = Sources::of(&server(&[])).await.unwrap();
         assert!(old.lacks_rules(Gates::default()));
+        assert_eq!(old.with_gates(Gates::default()).why_no_rules(), Some(NoRules::NotServed));
         assert!(!old.with_gates(Gates::default()).resources().contains(&RULES));
         let wide =
             Sources::of(&server(&["devicetaintrules", "resourceslices", "resourceslicepatches"])).await;

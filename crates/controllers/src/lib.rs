@@ -3,6 +3,7 @@
 //! **Invariant.** Decides nothing: news go in, effects come out and are carried out with their preconditions, and what became
 //! of them goes back. Must never know which server it talks to.
 
+mod capacity;
 mod claims;
 mod content;
 mod custom;
@@ -24,6 +25,7 @@ mod says;
 mod scheduler;
 mod telemetry;
 mod wire;
+mod without_effect;
 mod workloads;
 
 pub use feed::Sources;

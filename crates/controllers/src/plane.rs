@@ -10,15 +10,15 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    RuleReviews, Sources, claims, desk::Desk, eviction, health, policies, pools, quotas, replacement,
-    rule_reviews, scheduler, telemetry, workloads,
+    RuleReviews, Sources, capacity::CapacityDesk, claims, desk::Desk, eviction, health, policies, pools,
+    quotas, replacement, rule_reviews, scheduler, telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
 const NAMESPACE: &str = "kube-system";
 
 /// What may be chosen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Which parts run.
     pub parts: Parts,
@@ -40,6 +40,27 @@ pub struct Options {
     pub controllers: Controllers,
     /// How long incidents are kept after their end.
     pub incidents: lazaret_lifecycle::History,
+    /// Whether DeviceTaintRules count that are not served in v1. Kubernetes before 1.37 serves them with their gate off as well, and then no
+    /// scheduler obeys them.
+    pub unstable_rules: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            parts: Parts::default(),
+            eviction: lazaret_eviction::Options::default(),
+            claims: lazaret_claims::Options::default(),
+            scheduler: lazaret_scheduler::Options::default(),
+            workloads: lazaret_workloads::Limits::default(),
+            workload_controllers: lazaret_workloads::Selection::default(),
+            rivals: None,
+            lease_namespace: None,
+            controllers: Controllers::default(),
+            incidents: lazaret_lifecycle::History::default(),
+            unstable_rules: true,
+        }
+    }
 }
 
 impl Options {
@@ -148,11 +169,11 @@ impl Plane {
         let found = Sources::of(&client).await?;
         if found.lacks_rules(gates) {
             warn!(
-                "DeviceTaintRules are not served as resource.k8s.io/v1: only taints that drivers publish count. Start again once they are served"
+                "DeviceTaintRules are not served in any version: only taints that drivers publish count. Start again once they are served"
             );
             metrics.unreadable(&RULES, true);
         }
-        let sources = found.with_gates(gates);
+        let sources = found.with_gates(gates).with_unstable_rules(options.unstable_rules);
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
@@ -229,11 +250,8 @@ impl Plane {
     }
 
     fn controllers(&mut self, desk: &Desk, sources: Sources, options: &Options) {
-        // Without taints there is nobody to evict, and nothing to keep in memory for it.
-        if sources.gates().taints {
-            self.evictions(desk, sources, options);
-        }
-        if options.controllers.health && sources.gates().taints {
+        self.evictions(desk, sources, options);
+        if options.controllers.health {
             self.agents.spawn(health::serve(desk.clone(), sources, options.incidents));
         }
         if options.controllers.claims {
@@ -260,20 +278,25 @@ impl Plane {
         let counts = telemetry::EvictionMetrics::new(desk.metrics());
         let shown = counts.clone();
         let chosen = options.eviction.clone();
+        let features = options.scheduler.features;
+        let new_capacity = move || lazaret_eviction::Capacity::new(features);
+        let stop = self.stop.subscribe();
+        let capacity = CapacityDesk::start(&self.hub, sources, new_capacity, &mut self.agents, &stop);
         if options.controllers.policies {
             // Of two controllers that go by the same guards, the one that sees all taints says where their breakers stand.
             let second =
                 lazaret_eviction::Options { writes_guards: !options.controllers.eviction, ..chosen.clone() };
-            let served = policies::serve(desk.clone(), sources, second, counts.clone());
+            let served = policies::serve(desk.clone(), sources, second, counts.clone(), capacity.clone());
             self.agents.spawn(served);
         }
-        if options.controllers.eviction {
+        // Without taints there is nobody to evict, and nothing to keep in memory for it.
+        if options.controllers.eviction && sources.gates().taints {
             self.spawn(
                 desk,
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
                 move || eviction::EvictionAgent::new(chosen.clone(), sources, shown.clone()),
-                eviction::Executor::new(desk.client(), desk.events(), sources, counts),
+                eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
             );
         }
     }

@@ -6,7 +6,7 @@ use lazaret_model::{EffectId, Timestamp};
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
 use lazaret_runtime::{
     Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Inbox, Model, News,
-    Object, Outcome, PatchKind, Perform, Precedence, RULES, Reply, Resource, TAINT_POLICIES,
+    Object, Outcome, PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,12 +14,14 @@ use tracing::{info, warn};
 
 use crate::{
     Sources,
+    capacity::CapacityDesk,
     desk::Desk,
     eviction,
     feed::feed_policies,
     guard::GuardBook,
     ledger::{Change, Ledger},
     telemetry::EvictionMetrics,
+    without_effect::{self, say_without_effect},
 };
 
 /// What it calls itself, in metrics and as a field manager.
@@ -35,12 +37,11 @@ pub(crate) async fn serve(
     sources: Sources,
     options: lazaret_eviction::Options,
     counts: EvictionMetrics,
+    capacity: CapacityDesk,
 ) {
-    if !sources.serves_rules() {
-        warn!(
-            "DeviceTaintPolicies have no effect here: Kubernetes 1.37 serves the DeviceTaintRules that they become"
-        );
-        return;
+    if let Some(why) = sources.why_no_rules() {
+        warn!(why = why.message(), "DeviceTaintPolicies have no effect here");
+        return say_without_effect(desk, without_effect::TAINTS, why).await;
     }
     let policies = desk.listen_if_possible(&[], &[TAINT_POLICIES]);
     tokio::select! {
@@ -52,16 +53,16 @@ pub(crate) async fn serve(
     let compile = desk.clone().run(
         AgentOptions { name: NAME, in_flight_max: 16, precedence: Precedence::Urgent },
         desk.listen_if_possible(
-            &[TAINT_POLICIES, RULES, CLASSES, CLAIMS, sources.slices()],
+            &[TAINT_POLICIES, sources.plain_rules(), CLASSES, CLAIMS, sources.slices()],
             &[DISRUPTION_GUARDS],
         ),
         PoliciesAgent::default,
-        Executor { client: desk.client() },
+        Executor { client: desk.client(), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
     let (inbox, executor) = (
         desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
-        eviction::Executor::new(desk.client(), desk.events(), sources, counts),
+        eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
     );
     let evict = desk.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
@@ -109,7 +110,7 @@ impl Agent for PoliciesAgent {
         if guards.hear(&news) {
             let wanted = guards.all().iter().any(|guard| guard.confirm_above.is_some());
             policies.handle(now, fleet, Input::ApprovalWanted(wanted));
-        } else if resource_of(&news) == RULES {
+        } else if resource_of(&news).plural == "devicetaintrules" {
             ledger.changes(news, |change| {
                 let input = match change {
                     Change::Set(_, object) => {
@@ -208,13 +209,14 @@ fn owned(object: &Object) -> Option<Owned> {
 #[derive(Debug)]
 struct Executor {
     client: Client,
+    rules: Resource,
 }
 
 fn taint(wanted: &Wanted) -> Value {
     json!({"key": &*wanted.key, "value": &*wanted.value, "effect": wanted.effect.name()})
 }
 
-fn new_rule(wanted: &Wanted) -> Value {
+fn new_rule(rules: Resource, wanted: &Wanted) -> Value {
     let selector = &wanted.selector;
     let mut names = json!({});
     for (field, name) in
@@ -225,7 +227,7 @@ fn new_rule(wanted: &Wanted) -> Value {
         }
     }
     json!({
-        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "apiVersion": rules.api_version(), "kind": rules.kind,
         "metadata": {
             "name": &*wanted.name,
             "labels": {"app.kubernetes.io/managed-by": MANAGED_BY},
@@ -244,16 +246,16 @@ impl Executor {
         let call = match effect {
             EffectKind::Create(wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, "create a rule");
-                Call::create(&RULES, "", new_rule(wanted).to_string())
+                Call::create(&self.rules, "", new_rule(self.rules, wanted).to_string())
             }
             EffectKind::Retaint(uid, wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, effect = wanted.effect.name(), "change a rule");
                 let body = json!({"metadata": {"uid": &**uid}, "spec": {"taint": taint(wanted)}});
-                Call::patch(&RULES, "", &wanted.name, "", PatchKind::Merge, body.to_string())
+                Call::patch(&self.rules, "", &wanted.name, "", PatchKind::Merge, body.to_string())
             }
             EffectKind::Delete(name, uid) => {
                 info!(rule = %name, "delete a rule");
-                Call::delete(&RULES, "", name, json!({"preconditions": {"uid": &**uid}}).to_string())
+                Call::delete(&self.rules, "", name, json!({"preconditions": {"uid": &**uid}}).to_string())
             }
             EffectKind::Report { policy, generation, rules, left_out } => {
                 let body = self.report(policy, *generation, *rules, *left_out);
@@ -291,7 +293,8 @@ impl Executor {
     }
 }
 
-fn seconds(now: Timestamp) -> Timestamp {
+/// A time as conditions have it.
+pub(crate) fn seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_millis(now.as_millis().div_euclid(1_000) * 1_000)
 }
 

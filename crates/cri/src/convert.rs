@@ -53,7 +53,11 @@ pub(crate) struct Kept {
     pub(crate) tty: bool,
 }
 
-pub(crate) fn sandbox_config(spec: &SandboxSpec) -> Result<proto::PodSandboxConfig, RuntimeError> {
+/// `cgroup_parent` is the group of the pod, or empty where the runtime chooses one.
+pub(crate) fn sandbox_config(
+    spec: &SandboxSpec,
+    cgroup_parent: String,
+) -> Result<proto::PodSandboxConfig, RuntimeError> {
     let labels = [
         (POD_UID_LABEL, &spec.pod_uid),
         (POD_NAME_LABEL, &spec.name),
@@ -71,7 +75,7 @@ pub(crate) fn sandbox_config(spec: &SandboxSpec) -> Result<proto::PodSandboxConf
         labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect(),
         annotations: [(SANDBOX_ANNOTATION.to_owned(), json(spec)?)].into(),
         linux: Some(proto::LinuxPodSandboxConfig {
-            cgroup_parent: String::new(),
+            cgroup_parent,
             security_context: Some(proto::LinuxSandboxSecurityContext {
                 namespace_options: Some(namespaces(spec.namespaces)),
                 privileged: false,
@@ -131,12 +135,12 @@ pub(crate) fn container_config(
     })
 }
 
-/// What the protocol has no words for.
-pub(crate) fn not_applied(sandbox: &SandboxSpec, spec: &ContainerSpec) -> Vec<String> {
+/// What the protocol has no words for. Limits over all containers are set on the group of the pod where there is one.
+pub(crate) fn not_applied(sandbox: &SandboxSpec, spec: &ContainerSpec, has_pod_group: bool) -> Vec<String> {
     let mut missing = Vec::new();
     // Shares only say who comes first when processors are short, and each container has its own.
     let Limits { memory, pids, cpu_quota_us, .. } = sandbox.limits;
-    if memory.is_some() || pids.is_some() || cpu_quota_us.is_some() {
+    if !has_pod_group && (memory.is_some() || pids.is_some() || cpu_quota_us.is_some()) {
         missing.push("limits over all containers of the pod".to_owned());
     }
     if spec.limits.pids.is_some() {

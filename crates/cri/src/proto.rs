@@ -10,6 +10,7 @@ use prost::Message;
 
 pub const VERSION: &str = "/runtime.v1.RuntimeService/Version";
 pub const STATUS: &str = "/runtime.v1.RuntimeService/Status";
+pub const RUNTIME_CONFIG: &str = "/runtime.v1.RuntimeService/RuntimeConfig";
 pub const RUN_POD_SANDBOX: &str = "/runtime.v1.RuntimeService/RunPodSandbox";
 pub const STOP_POD_SANDBOX: &str = "/runtime.v1.RuntimeService/StopPodSandbox";
 pub const REMOVE_POD_SANDBOX: &str = "/runtime.v1.RuntimeService/RemovePodSandbox";
@@ -37,6 +38,9 @@ pub const IMAGE_FS_INFO: &str = "/runtime.v1.ImageService/ImageFsInfo";
 pub const NAMESPACE_POD: i32 = 0;
 pub const NAMESPACE_CONTAINER: i32 = 1;
 pub const NAMESPACE_NODE: i32 = 2;
+
+/// `CgroupDriver`.
+pub const CGROUP_DRIVER_CGROUPFS: i32 = 1;
 
 /// `MountPropagation`.
 pub const PROPAGATION_PRIVATE: i32 = 0;
@@ -82,6 +86,18 @@ pub struct VersionResponse {
 pub struct StatusRequest {
     #[prost(bool, tag = "1")]
     pub verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RuntimeConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    pub linux: Option<LinuxRuntimeConfiguration>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LinuxRuntimeConfiguration {
+    #[prost(int32, tag = "1")]
+    pub cgroup_driver: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lazaret_containers::{
-    Answer, Attached, Connection as Stream, ContainerSpec, Exec, Limits, Phase, Running, Runtime,
+    Answer, Attached, Connection as Stream, ContainerSpec, Exec, Limits, Phase, PodGroups, Running, Runtime,
     RuntimeError, SandboxSpec, SandboxState, Usage, connect_in,
 };
 use tokio::{
@@ -44,6 +44,8 @@ pub struct Cri {
     name: String,
     version: String,
     applies_cdi: OnceCell<()>,
+    /// Groups of pods, where the runtime puts the groups of containers below them.
+    groups: Option<PodGroups>,
     pub(crate) uses: Uses,
     changes: watch::Receiver<u64>,
     /// Sessions of programs, and whoever asks for changes. They end with this.
@@ -71,10 +73,32 @@ impl Cri {
             name: version::name(&version),
             version: version.runtime_version,
             applies_cdi: OnceCell::new(),
+            groups: None,
             uses: Uses::default(),
             changes,
             tasks: Mutex::new(tasks),
         })
+    }
+
+    /// Limits pods as a whole from now on, by control groups of theirs that it makes, where that is possible: the runtime has to say
+    /// that it makes control groups itself and does not ask systemd for them.
+    pub async fn with_pod_groups(mut self) -> Self {
+        let answer = self.connection.call(proto::RUNTIME_CONFIG, proto::Empty {}, QUERY_LIMIT).await;
+        let driver = match answer {
+            Ok(proto::RuntimeConfigResponse { linux }) => linux.map(|linux| linux.cgroup_driver),
+            // Older ones do not know the question.
+            Err(error) => {
+                tracing::debug!(%error, "ask the runtime for its cgroup driver");
+                None
+            }
+        };
+        if driver == Some(proto::CGROUP_DRIVER_CGROUPFS) {
+            self.groups = PodGroups::open(&self.node);
+        }
+        if let (Some(groups), Ok(states)) = (&self.groups, self.list().await) {
+            groups.keep_only(&states.into_iter().map(|state| state.spec.pod_uid).collect());
+        }
+        self
     }
 
     /// Does something that ends by itself.
@@ -93,7 +117,8 @@ impl Cri {
     }
 
     pub(crate) fn sandbox_config(&self, spec: &SandboxSpec) -> Result<proto::PodSandboxConfig, RuntimeError> {
-        let mut config = convert::sandbox_config(spec)?;
+        let group = self.groups.as_ref().map(|groups| groups.path(&spec.pod_uid)).unwrap_or_default();
+        let mut config = convert::sandbox_config(spec, group)?;
         config.labels.insert(convert::NODE_LABEL.to_owned(), self.node.clone());
         Ok(config)
     }
@@ -192,10 +217,55 @@ impl Cri {
             config: Some(self.sandbox_config(&spec)?),
             runtime_handler: String::new(),
         };
-        let made: proto::RunPodSandboxResponse =
-            self.connection.call(proto::RUN_POD_SANDBOX, request, CHANGE_LIMIT).await?;
+        if let Some(groups) = &self.groups {
+            groups.make(&spec.pod_uid, &spec.limits)?;
+        }
+        let made: Result<proto::RunPodSandboxResponse, _> =
+            self.connection.call(proto::RUN_POD_SANDBOX, request, CHANGE_LIMIT).await;
+        if made.is_err() {
+            self.remove_group(&spec.pod_uid);
+        }
+        let made = made?;
         let (item, spec) = self.sandbox(&made.pod_sandbox_id).await?;
         self.state(item, spec).await
+    }
+
+    /// Removes the group of a pod. One in which something still runs is removed by the next agent.
+    fn remove_group(&self, pod_uid: &str) {
+        if let Some(groups) = &self.groups
+            && let Err(error) = groups.remove(pod_uid)
+        {
+            tracing::warn!(%error, pod_uid, "remove the control group of a pod");
+        }
+    }
+
+    async fn remove_pod(&self, id: &str) -> Result<(), RuntimeError> {
+        let request = proto::PodSandboxIdRequest { pod_sandbox_id: id.to_owned() };
+        let mut pod = None;
+        if self.groups.is_some() {
+            pod = self.sandbox(id).await.ok().map(|(_, spec)| spec.pod_uid);
+        }
+        gone_is_fine(self.call_empty(proto::STOP_POD_SANDBOX, request.clone(), CHANGE_LIMIT).await)?;
+        gone_is_fine(self.call_empty(proto::REMOVE_POD_SANDBOX, request, CHANGE_LIMIT).await)?;
+        pod.iter().for_each(|pod| self.remove_group(pod));
+        Ok(())
+    }
+
+    async fn update_limits(&self, id: &str, own: Limits, of_pod: Limits) -> Result<(), RuntimeError> {
+        let request = proto::UpdateContainerResourcesRequest {
+            container_id: id.to_owned(),
+            linux: Some(convert::resources(&own)),
+        };
+        let Some(groups) = &self.groups else {
+            return self.call_empty(proto::UPDATE_CONTAINER_RESOURCES, request, CHANGE_LIMIT).await;
+        };
+        let (status, _) = self.container(id).await?;
+        let unknown = || RuntimeError::NotFound(format!("container {id}"));
+        let pod = convert::kept(&status).ok_or_else(unknown)?.key.pod_uid;
+        // A group never has more than the one above it: what grows, grows there first; what shrinks, shrinks there last.
+        let _ = groups.change(&pod, &of_pod);
+        self.call_empty(proto::UPDATE_CONTAINER_RESOURCES, request, CHANGE_LIMIT).await?;
+        groups.change(&pod, &of_pod)
     }
 
     async fn create_container(&self, sandbox: &str, spec: ContainerSpec) -> Result<String, RuntimeError> {
@@ -347,7 +417,7 @@ impl Runtime for Cri {
     }
 
     fn not_applied(&self, sandbox: &SandboxSpec, container: &ContainerSpec) -> Vec<String> {
-        convert::not_applied(sandbox, container)
+        convert::not_applied(sandbox, container, self.groups.is_some())
     }
 
     fn run_sandbox(&self, spec: SandboxSpec) -> Answer<'_, SandboxState> {
@@ -362,11 +432,7 @@ impl Runtime for Cri {
     }
 
     fn remove_sandbox<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
-        let request = proto::PodSandboxIdRequest { pod_sandbox_id: id.to_owned() };
-        Box::pin(async move {
-            gone_is_fine(self.call_empty(proto::STOP_POD_SANDBOX, request.clone(), CHANGE_LIMIT).await)?;
-            gone_is_fine(self.call_empty(proto::REMOVE_POD_SANDBOX, request, CHANGE_LIMIT).await)
-        })
+        Box::pin(self.remove_pod(id))
     }
 
     fn create<'a>(&'a self, sandbox: &'a str, spec: ContainerSpec) -> Answer<'a, String> {
@@ -451,12 +517,14 @@ impl Runtime for Cri {
         Box::pin(self.usage_of(id))
     }
 
-    fn update<'a>(&'a self, id: &'a str, own: Limits, _of_pod: Limits) -> Answer<'a, ()> {
-        let request = proto::UpdateContainerResourcesRequest {
-            container_id: id.to_owned(),
-            linux: Some(convert::resources(&own)),
-        };
-        Box::pin(self.call_empty(proto::UPDATE_CONTAINER_RESOURCES, request, CHANGE_LIMIT))
+    fn update<'a>(&'a self, id: &'a str, own: Limits, of_pod: Limits) -> Answer<'a, ()> {
+        Box::pin(self.update_limits(id, own, of_pod))
+    }
+}
+
+impl Drop for Cri {
+    fn drop(&mut self) {
+        self.groups.iter().for_each(PodGroups::close);
     }
 }
 

@@ -3,7 +3,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "a test that cannot go on has failed; connections end with the test"
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed, or says what it did not try; connections end with the test"
 )]
 
 mod double;
@@ -465,6 +466,48 @@ async fn what_the_protocol_cannot_say_is_named_before() {
     spec.root = RootFs::Directory("/".into());
     let named = cri.not_applied(&sandbox(folder.path()), &spec);
     assert_eq!(named, ["limit of processes", "root directory in place of an image"]);
+}
+
+/// As a kubelet does it: the groups of containers are below one that has the limits of the pod.
+#[tokio::test]
+async fn pods_are_limited_as_a_whole_by_a_group_of_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = format!("node-{}", std::process::id());
+    let mut pod = sandbox(folder.path());
+    pod.limits = Limits { memory: Some(64 << 20), pids: Some(33), ..Limits::default() };
+    for (driver, makes_groups) in [(Some(1), true), (Some(0), false), (None, false)] {
+        let manner = Manner { cgroup_driver: driver, ..Manner::default() };
+        let double = Double::start(&folder.path().join("cri.sock"), manner);
+        let cri = Cri::connect(&double.socket, &node).await.unwrap().with_pod_groups().await;
+        let not_applied = cri.not_applied(&pod, &container("main", &[]));
+        let has_groups = not_applied.is_empty();
+        // Only a user who may make control groups has them.
+        assert!(makes_groups || !has_groups, "{driver:?}");
+        assert!(has_groups || not_applied == ["limits over all containers of the pod"], "{not_applied:?}");
+        let made = cri.run_sandbox(pod.clone()).await.unwrap();
+        let parent = double.cgroup_parents().remove(0);
+        assert_eq!(parent, if has_groups { format!("/lazaret/cri-{node}/uid-1") } else { String::new() });
+        let read = |controller: &str, file: &str| {
+            let v1 = std::fs::read_to_string(format!("/sys/fs/cgroup/{controller}{parent}/{file}"));
+            v1.or_else(|_| std::fs::read_to_string(format!("/sys/fs/cgroup{parent}/{file}"))).ok()
+        };
+        if has_groups {
+            assert_eq!(read("pids", "pids.max").as_deref(), Some("33\n"));
+            let id = cri.create(&made.id, container("main", &[])).await.unwrap();
+            let of_pod = Limits { memory: Some(32 << 20), pids: Some(33), ..Limits::default() };
+            cri.update(&id, of_pod, of_pod).await.unwrap();
+            let memory = read("memory", "memory.limit_in_bytes").or_else(|| read("", "memory.max"));
+            assert_eq!(memory, Some(format!("{}\n", 32 << 20)));
+        } else if makes_groups {
+            eprintln!("NOT RUN: control groups cannot be made here");
+        }
+        cri.remove_sandbox(&made.id).await.unwrap();
+        assert!(!has_groups || read("pids", "pids.max").is_none(), "the group went with its pod");
+        drop(cri);
+        let group = format!("/lazaret/cri-{node}");
+        let paths = ["/sys/fs/cgroup".to_owned(), "/sys/fs/cgroup/pids".to_owned()];
+        assert!(paths.iter().all(|path| !Path::new(&format!("{path}{group}")).exists()));
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use ring::digest::{SHA256, digest};
 
+use crate::bundle::{Module, bundle};
+
 /// No file of the page comes near this when it is unpacked.
 const UNPACKED_BYTES_MAX: u64 = 16 << 20;
 
@@ -27,29 +29,17 @@ pub struct Asset {
 #[derive(Debug)]
 enum Stored {
     Plain(&'static [u8]),
+    /// A page with its style in it.
+    Page(&'static str),
+    /// The bundle of this module and of all that it needs.
+    Modules(&'static str),
     /// Compressed in the source tree: what was built elsewhere and is large.
     Gzip(&'static [u8]),
 }
 
 impl Asset {
-    const fn plain(name: &'static str, content_type: &'static str, bytes: &'static [u8]) -> Self {
-        Self {
-            name,
-            content_type,
-            stored: Stored::Plain(bytes),
-            packed: OnceLock::new(),
-            tag: OnceLock::new(),
-        }
-    }
-
-    const fn gzip(name: &'static str, content_type: &'static str, bytes: &'static [u8]) -> Self {
-        Self {
-            name,
-            content_type,
-            stored: Stored::Gzip(bytes),
-            packed: OnceLock::new(),
-            tag: OnceLock::new(),
-        }
+    const fn new(name: &'static str, content_type: &'static str, stored: Stored) -> Self {
+        Self { name, content_type, stored, packed: OnceLock::new(), tag: OnceLock::new() }
     }
 
     /// Its bytes as they are.
@@ -57,6 +47,9 @@ impl Asset {
     pub fn bytes(&self) -> Bytes {
         match self.stored {
             Stored::Plain(bytes) => Bytes::from_static(bytes),
+            Stored::Page(text) => text.replace(STYLE_LINK, &format!("<style>{STYLE}</style>")).into(),
+            // A test bundles them: what cannot be bundled never gets here.
+            Stored::Modules(entry) => bundle(entry, &MODULES).unwrap_or_default().into(),
             Stored::Gzip(bytes) => {
                 let mut plain = Vec::new();
                 // It is compressed in our own tree, which a test reads.
@@ -69,25 +62,22 @@ impl Asset {
     /// Its bytes compressed by gzip.
     #[must_use]
     pub fn packed(&self) -> Bytes {
-        match self.stored {
-            Stored::Gzip(bytes) => Bytes::from_static(bytes),
-            Stored::Plain(bytes) => self
-                .packed
-                .get_or_init(|| {
-                    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-                    // Writing to memory does not fail.
-                    let _ = encoder.write_all(bytes);
-                    encoder.finish().unwrap_or_default().into()
-                })
-                .clone(),
-        }
+        let pack = || {
+            if let Stored::Gzip(bytes) = self.stored {
+                return Bytes::from_static(bytes);
+            }
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+            // Writing to memory does not fail.
+            let _ = encoder.write_all(&self.bytes());
+            encoder.finish().unwrap_or_default().into()
+        };
+        self.packed.get_or_init(pack).clone()
     }
 
     /// Tells one state of the file from another.
     pub(crate) fn tag(&self) -> &str {
         self.tag.get_or_init(|| {
-            let (Stored::Plain(bytes) | Stored::Gzip(bytes)) = &self.stored;
-            let hash = digest(&SHA256, bytes);
+            let hash = digest(&SHA256, &self.packed());
             let hex: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
             format!("\"{hex}\"")
         })
@@ -96,33 +86,41 @@ impl Asset {
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-macro_rules! script {
-    ($name:literal) => {
-        Asset::plain($name, SCRIPT, include_bytes!(concat!("../ui/", $name)))
-    };
+macro_rules! modules {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../ui/", $name)))),*] };
 }
 
-static ASSETS: [Asset; 20] = [
-    Asset::plain("index.html", "text/html; charset=utf-8", include_bytes!("../ui/index.html")),
-    Asset::plain("style.css", "text/css; charset=utf-8", include_bytes!("../ui/style.css")),
-    Asset::plain("icon.svg", "image/svg+xml", include_bytes!("../ui/icon.svg")),
-    Asset::gzip("whatif.wasm", "application/wasm", include_bytes!("../ui/whatif.wasm.gz")),
-    script!("main.js"),
-    script!("api.js"),
-    script!("dom.js"),
-    script!("fleet.js"),
-    script!("heatmap.js"),
-    script!("panel.js"),
-    script!("actions.js"),
-    script!("record.js"),
-    script!("engine.js"),
-    script!("page-fleet.js"),
-    script!("page-whatif.js"),
-    script!("page-drains.js"),
-    script!("page-incidents.js"),
-    script!("page-replay.js"),
-    script!("page-why.js"),
-    script!("page-cluster.js"),
+/// What the page is written in; a browser gets them as one file.
+pub(crate) static MODULES: [Module; 17] = modules![
+    "main.js",
+    "api.js",
+    "dom.js",
+    "fleet.js",
+    "heatmap.js",
+    "panel.js",
+    "actions.js",
+    "moves.js",
+    "record.js",
+    "engine.js",
+    "page-fleet.js",
+    "page-whatif.js",
+    "page-drains.js",
+    "page-incidents.js",
+    "page-replay.js",
+    "page-why.js",
+    "page-cluster.js",
+];
+
+/// How the page looks. It stands in the page itself, which a browser can then paint without asking for anything else.
+pub(crate) static STYLE: &str = include_str!("../ui/style.css");
+const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
+
+static ASSETS: [Asset; 5] = [
+    Asset::new("index.html", "text/html; charset=utf-8", Stored::Page(include_str!("../ui/index.html"))),
+    Asset::new("icon.svg", "image/svg+xml", Stored::Plain(include_bytes!("../ui/icon.svg"))),
+    Asset::new("boot.js", SCRIPT, Stored::Plain(include_bytes!("../ui/boot.js"))),
+    Asset::new("app.js", SCRIPT, Stored::Modules("main.js")),
+    Asset::new("whatif.wasm", "application/wasm", Stored::Gzip(include_bytes!("../ui/whatif.wasm.gz"))),
 ];
 
 /// Every file of the page.

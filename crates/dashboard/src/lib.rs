@@ -10,9 +10,11 @@
 //! It must never know an object of the API, a clock, or who may do what.
 
 mod assets;
+mod bundle;
 mod pages;
 mod sessions;
 
 pub use assets::{Asset, assets};
+pub use bundle::{Module, bundle};
 pub use pages::{Dashboard, Transport};
 pub use sessions::{LOGIN_SECONDS_MAX, SESSION_IDLE_SECONDS_MAX, SESSION_SECONDS_MAX, SessionOver, Sessions};

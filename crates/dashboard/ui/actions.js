@@ -4,8 +4,10 @@ import { command, count, h, show } from "./dom.js";
 
 const DRAIN_KEY = "lazaret.dev/drain";
 /** Above this many pods the number has to be typed. */
-const PODS_UNASKED_MAX = 3;
+export const PODS_UNASKED_MAX = 3;
 const REASON_CHARS_MAX = 1_024;
+/** What people write on an incident. */
+export const NOTE = "lazaret.dev/note";
 const MASK = (1n << 64n) - 1n;
 
 /** FNV-1a folded to 32 bits, as `kubectl device` names its rules. */
@@ -54,13 +56,13 @@ async function writeRule(app, device, taint, reason, name) {
 }
 
 /** A dialog that shows what will be done. `run` writes; what it throws is shown, and the dialog stays. */
-export function ask({ title, body, commands, reason, confirm, danger, run }) {
+export function ask({ title, body, commands, reason, confirm, danger, watch = [], run }) {
   const problem = h("p.error", { role: "alert" });
   const why = reason ? h("input", { required: reason === "required", maxlength: REASON_CHARS_MAX, placeholder: "ecc errors, fan, firmware…" }) : null;
   const typed = confirm ? h("input", { inputmode: "numeric", required: true, autocomplete: "off" }) : null;
   const shownCommands = h("div");
   const renderCommands = () => show(shownCommands, commands(why?.value.trim() ?? "").map(command));
-  why?.addEventListener("input", renderCommands);
+  for (const field of [why, ...watch]) field?.addEventListener("input", renderCommands);
   renderCommands();
   const submit = h("button.act.primary", { type: "submit" }, title.replace(/…$/, ""));
   if (danger) submit.classList.add("danger");
@@ -109,7 +111,7 @@ export function plan(app, what, devices) {
   ask({
     title: drain ? `Drain ${count(devices.length, "device")}` : `Cordon ${count(devices.length, "device")}`,
     body: [h("p", list), h("p", drain
-      ? `${count(pods.size, "pod")} would be evicted, unless they tolerate the taint ${DRAIN_KEY}:NoExecute.`
+      ? `${count(pods.size, "pod")} would be evicted, unless ${pods.size === 1 ? "it tolerates" : "they tolerate"} the taint ${DRAIN_KEY}:NoExecute.`
       : `New claims stay away. ${count(pods.size, "pod")} that use ${devices.length === 1 ? "it" : "them"} keep running.`),
     drain ? h("p", h("a", { href: `#/whatif/${keys.slice(0, 50).join(",")}`, onclick: (event) => event.target.closest("dialog").close() }, "See the plan: which pods, when, and what allows it")) : null],
     reason: drain ? "required" : "optional", danger: drain,
@@ -129,7 +131,7 @@ function taintDialog(app, device) {
   const effect = h("select", ["NoSchedule", "NoExecute", "None"].map((one) => h("option", { value: one }, one)));
   const text = () => `${key.value}${value.value ? `=${value.value}` : ""}:${effect.value}`;
   ask({
-    title: "Set a taint", reason: "optional",
+    title: "Set a taint", reason: "optional", watch: [key, value, effect],
     body: [h("p", device.key), h("label.field", h("span", "Key"), key), h("label.field", h("span", "Value"), value), h("label.field", h("span", "Effect"), effect)],
     commands: (reason) => [`kubectl device taint ${device.key} ${text()}${reason ? ` --reason ${quote(reason)}` : ""}`],
     run: (reason) => {
@@ -137,6 +139,55 @@ function taintDialog(app, device) {
       const taint = { key: key.value.trim(), effect: effect.value, ...(value.value ? { value: value.value.trim() } : {}) };
       return writeRule(app, device, taint, reason, ruleName(device, taint.key, taint.effect));
     },
+  });
+}
+
+const FAIL_SIMULATED = "hollow.lazaret.dev/fail";
+const FAIL_DRIVER = "driver.lazaret.dev/fail";
+const FAILS_ON_COMMAND = "driver.lazaret.dev/failsOnCommand";
+
+/** The annotation of its node by which a device fails on command, and its name there; null where the driver reports what it sees. */
+function failsBy(app, device) {
+  if (device.spec?.attributes?.[FAILS_ON_COMMAND]?.bool === true) return [FAIL_DRIVER, `${device.driver}/${device.name}`];
+  const node = app.fleet.nodes.get(device.node);
+  return node?.metadata.labels?.["hollow.lazaret.dev/node"] === "true" ? [FAIL_SIMULATED, device.name] : null;
+}
+
+/** Makes the driver of a simulated device report that it fails, or that it is well again. */
+function failDialog(app, device, [annotation, name], recovers) {
+  const effect = h("select", ["NoExecute", "NoSchedule", "None"].map((one) => h("option", { value: one }, one)));
+  ask({
+    title: recovers ? "Recover" : "Fail", danger: !recovers, reason: recovers ? null : "optional", watch: [effect],
+    body: [h("p", recovers ? `The driver reports ${device.key} as healthy.` : `The device is simulated: its driver reports ${device.key} as failing, with a taint.`),
+      recovers ? null : h("label.field", h("span", "Effect"), effect)],
+    commands: (reason) => [recovers ? `kubectl device recover ${device.key}` : `kubectl device fail ${device.key} --effect ${effect.value}${reason ? ` --reason ${quote(reason)}` : ""}`],
+    run: async (reason) => {
+      if (reason && !/^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(reason)) throw new Error("The reason becomes the value of the taint: letters, digits, dots, dashes and underscores, 63 at most.");
+      const path = `/api/v1/nodes/${encodeURIComponent(device.node)}`;
+      const node = await app.api.get(path);
+      const failures = JSON.parse(node.metadata.annotations?.[annotation] ?? "{}");
+      if (recovers) delete failures[name]; else failures[name] = { effect: effect.value, ...(reason ? { reason } : {}) };
+      await app.api.patch(path, { metadata: { uid: node.metadata.uid, resourceVersion: node.metadata.resourceVersion,
+        annotations: { [annotation]: Object.keys(failures).length ? JSON.stringify(failures) : null } } });
+    },
+  });
+}
+
+function failButton(app, device) {
+  const by = failsBy(app, device);
+  if (!by) return null;
+  const recovers = device.taints.some((taint) => taint.origin === "driver");
+  return guarded(app, "patch", "", "nodes", h("button.act", { type: "button", onclick: () => failDialog(app, device, by, recovers) }, recovers ? "Recover…" : "Fail…"));
+}
+
+/** A note on an incident, for whoever looks next. */
+export function noteDialog(app, incident) {
+  const note = h("textarea", { rows: "3", maxlength: REASON_CHARS_MAX, value: incident.metadata.annotations?.[NOTE] ?? "" });
+  ask({
+    title: "Note", body: [h("p", incident.metadata.name), h("label.field", h("span", "Note"), note)], watch: [note],
+    commands: () => [`kubectl annotate --overwrite deviceincident ${incident.metadata.name} ${NOTE}=${quote(note.value.trim())}`],
+    run: () => app.api.patch(`${app.served.deviceincidents.path}/${encodeURIComponent(incident.metadata.name)}`,
+      { metadata: { uid: incident.metadata.uid, annotations: { [NOTE]: note.value.trim() || null } } }),
   });
 }
 
@@ -161,7 +212,7 @@ export function guarded(app, verb, group, resource, button) {
   button.disabled = true;
   app.api.may(verb, group, resource).then((allowed) => {
     button.disabled = !allowed;
-    if (!allowed) button.title = `You need the permission to ${verb} ${resource}.${group}`;
+    if (!allowed) button.title = `You need the permission to ${verb} ${resource}${group ? `.${group}` : ""}`;
   });
   return button;
 }
@@ -177,5 +228,5 @@ export function actions(app, device, incident) {
     button("Taint…", () => taintDialog(app, device)),
     incident && !incident.status?.acknowledgedBy ? guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, "acknowledge") }, "Acknowledge")) : null,
     stage === "Repairing" || stage === "Abandoned" ? guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, "repaired") }, "Repaired")) : null,
-    h("button.act", { type: "button", onclick: () => app.go(`whatif/${device.key}`) }, "What if…"));
+    h("button.act", { type: "button", onclick: () => app.go(`whatif/${device.key}`) }, "What if…"), failButton(app, device));
 }

@@ -3,7 +3,11 @@
 const PAGE_OBJECTS = 500;
 const BACKOFF_MS_MIN = 500;
 const BACKOFF_MS_MAX = 15_000;
-/** A silence this long on a loopback stream is no fault: the server sends bookmarks each minute. */
+/** How long until somebody who may not see a resource is asked for again. */
+const REFUSED_MS = 60_000;
+/** Names, owners and times of objects without the rest of them. */
+export const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/** No object that a server keeps comes near this. */
 const LINE_CHARS_MAX = 32 << 20;
 
 export class ApiError extends Error {
@@ -99,8 +103,8 @@ export class Api {
     this.permissions = new Map();
   }
 
-  async request(method, path, body, type = "application/json", signal) {
-    const headers = { Accept: "application/json", ...this.session.headers() };
+  async request(method, path, body, type = "application/json", signal = undefined, accept = "application/json") {
+    const headers = { Accept: accept, ...this.session.headers() };
     if (body !== undefined) headers["Content-Type"] = type;
     const answer = await fetch(path, {
       method, headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error",
@@ -130,14 +134,15 @@ export class Api {
     return this.permissions.get(key);
   }
 
-  /** Every object, page by page. */
-  async list(path, signal) {
+  /** Every object, page by page; refused where there are more than `most`. */
+  async list(path, { signal, accept, most = Infinity } = {}) {
     const items = [];
     let next = "";
     for (;;) {
       const query = `limit=${PAGE_OBJECTS}${next ? `&continue=${encodeURIComponent(next)}` : ""}`;
-      const page = await (await this.request("GET", `${path}?${query}`, undefined, undefined, signal)).json();
+      const page = await (await this.request("GET", `${path}?${query}`, undefined, undefined, signal, accept)).json();
       for (const item of page.items ?? []) items.push(slim(item));
+      if (items.length + (page.metadata?.remainingItemCount ?? 0) > most) throw new ApiError(403, `there are more than ${most}`, "TooMany");
       next = page.metadata?.continue ?? "";
       if (!next) return { items, version: page.metadata?.resourceVersion ?? "" };
     }
@@ -173,45 +178,58 @@ export async function* lines(body) {
 
 /**
  * One resource, followed for as long as the page lives: a list, then a watch that resumes from the last version it saw.
- * `sink` gets `reset(items)`, `set(object)` and `remove(object)`; `state(connected)` is called when that changes.
+ * `sink` gets `reset(items)`, `set(object)` and `remove(object)`; `state(connected)` is called when that changes. Of `every` it is listed again
+ * after that time instead of watched.
  */
-export async function follow(api, path, sink, state, signal, cursor = { version: "" }) {
+export async function follow(api, { path, accept, most, every, cursor }, sink, state, signal) {
   let wait = BACKOFF_MS_MIN;
-  const pause = () => new Promise((done) => setTimeout(done, wait * (0.75 + Math.random() / 2)));
+  const pause = (time) => new Promise((done) => {
+    const over = () => { clearTimeout(timer); signal.removeEventListener("abort", over); done(); };
+    const timer = setTimeout(over, time * (0.75 + Math.random() / 2));
+    signal.addEventListener("abort", over);
+  });
   while (!signal.aborted) {
     const began = Date.now();
     try {
-      if (!cursor.version) {
-        const listed = await api.list(path, signal);
+      if (!cursor.version || every) {
+        const listed = await api.list(path, { signal, accept, most });
         sink.reset(listed.items);
         cursor.version = listed.version;
         state(true);
       }
+      if (every) { await pause(every); continue; }
       const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${encodeURIComponent(cursor.version)}`;
-      const answer = await api.request("GET", `${path}?${query}`, undefined, undefined, signal);
+      const answer = await api.request("GET", `${path}?${query}`, undefined, undefined, signal, accept);
       state(true);
+      cursor.opened = (cursor.opened ?? 0) + 1;
       for await (const event of lines(answer.body)) {
         wait = BACKOFF_MS_MIN;
+        cursor.heard = Date.now();
         if (event.type === "ERROR") {
           if (event.object?.code === 410) cursor.version = "";
           break;
         }
         const seen = event.object?.metadata?.resourceVersion;
+        if (event.type !== "BOOKMARK") cursor.changes = (cursor.changes ?? 0) + 1;
         if (event.type === "DELETED") sink.remove(slim(event.object));
         else if (event.type !== "BOOKMARK") sink.set(slim(event.object));
         if (seen) cursor.version = seen;
       }
       // Servers end watches when their time is over; one that ends at once is not asked again at once.
-      if (Date.now() - began < BACKOFF_MS_MIN) await pause();
+      if (Date.now() - began < BACKOFF_MS_MIN) await pause(wait);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.code === 410) cursor.version = "";
       if (error instanceof ApiError && [403, 404].includes(error.code)) {
+        // The connection is fine. What this user may not see is said where it is missed; somebody may give the permission later.
         sink.refused?.(error);
-        if (error.code === 404) { state(true); return; }
+        state(true);
+        if (error.code === 404) return;
+        await pause(REFUSED_MS);
+        continue;
       }
       state(false, error);
-      await pause();
+      await pause(wait);
       wait = Math.min(wait * 2, BACKOFF_MS_MAX);
     }
   }
@@ -222,11 +240,10 @@ export async function discover(api) {
   const found = {};
   const group = await api.get("/apis/resource.k8s.io");
   const versions = group.versions.map((entry) => entry.version);
-  const tables = [];
-  for (const version of ["v1", "v1beta2", "v1beta1", "v1alpha3"].filter((one) => versions.includes(one))) {
+  const tables = await Promise.all(["v1", "v1beta2", "v1beta1", "v1alpha3"].filter((one) => versions.includes(one)).map(async (version) => {
     const list = await api.get(`/apis/resource.k8s.io/${version}`);
-    tables.push([version, new Set(list.resources.map((resource) => resource.name))]);
-  }
+    return [version, new Set(list.resources.map((resource) => resource.name))];
+  }));
   const superset = tables.some(([, names]) => names.has("resourceslicepatches")) ? "v1alpha3" : null;
   const find = (plural, prefer) => {
     const having = tables.filter(([, names]) => names.has(plural)).map(([version]) => version);
@@ -237,6 +254,7 @@ export async function discover(api) {
   found.claims = find("resourceclaims");
   found.rules = find("devicetaintrules", superset);
   found.classes = find("deviceclasses");
+  found.patches = find("resourceslicepatches");
   found.superset = superset !== null;
   for (const plural of ["deviceincidents", "disruptionguards"]) {
     found[plural] = { group: "lazaret.dev", version: "v1alpha1", plural, path: `/apis/lazaret.dev/v1alpha1/${plural}` };

@@ -57,7 +57,58 @@ export function span(seconds) {
 export function ago(text, now = Date.now()) {
   const at = Date.parse(text ?? "");
   if (Number.isNaN(at)) return h("span.muted", "unknown");
-  return h("time", { datetime: text, title: new Date(at).toISOString() }, `${span((now - at) / 1000)} ago`);
+  return h("time", { datetime: new Date(at).toISOString(), title: new Date(at).toISOString() }, since(at, now));
+}
+
+const since = (at, now) => `${span((now - at) / 1000)} ago`;
+
+/** Brings every relative time on the page up to date. */
+export function refreshTimes() {
+  const now = Date.now();
+  for (const element of document.querySelectorAll("time[datetime]")) element.textContent = since(Date.parse(element.dateTime), now);
+}
+
+/**
+ * A list of which only those entries are made anew whose facts changed: what somebody points at, reads or has focused stays where it is.
+ * Entries are `{key, facts, make}`.
+ */
+export function keyed(container, entries) {
+  const known = container.entries ?? new Map();
+  const kept = new Map();
+  for (const { key, facts, make } of entries) {
+    const marker = JSON.stringify(facts);
+    const before = known.get(key);
+    if (before?.marker === marker) { kept.set(key, before); continue; }
+    const element = make();
+    if (before) replace(before.element, element);
+    kept.set(key, { marker, element });
+  }
+  container.entries = kept;
+  [...kept.values()].forEach(({ element }, at) => { if (container.children[at] !== element) container.insertBefore(element, container.children[at] ?? null); });
+  while (container.children.length > kept.size) container.lastChild.remove();
+}
+
+/** Replaces the content of an element; what was focused in it and how far it was scrolled stays. */
+export function redraw(element, ...children) {
+  const focused = element.contains(document.activeElement) && document.activeElement !== element ? document.activeElement : null;
+  const { scrollTop } = element;
+  show(element, ...children);
+  element.scrollTop = scrollTop;
+  refocus(element, focused);
+}
+
+function refocus(element, focused) {
+  if (focused) [...element.querySelectorAll(focused.localName)].find((one) => one.textContent === focused.textContent)?.focus({ preventScroll: true });
+}
+
+/** Puts one element in the place of another of the same shape, with what was open and focused in it. */
+function replace(before, element) {
+  const focused = before.contains(document.activeElement) ? document.activeElement : null;
+  const name = (details) => details.querySelector("summary")?.textContent.replace(/\d+|s\b/g, "");
+  const open = new Map([...before.querySelectorAll("details")].map((one) => [name(one), one.open]));
+  for (const one of element.querySelectorAll("details")) one.open = open.get(name(one)) ?? one.open;
+  before.replaceWith(element);
+  refocus(element, focused);
 }
 
 /** Says something to a screen reader. */
@@ -84,4 +135,4 @@ export function command(text) {
 }
 
 /** An empty page says what to do next. */
-export const empty = (title, ...next) => h("div.empty", h("p.lead", title), next.length ? h("p", ...next) : null);
+export const empty = (title, ...next) => h("div.empty", h("p.lead", title), next.length ? h("div", ...next) : null);

@@ -25,6 +25,26 @@ export class Engine {
     }
     return JSON.parse(await runProgram(module, JSON.stringify(question)));
   }
+
+  /** The devices that each of these selectors means, as sets of keys: classes and expressions only the cores can evaluate. */
+  async select({ api, fleet, served }, selectors, known = null) {
+    const classes = known ?? (served.classes ? (await api.list(served.classes.path)).items : []);
+    const rules = selectors.map((deviceSelector) => ({
+      apiVersion: "resource.k8s.io/v1alpha3", kind: "DeviceTaintRule", metadata: { name: "selects" },
+      spec: { deviceSelector, taint: { key: "lazaret.dev/selects", effect: "None" } },
+    }));
+    const answer = await this.ask({ op: "select", rules, objects: [...typed(served.slices, "ResourceSlice", fleet.slices.values()),
+      ...typed(served.patches, "ResourceSlicePatch", fleet.patches.values()), ...typed(served.classes, "DeviceClass", classes)] });
+    if (answer.error) throw new Error(answer.error);
+    return answer.selected.map(({ devices, problem }) => Object.assign(new Set(devices), { problem }));
+  }
+}
+
+/** Lists leave version and kind out of their items. */
+export function typed(resource, kind, items) {
+  if (!resource) return [];
+  const apiVersion = resource.group ? `${resource.group}/${resource.version}` : resource.version;
+  return [...items].map((item) => ({ apiVersion, kind, ...item }));
 }
 
 /** Runs a WASI program with this input and gives its output. */

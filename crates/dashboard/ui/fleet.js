@@ -13,7 +13,7 @@ export const STATES = [
 ];
 export const STATE_INDEX = new Map(STATES.map(([id], at) => [id, at]));
 /** What set the taint that weighs most. */
-export const ORIGINS = ["none", "driver", "rule", "policy", "person"];
+export const ORIGINS = ["none", "driver", "rule", "patch", "policy", "person"];
 
 const BY_STAGE = {
   Suspect: "suspect", Quarantined: "noschedule", Draining: "draining", Repairing: "repairing", Abandoned: "repairing", Probation: "probation",
@@ -32,6 +32,8 @@ export class Device {
     this.node = null;
     this.slice = null;
     this.spec = null;
+    /** The same with what patches override. */
+    this.patched = null;
     this.taints = [];
     this.claims = new Set();
     this.state = "free";
@@ -42,7 +44,7 @@ export class Device {
 
   get model() {
     for (const name of MODEL_ATTRIBUTES) {
-      for (const [key, value] of Object.entries(this.spec?.attributes ?? {})) {
+      for (const [key, value] of Object.entries((this.patched ?? this.spec)?.attributes ?? {})) {
         if ((key === name || key.endsWith(`/${name}`)) && typeof value.string === "string") return value.string;
       }
     }
@@ -58,19 +60,32 @@ export class Fleet {
     this.slices = new Map();
     this.claims = new Map();
     this.rules = new Map();
+    this.patches = new Map();
     this.incidents = new Map();
     this.nodes = new Map();
     this.guards = new Map();
     this.pools = new Map();
     this.slicesByPool = new Map();
     this.devices = new Map();
+    /** Keys of devices by the UID of the pod that uses them. */
+    this.byPod = new Map();
+    /** Called when a pod gives up a device: `(pod, key)`. */
+    this.onRelease = null;
     this.openIncident = new Map();
+    /** Rules and patches by the one device that they name, as `kind name`. */
     this.exact = new Map();
+    /** Selectors of all other rules and patches. */
     this.wide = new Map();
+    /** Taints that slices of taints set, by device. */
+    this.sliceTaints = new Map();
     this.stale = new Set();
+    /** When rules and incidents were first seen here, by UID. */
+    this.firstSeen = new Map();
     this.hidden = { claims: false };
-    /** Devices by rule for rules that only the Rust core can evaluate: classes and expressions. */
+    /** Devices by rule or patch, for those that only the Rust core can evaluate: classes and expressions. */
     this.selected = new Map();
+    /** Class names by device, once somebody asked for them. */
+    this.classes = new Map();
     this.version = 0;
     /** Counted up when devices came or went: the map has to be laid out again. */
     this.shape = 0;
@@ -98,6 +113,7 @@ export class Fleet {
     const id = idOf(object);
     const before = this[kind].get(id);
     this[kind].set(id, object);
+    if (kind === "rules" || kind === "incidents") this.#saw(before, object);
     this.#changed(kind, id, before, object);
     this.touch();
   }
@@ -107,14 +123,20 @@ export class Fleet {
     const before = this[kind].get(id);
     if (!before) return;
     this[kind].delete(id);
+    this.firstSeen.delete(before.metadata.uid);
     this.#changed(kind, id, before, null);
     this.touch();
+  }
+
+  #saw(before, { metadata: { uid } }) {
+    if (before && before.metadata.uid !== uid) this.firstSeen.delete(before.metadata.uid);
+    if (!this.firstSeen.has(uid)) this.firstSeen.set(uid, this.clock());
   }
 
   #changed(kind, id, before, now) {
     if (kind === "slices") this.#slice(id, before, now);
     if (kind === "claims") this.#claim(id, before, now);
-    if (kind === "rules") this.#rule(id, before, now);
+    if (kind === "rules" || kind === "patches") this.#selecting(kind, id, before, now);
     if (kind === "incidents") this.#incident(id, before, now);
   }
 
@@ -124,7 +146,25 @@ export class Fleet {
       const names = this.slicesByPool.get(pool) ?? new Set();
       this.slicesByPool.set(pool, names.add(id));
     }
+    if (before?.spec.taints || now?.spec.taints) this.#taintSlice(id, before, now);
     for (const slice of [before, now]) if (slice) this.#pool(slice.spec.driver, slice.spec.pool.name);
+  }
+
+  /** A slice of taints has no devices of its own. */
+  #taintSlice(id, before, now) {
+    for (const { device } of before?.spec.taints ?? []) {
+      const key = key3(before.spec.driver, before.spec.pool.name, device);
+      this.sliceTaints.get(key)?.delete(id);
+      if (this.sliceTaints.get(key)?.size === 0) this.sliceTaints.delete(key);
+      this.stale.add(key);
+    }
+    for (const { device, taint } of now?.spec.taints ?? []) {
+      const key = key3(now.spec.driver, now.spec.pool.name, device);
+      const slices = this.sliceTaints.get(key) ?? new Map();
+      slices.set(id, [...(slices.get(id) ?? []), taint]);
+      this.sliceTaints.set(key, slices);
+      this.stale.add(key);
+    }
   }
 
   /** A pool is what the slices of its newest generation say. */
@@ -180,32 +220,46 @@ export class Fleet {
   }
 
   #claim(id, before, now) {
+    const stays = new Set(podsOf(now).map((pod) => pod.uid));
     for (const result of results(before)) {
       const key = key3(result.driver, result.pool, result.device);
       this.devices.get(key)?.claims.delete(id);
       this.stale.add(key);
+      for (const pod of podsOf(before)) {
+        this.#hold(pod.uid, key, false);
+        if (!stays.has(pod.uid)) this.onRelease?.({ namespace: before.metadata.namespace, name: pod.name, uid: pod.uid }, key);
+      }
     }
     for (const result of results(now)) {
       const device = this.#device(result.driver, result.pool, result.device);
       device.claims.add(id);
       this.stale.add(device.key);
+      for (const pod of podsOf(now)) this.#hold(pod.uid, device.key, true);
     }
   }
 
-  #rule(id, before, now) {
-    for (const [rule, add] of [[before, false], [now, true]]) {
+  #hold(uid, key, holds) {
+    const keys = this.byPod.get(uid) ?? new Set();
+    if (holds) keys.add(key); else keys.delete(key);
+    if (keys.size) this.byPod.set(uid, keys); else this.byPod.delete(uid);
+  }
+
+  #selecting(kind, id, before, now) {
+    const name = `${kind} ${id}`;
+    for (const [object, add] of [[before, false], [now, true]]) {
       // A rule without a selector selects nothing; with an empty one, everything.
-      const selector = rule?.spec.deviceSelector;
+      const selector = object && selectorOf(object);
       if (!selector) continue;
       const { driver, pool, device } = selector;
-      if (driver && pool && device && !selector.selectors?.length && !selector.deviceClassName) {
+      if (driver && pool && device && !isOpaque(selector)) {
         const key = key3(driver, pool, device);
-        const rules = this.exact.get(key) ?? new Set();
-        if (add) rules.add(id); else rules.delete(id);
-        if (rules.size) this.exact.set(key, rules); else this.exact.delete(key);
+        const names = this.exact.get(key) ?? new Set();
+        if (add) names.add(name); else names.delete(name);
+        if (names.size) this.exact.set(key, names); else this.exact.delete(key);
         this.stale.add(key);
       } else {
-        if (add) this.wide.set(id, selector); else this.wide.delete(id);
+        if (add) this.wide.set(name, selector); else this.wide.delete(name);
+        if (!now) this.selected.delete(name);
         for (const one of this.devices.values()) if (!driver || one.driver === driver) this.stale.add(one.key);
       }
     }
@@ -220,30 +274,44 @@ export class Fleet {
     if (now && stageOf(now) !== "Cleared") this.openIncident.set(incidentDevice(now), id);
   }
 
-  /** What the core answered for a rule that the page cannot evaluate itself. */
-  setSelection(rule, keys) {
-    const before = this.selected.get(rule);
-    this.selected.set(rule, keys);
+  /** What the core answered for a rule or a patch that the page cannot evaluate itself. */
+  setSelection(name, keys) {
+    const before = this.selected.get(name);
+    this.selected.set(name, keys);
     for (const key of [...(before ?? []), ...keys]) this.stale.add(key);
     this.touch();
   }
 
-  /** Rules whose devices only the core can tell. */
-  opaqueRules() {
-    return [...this.wide].filter(([, selector]) => selector.selectors?.length || selector.deviceClassName).map(([id]) => id);
+  /** Rules and patches whose devices only the core can tell, as `kind name`. */
+  opaque() {
+    return [...this.wide].filter(([, selector]) => isOpaque(selector)).map(([name]) => name);
+  }
+
+  #object(name) {
+    const at = name.indexOf(" ");
+    return this[name.slice(0, at)].get(name.slice(at + 1));
+  }
+
+  #ofKind(kind, device) {
+    const found = [...(this.exact.get(device.key) ?? [])];
+    for (const [name, selector] of this.wide) {
+      const fits = isOpaque(selector)
+        ? this.selected.get(name)?.has(device.key)
+        : (!selector.driver || selector.driver === device.driver) && (!selector.pool || selector.pool === device.pool)
+          && (!selector.device || selector.device === device.name);
+      if (fits) found.push(name);
+    }
+    return found.filter((name) => name.startsWith(kind)).map((name) => this.#object(name)).filter(Boolean);
   }
 
   #rulesFor(device) {
-    const found = [...(this.exact.get(device.key) ?? [])];
-    for (const [id, selector] of this.wide) {
-      const opaque = selector.selectors?.length || selector.deviceClassName;
-      const fits = opaque
-        ? this.selected.get(id)?.has(device.key)
-        : (!selector.driver || selector.driver === device.driver) && (!selector.pool || selector.pool === device.pool)
-          && (!selector.device || selector.device === device.name);
-      if (fits) found.push(id);
-    }
-    return found.map((id) => this.rules.get(id)).filter(Boolean);
+    return this.#ofKind("rules", device);
+  }
+
+  /** The strongest patch first. */
+  #patchesFor(device) {
+    const list = this.#ofKind("patches", device);
+    return list.sort((a, b) => (b.spec.devices.priority ?? 0) - (a.spec.devices.priority ?? 0) || (a.metadata.name < b.metadata.name ? -1 : 1));
   }
 
   touch() {
@@ -278,8 +346,11 @@ export class Fleet {
   }
 
   #derive(device) {
-    const taints = (device.spec?.taints ?? []).map((taint) => ({ ...taint, origin: "driver", by: device.slice }));
+    const patches = this.patches.size ? this.#patchesFor(device) : [];
+    device.patched = patches.length && device.spec ? patched(device.spec, patches) : device.spec;
+    const taints = this.#published(device, patches);
     for (const rule of this.#rulesFor(device)) {
+      if (!isInForce(rule)) continue;
       taints.push({
         ...rule.spec.taint, origin: originOf(rule), by: rule.metadata.name,
         reason: rule.metadata.annotations?.["lazaret.dev/reason"], setBy: rule.metadata.annotations?.["lazaret.dev/set-by"],
@@ -292,6 +363,19 @@ export class Fleet {
     device.state = stateOf(device, strongest?.effect, incident);
   }
 
+  /** Taints of the driver and of patches: of two with the same key and effect, that of the stronger patch counts, then the driver's. */
+  #published(device, patches) {
+    const taints = [];
+    const overridden = (taint) => taints.some((one) => one.origin === "patch" && one.key === taint.key && one.effect === taint.effect);
+    for (const patch of patches) {
+      const set = (patch.spec.devices.taints ?? []).filter((taint) => !overridden(taint));
+      taints.push(...set.map((taint) => ({ ...taint, origin: "patch", by: patch.metadata.name, reason: patch.metadata.annotations?.["lazaret.dev/reason"] })));
+    }
+    const own = (device.spec?.taints ?? []).map((taint) => ({ ...taint, origin: "driver", by: device.slice }));
+    for (const [slice, list] of this.sliceTaints.get(device.key) ?? []) own.push(...list.map((taint) => ({ ...taint, origin: "driver", by: slice })));
+    return [...own.filter((taint) => !overridden(taint)), ...taints];
+  }
+
   incidentOf(device) {
     return this.incidents.get(this.openIncident.get(device.key)) ?? null;
   }
@@ -300,13 +384,13 @@ export class Fleet {
   holders(device) {
     return [...device.claims].map((id) => this.claims.get(id)).filter(Boolean).map((claim) => ({
       claim, namespace: claim.metadata.namespace, name: claim.metadata.name,
-      pods: (claim.status?.reservedFor ?? []).filter((one) => one.resource === "pods").map((one) => one.name),
+      pods: podsOf(claim).map((one) => one.name),
     }));
   }
 
   devicesOfRule(rule) {
     const { driver, pool, device } = rule.spec.deviceSelector ?? {};
-    if (!this.wide.has(idOf(rule))) {
+    if (!this.wide.has(`rules ${idOf(rule)}`)) {
       const one = this.devices.get(key3(driver, pool, device));
       return one ? [one] : [];
     }
@@ -318,6 +402,37 @@ export class Fleet {
     for (const device of devices) counts[STATE_INDEX.get(device.state)]++;
     return counts;
   }
+}
+
+const selectorOf = (object) => object.spec.deviceSelector ?? object.spec.devices?.deviceSelector ?? object.spec.devices?.filter;
+const isOpaque = (selector) => Boolean(selector.selectors?.length || selector.deviceClassName);
+const condition = (object, type) => object.status?.conditions?.find((one) => one.type === type);
+
+/** Whether a rule taints: not while it is held, nor once it has expired. As the cores decide it. */
+export function isInForce(rule) {
+  const generation = rule.metadata.generation;
+  const isOfThisSpec = (said) => said.observedGeneration === generation;
+  const expired = condition(rule, "Expired");
+  if (expired?.status === "True" && isOfThisSpec(expired)) return false;
+  const needsDecision = Boolean(rule.metadata.annotations?.["lazaret.dev/written-by"]);
+  const held = condition(rule, "Held");
+  if (!held) return !needsDecision;
+  return isOfThisSpec(held) ? held.status === "False" : !(needsDecision || held.status === "True");
+}
+
+/** What patches make of a device: the strongest comes first and says what counts; null removes. */
+function patched(spec, patches) {
+  const merged = { ...spec };
+  for (const field of ["attributes", "capacity"]) {
+    const values = { ...spec[field] };
+    for (const patch of [...patches].reverse()) {
+      for (const [name, value] of Object.entries(patch.spec.devices[field] ?? {})) {
+        if (value?.null) delete values[name]; else values[name] = value;
+      }
+    }
+    merged[field] = values;
+  }
+  return merged;
 }
 
 function stateOf(device, effect, incident) {
@@ -343,6 +458,7 @@ export function incidentDevice(incident) {
   const at = incident.status?.device ?? incident.spec?.device ?? {};
   return key3(at.driver, at.pool, at.device);
 }
+const podsOf = (claim) => (claim?.status?.reservedFor ?? []).filter((one) => one.resource === "pods");
 const results = (claim) => claim?.status?.allocation?.devices?.results ?? [];
 
 /**

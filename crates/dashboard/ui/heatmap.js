@@ -4,7 +4,7 @@ import { ORIGINS, STATES, STATE_INDEX } from "./fleet.js";
 import { say } from "./dom.js";
 
 /** Cells by how many devices there are: few are large enough to read their marks. */
-const CELL_SIZES = [[400, 24], [2_000, 18], [12_000, 13], [40_000, 9], [Infinity, 6]];
+const CELL_SIZES = [[64, 34], [400, 24], [2_000, 18], [12_000, 13], [40_000, 9], [Infinity, 6]];
 const FLASH_MS = 1_200;
 const LABEL = 20;
 
@@ -81,7 +81,7 @@ export class HeatMap {
     const room = Math.max(step, width - edge * 2);
     // A block is as wide as a group of the usual size, so that blocks stand in columns.
     const columns = Math.max(1, Math.min(widest, size > 12 ? 8 : 16, Math.floor(room / step)));
-    const blockWidth = Math.min(room, Math.max(columns * step + 16, labels ? 96 : 0));
+    const blockWidth = Math.min(room, Math.max(columns * step + (size > 24 ? 28 : 16), labels ? 96 : 0));
     const across = Math.max(1, Math.floor(room / blockWidth));
     let x = 0;
     let top = 14;
@@ -392,11 +392,14 @@ export function drawCell(context, state, size) {
   if (state === "probation") { context.beginPath(); context.arc(middle, middle, size / 5, 0, 7); context.stroke(); }
 }
 
-/** A corner says what set the taint: driver top left, rule top right, policy bottom right, person bottom left. */
+/** A corner says what set the taint: driver top left, rule or patch top right, policy bottom right, person bottom left. */
 function drawOrigin(context, origin, size) {
-  const corner = { driver: [0, 0, 1, 1], rule: [1, 0, -1, 1], policy: [1, 1, -1, -1], person: [0, 1, 1, -1] }[origin];
+  const corner = { driver: [0, 0, 1, 1], rule: [1, 0, -1, 1], patch: [1, 0, -1, 1], policy: [1, 1, -1, -1], person: [0, 1, 1, -1] }[origin];
   if (!corner) return;
   const [x, y, dx, dy] = corner;
+  context.beginPath();
+  context.roundRect(0, 0, size, size, Math.min(5, size / 4));
+  context.clip();
   const reach = size * 0.28;
   context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--corner").trim();
   context.beginPath();

@@ -1,8 +1,8 @@
 // Starts the page: session, watches, router, keyboard.
 
-import { Api, Session, discover, follow } from "./api.js";
+import { Api, METADATA, Session, discover, follow } from "./api.js";
 import { Fleet, stageOf } from "./fleet.js";
-import { empty, h, show } from "./dom.js";
+import { empty, h, refreshTimes, show } from "./dom.js";
 import { fleetPage } from "./page-fleet.js";
 import { whatifPage } from "./page-whatif.js";
 import { drainsPage, isDrained } from "./page-drains.js";
@@ -10,6 +10,7 @@ import { incidentsPage } from "./page-incidents.js";
 import { replayPage } from "./page-replay.js";
 import { whyPage } from "./page-why.js";
 import { clusterPage } from "./page-cluster.js";
+import { Moves, PODS_MAX } from "./moves.js";
 import { Recorder } from "./record.js";
 import { Engine } from "./engine.js";
 
@@ -19,13 +20,17 @@ const PAGES = [
 ];
 /** Without a key, a click or a move for this long the session ends. */
 const IDLE_MS = 60 * 60 * 1000;
+/** How often relative times are written anew. */
+const TIMES_MS = 5_000;
+/** Between two lists of patches where they are not watched. */
+const PATCHES_MS = 15_000;
 /** A loss that is shorter than this is not worth a word. */
 const QUIET_MS = 2_000;
 
 const session = new Session();
 const api = new Api(session);
 const fleet = new Fleet();
-const app = { api, session, fleet, engine: new Engine(), recorder: new Recorder(fleet), served: null, go: (path) => { location.hash = `#/${path}`; } };
+const app = { api, session, fleet, engine: new Engine(), moves: new Moves(fleet), recorder: new Recorder(fleet), served: null, go: (path) => { location.hash = `#/${path}`; } };
 const main = document.getElementById("main");
 let current = null;
 let shownPage = "";
@@ -77,12 +82,19 @@ function followAll() {
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);
   };
-  const kinds = [["slices", app.served.slices], ["claims", app.served.claims], ["rules", app.served.rules], ["incidents", app.served.deviceincidents]]
-    .filter(([, resource]) => resource).map(([kind, resource]) => ({ kind, resource, cursor: { version: "" } }));
+  const { slices, claims, rules, patches, deviceincidents } = app.served;
+  const watched = (kind, resource, sink = fleet.sink(kind), more = {}) => (resource ? [{ kind, sink, source: { path: resource.path, cursor: { version: "" }, ...more } }] : []);
+  const kinds = [
+    ...watched("slices", slices), ...watched("claims", claims), ...watched("rules", rules), ...watched("incidents", deviceincidents),
+    // Patches change once a month: where connections are few, theirs goes to something else.
+    ...watched("patches", patches, fleet.sink("patches"), session.fewConnections ? { every: PATCHES_MS } : {}),
+    ...watched("pods", { path: "/api/v1/pods" }, app.moves.sink(), { accept: METADATA, most: PODS_MAX }),
+  ];
+  app.watches = kinds.map(({ kind, source }) => ({ kind, source, isDown: () => down.has(kind) }));
   let end = null;
   const begin = () => {
     end = new AbortController();
-    for (const { kind, resource, cursor } of kinds) follow(api, resource.path, fleet.sink(kind), state(kind), end.signal, cursor);
+    for (const { kind, sink, source } of kinds) follow(api, source, sink, state(kind), end.signal);
   };
   begin();
   if (!session.fewConnections) return;
@@ -93,24 +105,23 @@ function followAll() {
   });
 }
 
-/** Which devices a rule with a class or an expression selects only the cores can tell. Asked again when rules or devices changed. */
-function evaluateRules() {
+/** Which devices a rule or a patch with a class or an expression selects only the cores can tell. Asked again when these or devices changed. */
+function evaluateSelectors() {
   let asked = "";
   let busy = false;
   fleet.listeners.add(async () => {
-    const names = fleet.opaqueRules();
-    const marker = `${fleet.shape} ${names.map((name) => fleet.rules.get(name).metadata.resourceVersion)}`;
+    const names = fleet.opaque();
+    const selectors = names.map((name) => fleet.wide.get(name));
+    const marker = names.length ? `${fleet.shape} ${JSON.stringify([names, selectors])}` : "";
     if (names.length === 0 || busy || marker === asked) return;
     [busy, asked] = [true, marker];
     try {
-      const classes = app.served.classes ? (await api.list(app.served.classes.path)).items : [];
-      const typed = (resource, kind, list) => list.map((item) => ({ apiVersion: `${resource.group}/${resource.version}`, kind, ...item }));
-      const answer = await app.engine.ask({ op: "select", rules: names, objects: [
-        ...typed(app.served.slices, "ResourceSlice", [...fleet.slices.values()]), ...typed(app.served.rules, "DeviceTaintRule", [...fleet.rules.values()]),
-        ...typed(app.served.classes ?? {}, "DeviceClass", classes)] });
-      for (const [name, keys] of Object.entries(answer.selected ?? {})) fleet.setSelection(name, new Set(keys));
+      const found = await app.engine.select(app, selectors);
+      names.forEach((name, at) => { if (fleet.wide.has(name)) fleet.setSelection(name, found[at]); });
     } catch (error) { console.warn(error); }
     busy = false;
+    // What changed meanwhile is asked about now.
+    fleet.touch();
   });
 }
 
@@ -144,7 +155,7 @@ async function start() {
   }
   app.recorder.start(app.served);
   followAll();
-  evaluateRules();
+  evaluateSelectors();
   addEventListener("hashchange", render);
   fleet.listeners.add(() => { nav(); current?.update?.(); });
   render();
@@ -189,5 +200,6 @@ session.onExpired = () => login("Your session has ended.");
 keys();
 idle();
 nav();
+setInterval(refreshTimes, TIMES_MS);
 globalThis.lazaret = { fleet, app, page: () => current };
 session.begin().then((known) => (known ? start() : login()), (error) => show(main, empty("The server does not answer", error.message)));

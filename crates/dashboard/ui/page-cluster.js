@@ -1,6 +1,6 @@
 // The server itself: versions, checks, guards, and its own numbers as small charts.
 
-import { empty, h, show } from "./dom.js";
+import { ago, command, empty, h, show } from "./dom.js";
 
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
@@ -28,10 +28,13 @@ export function clusterPage(main, app) {
   const checks = h("div");
   const tiles = h("div.tiles");
   const guards = h("div");
+  const watches = h("div.tablewrap");
+  const gates = h("div");
   show(main, h("div.page", h("header", h("h1", "Cluster")), h("div.columns", h("div.card", h("header", h("h2", "Server")), facts), h("div.card", h("header", h("h2", "Checks")), checks)),
-    h("h2", "Guards"), guards, h("h2", "Numbers"), tiles));
+    h("h2", "Guards"), guards, h("h2", "Numbers"), tiles, h("div.columns.after", h("div.card", h("header", h("h2", "Watches of this page")), watches), h("div.card", h("header", h("h2", "Feature gates")), gates))));
   const series = new Map();
   let before = null;
+  let gateCount = -1;
 
   function spark(points) {
     const canvas = h("canvas.spark", { "aria-hidden": "true" });
@@ -55,6 +58,7 @@ export function clusterPage(main, app) {
     let text;
     try { text = await (await api.request("GET", "/metrics")).text(); } catch (error) { show(tiles, h("p.note", `The numbers of the server cannot be read: ${error.message}`)); return; }
     const now = { at: Date.now(), sums: sums(text) };
+    showGates(text);
     show(tiles, CHARTS.filter(([, metric]) => now.sums.has(metric)).map(([name, metric, how]) => {
       const value = now.sums.get(metric);
       const shown = how === "value" ? value : before ? Math.max(0, (value - (before.sums.get(metric) ?? 0)) / ((now.at - before.at) / 1000)) : 0;
@@ -65,6 +69,33 @@ export function clusterPage(main, app) {
       return h("div.tile", h("strong", shown.toLocaleString("en", { maximumFractionDigits: 1 })), h("span", name), spark(points));
     }));
     before = now;
+  }
+
+  /** When each watch last told something, a bookmark or a change: a server sends one each minute. */
+  function showWatches() {
+    show(watches, h("table", h("thead", h("tr", ["Kind", "State", "Last told", "Changes", "Opened"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", (app.watches ?? []).map(({ kind, source, isDown }) => h("tr", h("td", kind), h("td", isDown() ? "not connected" : source.every ? "listed again now and then" : "live"),
+        h("td", source.cursor.heard ? ago(new Date(source.cursor.heard).toISOString()) : "nothing yet"), h("td", (source.cursor.changes ?? 0).toLocaleString("en")), h("td", `${source.cursor.opened ?? 0}×`))))));
+  }
+
+  function showGates(text) {
+    const all = [...text.matchAll(/^kubernetes_feature_enabled\{([^}]*)\} (\d)/gm)].map(([, labels, on]) => ({ name: /name="([^"]*)"/.exec(labels)?.[1] ?? "", on: on === "1" }));
+    const list = all.filter(({ name }) => /^(DRA|Dynamic|Device|Resource)/.test(name)).sort((a, b) => a.name.localeCompare(b.name));
+    if (list.length === gateCount) return;
+    gateCount = list.length;
+    show(gates, list.length ? h("ul.plain", list.map(({ name, on }) => h("li", h("span.pill", { hue: on ? "var(--inuse)" : "var(--gone)" }, on ? "on" : "off"), " ", name))) : h("p.note", "The server does not tell."));
+  }
+
+  function guardCard(guard) {
+    const { paused, breaker, confirmAbove } = guard.spec ?? {};
+    const tripped = guard.status?.conditions?.find((one) => one.type === "BreakerTripped");
+    const out = guard.status?.breaker?.outOfService;
+    const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null].filter(Boolean);
+    return h("div.card", h("header", h("h2", guard.metadata.name), words.map(([word, hue]) => h("span.pill", { hue: `var(--${hue})` }, word))),
+      h("div.facts", paused ? h("span", `paused: ${paused.reason ?? ""}`, paused.until ? [", until ", h("time", { title: paused.until }, paused.until)] : "") : null,
+        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out === undefined ? "" : [", now ", h("b", out)]) : null,
+        confirmAbove ? h("span", `approval above ${Object.entries(confirmAbove).map(([what, number]) => `${number} ${what}`).join(", ")}`) : null),
+      tripped?.status === "True" && tripped.message ? h("p", tripped.message) : null);
   }
 
   async function once() {
@@ -78,18 +109,17 @@ export function clusterPage(main, app) {
       const lines = text.split("\n").filter((line) => line.startsWith("[")).map((line) => ({ ok: line.startsWith("[+]"), name: line.slice(3).replace(/ ok$/, "") }));
       const bad = lines.filter((line) => !line.ok);
       show(checks, h("p", bad.length ? `${bad.length} of ${lines.length} checks fail` : `All ${lines.length} checks pass`), bad.map((line) => h("p.error", line.name)),
-        h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))));
+        h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))), command("kubectl device check"));
     } catch (error) { show(checks, h("p.note", error.message)); }
     try {
       const { items } = await api.list(served.disruptionguards.path);
-      show(guards, items.length ? items.map((guard) => h("div.card", h("b", guard.metadata.name), guard.spec?.paused ? ` · paused: ${guard.spec.paused.reason ?? ""}` : "",
-        guard.spec?.maxOutOfService ? ` · at most ${guard.spec.maxOutOfService} out of service` : "", guard.status?.tripped ? " · tripped" : ""))
-        : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
+      show(guards, items.length ? items.map(guardCard) : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
     } catch (error) { show(guards, error.code === 404 ? h("p.note", "This server has no DisruptionGuards.") : empty("Guards cannot be read", error.message)); }
   }
 
   once();
   numbers();
-  const timer = setInterval(numbers, INTERVAL_MS);
+  showWatches();
+  const timer = setInterval(() => { numbers(); showWatches(); }, INTERVAL_MS);
   return { close() { clearInterval(timer); } };
 }

@@ -1,13 +1,18 @@
-// Rules that evict: how far each is, how fast, and what keeps it.
+// Rules that evict: how far each is, how fast, what keeps it, and where the pods went.
 
-import { ago, command, count, empty, h, show, span } from "./dom.js";
-import { taintText } from "./fleet.js";
+import { ago, command, count, empty, h, keyed, show, span } from "./dom.js";
+import { isInForce, taintText } from "./fleet.js";
 import { ask, guarded } from "./actions.js";
+import { typed } from "./engine.js";
 
-const MANY = 200;
+const PODS_SHOWN_MAX = 200;
+
+const conditionOf = (rule, type) => rule.status?.conditions?.find((one) => one.type === type);
 
 /** Whether the controller says that no pod is left. */
-export const isDrained = (rule) => rule.status?.conditions?.some((one) => one.type === "Drained" && one.status === "True") === true;
+export const isDrained = (rule) => conditionOf(rule, "Drained")?.status === "True";
+/** Whether it waits for approval and has no effect. */
+export const isHeld = (rule) => conditionOf(rule, "Held")?.status === "True" && !isInForce(rule);
 
 /** Counts pods that left and pods that are left, and how fast. */
 export function progress(fleet, rule, now = Date.now()) {
@@ -15,25 +20,43 @@ export function progress(fleet, rule, now = Date.now()) {
   const pods = new Set();
   for (const device of devices) for (const holder of fleet.holders(device)) for (const pod of holder.pods) pods.add(`${holder.namespace}/${pod}`);
   const gone = rule.status?.evictions?.pods ?? 0;
-  const condition = (type) => rule.status?.conditions?.find((one) => one.type === type);
-  const drained = condition("Drained");
-  const going = condition("EvictionInProgress");
+  const drained = conditionOf(rule, "Drained");
+  const going = conditionOf(rule, "EvictionInProgress");
+  const blocked = conditionOf(rule, "EvictionBlocked");
   const since = Date.parse(rule.spec.taint.timeAdded ?? rule.metadata.creationTimestamp);
-  const seconds = Math.max(1, (now - since) / 1000);
-  const pace = rule.spec.taint.evictionsPerSecond;
+  const until = Date.parse(rule.status?.evictions?.until ?? "") || now;
+  const pace = rule.spec.taint.evictionsPerSecond ?? null;
   const left = pods.size;
-  const rate = gone / seconds;
-  const done = drained ? drained.status === "True" : left === 0;
-  return { devices, pods: [...pods], gone, left, done, rate, pace, message: (done ? "" : going?.message) || drained?.message || going?.message || "", endsIn: done ? 0 : pace ? left / pace : null };
+  const held = isHeld(rule);
+  const done = !held && (drained ? drained.status === "True" : left === 0);
+  return {
+    devices, pods: [...pods].sort(), gone, left, done, held, pace,
+    rate: gone / Math.max(1, (until - since) / 1000),
+    blocked: blocked?.status === "True" && !done ? blocked : null,
+    message: held ? conditionOf(rule, "Held").message : (done ? "" : going?.message) || drained?.message || going?.message || "",
+    endsIn: done || held ? null : pace ? left / pace : null,
+  };
+}
+
+/** Each pod that left, and the one that its owner made instead. */
+export function movesList(gone) {
+  const place = (device, index) => [index ? ", " : "", h("a", { href: `#/fleet/${device.key}` }, `${device.pool}/${device.name}`)];
+  return h("ul.moves", gone.slice(-PODS_SHOWN_MAX).reverse().map(({ name, owner, at, by }) => h("li",
+    h("span", name), h("span.arrow", { role: "img", "aria-label": "replaced by" }, "→"),
+    by ? h("span", h("a", { href: `#/why/${by.name}` }, by.name), by.devices.length ? [" on ", by.devices.map(place)] : h("span.note", " waits for a device"))
+      : h("span.note", owner ? `${owner} has not made another pod` : "nothing makes it again"),
+    h("span.note.end", ago(new Date(at).toISOString())))));
 }
 
 export function drainsPage(main, app) {
-  const { fleet, api, served } = app;
+  const { fleet, api, served, moves } = app;
   const list = h("div");
+  const nothing = h("div");
   const state = h("p");
   const buttons = h("div.actions");
-  show(main, h("div.page", h("header", h("h1", "Drains"), state), buttons, list));
+  show(main, h("div.page", h("header", h("h1", "Drains"), state), buttons, list, nothing));
   let guards = [];
+  let control = "";
 
   async function readGuards() {
     try { guards = (await api.list(served.disruptionguards.path)).items; } catch { guards = []; }
@@ -83,47 +106,89 @@ export function drainsPage(main, app) {
   function pace(rule) {
     const input = h("input", { type: "number", min: "1", max: "1000", value: String(rule.spec.taint.evictionsPerSecond ?? 10) });
     ask({
-      title: "Change the pace", body: h("label.field", h("span", "Evictions per second"), input),
+      title: "Change the pace", body: h("label.field", h("span", "Evictions per second"), input), watch: [input],
       commands: () => [`kubectl patch devicetaintrules.v1alpha3.resource.k8s.io ${rule.metadata.name} --type merge -p '{"spec":{"taint":{"evictionsPerSecond":${Number(input.value)}}}}'`],
       run: () => api.patch(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`, { metadata: { uid: rule.metadata.uid }, spec: { taint: { evictionsPerSecond: Number(input.value) } } }),
     });
   }
 
-  function card(rule) {
-    const found = progress(fleet, rule);
+  /** The same question that the controller asks: what the rule reaches now is what is approved. */
+  async function approve(rule) {
+    const text = h("p", "Counting what the rule reaches…");
+    let impact = null;
+    ask({
+      title: "Approve", reason: "optional", body: [h("p", rule.metadata.name, ": ", conditionOf(rule, "Held")?.message ?? ""), text],
+      commands: (reason) => [`kubectl device approve ${rule.metadata.name}${reason ? ` --reason '${reason.replace(/'/g, "'\\''")}'` : ""}`],
+      run: (reason) => {
+        if (!impact) throw new Error("What the rule reaches is not known yet.");
+        const approval = { uid: rule.metadata.uid, generation: rule.metadata.generation ?? 0, ...impact, ...(reason ? { reason } : {}) };
+        return api.patch(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`, { metadata: {
+          uid: rule.metadata.uid, resourceVersion: rule.metadata.resourceVersion, annotations: { "lazaret.dev/approval": JSON.stringify(approval) } } });
+      },
+    });
+    try {
+      const classes = served.classes ? (await api.list(served.classes.path)).items : [];
+      const answer = await app.engine.ask({ op: "impact", rules: typed(served.rules, "DeviceTaintRule", [rule]), objects: [
+        ...typed(served.slices, "ResourceSlice", fleet.slices.values()), ...typed(served.claims, "ResourceClaim", fleet.claims.values()),
+        ...typed(served.rules, "DeviceTaintRule", fleet.rules.values()), ...typed(served.patches, "ResourceSlicePatch", fleet.patches.values()),
+        ...typed(served.classes, "DeviceClass", classes), ...typed({ version: "v1" }, "Pod", (await api.list("/api/v1/pods")).items)] });
+      if (answer.error) throw new Error(answer.error);
+      impact = answer.impact;
+      text.textContent = `It would taint ${count(impact.devices, "device")} and evict ${count(impact.pods, "pod")} in ${count(impact.namespaces, "namespace")}.`;
+    } catch (error) { text.textContent = `What it reaches cannot be told: ${error.message}`; }
+  }
+
+  function facts(found) {
+    return h("div.facts", h("span", h("b", found.gone), " evicted"), h("span", h("b", found.left), " left"),
+      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : [h("b", found.devices.length), " devices"]),
+      found.gone && !found.done ? h("span", `${found.rate.toLocaleString("en", { maximumFractionDigits: 1 })}/s`, found.pace ? ` of ${found.pace}/s` : "") : found.pace ? h("span", `pace ${found.pace}/s`) : null,
+      found.endsIn ? h("span", `ends in about ${span(found.endsIn)}`) : null);
+  }
+
+  function card(rule, found, gone) {
     const total = found.gone + found.left;
     const part = found.done ? 1 : total ? found.gone / total : 0;
     const owner = rule.metadata.ownerReferences?.[0];
+    const { "lazaret.dev/reason": reason, "lazaret.dev/set-by": setBy } = rule.metadata.annotations ?? {};
     const button = (text, verb, run, extra = "") => guarded(app, verb, "resource.k8s.io", "devicetaintrules", h(`button.act${extra}`, { type: "button", onclick: run }, text));
     const bar = h("div.progress", { role: "progressbar", "aria-valuenow": String(Math.round(part * 100)), "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": `Progress of ${rule.metadata.name}` }, h("i", { width: `${part * 100}%` }));
     if (found.done) bar.classList.add("done");
-    return h("article.card", h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${found.done ? "inuse" : "draining"})` }, found.done ? "Drained" : "Draining"), h("span.end", ago(rule.metadata.creationTimestamp))),
-      h("div.note", h("code", taintText(rule.spec.taint)), rule.metadata.annotations?.["lazaret.dev/reason"] ? ` · ${rule.metadata.annotations["lazaret.dev/reason"]}` : "",
-        rule.metadata.annotations?.["lazaret.dev/set-by"] ? ` · by ${rule.metadata.annotations["lazaret.dev/set-by"]}` : "", owner && !(rule.metadata.annotations?.["lazaret.dev/reason"] ?? "").includes(owner.name) ? ` · ${owner.kind} ${owner.name}` : ""),
-      bar,
-      h("div.facts", h("span", h("b", found.gone), " evicted"), h("span", h("b", found.left), " left"),
-        h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : [h("b", found.devices.length), " devices"]),
-        found.pace ? h("span", `pace ${found.pace}/s`) : null, found.done || found.endsIn === null ? null : h("span", `about ${span(found.endsIn)} at this pace`)),
-      found.message ? h("p", found.message) : null,
-      found.left ? h("details", h("summary.note", "Pods that are left"), h("ul", found.pods.slice(0, MANY).map((pod) => h("li", h("a", { href: `#/why/${pod}` }, pod))))) : null,
-      h("div.actions", owner ? null : button("Undo…", "delete", () => undo(rule, found)), served.superset && !found.done ? button("Pace…", "patch", () => pace(rule)) : null));
+    const [word, hue] = found.held ? ["Waits for approval", "suspect"] : found.done ? ["Drained", "inuse"] : found.blocked ? ["Blocked", "noschedule"] : ["Draining", "draining"];
+    return h("article.card", h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${hue})` }, word), h("span.end", ago(rule.metadata.creationTimestamp))),
+      h("div.note", h("code", taintText(rule.spec.taint)), reason ? ` · ${reason}` : "", setBy ? ` · by ${setBy}` : "", owner && !(reason ?? "").includes(owner.name) ? ` · ${owner.kind} ${owner.name}` : ""),
+      bar, facts(found),
+      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
+      found.message ? h("p.note", found.message) : null,
+      gone.length ? h("details", { open: gone.length <= 8 }, h("summary.note", `Where ${count(gone.length, "pod")} went`), movesList(gone)) : null,
+      found.left ? h("details", h("summary.note", "Pods that are left"), h("ul", found.pods.slice(0, PODS_SHOWN_MAX).map((pod) => h("li", h("a", { href: `#/why/${pod}` }, pod))))) : null,
+      h("div.actions", found.held ? button("Approve…", "patch", () => approve(rule), ".primary") : null, owner ? null : button("Undo…", "delete", () => undo(rule, found)),
+        served.superset && !found.done ? button("Pace…", "patch", () => pace(rule)) : null));
   }
 
   function update() {
     const rules = [...fleet.rules.values()].filter((rule) => rule.spec.taint.effect === "NoExecute")
       .sort((a, b) => String(b.metadata.creationTimestamp).localeCompare(String(a.metadata.creationTimestamp)));
+    const rows = rules.map((rule) => {
+      const found = progress(fleet, rule);
+      return { rule, found, gone: moves.of(rule.metadata.uid, found.devices) };
+    });
     const stopped = paused();
-    const active = rules.filter((rule) => !progress(fleet, rule).done).length;
+    const active = rows.filter(({ found }) => !found.done).length;
     state.textContent = stopped ? `Evictions are paused: ${stopped.spec.paused.reason ?? ""}` : rules.length ? `${count(active, "rule")} at work, ${rules.length - active} drained` : "";
-    const control = stopped ? h("button.act.primary", { type: "button", onclick: () => resume(stopped) }, "Resume…") : h("button.act", { type: "button", onclick: pause }, "Pause all…");
-    show(buttons, rules.length || stopped ? guarded(app, stopped ? "delete" : "create", "lazaret.dev", "disruptionguards", control) : null);
-    // A dialog or an open list of pods is not to be taken away while somebody reads it.
-    if (list.querySelector("details[open]")) return;
-    show(list, rules.length ? rules.map(card) : empty("No device is being drained", "Take one out of service from the fleet, or with ", command("kubectl device drain DEVICE --reason TEXT")));
+    const wanted = stopped ? `resume ${stopped.metadata.name}` : rules.length ? "pause" : "";
+    if (wanted !== control) {
+      control = wanted;
+      const button = stopped ? h("button.act.primary", { type: "button", onclick: () => resume(stopped) }, "Resume…") : h("button.act", { type: "button", onclick: pause }, "Pause all…");
+      show(buttons, wanted ? guarded(app, stopped ? "delete" : "create", "lazaret.dev", "disruptionguards", button) : null);
+    }
+    keyed(list, rows.map(({ rule, found, gone }) => ({
+      key: rule.metadata.uid, facts: [rule.metadata.resourceVersion, found.devices.length, found.pods, gone.map(({ name, by }) => [name, by?.name, by?.devices.map((device) => device.key)])],
+      make: () => card(rule, found, gone),
+    })));
+    show(nothing, rules.length ? null : empty("No device is being drained", h("p", "Take one out of service from the ", h("a", { href: "#/fleet" }, "fleet"), ", or with"), command("kubectl device drain DEVICE --reason TEXT")));
   }
 
   update();
   readGuards();
-  const timer = setInterval(update, 5_000);
-  return { update, close() { clearInterval(timer); } };
+  return { update };
 }

@@ -6,16 +6,18 @@ import { count, empty, h, show } from "./dom.js";
 import { devicePanel } from "./panel.js";
 import { plan } from "./actions.js";
 
-const GROUPS = [["node", "node"], ["pool", "pool"], ["driver", "driver"], ["model", "model"], ["zone", "zone"], ["rack", "rack"], ["state", "state"]];
+const GROUPS = [["node", "node"], ["pool", "pool"], ["driver", "driver"], ["model", "model"], ["class", "class"], ["zone", "zone"], ["rack", "rack"], ["state", "state"]];
 const ZONE = "topology.kubernetes.io/zone";
 const RACK = "topology.kubernetes.io/rack";
 /** A table longer than this is not read by anybody. */
 const ROWS_MAX = 500;
+/** After the last key the expression is evaluated. */
+const PAUSE_MS = 150;
 
 /** `gpu-10` after `gpu-9`. */
 const order = new Intl.Collator("en", { numeric: true });
 
-export function groupOf(device, by, nodes) {
+export function groupOf(device, by, nodes, classes) {
   const label = (key) => nodes.get(device.node)?.metadata.labels?.[key] ?? "(none)";
   switch (by) {
     case "pool": return device.pool;
@@ -23,15 +25,16 @@ export function groupOf(device, by, nodes) {
     case "model": return device.model ?? "(none)";
     case "zone": return label(ZONE);
     case "rack": return label(RACK);
+    case "class": return classes?.get(device.key)?.join(", ") ?? "(none)";
     case "state": return STATES[STATE_INDEX.get(device.state)][1];
     default: return device.node ?? device.pool;
   }
 }
 
-export function grouped(devices, by, nodes) {
+export function grouped(devices, by, nodes, classes) {
   const groups = new Map();
   for (const device of devices) {
-    const name = groupOf(device, by, nodes);
+    const name = groupOf(device, by, nodes, classes);
     let group = groups.get(name);
     if (!group) groups.set(name, (group = { name, devices: [] }));
     group.devices.push(device);
@@ -87,8 +90,12 @@ export function fleetPage(main, app, argument) {
   let asTable = false;
   let shape = -1;
   let shown = [];
+  let asked = "";
+  let asking = 0;
+  let matched = null;
+  let problem = "";
   const head = summary((id) => { state = state === id ? null : id; layout(); });
-  const input = h("input", { type: "search", placeholder: "Filter: a name, node=…, state=draining, taint=…, tainted", "aria-label": "Filter devices", "data-filter": true,
+  const input = h("input", { type: "search", placeholder: "Filter: a name, node=…, state=draining, tainted, or CEL", "aria-label": "Filter devices", "data-filter": true,
     oninput: () => { filter = input.value; layout(); } });
   const group = h("select", { "aria-label": "Group by", onchange: () => { by = group.value; sessionStorage.setItem("group", by); layout(); } },
     GROUPS.map(([id, name]) => h("option", { value: id }, `by ${name}`)));
@@ -111,8 +118,30 @@ export function fleetPage(main, app, argument) {
       h("button.act", { type: "button", onclick: () => { map.selected.clear(); selected(); map.dirty(); } }, "Clear"));
   }
 
+  const isExpression = (text) => /\bdevice\./.test(text);
+
+  /** Asks the cores which devices an expression matches, and which are in which class. */
+  async function askCores() {
+    const marker = JSON.stringify([fleet.shape, by === "class", isExpression(filter) ? filter.trim() : ""]);
+    if (marker === asked) return;
+    asked = marker;
+    try {
+      const names = by === "class" && app.served.classes ? (await app.api.list(app.served.classes.path)).items.map((one) => one.metadata.name) : [];
+      const expressions = isExpression(filter) ? [filter.trim()] : [];
+      if (names.length + expressions.length === 0) return;
+      const found = await app.engine.select(app, [...names.map((deviceClassName) => ({ deviceClassName })), ...expressions.map((expression) => ({ selectors: [{ cel: { expression } }] }))]);
+      if (marker !== asked) return;
+      fleet.classes = new Map();
+      names.forEach((name, at) => { for (const key of found[at]) fleet.classes.set(key, [...(fleet.classes.get(key) ?? []), name]); });
+      matched = expressions.length ? found[names.length] : null;
+      problem = matched?.problem ?? "";
+    } catch (error) { if (marker === asked) { matched = new Set(); problem = error.message; } }
+    layout();
+  }
+
   function layout() {
-    const fits = parseFilter(filter);
+    const fits = isExpression(filter) ? (device) => matched?.has(device.key) : parseFilter(filter);
+    if (by === "class" || isExpression(filter)) { clearTimeout(asking); asking = setTimeout(askCores, PAUSE_MS); }
     const wanted = [...fleet.devices.values()].filter(fits);
     counts(wanted);
     shown = state ? wanted.filter((device) => device.state === state) : wanted;
@@ -128,19 +157,19 @@ export function fleetPage(main, app, argument) {
     if (fleet.devices.size === 0) {
       split.replaceChildren(empty("No devices yet", "Drivers publish devices in ResourceSlices. Simulated ones come with ", h("code", "lazaret up --nodes 4 --devices 8"), "."));
     } else if (shown.length === 0) {
-      split.replaceChildren(empty("No device fits the filter"));
+      split.replaceChildren(problem && isExpression(filter) ? empty("The expression cannot be used", problem) : empty("No device fits the filter", isExpression(filter) && !matched ? "…" : "Esc leaves the filter."));
     } else if (asTable) {
       rows();
       split.replaceChildren(table);
     } else {
       if (map.element.parentNode !== split) split.replaceChildren(map.element);
-      map.show(grouped(shown, by, fleet.nodes));
+      map.show(grouped(shown, by, fleet.nodes, fleet.classes));
     }
     if (panel) split.append(panel.element);
   }
 
   function rows() {
-    const list = grouped(shown, by, fleet.nodes).flatMap((one) => one.devices);
+    const list = grouped(shown, by, fleet.nodes, fleet.classes).flatMap((one) => one.devices);
     show(table, h("table", h("caption.sr", "Devices"), h("thead", h("tr", ["Device", "Node", "Model", "State", "Taints", "Holder"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", list.slice(0, ROWS_MAX).map((device) => {
         const open = () => app.go(`fleet/${device.key}`);
@@ -170,19 +199,22 @@ export function fleetPage(main, app, argument) {
   if (argument) open(argument);
   if (fleet.nodes.size === 0) app.api.list("/api/v1/nodes").then(({ items }) => { fleet.reset("nodes", items); if (by === "zone" || by === "rack") layout(); }, () => {});
   let counted = 0;
+  let stale = false;
   return {
     move(next) { open(next); return true; },
     escape() { if (panel) app.go("fleet"); else if (map.selected.size) { map.selected.clear(); selected(); map.dirty(); } },
     update() {
       panel?.update();
-      if (fleet.shape !== shape || filter || state || asTable || by === "state") {
-        if (!counted) counted = setTimeout(() => { counted = 0; layout(); }, 100);
-        return;
-      }
-      map.dirty();
-      if (!counted) counted = setTimeout(() => { counted = 0; counts(shown); }, 100);
+      const whole = fleet.shape !== shape || filter || state || asTable || by === "state";
+      if (!whole) map.dirty();
+      // A change that needs the whole page may come while one that does not is waiting.
+      stale ||= whole;
+      counted ||= setTimeout(() => {
+        counted = 0;
+        if (stale) { stale = false; layout(); } else counts(shown);
+      }, 100);
     },
-    close() { map.destroy(); panel?.close(); clearTimeout(counted); },
+    close() { map.destroy(); panel?.close(); clearTimeout(counted); clearTimeout(asking); },
     map,
   };
 }

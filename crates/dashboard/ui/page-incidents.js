@@ -1,8 +1,9 @@
 // Incidents of devices: open and past, with their timelines, times and cost.
 
-import { ago, count, empty, h, show, span } from "./dom.js";
+import { ago, command, count, empty, h, keyed, show, span } from "./dom.js";
 import { incidentDevice, stageOf } from "./fleet.js";
-import { guarded, incidentAct } from "./actions.js";
+import { movesList } from "./page-drains.js";
+import { NOTE, guarded, incidentAct, noteDialog } from "./actions.js";
 
 const HUES = { Suspect: "suspect", Quarantined: "noschedule", Draining: "draining", Repairing: "repairing", Abandoned: "repairing", Probation: "probation", Cleared: "inuse" };
 const PAST_MAX = 100;
@@ -18,13 +19,22 @@ export function parts(incident) {
 }
 
 export function incidentsPage(main, app, argument) {
-  const { fleet } = app;
+  const { fleet, moves } = app;
   const list = h("div");
+  const pastTitle = h("h2", "Past");
+  const pastList = h("div");
+  const nothing = h("div");
   const state = h("p");
-  show(main, h("div.page", h("header", h("h1", "Incidents"), state), list));
-  let marker = "";
+  show(main, h("div.page", h("header", h("h1", "Incidents"), state), list, pastTitle, pastList, nothing));
+  let wanted = argument;
 
-  function card(incident) {
+  /** Pods that left the device while this page was open. */
+  function went(incident) {
+    const device = fleet.devices.get(incidentDevice(incident));
+    return device ? moves.of(incident.metadata.uid, [device]) : [];
+  }
+
+  function card(incident, gone) {
     const { status = {}, spec } = incident;
     const stage = stageOf(incident);
     const key = incidentDevice(incident);
@@ -43,29 +53,37 @@ export function incidentsPage(main, app, argument) {
         status.timeToRecoverSeconds ? h("span", "recovered in ", h("b", span(status.timeToRecoverSeconds))) : null,
         parts(incident).map((part) => h("span", `${part.name} ${span(part.seconds)}`))),
       status.waitsFor ? h("p", `Waits for ${status.waitsFor}`) : null,
+      incident.metadata.annotations?.[NOTE] ? h("p.quote", incident.metadata.annotations[NOTE]) : null,
+      gone.length ? movesList(gone) : null,
       status.acknowledgedBy ? h("p.note", `Acknowledged by ${status.acknowledgedBy}`) : null,
       h("details", { open: live }, h("summary.note", "Timeline"), h("ul.timeline", timeline.map((entry) => h("li", { hue: `var(--${HUES[entry.stage] ?? "gone"})` },
         h("div", entry.stage, " ", h("span.note", ago(entry.at))), h("div.note", entry.cause ?? "", entry.actor ? ` · ${entry.actor}` : ""))))),
-      live ? h("div.actions", status.acknowledgedBy ? null : button("Acknowledge", "acknowledge"),
-        stage === "Repairing" || stage === "Abandoned" ? button("Repaired…", "repaired") : null, stage === "Abandoned" ? null : button("Abandon…", "abandon")) : null);
+      h("div.actions", live && !status.acknowledgedBy ? button("Acknowledge", "acknowledge") : null,
+        stage === "Repairing" || stage === "Abandoned" ? button("Repaired…", "repaired") : null, live && stage !== "Abandoned" ? button("Abandon…", "abandon") : null,
+        guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => noteDialog(app, incident) }, "Note…")),
+        h("a.act", { href: `#/replay/${incident.metadata.name}` }, "Replay")));
   }
+
+  const entry = (incident) => {
+    const gone = went(incident);
+    return { key: incident.metadata.uid, facts: [incident.metadata.resourceVersion, gone.map(({ name, by }) => [name, by?.name, by?.devices.map((one) => one.key)])], make: () => card(incident, gone) };
+  };
 
   function update() {
     const all = [...fleet.incidents.values()].sort((a, b) => String(b.spec.openedAt).localeCompare(String(a.spec.openedAt)));
-    const now = all.map((incident) => incident.metadata.resourceVersion).join();
-    if (now === marker) return;
-    marker = now;
     const open = all.filter((incident) => stageOf(incident) !== "Cleared");
     const past = all.filter((incident) => stageOf(incident) === "Cleared");
     const recovered = past.map((incident) => incident.status?.timeToRecoverSeconds).filter(Number.isFinite);
     const mean = recovered.length ? recovered.reduce((sum, one) => sum + one, 0) / recovered.length : null;
     state.textContent = all.length ? `${open.length} open, ${past.length} past${mean === null ? "" : `, mean time to recover ${span(mean)}`}` : "";
-    show(list, all.length === 0 ? empty("No incidents", "A DeviceHealthPolicy opens one when the signals of a device fit one of its rules.") : null,
-      open.map(card), past.length ? h("h2", "Past") : null, past.slice(0, PAST_MAX).map(card));
-    if (argument) document.getElementById(`incident-${argument}`)?.scrollIntoView({ block: "start" });
+    keyed(list, open.map(entry));
+    keyed(pastList, past.slice(0, PAST_MAX).map(entry));
+    pastTitle.hidden = past.length === 0;
+    show(nothing, all.length ? null : empty("No incidents", h("p", "A DeviceHealthPolicy opens one when the signals of a device fit one of its rules."), command("kubectl apply -f examples/health/policy.yaml")));
+    const target = wanted && document.getElementById(`incident-${wanted}`);
+    if (target) { target.scrollIntoView({ block: "start" }); wanted = null; }
   }
 
   update();
-  if (fleet.incidents.size === 0) marker = "-", update();
-  return { update };
+  return { update, move(next) { wanted = next; update(); return true; } };
 }

@@ -4,11 +4,15 @@ import { Fleet } from "./fleet.js";
 import { HeatMap } from "./heatmap.js";
 import { count, h, show, span } from "./dom.js";
 import { grouped, summary } from "./page-fleet.js";
-import { parseRecording } from "./record.js";
+import { cut, parseRecording } from "./record.js";
 
 const SPEEDS = [1, 4, 16, 60, 240];
+/** Shown before and after an incident. */
+const LEAD_MS = 5_000;
+/** Recorded objects say themselves in which version they are. */
+const RECORDED_AS = { slices: {}, patches: {}, classes: {} };
 
-export function replayPage(main, app) {
+export function replayPage(main, app, argument) {
   let timer = 0;
   let map = null;
   const input = h("input", { type: "file", accept: "application/json,.json", hidden: true, onchange: () => input.files[0] && read(input.files[0]) });
@@ -16,7 +20,7 @@ export function replayPage(main, app) {
 
   function start() {
     const drop = h("div.drop", h("p", "Drop a recording here, or ", h("button.act", { type: "button", onclick: () => input.click() }, "choose a file")),
-      h("p.note", "Made by ", h("code", "kubectl device record -o incident.json"), "."), problem);
+      h("p.note", "Made by ", h("code", "kubectl device record -o incident.json"), " or ", h("code", "lazaret-sim --record world.json"), "."), problem);
     drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
     drop.addEventListener("dragleave", () => drop.classList.remove("over"));
     drop.addEventListener("drop", (event) => { event.preventDefault(); drop.classList.remove("over"); if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]); });
@@ -41,6 +45,7 @@ export function replayPage(main, app) {
     clearInterval(timer);
     map?.destroy();
     let fleet;
+    let asked = "";
     let next = 0;
     let at = recording.start;
     let speed = SPEEDS.findIndex((one) => (recording.end - recording.start) / 1000 / one <= 40);
@@ -73,6 +78,21 @@ export function replayPage(main, app) {
       range.value = String(recording.end > recording.start ? ((at - recording.start) / (recording.end - recording.start)) * 1000 : 1000);
     }
 
+    /** Which devices classes and expressions mean, only the cores can tell. */
+    async function evaluate() {
+      const names = fleet.opaque();
+      const marker = names.length ? JSON.stringify([fleet.shape, names, names.map((name) => fleet.wide.get(name))]) : "";
+      if (marker === asked) return;
+      asked = marker;
+      if (!marker) return;
+      const mine = fleet;
+      try {
+        const found = await app.engine.select({ fleet: mine, served: RECORDED_AS }, names.map((name) => mine.wide.get(name)), recording.classes);
+        names.forEach((name, at) => { if (mine.wide.has(name)) mine.setSelection(name, found[at]); });
+        if (mine === fleet) draw();
+      } catch (error) { console.warn(error); }
+    }
+
     function seek(time) {
       if (time < at || !fleet) { reset(); shape = -1; }
       at = time;
@@ -80,9 +100,10 @@ export function replayPage(main, app) {
         const { kind, remove, object } = recording.events[next++];
         if (remove) fleet.remove(kind, object); else fleet.set(kind, object);
       }
-      show(log, recording.events.slice(Math.max(0, next - 7), next).reverse().map((event) => h("li", { hue: event.remove ? "var(--gone)" : "var(--accent)" },
+      show(log, next === 0 ? h("li.none", "Nothing has changed yet.") : recording.events.slice(Math.max(0, next - 7), next).reverse().map((event) => h("li", { hue: event.remove ? "var(--gone)" : "var(--accent)" },
         h("span.note", `${new Date(event.at).toISOString().slice(11, 19)} `), `${event.object.kind} ${event.object.metadata.name}`, event.note ? `: ${event.note}` : event.remove ? " deleted" : "")));
       draw();
+      evaluate();
     }
 
     label();
@@ -103,6 +124,15 @@ export function replayPage(main, app) {
     label();
   }
 
+  /** What this page has seen of an incident. */
+  function playIncident(name) {
+    const incident = app.fleet.incidents.get(name);
+    if (!incident) { problem.textContent = `There is no incident ${name}.`; return; }
+    const until = Date.parse(incident.status?.times?.cleared) || Date.now();
+    play(cut(parseRecording(JSON.stringify(app.recorder.recording())), Date.parse(incident.spec.detectedAt ?? incident.spec.openedAt) - LEAD_MS, until + LEAD_MS, name));
+  }
+
   start();
+  if (argument) playIncident(argument);
   return { close() { clearInterval(timer); map?.destroy(); }, play };
 }

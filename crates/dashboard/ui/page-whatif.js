@@ -1,10 +1,10 @@
 // What a taint would do, before it is set. The answer comes from the same code as that of `kubectl device plan`.
 
 import { ago, command, count, h, show, span } from "./dom.js";
-import { ask, guarded, ruleName, ruleObject } from "./actions.js";
+import { PODS_UNASKED_MAX, ask, guarded, ruleName, ruleObject } from "./actions.js";
+import { typed } from "./engine.js";
 import { idOf } from "./fleet.js";
 
-const PODS_UNASKED_MAX = 3;
 const PAUSE_MS = 150;
 const ROWS_MAX = 300;
 
@@ -27,18 +27,24 @@ export function whatifPage(main, app, argument) {
   const effect = h("select", ["NoExecute", "NoSchedule", "None"].map((one) => h("option", { value: one }, one)));
   const pace = h("input", { type: "range", min: "1", max: "100", value: "10", "aria-label": "Evictions per second" });
   const paceText = h("b", "10");
-  const preview = h("pre.command");
+  const preview = h("code");
+  const copy = h("button.copy", { type: "button", "aria-label": "Copy the YAML", onclick: async () => {
+    try { await navigator.clipboard.writeText(whole); copy.textContent = "Copied"; } catch { getSelection()?.selectAllChildren(preview); copy.textContent = "Selected"; }
+    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  let whole = "";
   const result = h("div", { "aria-live": "polite" });
   let objects = null;
   let read = 0;
   let turn = 0;
   let timer = 0;
   let last = null;
+  let confirmAbove = null;
 
   const left = h("div.card", h("label.field", h("span", "Devices"), devices),
     served.superset ? h("label.field", h("span", "or every device that this CEL expression matches"), expression) : null,
     h("label.field", h("span", "Taint key"), key), h("label.field", h("span", "Effect"), effect),
-    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace), h("p.note", "The rule"), preview);
+    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace), h("p.note", "The rule"), h("div.command.yaml", preview, copy));
   show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written.")), h("div.columns.plan", left, result)));
 
   const names = () => devices.value.split(/[\s,]+/).filter(Boolean);
@@ -61,19 +67,22 @@ export function whatifPage(main, app, argument) {
   }
 
   async function load() {
-    const kinds = [["/api/v1/pods", "Pod", "v1"], ["/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"], [served.classes?.path, "DeviceClass", `${served.classes?.group}/${served.classes?.version}`]];
-    const lists = await Promise.all(kinds.map(async ([path, kind, apiVersion]) => {
+    const kinds = [["/api/v1/pods", "Pod", { version: "v1" }], ["/api/v1/nodes", "Node", { version: "v1" }],
+      ["/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget", { group: "policy", version: "v1" }], [served.classes?.path, "DeviceClass", served.classes]];
+    const guards = api.list(served.disruptionguards.path).then(({ items }) => items, () => []);
+    const lists = await Promise.all(kinds.map(async ([path, kind, resource]) => {
       if (!path) return [];
-      try { return (await api.list(path)).items.map((item) => ({ apiVersion, kind, ...item })); } catch { return []; }
+      try { return typed(resource, kind, (await api.list(path)).items); } catch { return []; }
     }));
+    const limits = (await guards).map((guard) => guard.spec?.confirmAbove?.pods).filter(Number.isFinite);
+    confirmAbove = limits.length ? Math.min(...limits) : null;
     objects = lists.flat();
     read = Date.now();
   }
 
   function everything() {
-    const typed = (resource, kind, list) => [...list].map((item) => ({ apiVersion: `${resource.group}/${resource.version}`, kind, ...item }));
     return [...typed(served.slices, "ResourceSlice", fleet.slices.values()), ...typed(served.claims, "ResourceClaim", fleet.claims.values()),
-      ...(served.rules ? typed(served.rules, "DeviceTaintRule", fleet.rules.values()) : []), ...objects];
+      ...typed(served.rules, "DeviceTaintRule", fleet.rules.values()), ...typed(served.patches, "ResourceSlicePatch", fleet.patches.values()), ...objects];
   }
 
   function change() {
@@ -87,12 +96,14 @@ export function whatifPage(main, app, argument) {
     let wanted;
     try {
       if (!names().length && !expression.value.trim()) {
-        show(preview, "");
+        whole = "";
+        show(preview, "# name devices to see it");
         show(result, h("div.card", h("p", "Name devices, or select some in the ", h("a", { href: "#/fleet" }, "fleet"), " and choose What if.")));
         return;
       }
       wanted = rules();
     } catch (error) { show(result, h("div.card", h("p.error", error.message))); return; }
+    whole = wanted.map((rule) => yaml(rule)).join("\n---\n");
     show(preview, wanted.slice(0, 3).map((rule) => yaml(rule)).join("\n---\n"), wanted.length > 3 ? `\n# and ${wanted.length - 3} more` : "");
     try {
       if (!objects) { show(result, h("div.card", h("p.note", "Reading pods…"))); await load(); }
@@ -100,11 +111,20 @@ export function whatifPage(main, app, argument) {
       if (mine !== turn) return;
       if (answer.error) throw new Error(answer.error);
       last = answer.plan;
-      draw(answer.plan, wanted);
+      draw(answer.plan, answer.places ?? [], wanted);
     } catch (error) { if (mine === turn) show(result, h("div.card", h("p.error", error.message))); }
   }
 
-  function draw(plan, wanted) {
+  /** Where a pod could get devices again, or why not. */
+  function place(found) {
+    if (!found) return "";
+    if (found.node) return [found.node, found.devices?.length ? h("div.note", found.devices.map((name) => name.split("/").pop()).join(", ")) : null];
+    return h("span.warn", found.problem);
+  }
+
+  function draw(plan, places, wanted) {
+    const placeOf = new Map(places.map((one) => [one.pod, one]));
+    const stuck = places.filter((one) => !one.node).length;
     const evicts = plan.effect === "NoExecute" && !plan.noEffect;
     const leaving = evicts ? plan.pods.length : 0;
     const now = Date.now();
@@ -117,17 +137,20 @@ export function whatifPage(main, app, argument) {
     show(result, h("div.card",
       h("header", h("h2", `${leaving} of ${count(plan.pods.length + plan.tolerating.length, "pod")} would be evicted`), h("span.end", "objects read ", ago(new Date(read).toISOString()))),
       plan.noEffect ? h("p.error", `A rule with this taint would have no effect: ${plan.noEffect}`) : null, plan.problem ? h("p.error", plan.problem) : null,
-      h("div.facts", h("span", h("b", plan.devices.length), " devices"), h("span", h("b", plan.claims.length), " claims"), h("span", h("b", Object.keys(plan.namespaces).length), " namespaces"),
-        leaving ? h("span", "takes at least ", h("b", span(takes))) : null),
-      plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Node", "Owner", "Tolerates", "Evicted", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
+      h("div.facts", h("span", count(plan.devices.length, "device")), h("span", count(plan.claims.length, "claim")), h("span", count(Object.keys(plan.namespaces).length, "namespace")),
+        leaving ? h("span", "takes at least ", h("b", span(takes))) : null, stuck ? h("span.warn", h("b", stuck), " would not fit") : null),
+      plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Evicted", "Would go to", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", [...plan.pods.map((pod) => [pod, evicts]), ...plan.tolerating.map((pod) => [pod, false])].slice(0, ROWS_MAX).map(([pod, leaves]) => h("tr",
-          h("td", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`)), h("td", pod.node ?? ""), h("td", pod.owner ?? ""),
-          h("td", pod.tolerationSeconds === undefined || pod.tolerationSeconds === null ? "forever" : pod.tolerationSeconds === 0 ? "no" : `${pod.tolerationSeconds}s`),
-          h("td", leaves ? when(pod, now) : "never"), h("td", (pod.budgets ?? []).map((one) => `${one.name} (${one.disruptionsAllowed} allowed)`).join(", "))))))) : h("p", "No pod uses these devices."),
+          h("td.name", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`), h("div.note", [pod.owner, pod.node].filter(Boolean).join(" on "))),
+          h("td", leaves ? when(pod, now) : "never", h("div.note", tolerates(pod))), h("td.name.place", leaves ? place(placeOf.get(`${pod.namespace}/${pod.name}`)) : "stays"),
+          h("td", (pod.budgets ?? []).map((one) => `${one.name} (${one.disruptionsAllowed} allowed)`).join(", "))))))) : h("p", "No pod uses these devices."),
+      places.length ? h("p.note", "Where pods would go is told by devices alone, without CPU, memory and what else decides on a node.") : null,
       h("p.note", "The same on the command line:"), text.map(command),
       h("div.actions", guarded(app, "create", "resource.k8s.io", "devicetaintrules", h("button.act.primary", { type: "button", onclick: () => apply(wanted, leaving, text) }, "Apply…")),
         h("button.act", { type: "button", onclick: async () => { objects = null; await compute(); } }, "Read pods again"))));
   }
+
+  const tolerates = ({ tolerationSeconds: seconds }) => (seconds === undefined || seconds === null ? "tolerates it" : seconds ? `tolerates it for ${span(seconds)}` : "");
 
   function when(pod, now) {
     const wait = pod.deadline ? (Date.parse(pod.deadline) - now) / 1000 : 0;
@@ -137,8 +160,8 @@ export function whatifPage(main, app, argument) {
   function apply(wanted, leaving, text) {
     ask({
       title: `Set ${count(wanted.length, "rule")}`, danger: leaving > 0, reason: effect.value === "NoExecute" ? "required" : "optional", commands: () => text,
-      body: h("p", `${count(leaving, "pod")} would be evicted.`),
-      confirm: leaving > PODS_UNASKED_MAX ? { number: leaving, text: `Type the number of pods, ${leaving}, to confirm` } : null,
+      body: [h("p", `${count(leaving, "pod")} would be evicted.`), confirmAbove !== null && leaving > confirmAbove ? h("p", `A DisruptionGuard wants approval above ${count(confirmAbove, "pod")}: the rule has no effect before somebody approves it.`) : null],
+      confirm: leaving > (confirmAbove ?? PODS_UNASKED_MAX) ? { number: leaving, text: `Type the number of pods, ${leaving}, to confirm` } : null,
       run: async (reason) => {
         for (const rule of wanted) {
           rule.metadata.annotations = { ...rule.metadata.annotations, "lazaret.dev/set-by": app.session.user, ...(reason ? { "lazaret.dev/reason": reason } : {}) };

@@ -1,10 +1,10 @@
 // One device: what it is, what is wrong with it, who has it, and what can be done.
 
 import { STATES, STATE_INDEX, stageOf, taintText } from "./fleet.js";
-import { ago, command, h, show } from "./dom.js";
+import { ago, command, h, redraw, show } from "./dom.js";
 import { actions } from "./actions.js";
 
-const ORIGIN_WORDS = { driver: "driver, in slice", rule: "rule", policy: "policy, in rule", person: "person, in rule" };
+const ORIGIN_WORDS = { driver: "driver, in slice", rule: "rule", patch: "patch", policy: "policy, in rule", person: "person, in rule" };
 const HISTORY_MAX = 8;
 
 export function devicePanel(app, key, onClose) {
@@ -23,7 +23,7 @@ export function devicePanel(app, key, onClose) {
   function update() {
     const device = fleet.devices.get(key);
     const marker = JSON.stringify([device?.state, device?.taints, [...(device?.claims ?? [])].map((id) => fleet.claims.get(id)?.metadata.resourceVersion),
-      fleet.incidentOf(device ?? {})?.metadata.resourceVersion, device?.spec, events?.length, [...pods]]);
+      fleet.incidentOf(device ?? {})?.metadata.resourceVersion, device?.patched, events?.length, fleet.nodes.size, [...pods]]);
     if (marker === drawn) return;
     drawn = marker;
     const close = h("button.close", { type: "button", "aria-label": "Close", onclick: onClose }, "×");
@@ -33,7 +33,7 @@ export function devicePanel(app, key, onClose) {
     }
     const [, word, meaning] = STATES[STATE_INDEX.get(device.state)];
     const incident = fleet.incidentOf(device);
-    show(element,
+    redraw(element,
       h("header", h("div", h("h1", `${device.pool}/${device.name}`), h("p.note", device.driver)), close),
       h("p", h("span.pill", { hue: `var(--${device.state})` }, word), " ", h("span.note", meaning)),
       actions(app, device, incident),
@@ -43,8 +43,8 @@ export function devicePanel(app, key, onClose) {
         incident.status?.waitsFor ? ` · waits for ${incident.status.waitsFor}` : "")] : null,
       h("h2", "Device"),
       h("dl", [["Node", device.node ?? "—"], ["Model", device.model ?? "—"], ["Slice", device.slice ?? "not published"]].map(([name, text]) => [h("dt", name), h("dd", text)]),
-        Object.entries(device.spec?.capacity ?? {}).map(([name, one]) => [h("dt", name), h("dd", one.value ?? "")])),
-      h("dl.long", Object.entries(device.spec?.attributes ?? {}).map(([name, one]) => [h("dt", name), h("dd", value(one))])),
+        Object.entries(device.patched?.capacity ?? {}).map(([name, one]) => [h("dt", name), h("dd", one.value ?? "")])),
+      h("dl.long", Object.entries(device.patched?.attributes ?? {}).map(([name, one]) => [h("dt", name), h("dd", value(one))])),
       h("h2", "History"), history(),
       command(`kubectl device describe ${device.key}`));
   }

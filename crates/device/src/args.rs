@@ -235,8 +235,17 @@ pub(crate) struct Taint {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
+    /// Devices, and taints KEY[=VALUE]:EFFECT
+    #[arg(required_unless_present = "filename", value_name = "DEVICE|TAINT")]
+    pub(crate) words: Vec<String>,
     #[command(flatten)]
-    pub(crate) selected: Selected,
+    pub(crate) filter: FilterArgs,
+    /// Let a name mean several devices; without a name, all devices
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Plan the rules in this file, DeviceTaintRules or DeviceTaintPolicies, with all that they say about how pods leave
+    #[arg(short, long, value_name = "FILE", conflicts_with = "words")]
+    pub(crate) filename: Option<PathBuf>,
     /// Taken and not used, so that a line of `taint` can be tried with `plan`
     #[arg(long, value_name = "TEXT", hide = true)]
     pub(crate) reason: Option<String>,
@@ -246,6 +255,12 @@ pub(crate) struct Plan {
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Tabular,
+}
+
+impl Plan {
+    pub(crate) fn selected(&self) -> Selected {
+        Selected { words: self.words.clone(), filter: self.filter.clone(), all: self.all }
+    }
 }
 
 #[derive(Debug, clap::Args)]

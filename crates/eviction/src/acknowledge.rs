@@ -22,6 +22,9 @@ impl Eviction {
             Some(Flight::Status { rule, uid, .. }) => self.acknowledge_status(now, rule, &uid, outcome),
             Some(Flight::Memory { claim, uid }) => self.acknowledge_memory(now, claim, &uid, outcome),
             Some(Flight::Guard) => self.acknowledge_guard(now, id, outcome),
+            Some(Flight::Capacity { waiting, wanted }) => {
+                self.room_answered(now, id, &waiting, wanted, outcome == Outcome::Done);
+            }
             Some(Flight::Stale { pod, uid }) => {
                 if matches!(outcome, Outcome::Done | Outcome::Gone) {
                     self.see_leaving(now, pod, &uid);
@@ -81,7 +84,14 @@ impl Eviction {
 
     /// A disruption budget refused: the pod stays until it is asked again, or until the rule's deadline.
     pub(crate) fn acknowledge_held(&mut self, now: Timestamp, id: EffectId, why: Text) {
-        let Some(Flight::Evict(flight)) = self.flights.land(id) else { return };
+        let flight = match self.flights.land(id) {
+            Some(Flight::Evict(flight)) => flight,
+            Some(Flight::Capacity { waiting, wanted }) => {
+                return self.room_refused(now, id, &waiting, &wanted, &why);
+            }
+            Some(Flight::Status { .. } | Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. })
+            | None => return,
+        };
         self.give_back(now, &flight);
         // Whoever is refused is not terminating.
         self.lines.came_back(flight.at);
@@ -186,6 +196,9 @@ impl Eviction {
 
     fn announce_eviction(&mut self, flight: &EvictFlight) {
         let words = match flight.manner {
+            Manner::Delete | Manner::Evict if flight.without_room => {
+                "Marking for deletion, though there is no room for its replacement: "
+            }
             Manner::Delete | Manner::Evict => "Marking for deletion: ",
             Manner::DeleteOverdue => {
                 "Marking for deletion, for the deadline until which disruption budgets are obeyed is over: "

@@ -22,6 +22,8 @@ pub enum Block {
     Breaker,
     /// No window of the rule is open.
     Window,
+    /// There is no room for its replacement.
+    Capacity,
     /// Other pods of its group cannot leave yet.
     Group,
     /// A disruption budget refuses.
@@ -30,8 +32,8 @@ pub enum Block {
 
 impl Block {
     /// All of them, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Held, Self::Paused, Self::Breaker, Self::Window, Self::Group, Self::Budget];
+    pub const ALL: [Self; 7] =
+        [Self::Held, Self::Paused, Self::Breaker, Self::Window, Self::Capacity, Self::Group, Self::Budget];
 
     /// The reason in conditions and metrics.
     #[must_use]
@@ -41,6 +43,7 @@ impl Block {
             Self::Paused => "Paused",
             Self::Breaker => "Breaker",
             Self::Window => "Window",
+            Self::Capacity => "Capacity",
             Self::Group => "Group",
             Self::Budget => "Budget",
         }
@@ -73,6 +76,23 @@ impl Eviction {
         // Most pods of a rule that is held have no reason to leave: its taint is gone.
         counts[Block::Held as usize] = self.holds.pods();
         counts
+    }
+
+    /// The pods that are kept from being evicted, what keeps each, and why in words for people.
+    pub fn kept(&self) -> impl Iterator<Item = (&ObjectKey, Block, &Text)> {
+        self.blocked.pods.iter().filter_map(|at| {
+            let slot = self.pods.get(PodIx(*at))?;
+            let blocked = slot.blocked.as_deref()?;
+            Some((&slot.pod.key, blocked.why, &blocked.message))
+        })
+    }
+
+    /// What keeps pods of a rule from being evicted, in the words of its condition; nothing if nothing does.
+    #[must_use]
+    pub fn what_blocks(&self, rule: &str) -> Option<String> {
+        let at = self.rules.by_name(rule)?;
+        self.rules.get(at)?.blocked_by()?;
+        Some(self.describe_blocked(at))
     }
 
     /// The eviction of this pod is tried again at `until`, or when what keeps it changes.
@@ -124,7 +144,7 @@ impl Eviction {
     pub(crate) fn release_guarded(&mut self, now: Timestamp) {
         let by_guard = |at: &&u32| {
             let blocked = self.pods.get(PodIx(**at)).and_then(|slot| slot.blocked.as_ref());
-            blocked.is_some_and(|blocked| blocked.why != Block::Budget)
+            blocked.is_some_and(|blocked| !matches!(blocked.why, Block::Budget | Block::Capacity))
         };
         for at in self.blocked.pods.iter().filter(by_guard).map(|at| PodIx(*at)).collect::<Vec<PodIx>>() {
             self.unblock(at);
@@ -133,6 +153,18 @@ impl Eviction {
             }
             self.schedule(at, now);
         }
+    }
+
+    /// Pods that are kept for one reason.
+    pub(crate) fn kept_by(&self, why: Block) -> Vec<PodIx> {
+        if self.blocked.counts[why as usize] == 0 {
+            return Vec::new();
+        }
+        let is_it = |at: &&u32| {
+            let blocked = self.pods.get(PodIx(**at)).and_then(|slot| slot.blocked.as_ref());
+            blocked.is_some_and(|blocked| blocked.why == why)
+        };
+        self.blocked.pods.iter().filter(is_it).map(|at| PodIx(*at)).collect()
     }
 
     /// A follower keeps nobody.

@@ -1,5 +1,7 @@
 //! Who goes now. A pod goes as soon as any of its due reasons permits it: the highest of several rates wins.
 
+use alloc::vec::Vec;
+
 use lazaret_fleet::{Fleet, PodIx};
 use lazaret_model::Timestamp;
 
@@ -13,6 +15,9 @@ use crate::{
     groups::Party,
     pods::Phase,
 };
+
+/// Why a pod waits for a window.
+pub(crate) const NO_WINDOW: &str = "no window of the rule is open";
 
 /// A pod that may go now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +107,22 @@ impl Eviction {
             if candidate.line.is_some()
                 && let Some(until) = self.closed_until(now, candidate.pod)
             {
-                let message = "no window of the rule is open".into();
-                self.block(now, candidate.pod, Blocked { why: Block::Window, message }, until);
+                let blocked = Blocked { why: Block::Window, message: NO_WINDOW.into() };
+                self.block(now, candidate.pod, blocked, until);
                 continue;
             }
             match self.party(now, fleet, candidate) {
-                Party::None => self.let_go(now, candidate, false),
-                Party::Others(others) => self.let_go_together(now, candidate, &others),
+                Party::None => {
+                    if candidate.line.is_none() || self.has_room(now, &[candidate.pod]) {
+                        self.let_go(now, candidate, false);
+                    }
+                }
+                Party::Others(others) => {
+                    let all: Vec<PodIx> = [candidate.pod].into_iter().chain(others).collect();
+                    if self.has_room(now, &all) {
+                        self.let_go_together(now, candidate, &all[1..]);
+                    }
+                }
                 Party::Waits(message) => self.block_party(now, candidate, &message),
             }
         }
@@ -116,6 +130,9 @@ impl Eviction {
 
     /// A whole group goes, by the permit of one of its pods.
     fn let_go_together(&mut self, now: Timestamp, candidate: Candidate, others: &[PodIx]) {
+        if let Some(cause) = candidate.line {
+            self.groups.set_waiting(cause, candidate.pod, false);
+        }
         self.let_go(now, candidate, true);
         for &pod in others {
             self.release_from_group(now, pod);
@@ -205,6 +222,8 @@ impl Eviction {
             manner,
             taken: false,
             before: None,
+            without_room: slot.blocked.as_ref().is_some_and(|blocked| blocked.why == Block::Capacity)
+                && slot.reasons[..due].iter().all(|reason| reason.cause.wants_capacity()),
         };
         self.flights.launch(id, Flight::Evict(flight), EffectKind::Evict(evict));
     }

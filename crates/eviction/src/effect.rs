@@ -4,7 +4,8 @@ use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
 use lazaret_model::{
-    BreakerStatus, Condition, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text, Timestamp, Uid,
+    BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text,
+    Timestamp, Uid,
 };
 pub use lazaret_model::{EffectId, Outcome};
 
@@ -43,6 +44,9 @@ pub enum EffectKind {
     SetLastPublished(SetLastPublished),
     /// Write where a guard's breaker stands. To be acknowledged.
     SetGuardStatus(SetGuardStatus),
+    /// Find out whether there is room for the replacements of pods. To be acknowledged: [`Outcome::Done`] if there is,
+    /// [`Input::Held`](crate::Input::Held) with the reason if there is none, anything else if nobody can say.
+    AskCapacity(CapacityQuestion),
     /// Tell people. Best effort, needs no acknowledgement.
     Event(PodEvent),
     /// Tell people about a rule. Best effort, needs no acknowledgement.
@@ -138,6 +142,24 @@ pub struct SetGuardStatus {
     pub status: BreakerStatus,
 }
 
+/// Whether the claims of the replacements of these pods, all of them, could be allocated elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapacityQuestion {
+    /// The pods that are to leave.
+    pub pods: Vec<LeavingPod>,
+}
+
+/// A pod that is to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeavingPod {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation.
+    pub uid: Uid,
+    /// The devices that it has to leave.
+    pub devices: Vec<DeviceId>,
+}
+
 /// What the status of a rule says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleStatus {
@@ -205,6 +227,8 @@ pub enum WakeReason {
     Brake,
     /// What a guard says may be another from then on.
     Guard,
+    /// There may be room for the replacement of a pod.
+    Capacity,
     /// A rule's status may be written again.
     Status,
     /// What a claim's devices were like is written again after a failure.
@@ -221,6 +245,7 @@ impl fmt::Display for WakeReason {
             Self::Retry => "a failed eviction is tried again",
             Self::Blocked => "an eviction that was blocked is tried again",
             Self::Guard => "what a guard says may have changed",
+            Self::Capacity => "there may be room for the replacement of a pod",
             Self::Memory => "what devices were like is written onto their claim again",
             Self::Status => "the status of a rule may be written again",
         })

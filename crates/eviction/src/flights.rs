@@ -36,6 +36,13 @@ pub(crate) enum Flight {
     },
     /// The writing of a guard's status.
     Guard,
+    /// The question whether there is room for replacements.
+    Capacity {
+        /// Pods that wait for the answer, with their incarnations.
+        waiting: Vec<(PodIx, Uid)>,
+        /// The numbers of those that it is about, ascending.
+        wanted: Vec<u32>,
+    },
     /// An eviction of a leadership that is over.
     Stale {
         /// The pod.
@@ -60,6 +67,8 @@ pub(crate) struct EvictFlight {
     /// Attempts before this one, of which nobody knows the outcome, when the pod went before this one landed. They
     /// count only if this one does not turn out to have been why.
     pub(crate) before: Option<Blame>,
+    /// It leaves although there is no room for its replacement.
+    pub(crate) without_room: bool,
 }
 
 /// All effects on their way. Bounded by the limits on evictions, statuses and events in the options.
@@ -85,7 +94,7 @@ impl Flights {
         match flight {
             Flight::Evict(_) => self.evictions += 1,
             Flight::Status { .. } => self.statuses += 1,
-            Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. } => {}
+            Flight::Memory { .. } | Flight::Guard | Flight::Capacity { .. } | Flight::Stale { .. } => {}
         }
         self.flights.insert(id, flight);
         self.waiting.push_back((id, kind));
@@ -105,7 +114,7 @@ impl Flights {
         let (id, kind) = self.waiting.pop_front()?;
         match kind {
             EffectKind::Event(_) | EffectKind::RuleEvent(_) => self.events = self.events.saturating_sub(1),
-            EffectKind::SetLastPublished(_) | EffectKind::SetGuardStatus(_) => {}
+            EffectKind::SetLastPublished(_) | EffectKind::SetGuardStatus(_) | EffectKind::AskCapacity(_) => {}
             EffectKind::Evict(_) | EffectKind::SetRuleStatus(_) => {
                 if let Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) =
                     self.flights.get_mut(&id)
@@ -138,7 +147,7 @@ impl Flights {
         match flight {
             Flight::Evict(_) => self.evictions = self.evictions.saturating_sub(1),
             Flight::Status { .. } => self.statuses = self.statuses.saturating_sub(1),
-            Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. } => {}
+            Flight::Memory { .. } | Flight::Guard | Flight::Capacity { .. } | Flight::Stale { .. } => {}
         }
         Some(flight)
     }
@@ -147,7 +156,11 @@ impl Flights {
     pub(crate) fn untaken_evictions(&self) -> Vec<PodIx> {
         let pod = |(id, _): &(EffectId, EffectKind)| match self.flights.get(id)? {
             Flight::Evict(flight) => Some(flight.at),
-            Flight::Status { .. } | Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. } => None,
+            Flight::Status { .. }
+            | Flight::Memory { .. }
+            | Flight::Guard
+            | Flight::Capacity { .. }
+            | Flight::Stale { .. } => None,
         };
         self.waiting.iter().filter_map(pod).collect()
     }
@@ -156,7 +169,8 @@ impl Flights {
     pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
         match self.flights.get(&id) {
             Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => !taken,
-            Some(Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. }) | None => false,
+            Some(Flight::Memory { .. } | Flight::Guard | Flight::Capacity { .. } | Flight::Stale { .. })
+            | None => false,
         }
     }
 

@@ -7,12 +7,12 @@ use alloc::{
 };
 
 use lazaret_fleet::{Fleet, PodIx};
-use lazaret_model::{GroupMode, Pod, Text, Timestamp, Uid};
+use lazaret_model::{Pod, Text, Timestamp, Uid};
 
 use crate::{
     Eviction,
     block::{Block, Blocked},
-    dispatch::Candidate,
+    dispatch::{Candidate, NO_WINDOW},
     pods::{Phase, Slot},
     reason::Reason,
 };
@@ -42,10 +42,19 @@ impl GroupKey {
     }
 }
 
+/// The pods of a group.
+#[derive(Debug, Default)]
+struct Members {
+    pods: BTreeSet<u32>,
+    /// Some of them wait for others. Otherwise nobody has to be looked at again when one leaves the group: a group of thousands that leaves in
+    /// one go would be looked at as often as it has pods.
+    wait: bool,
+}
+
 /// All groups, by the cause that their pods have to leave for.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    members: BTreeMap<(u32, GroupKey), BTreeSet<u32>>,
+    members: BTreeMap<(u32, GroupKey), Members>,
     /// The groups of each pod.
     of: BTreeMap<u32, Vec<(u32, GroupKey)>>,
 }
@@ -54,7 +63,15 @@ impl Groups {
     /// The pods that leave with this one for a cause, itself included; none: it leaves alone.
     fn members(&self, cause: u32, at: PodIx) -> Option<&BTreeSet<u32>> {
         let entry = self.of.get(&at.0)?.iter().find(|(of, _)| *of == cause)?;
-        self.members.get(entry)
+        self.members.get(entry).map(|members| &members.pods)
+    }
+
+    /// Pods of a group wait for others, or do not any more.
+    pub(crate) fn set_waiting(&mut self, cause: u32, at: PodIx, wait: bool) {
+        let entry = self.of.get(&at.0).and_then(|groups| groups.iter().find(|(of, _)| *of == cause));
+        if let Some(members) = entry.and_then(|entry| self.members.get_mut(entry)) {
+            members.wait = wait;
+        }
     }
 
     /// Whether a pod is in a group.
@@ -73,11 +90,6 @@ pub(crate) enum Party {
     Waits(Text),
 }
 
-/// Whether pods of a group leave together for this reason.
-fn is_together(reason: &Reason) -> bool {
-    reason.cause.taint.eviction.as_ref().is_some_and(|spec| spec.groups == GroupMode::Together)
-}
-
 fn reason_of(slot: &Slot, cause: u32) -> Option<&Reason> {
     slot.reasons.iter().find(|reason| reason.cause_ix == cause)
 }
@@ -88,7 +100,7 @@ impl Eviction {
         let slot = self.pods.get(at);
         let mut groups: Vec<(u32, GroupKey)> = Vec::new();
         for reason in slot.map_or(&[][..], |slot| &slot.reasons) {
-            if is_together(reason)
+            if reason.cause.is_together()
                 && let Some(key) = slot.and_then(|slot| GroupKey::of(&slot.pod))
                 && !groups.iter().any(|(cause, _)| *cause == reason.cause_ix)
             {
@@ -101,15 +113,16 @@ impl Eviction {
         let old = self.groups.of.remove(&at.0).unwrap_or_default();
         for entry in old.into_iter().filter(|entry| !groups.contains(entry)) {
             let Some(members) = self.groups.members.get_mut(&entry) else { continue };
-            members.remove(&at.0);
-            let rest: Vec<PodIx> = members.iter().map(|at| PodIx(*at)).collect();
-            if rest.is_empty() {
+            members.pods.remove(&at.0);
+            let waits = core::mem::take(&mut members.wait);
+            let rest = members.pods.iter().filter(|_| waits).map(|at| PodIx(*at)).collect::<Vec<_>>();
+            if members.pods.is_empty() {
                 self.groups.members.remove(&entry);
             }
             rest.into_iter().for_each(|at| self.release_from_group(now, at));
         }
         for entry in &groups {
-            self.groups.members.entry(entry.clone()).or_default().insert(at.0);
+            self.groups.members.entry(entry.clone()).or_default().pods.insert(at.0);
         }
         if !groups.is_empty() {
             self.groups.of.insert(at.0, groups);
@@ -178,6 +191,12 @@ impl Eviction {
             return Err(format!("pod {key} of the group need not leave yet").into());
         }
         let (message, member) = (format!("pod {key} of the group is not evicted: "), at);
+        // The candidate may have a reason that needs no window.
+        if let Some(until) = self.closed_until(now, member) {
+            let blocked = Blocked { why: Block::Window, message: NO_WINDOW.into() };
+            self.block(now, member, blocked, until);
+            return Err(format!("{message}{}", Block::Window.name()).into());
+        }
         let candidate = Candidate { pod: member, pace: None, line: Some(cause) };
         if !self.guards.is_empty()
             && let Some((blocked, until)) = self.guarded(now, fleet, candidate)
@@ -194,6 +213,7 @@ impl Eviction {
         let Some(cause) = candidate.line else { return };
         let members = self.groups.members(cause, candidate.pod);
         let members: Vec<PodIx> = members.into_iter().flatten().map(|at| PodIx(*at)).collect();
+        self.groups.set_waiting(cause, candidate.pod, true);
         for at in members {
             let Some(slot) = self.pods.get(at).filter(|slot| slot.phase == Phase::Waiting) else { continue };
             let is_due = reason_of(slot, cause).is_some_and(|reason| reason.deadline <= now);
@@ -202,7 +222,7 @@ impl Eviction {
                 continue;
             }
             let active = &slot.reasons[..slot.active as usize];
-            if active.iter().any(|reason| reason.cause_ix != cause && !is_together(reason)) {
+            if active.iter().any(|reason| reason.cause_ix != cause && !reason.cause.is_together()) {
                 self.lines.leave(cause, at);
                 continue;
             }

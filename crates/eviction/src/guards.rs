@@ -70,7 +70,7 @@ impl GuardState {
         match self.blocks? {
             Block::Paused => paused,
             Block::Breaker => reset,
-            Block::Held | Block::Window | Block::Group | Block::Budget => None,
+            Block::Held | Block::Window | Block::Capacity | Block::Group | Block::Budget => None,
         }
     }
 

@@ -4,13 +4,19 @@
 //! otherwise now and then. A rule that is held in the leader's knowledge evicts nobody at once; its taint is gone for everybody when its
 //! status says so.
 
-use alloc::{boxed::Box, collections::BTreeSet, format, string::String, vec::Vec};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    vec::Vec,
+};
 use core::fmt::Write as _;
 
 use lazaret_fleet::{Fleet, PodIx};
 use lazaret_model::{
     Approvers, ConfirmAbove, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, Impact,
-    ObjectKey, Text, Timestamp,
+    ObjectKey, RuleRequest, Taint, Text, Timestamp,
 };
 
 use crate::{
@@ -114,6 +120,8 @@ struct Reach {
     devices: Vec<DeviceId>,
     /// Pods that would be evicted, with the device.
     users: Vec<(PodIx, DeviceId)>,
+    /// How many rules of a request are counted.
+    rules: usize,
 }
 
 impl Eviction {
@@ -145,12 +153,57 @@ impl Eviction {
         if rules.is_empty() {
             return;
         }
+        let (rules, requests) = self.with_requests(now, fleet, rules);
         let mut flipped = false;
         for at in rules {
-            let held = self.judge(now, fleet, at);
+            let held = self.judge(now, fleet, at, &requests);
             flipped |= self.set_held(at, held);
         }
         self.sum_up_holds(now, flipped);
+    }
+
+    /// These rules and all others that were made by the same requests, and what each request reaches.
+    fn with_requests(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet,
+        mut rules: Vec<u32>,
+    ) -> (Vec<u32>, BTreeMap<Text, Reach>) {
+        let mut requests: BTreeMap<Text, Reach> = BTreeMap::new();
+        for at in &rules {
+            if let Some(request) = self.rules.get(*at).and_then(|state| request_of(&state.rule)) {
+                requests.entry(request.id.clone()).or_default();
+            }
+        }
+        if requests.is_empty() {
+            return (rules, requests);
+        }
+        for at in self.rules.numbers() {
+            let Some(state) = self.rules.get(at) else { continue };
+            let Some(request) = request_of(&state.rule) else { continue };
+            let Some(known) = requests.get_mut(&request.id) else { continue };
+            rules.push(at);
+            if let Some(selector) = self.counted_selector(now, at) {
+                let more = reach(fleet, &state.rule, selector);
+                known.devices.extend(more.devices);
+                known.users.extend(more.users);
+                known.rules += 1;
+            }
+        }
+        for reach in requests.values_mut() {
+            reach.devices.sort_unstable();
+            reach.devices.dedup();
+        }
+        rules.sort_unstable();
+        rules.dedup();
+        (rules, requests)
+    }
+
+    /// Which devices a rule selects, if guards may hold it.
+    fn counted_selector(&self, now: Timestamp, at: u32) -> Option<&DeviceSelector> {
+        let state = self.rules.get(at).filter(|state| !state.retired && !state.is_expired(now))?;
+        let blocks = matches!(state.rule.taint.effect, Effect::NoExecute | Effect::NoSchedule);
+        state.rule.selector.as_ref().filter(|_| blocks && !self.is_exempt(&state.rule))
     }
 
     /// Returns whether it was not held before and is now, or the other way round.
@@ -181,33 +234,50 @@ impl Eviction {
     }
 
     /// Why a rule is held, if it is.
-    fn judge(&mut self, now: Timestamp, fleet: &Fleet, at: u32) -> Option<Held> {
-        let state = self.rules.get(at).filter(|state| !state.retired && !state.is_expired(now))?;
-        let rule = state.rule.clone();
-        let selector = rule.selector.as_ref()?;
-        let blocks = matches!(rule.taint.effect, Effect::NoExecute | Effect::NoSchedule);
-        if !blocks || self.is_exempt(&rule) {
-            return None;
-        }
-        let reach = reach(fleet, &rule, selector);
-        let impact = measure(fleet, &reach, |_| true);
+    fn judge(
+        &mut self,
+        now: Timestamp,
+        fleet: &Fleet,
+        at: u32,
+        requests: &BTreeMap<Text, Reach>,
+    ) -> Option<Held> {
+        let selector = self.counted_selector(now, at)?.clone();
+        let rule = self.rules.get(at)?.rule.clone();
+        let own = reach(fleet, &rule, &selector);
+        // Rules that were made by one request are counted as one rule.
+        let request = request_of(&rule).and_then(|request| Some((request, requests.get(&request.id)?)));
+        let reach = request.map_or(&own, |(_, reach)| reach);
+        let measured = measure(fleet, reach, |_| true);
+        let declared = request.map(|(request, _)| request.declared);
+        // Until all of its rules are there a request is what its client said.
+        let declared = declared.filter(|declared| measured.devices < declared.devices);
+        let impact = declared.map_or(measured, |declared| measured.max(declared));
         let trusts_user_names = self.options.trusts_user_names;
         let (reason, why) = self.guards.list_mut().iter_mut().find_map(|guard| {
             let confirm = guard.guard.confirm_above?;
             let selected = match &guard.guard.selector {
                 None => impact,
-                Some(_) => measure(fleet, &reach, |device| guard.selects(fleet, device)),
+                Some(_) => {
+                    let selected = measure(fleet, reach, |device| guard.selects(fleet, device));
+                    declared.filter(|_| selected.devices > 0).map_or(selected, |said| selected.max(said))
+                }
             };
             let exceeds = confirm.is_exceeded_by(selected, devices_of(fleet, &guard.guard, &confirm));
             exceeds.then(|| refusal(&rule, impact, &guard.guard, &confirm, trusts_user_names)).flatten()
         })?;
-        let users = reach.users.iter().filter_map(|(pod, _)| fleet.pod(*pod));
+        let evicts = matches!(rule.taint.effect, Effect::NoExecute);
+        let users = own.users.iter().filter(|_| evicts).filter_map(|(pod, _)| fleet.pod(*pod));
         let mut named: Vec<&ObjectKey> = users.map(|pod| &pod.key).collect();
         named.sort_unstable();
         named.dedup();
+        let pods = named.len() as u64;
         let named = named.into_iter().take(NAMED_MAX).cloned().collect();
-        let message = format!("{impact}; {why}; kubectl device approve {}", rule.name).into();
-        Some(Held { reason, message, pods: impact.pods, named })
+        let whole = match reach.rules {
+            0 | 1 => String::new(),
+            rules => format!(" by {rules} rules of one request"),
+        };
+        let message = format!("{impact}{whole}; {why}; kubectl device approve {}", rule.name).into();
+        Some(Held { reason, message, pods, named })
     }
 
     /// Rules that a policy was compiled to are not held once more, where nobody but the server itself can make one without being named as its
@@ -242,6 +312,26 @@ impl GuardState {
 pub fn impact(fleet: &Fleet, rule: &DeviceTaintRule) -> Impact {
     let Some(selector) = &rule.selector else { return Impact::default() };
     measure(fleet, &reach(fleet, rule, selector), |_| true)
+}
+
+/// How much these rules reach together.
+#[must_use]
+pub fn impact_together<'a>(fleet: &Fleet, rules: impl Iterator<Item = &'a DeviceTaintRule>) -> Impact {
+    let mut all = Reach::default();
+    for rule in rules {
+        let Some(selector) = &rule.selector else { continue };
+        let more = reach(fleet, rule, selector);
+        all.devices.extend(more.devices);
+        all.users.extend(more.users);
+    }
+    all.devices.sort_unstable();
+    all.devices.dedup();
+    measure(fleet, &all, |_| true)
+}
+
+/// The request that a rule was made by.
+fn request_of(rule: &DeviceTaintRule) -> Option<&RuleRequest> {
+    rule.review.as_ref()?.request.as_ref()
 }
 
 /// Why this guard holds a rule that exceeds its limits; nothing if it was approved.
@@ -297,12 +387,14 @@ fn reach(fleet: &Fleet, rule: &DeviceTaintRule, selector: &DeviceSelector) -> Re
     let published = selection.published().map(|device| device.id());
     let devices = published.chain(selection.unpublished().map(|(device, _)| device)).collect();
     let mut users = Vec::new();
-    if matches!(rule.taint.effect, Effect::NoExecute) {
+    let will_evict = request_of(rule).is_some_and(|request| request.evicts);
+    if matches!(rule.taint.effect, Effect::NoExecute) || will_evict {
         for selected in selection.held() {
             let Some(claim) = fleet.claim(selected.claim) else { continue };
             let results = claim.allocation.as_ref().map_or(&[][..], |given| &given.results);
             let Some(result) = results.get(selected.result) else { continue };
-            if patience(&rule.taint, &result.tolerations).ends(Timestamp::EPOCH) == Timestamp::NEVER {
+            let taint = Taint { effect: Effect::NoExecute, ..rule.taint.clone() };
+            if patience(&taint, &result.tolerations).ends(Timestamp::EPOCH) == Timestamp::NEVER {
                 continue;
             }
             let leaves = |at: &PodIx| {
@@ -314,7 +406,7 @@ fn reach(fleet: &Fleet, rule: &DeviceTaintRule, selector: &DeviceSelector) -> Re
             users.extend(pods.map(|pod| (pod, result.device.clone())));
         }
     }
-    Reach { devices, users }
+    Reach { devices, users, rules: 0 }
 }
 
 /// How much a rule reaches of the devices that somebody selects.

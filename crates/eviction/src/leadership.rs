@@ -6,7 +6,7 @@
 
 use lazaret_model::{Remembered, Timestamp};
 
-use crate::{Eviction, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
+use crate::{Eviction, capacity_wait::CapacityWait, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
 
 impl Eviction {
     pub(crate) fn start_leading(&mut self, now: Timestamp) {
@@ -42,6 +42,7 @@ impl Eviction {
         self.views.clear();
         self.paces.dismiss();
         self.lines.dismiss();
+        self.capacity = CapacityWait::default();
         self.forget_blocked();
         self.pods.clear_timers(|slot| {
             if let Phase::InFlight(_) = slot.phase {
@@ -75,6 +76,7 @@ impl Eviction {
         }
         self.paces.retime_all(now);
         self.memories.retry_now();
+        self.restart_capacity();
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.settle(now);
         }

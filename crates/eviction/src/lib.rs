@@ -22,6 +22,8 @@ mod blame;
 mod block;
 mod brake;
 mod breaker;
+mod capacity;
+mod capacity_wait;
 mod causes;
 mod departures;
 mod dispatch;
@@ -50,12 +52,14 @@ mod status;
 mod verified;
 
 pub use block::{Block, BlockCounts};
+pub use capacity::{Capacity, CapacityAnswer, Promised};
 pub use effect::{
-    EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Manner, Outcome, PodEvent, RuleEvent,
-    RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake, WakeReason,
+    CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, LeavingPod, Manner,
+    Outcome, PodEvent, RuleEvent, RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake,
+    WakeReason,
 };
 pub use guards::admission::{Refusal, refusal_of};
-pub use holds::impact;
+pub use holds::{impact, impact_together};
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
 pub use machine::{Eviction, Input, PlannedEviction, RuleTally};

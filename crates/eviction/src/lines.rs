@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
-use lazaret_model::{EvictionMode, GroupMode, ObjectKey, Pod, Timestamp, Uid};
+use lazaret_model::{EvictionMode, ObjectKey, Pod, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -127,6 +127,11 @@ impl Lines {
         }
     }
 
+    /// Whether a pod waits in the line of a cause.
+    pub(crate) fn is_in(&self, cause: u32, at: PodIx) -> bool {
+        self.places.contains_key(&(cause, at.0))
+    }
+
     /// Pods that are outgoing because of a rule.
     fn outgoing_of(&self, rule: &Uid) -> impl ExactSizeIterator<Item = u32> {
         self.outgoing_of.get(rule).map(|pods| pods.iter().copied()).unwrap_or_default()
@@ -139,7 +144,7 @@ impl Eviction {
         self.lines.ready.iter().find_map(|(&cause, line)| {
             let state = self.causes.get(cause)?;
             let pace = state.pace.map(|(pace, _)| pace);
-            let (pod, size) = self.first_with_room(cause, state, line)?;
+            let (pod, size) = self.first_with_room(now, cause, state, line)?;
             let permitted = pace.is_none_or(|pace| self.paces.permits_together(pace, size, now))
                 && (size == 1
                     || self.ceiling.as_ref().is_none_or(|ceiling| ceiling.permits_together(size, now)));
@@ -151,7 +156,9 @@ impl Eviction {
     pub(crate) fn line_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let next = |(&cause, line): (&u32, &BTreeSet<Place>)| {
             let state = self.causes.get(cause)?;
-            let (_, size) = self.first_with_room(cause, state, line)?;
+            let Some((_, size)) = self.first_with_room(now, cause, state, line) else {
+                return self.question_wake(now, state);
+            };
             let mut permit = state.pace.map_or(now, |(pace, _)| self.paces.next_permit(pace, size, now));
             if size > 1
                 && let Some(ceiling) = &self.ceiling
@@ -168,19 +175,20 @@ impl Eviction {
     /// rule, or else one that may be terminating already.
     fn first_with_room(
         &self,
+        now: Timestamp,
         cause: u32,
         state: &CauseState,
         line: &BTreeSet<Place>,
     ) -> Option<(PodIx, usize)> {
         // Who else is in a group is known when all that is to be told is told.
-        if self.partial && is_together(state) {
+        if self.partial && state.cause.is_together() {
             return None;
         }
-        let (.., first) = line.first()?;
+        let first = self.first_decidable(now, cause, state, line.iter())?;
         let sized = |at: u32| (PodIx(at), self.party_size(cause, at));
         let most = state.cause.taint.eviction.as_ref().and_then(|spec| spec.max_concurrent);
         let (Some(most), Source::Rule { uid, .. }) = (most, &state.cause.source) else {
-            return Some(sized(*first));
+            return Some(sized(first));
         };
         let terminating =
             state.rule.and_then(|rule| self.rules.get(rule)).map_or(0, |rule| rule.terminating());
@@ -191,7 +199,7 @@ impl Eviction {
         };
         let has_room = |&(at, size): &(PodIx, usize)| besides(at.0) + size <= most as usize;
         let mut waiting = outgoing.filter(|at| self.lines.places.contains_key(&(cause, *at)));
-        Some(sized(*first))
+        Some(sized(first))
             .filter(has_room)
             .or_else(|| waiting.find_map(|at| Some(sized(at)).filter(has_room)))
     }
@@ -221,11 +229,6 @@ impl Eviction {
             }
         }
     }
-}
-
-/// Whether pods of a group leave together.
-fn is_together(state: &CauseState) -> bool {
-    state.cause.taint.eviction.as_ref().is_some_and(|spec| spec.groups == GroupMode::Together)
 }
 
 /// Nobody leaves any more because of a rule that has expired.

@@ -10,6 +10,7 @@ use lazaret_model::{
 use crate::{
     block::BlockedPods,
     brake::Brake,
+    capacity_wait::CapacityWait,
     causes::Causes,
     effect::{Effect, EffectId, Outcome, Wake, WakeReason},
     flights::Flights,
@@ -43,7 +44,8 @@ pub enum Input<'a> {
         /// What became of it.
         outcome: Outcome,
     },
-    /// An eviction was refused, by a disruption budget: nothing was done. Unknown or repeated ids are ignored.
+    /// An eviction was refused, by a disruption budget, or there is no room for replacements: nothing was done. Unknown or repeated ids are
+    /// ignored.
     Held {
         /// Which effect.
         effect: EffectId,
@@ -85,6 +87,7 @@ pub struct Eviction {
     pub(crate) guards: Guards,
     pub(crate) holds: Holds,
     pub(crate) groups: Groups,
+    pub(crate) capacity: CapacityWait,
     /// What namespaces say about the eviction of their pods.
     pub(crate) says: BTreeMap<Text, EvictionSay>,
     pub(crate) rules: Rules,
@@ -168,6 +171,7 @@ impl Eviction {
             guards: Guards::default(),
             holds: Holds::default(),
             groups: Groups::default(),
+            capacity: CapacityWait::default(),
             says: BTreeMap::new(),
             rules: Rules::default(),
             views: ViewRequests::default(),
@@ -212,6 +216,7 @@ impl Eviction {
                 self.mind_guards(now, fleet);
             }
             if !self.closing {
+                self.mind_capacity(now, fleet);
                 self.dispatch(now, fleet);
                 self.write_memories(now, fleet);
             }
@@ -253,7 +258,8 @@ impl Eviction {
         });
         let memory = self.memories.next_wake().map(|at| Wake { at, why: WakeReason::Memory });
         let guard = self.guard_wake().map(|at| Wake { at, why: WakeReason::Guard });
-        sooner(sooner(sooner(timer, self.permit_wake()), guard), sooner(status, memory))
+        let capacity = self.capacity_wake().map(|at| Wake { at, why: WakeReason::Capacity });
+        sooner(sooner(sooner(timer, self.permit_wake()), sooner(guard, capacity)), sooner(status, memory))
     }
 
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).

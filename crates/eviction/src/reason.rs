@@ -8,8 +8,8 @@ use core::{
 
 use lazaret_fleet::Origin;
 use lazaret_model::{
-    Allocation, Condition, ConditionStatus, DeviceId, EvictionMode, ObjectKey, PoolId, ResourceClaim, Taint,
-    Text, Timestamp, Uid,
+    Allocation, CapacityMode, Condition, ConditionStatus, DeviceId, EvictionMode, EvictionSpec, ObjectKey,
+    PoolId, ResourceClaim, Taint, Text, Timestamp, Uid,
 };
 
 use rustc_hash::FxHasher;
@@ -164,6 +164,23 @@ pub struct Cause {
     pub taint: Taint,
 }
 
+impl Cause {
+    /// How pods leave because of it, if it says so.
+    pub(crate) fn eviction(&self) -> Option<&EvictionSpec> {
+        self.taint.eviction.as_deref()
+    }
+
+    /// Whether pods of a group leave together.
+    pub(crate) fn is_together(&self) -> bool {
+        self.eviction().is_some_and(EvictionSpec::is_together)
+    }
+
+    /// Whether a pod waits until there is room for its replacement.
+    pub(crate) fn wants_capacity(&self) -> bool {
+        self.eviction().is_some_and(|spec| spec.capacity == CapacityMode::Wait)
+    }
+}
+
 /// One taint on one device of one claim: enough to make a pod leave at its deadline.
 #[derive(Clone, Debug)]
 pub struct Reason {
@@ -233,6 +250,20 @@ impl Reason {
         let spec = self.cause.taint.eviction.as_ref()?;
         let seconds = spec.deadline_seconds.filter(|_| spec.mode == EvictionMode::EvictThenDelete)?;
         Some(self.deadline.plus_secs(seconds - i64::from(self.granted)))
+    }
+
+    /// When the pod waits for room no longer; `None`: it waits for as long as there is none.
+    pub(crate) fn waits_for_room_until(&self) -> Option<Timestamp> {
+        let timeout = self.cause.eviction()?.capacity_timeout_seconds;
+        // Not before its deadline, of which its owner may have asked for a part.
+        let timeout = timeout
+            .map(|seconds| self.deadline.max(self.deadline.plus_secs(seconds - i64::from(self.granted))));
+        timeout.into_iter().chain(self.must_be_gone_by()).min()
+    }
+
+    /// Whether this reason makes the pod leave although there is no room for its replacement.
+    pub(crate) fn needs_no_room(&self, now: Timestamp) -> bool {
+        !self.cause.wants_capacity() || self.waits_for_room_until().is_some_and(|end| end <= now)
     }
 
     /// Tells causes apart across machines: by what the taint is and who carries it.

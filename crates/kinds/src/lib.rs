@@ -8,6 +8,7 @@
 mod addresses;
 pub mod admission;
 mod apps;
+pub mod audit;
 mod autoscaling;
 pub mod certificates;
 mod check;

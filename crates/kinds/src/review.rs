@@ -6,7 +6,7 @@ use lazaret_model::{APPROVAL, APPROVED_BY, WRITTEN_BY};
 use crate::{OWN_GROUP, value::list};
 
 /// As who the controllers of a server that holds its own write: rules that they compile policies to have no other author.
-const CONTROL_PLANE: &str = "system:lazaret";
+pub(crate) const CONTROL_PLANE: &str = "system:lazaret";
 
 /// Signs a rule that is written. `wanted`: some guard wants approval of rules that reach far; then the author of each spec is named.
 pub fn sign(rule: &mut Value, old: Option<&Value>, user: &str, wanted: bool) {

@@ -1,13 +1,14 @@
 //! Incidents that another machine began: what is known of them comes from what it wrote.
 
-use lazaret_model::{DeviceId, Text, Timestamp};
-
 use alloc::sync::Arc;
+use core::cmp::Reverse;
+
+use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     Effect, Lifecycle,
     incident::{Incident, Stage},
-    limits::is_guarded,
+    limits::{is_guarded, is_out},
     machine::open_mut,
     policy::Mode,
     stages::waits_for,
@@ -36,11 +37,11 @@ impl Lifecycle {
 
     /// An incident that another machine began, under the number that it has here. `None`: it is over, or its device has another.
     pub fn adopt(&mut self, now: Timestamp, mut incident: Incident) -> Option<u64> {
-        let cleared = (!incident.is_open()).then_some(incident.since);
-        self.remember(&incident.device, incident.serial, cleared);
-        if cleared.is_some() {
+        if !incident.is_open() {
+            self.remember(&incident.device, incident.serial, Some(incident.since));
             return None;
         }
+        self.share_incident(&mut incident);
         if incident.number == 0 {
             incident.number = self.new_number();
         }
@@ -70,6 +71,17 @@ impl Lifecycle {
         }
         self.act_again(number);
         Some(number)
+    }
+
+    /// Shares what an incident that was read has in common with others, and with its device.
+    pub(crate) fn share_incident(&mut self, incident: &mut Incident) {
+        self.texts.share_incident(incident);
+        if let Some((device, known)) = self.devices.get_key_value(&incident.device) {
+            incident.device = device.clone();
+            if known.hardware == incident.hardware {
+                incident.hardware.clone_from(&known.hardware);
+            }
+        }
     }
 
     /// What the first status of an incident would have said.
@@ -111,10 +123,15 @@ impl Lifecycle {
         }
     }
 
-    /// A device has one incident: the older one stays open.
+    /// A device has one incident. One that is Abandoned stays open, for only a person ends that; else one that took the device out of service;
+    /// of two alike the older one.
     fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {
-        let serial = |number: u64| self.incidents.get(&number).map_or(0, |incident| incident.serial);
-        let (kept, closed) = if serial(one) < serial(other) { (one, other) } else { (other, one) };
+        let rank = |number: u64| {
+            self.incidents.get(&number).map(|incident| {
+                (incident.stage == Stage::Abandoned, is_out(incident), Reverse(incident.serial))
+            })
+        };
+        let (kept, closed) = if rank(one) > rank(other) { (one, other) } else { (other, one) };
         self.enter(
             now,
             closed,
@@ -133,6 +150,7 @@ impl Lifecycle {
     /// Another machine has written the incident since: what this one thought of it is void.
     pub(crate) fn disown(&mut self, number: u64) {
         let Some(incident) = self.incidents.remove(&number) else { return };
+        self.remember(&incident.device, incident.serial, None);
         self.limits.note(&incident.device, false);
         if let Some(known) = self.devices.get_mut(&incident.device) {
             known.incident = None;
@@ -142,6 +160,7 @@ impl Lifecycle {
 
     pub(crate) fn forget(&mut self, now: Timestamp, number: u64) {
         let Some(incident) = self.incidents.remove(&number) else { return };
+        self.remember(&incident.device, incident.serial, None);
         self.limits.note(&incident.device, false);
         let Some(known) = self.devices.get_mut(&incident.device) else { return };
         known.incident = None;
@@ -154,16 +173,11 @@ impl Lifecycle {
         self.look(now, &incident.device);
     }
 
-    /// A device had incidents, the last of them with this serial number.
+    /// A device that has none now had incidents, the last of them with this serial number.
     pub(crate) fn remember(&mut self, device: &DeviceId, serial: u32, cleared: Option<Timestamp>) {
         let past = self.past.entry(device.clone()).or_default();
         past.serial = past.serial.max(serial);
         past.cleared = past.cleared.max(cleared);
-        self.bound_past();
-    }
-
-    pub(crate) fn remember_cleared(&mut self, device: DeviceId, at: Timestamp) {
-        self.past.entry(device).or_default().cleared = Some(at);
         self.bound_past();
     }
 

@@ -24,6 +24,7 @@ mod signal;
 mod small_map;
 mod stages;
 mod tallies;
+mod texts;
 mod wakes;
 mod wanted;
 mod watcher;

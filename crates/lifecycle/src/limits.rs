@@ -147,10 +147,16 @@ impl Guarded {
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     guarded: Vec<Guarded>,
-    /// By the decision of an open incident.
-    out: BTreeSet<DeviceId>,
-    /// By a taint that was written for an incident and may still be there, however many there are.
-    tainted: BTreeMap<DeviceId, usize>,
+    out: BTreeMap<DeviceId, Out>,
+}
+
+/// Why a device is out of service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Out {
+    /// An open incident decided it.
+    is_decided: bool,
+    /// So many taints that were written for incidents may still be there.
+    taints: u32,
 }
 
 impl Limits {
@@ -160,51 +166,49 @@ impl Limits {
     }
 
     fn take_all(&mut self) {
-        let devices: BTreeSet<&DeviceId> = self.out.iter().chain(self.tainted.keys()).collect();
         for guarded in &mut self.guarded {
             guarded.own.clear();
-            devices.iter().for_each(|device| guarded.note(device, true));
+            self.out.keys().for_each(|device| guarded.note(device, true));
         }
     }
 
     fn is_out(&self, device: &DeviceId) -> bool {
-        self.out.contains(device) || self.tainted.contains_key(device)
+        self.out.contains_key(device)
     }
 
-    fn change(&mut self, device: &DeviceId, change: impl FnOnce(&mut Self)) {
-        let before = self.is_out(device);
-        change(self);
-        let now = self.is_out(device);
-        if before != now {
-            self.guarded.iter_mut().for_each(|guarded| guarded.note(device, now));
+    fn change(&mut self, device: &DeviceId, change: impl FnOnce(&mut Out)) {
+        let before = self.out.get(device).copied();
+        let mut now = before.unwrap_or_default();
+        change(&mut now);
+        let is_out = now != Out::default();
+        if is_out {
+            self.out.insert(device.clone(), now);
+        } else {
+            self.out.remove(device);
+        }
+        if before.is_some() != is_out {
+            self.guarded.iter_mut().for_each(|guarded| guarded.note(device, is_out));
         }
     }
 
     /// An incident takes its device out of service, or does not any more.
     pub(crate) fn note(&mut self, device: &DeviceId, is_out: bool) {
-        self.change(device, |limits| {
-            if is_out {
-                limits.out.insert(device.clone());
-            } else {
-                limits.out.remove(device);
-            }
-        });
+        self.change(device, |out| out.is_decided = is_out);
     }
 
     /// A taint for an incident is there or on its way; or it is gone.
     pub(crate) fn note_taint(&mut self, device: &DeviceId, is_there: bool) {
-        self.change(device, |limits| {
-            let taints = limits.tainted.entry(device.clone()).or_default();
-            *taints = if is_there { *taints + 1 } else { taints.saturating_sub(1) };
-            if *taints == 0 {
-                limits.tainted.remove(device);
-            }
+        self.change(device, |out| {
+            out.taints = if is_there { out.taints.saturating_add(1) } else { out.taints.saturating_sub(1) };
         });
     }
 
     /// No incident is known any more; what is tainted still is.
     pub(crate) fn begin(&mut self) {
-        self.out.clear();
+        self.out.retain(|_, out| {
+            out.is_decided = false;
+            *out != Out::default()
+        });
         self.take_all();
     }
 

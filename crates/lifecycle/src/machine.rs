@@ -17,6 +17,7 @@ use crate::{
     signal::{Signal, Source},
     small_map::SmallMap,
     tallies::Tallies,
+    texts::Texts,
     wakes::Wakes,
     watcher::{Fired, Watcher},
 };
@@ -30,6 +31,7 @@ pub struct Lifecycle {
     pub(crate) incidents: BTreeMap<u64, Arc<Incident>>,
     pub(crate) limits: Limits,
     pub(crate) tallies: Tallies,
+    pub(crate) texts: Texts,
     /// What is known of the incidents that devices had.
     pub(crate) past: BTreeMap<DeviceId, Past>,
     pub(crate) effects: VecDeque<Effect>,
@@ -39,6 +41,8 @@ pub struct Lifecycle {
     pub(crate) is_paused: bool,
 }
 
+/// Room for effects that is kept when all were taken.
+const EFFECTS_KEPT: usize = 64;
 /// What an incident waits for whose policy was deleted.
 pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
 
@@ -102,7 +106,12 @@ impl Lifecycle {
 
     /// Something to do.
     pub fn poll(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        let effect = self.effects.pop_front();
+        if self.effects.is_empty() {
+            // A storm of signals leaves room for thousands.
+            self.effects.shrink_to(EFFECTS_KEPT);
+        }
+        effect
     }
 
     /// When [`Lifecycle::tick`] is to be called, if nothing is heard before.
@@ -171,10 +180,13 @@ impl Lifecycle {
         if before == *id {
             return;
         }
+        let serial = incident.serial;
         incident.note(now, alloc::format!("the device was {before} before"), &"lazaret".into());
         if let Some(known) = self.devices.get_mut(&before) {
             known.incident = None;
         }
+        // Its name is that of the incident of another device from now on.
+        self.remember(&before, serial, None);
         self.limits.note(&before, false);
         self.note_service(number);
         self.effects.push_back(Effect::Taint { device: before, effects: &[], value: Text::default() });
@@ -194,7 +206,7 @@ impl Lifecycle {
         let mut datum = None;
         for (name, watcher) in known.watchers.iter_mut() {
             let Some(policy) = self.policies.get(name) else { continue };
-            let raised = watcher.raise(policy, signal, &mut datum, now);
+            let raised = watcher.raise(policy, signal, &mut datum, (now, &mut self.texts));
             if raised.is_meant {
                 // After a calm it is another trouble.
                 let is_over =
@@ -282,7 +294,9 @@ impl Lifecycle {
                 if let Err(at) = incident.cost.namespaces.binary_search(&namespace)
                     && incident.cost.namespaces.len() < NAMESPACES_MAX
                 {
-                    Arc::make_mut(incident).cost.namespaces.insert(at, namespace);
+                    let namespaces = &mut Arc::make_mut(incident).cost.namespaces;
+                    namespaces.reserve_exact(1);
+                    namespaces.insert(at, self.texts.share(namespace));
                 }
             }
             if incident.cost.namespaces.len() != before {

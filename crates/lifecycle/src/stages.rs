@@ -73,6 +73,8 @@ impl Lifecycle {
         // What a guard does not permit is only looked at more closely.
         let stage = if refusal.is_some() { Stage::Suspect } else { wish.stage };
         let (number, serial) = (self.new_number(), self.new_serial(device));
+        let Some((device, _)) = self.devices.get_key_value(device) else { return };
+        let device = &device.clone();
         let Some(known) = self.devices.get_mut(device) else { return };
         known.incident = Some(number);
         let detected = Some(known.signals.take().map_or(now, |(first, _)| first));
@@ -105,7 +107,8 @@ impl Lifecycle {
         };
         self.incidents.insert(number, Arc::new(incident));
         let actor = format!("policy {policy}").into();
-        let came_back = self.past.get(device).and_then(|past| past.cleared);
+        // While it is open, it says itself what came before it.
+        let came_back = self.past.remove(device).and_then(|past| past.cleared);
         let is_flap =
             came_back.zip(flaps).is_some_and(|(cleared, flaps)| now.millis_since(cleared) <= flaps.within_ms);
         if is_flap && let Some(incident) = open_mut(&mut self.incidents, number) {
@@ -320,7 +323,7 @@ impl Lifecycle {
             incident.tries = incident.tries.saturating_add(1);
         }
         (incident.stage, incident.since) = (stage, now);
-        incident.note(now, cause, actor);
+        incident.note(now, self.texts.share(cause), &self.texts.share(actor.clone()));
         incident.held = None;
         let policy = self.policies.get(&incident.policy);
         let mode = policy.map(|policy| policy.mode);
@@ -343,11 +346,12 @@ impl Lifecycle {
             cost.out_of_service_ms = cost.out_of_service_ms_until(now);
             cost.out_since = None;
         }
-        incident.waits_for = policy.map_or_else(|| POLICY_GONE.into(), |policy| waits_for(policy, incident));
+        let waits_for = policy.map_or_else(|| POLICY_GONE.into(), |policy| waits_for(policy, incident));
+        incident.waits_for = self.texts.share(waits_for);
         if stage == Stage::Cleared {
             incident.times.cleared = Some(now);
         }
-        let device = incident.device.clone();
+        let (device, serial) = (incident.device.clone(), incident.serial);
         self.note_service(number);
         if is_asked {
             self.enforce(now, number);
@@ -357,7 +361,7 @@ impl Lifecycle {
             return;
         }
         self.incidents.remove(&number);
-        self.remember_cleared(device.clone(), now);
+        self.remember(&device, serial, Some(now));
         if let Some(known) = self.devices.get_mut(&device) {
             known.incident = None;
             known.signals = None;

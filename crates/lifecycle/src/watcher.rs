@@ -10,6 +10,7 @@ use crate::{
     rule_index::IndexedPolicy,
     signal::{Signal, Source},
     small_map::SmallMap,
+    texts::Texts,
 };
 
 /// Signals that last, for one rule and device; more are not told apart from these.
@@ -93,7 +94,7 @@ impl Watcher {
         policy: &IndexedPolicy,
         signal: &Signal,
         datum: &mut Option<Datum>,
-        now: Timestamp,
+        (now, texts): (Timestamp, &mut Texts),
     ) -> Raised {
         let mut raised = Raised::default();
         let mut hit = SmallMap::default();
@@ -103,7 +104,7 @@ impl Watcher {
                 Ok(true) => {
                     raised.is_meant = true;
                     hit.insert(index, ());
-                    raised.is_counted |= self.rules.or_default(index).hit(signal, now, rule.count);
+                    raised.is_counted |= self.rules.or_default(index).hit(signal, (now, texts), rule.count);
                 }
                 Ok(false) => {}
                 Err(error) => raised.errors.push((index, error)),
@@ -240,7 +241,7 @@ enum Hold {
 
 impl Watched {
     /// Takes a signal in; whether it was counted.
-    fn hit(&mut self, signal: &Signal, now: Timestamp, count: Option<Count>) -> bool {
+    fn hit(&mut self, signal: &Signal, (now, texts): (Timestamp, &mut Texts), count: Option<Count>) -> bool {
         let level = (signal.key.clone(), signal.source);
         if signal.lasts && self.lasting.get(&level) == Some(&signal.value) {
             // It is told again what lasts already.
@@ -255,11 +256,12 @@ impl Watched {
             self.hits.push_back(now);
         }
         if signal.lasts && (self.lasting.len() < LASTING_MAX || self.lasting.get(&level).is_some()) {
-            self.lasting.insert(level, signal.value.clone());
+            let key = texts.share(level.0);
+            self.lasting.insert((key, level.1), texts.share(signal.value.clone()));
         }
         self.is_standing = false;
         self.is_fresh = true;
-        self.message = signal.message.clone();
+        self.message = texts.share(signal.message.clone());
         count.is_some()
     }
 

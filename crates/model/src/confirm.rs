@@ -11,6 +11,9 @@ pub const APPROVED_BY: &str = "lazaret.dev/approved-by";
 /// What was approved: a spec of a rule, and how much it reached.
 pub const APPROVAL: &str = "lazaret.dev/approval";
 
+/// Which request of a client a rule was made by, with how much that request reaches.
+pub const REQUEST: &str = "lazaret.dev/request";
+
 /// How much a rule reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Impact {
@@ -20,6 +23,18 @@ pub struct Impact {
     pub namespaces: u64,
     /// Devices that it taints, or would.
     pub devices: u64,
+}
+
+impl Impact {
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            pods: self.pods.max(other.pods),
+            namespaces: self.namespaces.max(other.namespaces),
+            devices: self.devices.max(other.devices),
+        }
+    }
 }
 
 impl fmt::Display for Impact {
@@ -96,13 +111,37 @@ pub struct Approval {
     pub seen: Impact,
     /// Who approved it, in the server's words.
     pub by: Option<Text>,
+    /// The request that was approved with all of its rules.
+    pub request: Option<Text>,
+    /// What the rule of a request is about: see [`DeviceTaintRule::subject`].
+    pub subject: Option<Text>,
+}
+
+/// A request of a client that made several rules. They are counted, and approved, as one.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RuleRequest {
+    /// The same for all rules of a request, and for no others.
+    pub id: Text,
+    /// Rules that keep new pods off will evict, too.
+    pub evicts: bool,
+    /// How much the client has seen it to reach: counted until all of its rules are there.
+    pub declared: Impact,
 }
 
 impl Approval {
     /// Whether it is about this spec of this rule.
     #[must_use]
     pub fn is_about(&self, rule: &DeviceTaintRule) -> bool {
-        self.uid == rule.uid && self.generation == rule.generation
+        self.uid == rule.uid && (self.generation == rule.generation || self.is_about_request_of(rule))
+    }
+
+    /// Whether the request that a rule was made by was approved, and the rule is about the same devices and the same taint. Its effect may
+    /// have changed since: a drain keeps new pods off before it evicts.
+    fn is_about_request_of(&self, rule: &DeviceTaintRule) -> bool {
+        let request = rule.review.as_ref().and_then(|review| review.request.as_ref());
+        request.is_some_and(|request| {
+            request.evicts && self.request.as_ref() == Some(&request.id) && self.subject == rule.subject()
+        })
     }
 
     /// Whether a rule that reaches this much now is still what was approved: it has grown by no more than a tenth.
@@ -124,4 +163,6 @@ pub struct Review {
     pub written_by: Option<Text>,
     /// The last approval.
     pub approval: Option<Approval>,
+    /// The request that it was made by, in the client's words.
+    pub request: Option<RuleRequest>,
 }

@@ -19,6 +19,10 @@ pub struct EvictionSpec {
     pub windows: Vec<Window>,
     /// How pods of a group leave.
     pub groups: GroupMode,
+    /// Whether a pod waits until there is room for its replacement.
+    pub capacity: CapacityMode,
+    /// How long after its own deadline a pod waits for room at most; `None`: for as long as there is none.
+    pub capacity_timeout_seconds: Option<i64>,
 }
 
 impl EvictionSpec {
@@ -26,6 +30,12 @@ impl EvictionSpec {
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// Whether pods of a group leave together.
+    #[must_use]
+    pub fn is_together(&self) -> bool {
+        self.groups == GroupMode::Together
     }
 
     /// When the next window opens, if none is open.
@@ -46,6 +56,36 @@ impl EvictionSpec {
             EvictionSay::AllowCompletion => most,
             EvictionSay::Seconds(seconds) => seconds.min(most),
         }
+    }
+}
+
+/// Whether pods wait until there is room for their replacements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum CapacityMode {
+    /// They leave whether there is room or not.
+    #[default]
+    Ignore,
+    /// A pod leaves once the claims of its replacement could be allocated.
+    Wait,
+}
+
+impl CapacityMode {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Ignore, Self::Wait];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Wait => "Wait",
+        }
+    }
+
+    /// The mode of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 

@@ -45,14 +45,17 @@ pub use claim::{
     ResultConfig,
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
-pub use confirm::{APPROVAL, APPROVED_BY, Approval, Approvers, ConfirmAbove, Impact, Review, WRITTEN_BY};
+pub use confirm::{
+    APPROVAL, APPROVED_BY, Approval, Approvers, ConfirmAbove, Impact, REQUEST, Review, RuleRequest,
+    WRITTEN_BY,
+};
 pub use cron::Schedule;
 pub use device::{
     CapacityValue, CounterConsumption, Device, DeviceId, NodeAllocatable, NodeMapping, PoolId, RequestPolicy,
     ValidRange,
 };
 pub use effect::{EffectId, Outcome};
-pub use eviction_spec::{EvictionMode, EvictionSay, EvictionSpec, GroupMode};
+pub use eviction_spec::{CapacityMode, EvictionMode, EvictionSay, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share};
 pub use intern::{Interner, Symbol};
@@ -64,7 +67,9 @@ pub use name::{
 };
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
 pub use patience::{Patience, patience};
-pub use pod::{ClaimSource, Condition, ConditionStatus, EvictionMark, Owner, Pod, PodClaim, PodPhase};
+pub use pod::{
+    ClaimSource, Condition, ConditionStatus, EvictionMark, NodeRequirements, Owner, Pod, PodClaim, PodPhase,
+};
 pub use quantity::{Format, Quantity, QuantityError};
 pub use remembered::Remembered;
 pub use rule::{

@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::{cmp::Ordering, fmt};
 
-use crate::{NameError, Text, validate_label_name, validate_label_value};
+use crate::{NameError, Taint, Text, validate_label_name, validate_label_value};
 
 /// What matters of a node to devices.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -14,6 +14,8 @@ pub struct Node {
     pub labels: BTreeMap<Text, Text>,
     /// `status.declaredFeatures`.
     pub declared_features: Vec<Text>,
+    /// Its taints, that of a cordoned node included.
+    pub taints: Vec<Taint>,
 }
 
 /// Terms of which one must match.

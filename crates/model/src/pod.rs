@@ -1,8 +1,8 @@
 //! Pods, as far as devices are concerned.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
-use crate::{EvictionSay, ObjectKey, Text, Timestamp, Uid};
+use crate::{EvictionSay, Node, NodeSelector, ObjectKey, Taint, Text, Timestamp, Toleration, Uid, tolerates};
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -37,6 +37,40 @@ pub struct Pod {
     pub eviction_group: Option<Text>,
     /// The eviction that it was marked by.
     pub evicted_by: Option<Box<EvictionMark>>,
+    /// Which nodes it may run on; `None`: all that are not tainted.
+    pub node_requirements: Option<Arc<NodeRequirements>>,
+}
+
+/// Which nodes a pod may run on, devices and resources aside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct NodeRequirements {
+    /// Labels that a node must have.
+    pub labels: BTreeMap<Text, Text>,
+    /// Terms of which a node must match one.
+    pub affinity: Option<NodeSelector>,
+    /// Taints of nodes that it tolerates.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl NodeRequirements {
+    fn admits(&self, node: &Node) -> bool {
+        self.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+            // A selector that cannot be asked admits nothing.
+            && self.affinity.as_ref().is_none_or(|terms| terms.matches(node).unwrap_or(false))
+    }
+}
+
+impl Pod {
+    /// Whether the node is one that it may be placed on, devices and resources aside.
+    #[must_use]
+    pub fn may_run_on(&self, node: &Node) -> bool {
+        let tolerations = self.node_requirements.as_ref().map_or(&[][..], |wanted| &wanted.tolerations);
+        let tolerated = |taint: &Taint| {
+            !taint.effect.blocks_allocation() || tolerations.iter().any(|one| tolerates(one, taint))
+        };
+        node.taints.iter().all(tolerated)
+            && self.node_requirements.as_ref().is_none_or(|wanted| wanted.admits(node))
+    }
 }
 
 /// What an eviction leaves behind on a pod, for whoever leads next to count.

@@ -1,6 +1,6 @@
 //! What an administrator says about devices: taint rules and patches.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, format, vec::Vec};
 
 use crate::{
     AttrValue, CapacityValue, Condition, ConditionStatus, DeviceId, Review, Taint, Text, Timestamp, Uid,
@@ -45,6 +45,20 @@ impl DeviceTaintRule {
     pub const EXPIRED: &'static str = "Expired";
     /// The type of the condition that says that a rule has no effect before it is approved.
     pub const HELD: &'static str = "Held";
+
+    /// What a rule is about that selects by names alone and does not say how pods leave: its devices and the taint's key and value. Nothing
+    /// for other rules.
+    #[must_use]
+    pub fn subject(&self) -> Option<Text> {
+        let selector = self.selector.as_ref().filter(|selector| selector.by_names_only())?;
+        if self.taint.eviction.is_some() {
+            return None;
+        }
+        let name = |name: &Option<Text>| name.clone().unwrap_or_else(|| Text::from("*"));
+        let (driver, pool, device) = (name(&selector.driver), name(&selector.pool), name(&selector.device));
+        // None of these has a blank in it.
+        Some(format!("{driver} {pool} {device} {} {}", self.taint.key, self.taint.value).into())
+    }
 
     /// Whether its status says that it has expired. A spec that was changed since has not, before that is said of it, too.
     #[must_use]

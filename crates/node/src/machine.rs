@@ -233,6 +233,11 @@ impl Manager {
     }
 
     /// Whether this is the number of a checkpoint that no operation waits for.
+    /// How many operations there are, and answers that are waited for.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.operations.len() + self.waits.len() + self.unawaited.len() + self.effects.len()
+    }
+
     pub(crate) fn is_unawaited(&self, id: u64) -> bool {
         self.unawaited.contains(&id)
     }

@@ -185,6 +185,14 @@ impl Node {
         self.manager.states()
     }
 
+    /// How many pods are known, and how many operations, calls and writes are in flight for them.
+    #[must_use]
+    pub fn in_flight(&self) -> (usize, usize) {
+        let waits =
+            self.operations.len() + self.manager.in_flight() + self.pending.len() + self.to_show.len();
+        (self.pods.len(), waits)
+    }
+
     /// Whether a plugin of a driver can be called.
     #[must_use]
     pub fn is_usable(&self, driver: &str) -> bool {

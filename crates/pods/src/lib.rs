@@ -15,6 +15,7 @@ mod action;
 mod admission;
 mod backoff;
 mod container;
+mod correlate;
 mod end;
 mod found;
 mod machine;
@@ -32,6 +33,7 @@ mod view;
 
 pub use action::{Action, FoundContainer, FoundPhase, FoundSandbox, Input, Outcome, PodRef, ProbeKind};
 pub use container::Exit;
+pub use correlate::{Correlator, Said, Written};
 pub use machine::{Options, Pods};
 pub use pressure::PressureOptions;
 pub use rank::{ContainerUse, PodUse};

@@ -190,6 +190,12 @@ impl Pods {
         self.pods.len()
     }
 
+    /// How many actions are in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.out.pending.len()
+    }
+
     /// Whether all pods and everything that the runtime has is known. Before, [`Pods::contains`] may miss a pod.
     #[must_use]
     pub fn is_complete(&self) -> bool {

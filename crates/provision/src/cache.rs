@@ -19,6 +19,9 @@ const BYTES_MAX: usize = 64 << 20;
 /// An answer that takes longer is not waited for; the pod is tried again.
 const READ_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// An object that nothing asked for in this time is of no pod any more: volumes are brought up to date every minute.
+const UNUSED_MAX: Duration = Duration::from_secs(150);
+
 /// How old an object may be that a new pod is given: pods that start together share one read.
 pub(crate) const AGE_MAX_NEW: Duration = Duration::from_secs(1);
 /// How old an object may be when volumes are brought up to date, which is done every minute.
@@ -82,6 +85,7 @@ struct Held<T> {
     bytes: usize,
     /// Greater is later.
     last_use: u64,
+    used_at: Instant,
 }
 
 /// Objects of one kind.
@@ -130,6 +134,16 @@ impl<T: Kept> Cache<T> {
         Ok(object)
     }
 
+    /// Forgets objects that no pod uses any more.
+    pub(crate) fn forget_unused(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.0.retain(|_, entry| entry.used_at.elapsed() < UNUSED_MAX);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).0.len()
+    }
+
     fn slot(&self, key: &Key) -> Slot<T> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, uses) = &mut *held;
@@ -137,9 +151,14 @@ impl<T: Kept> Cache<T> {
         if !held.contains_key(key) && held.len() >= OBJECTS_MAX {
             drop_oldest(held);
         }
-        let entry =
-            held.entry(key.clone()).or_insert_with(|| Held { slot: Arc::default(), bytes: 0, last_use: 0 });
-        entry.last_use = *uses;
+        let now = clock::now();
+        let entry = held.entry(key.clone()).or_insert_with(|| Held {
+            slot: Arc::default(),
+            bytes: 0,
+            last_use: 0,
+            used_at: now,
+        });
+        (entry.last_use, entry.used_at) = (*uses, now);
         Arc::clone(&entry.slot)
     }
 

@@ -17,6 +17,10 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
+    pub(crate) fn len(&self) -> usize {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Waits until nothing else is done for a pod.
     pub(crate) async fn lock(&self, uid: &str) -> Busy {
         let lock = {

@@ -14,7 +14,7 @@ use lazaret_images::Image;
 use crate::{
     Disk, Given, ImageUser, Lookup, NodeFacts, Objects, PodFiles, SpecError, SubPath, VolumeError, Volumes,
     amount,
-    cache::{AGE_MAX_NEW, Cache, Kept},
+    cache::{AGE_MAX_NEW, Cache, Kept as KeptObject},
     container_spec,
     disk::{dir::Dir, image_user, sub_path},
     hostname, hosts_file, last_output, limits, names,
@@ -37,6 +37,17 @@ pub struct Live {
     pub cdi_devices: Vec<String>,
     /// Services of the pod's namespace, and `default/kubernetes`.
     pub services: Vec<Service>,
+}
+
+/// How much is kept in memory for pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Config maps and secrets, of which many pods may use one.
+    pub objects: usize,
+    /// Tokens of service accounts.
+    pub tokens: usize,
+    /// Pods for which something is done to files.
+    pub locks: usize,
 }
 
 /// Describes sandboxes and containers, and keeps what they need on disk.
@@ -114,6 +125,25 @@ impl Provision {
     /// Brings volumes up to date; see [`Volumes::refresh`].
     pub async fn refresh(&self, pod: &Pod) -> Vec<VolumeError> {
         self.volumes.refresh(pod, &self.facts()).await
+    }
+
+    /// Forgets what is kept in memory for pods that are gone. To be called every minute, after volumes are brought up to date.
+    pub fn forget_unused(&self) {
+        let contents = &self.volumes.contents;
+        contents.config_maps.forget_unused();
+        contents.secrets.forget_unused();
+        contents.tokens.forget_expired();
+    }
+
+    /// How much is kept in memory.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        let contents = &self.volumes.contents;
+        Kept {
+            objects: contents.config_maps.len() + contents.secrets.len(),
+            tokens: contents.tokens.len(),
+            locks: self.volumes.locks.len(),
+        }
     }
 
     /// Removes everything that a pod has on disk.
@@ -243,7 +273,7 @@ fn referenced(container: &Container) -> (BTreeSet<String>, BTreeSet<String>) {
     (config_maps, secrets)
 }
 
-async fn look_up<T: Kept>(cache: &Cache<T>, namespace: &str, names: BTreeSet<String>) -> Lookup<T> {
+async fn look_up<T: KeptObject>(cache: &Cache<T>, namespace: &str, names: BTreeSet<String>) -> Lookup<T> {
     let mut found = Lookup::new();
     for name in names {
         match cache.get(namespace, &name, AGE_MAX_NEW).await {

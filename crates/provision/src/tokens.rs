@@ -92,6 +92,16 @@ impl Tokens {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _, _), _| of != uid);
     }
 
+    /// Forgets tokens that have expired. Those of a pod go with it; one that was asked for while its pod went is left to this.
+    pub(crate) fn forget_expired(&self) {
+        let now = clock::now();
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, token| now < token.expires_at);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     async fn request(&self, view: &PodView<'_>, audience: String, life: i64) -> Result<Token, String> {
         let account = view.spec.service_account_name.as_deref().filter(|name| !name.is_empty());
         let account = account.unwrap_or("default");

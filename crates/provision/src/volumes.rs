@@ -20,7 +20,12 @@ use crate::{
     cache::{AGE_MAX_NEW, AGE_MAX_REFRESH},
     clock,
     contents::{Collector, Contents},
-    disk::{dir::Dir, host_path, mount_table, place::Place, tree},
+    disk::{
+        dir::Dir,
+        host_path, mount_table,
+        place::{Place, is_image_note},
+        sub_path, tree,
+    },
     kind::{Kind, kind},
     limits,
     locks::{Busy, Locks},
@@ -34,6 +39,10 @@ const PODS_MAX: usize = 65_536;
 ///
 /// DEVIATION(volume-limits): kubelet counts neither volumes nor bytes.
 const VOLUMES_MAX: usize = 512;
+/// Where volumes that are images are, below the directory of a pod.
+const IMAGE_VOLUMES: &str = "volumes/kubernetes.io~image";
+/// The id of an image is a digest.
+const IMAGE_ID_BYTES_MAX: u64 = 256;
 /// Content from the API for one pod: much of it is in the node's memory.
 const POD_BYTES_MAX: usize = 64 << 20;
 
@@ -118,8 +127,8 @@ impl Volumes {
                         Err("image volumes are not supported with a CRI runtime on this node".to_owned())
                     }
                     Some(image) => {
-                        let layers = image.layers.clone();
-                        busy.run_text(move || place.image(&layers)).await
+                        let (id, layers) = (image.id.clone(), image.layers.clone());
+                        busy.run_text(move || place.image(&id, &layers)).await
                     }
                     None => {
                         let name = source.reference.as_deref().unwrap_or_default();
@@ -178,6 +187,30 @@ impl Volumes {
         let names = Dir::open_path(&self.root.join("pods"))?.names(PODS_MAX)?;
         let uids = names.into_iter().filter_map(|name| name.into_string().ok());
         Ok(uids.filter(|uid| names::is_uid(uid) && !known.contains(uid)).collect())
+    }
+
+    /// Ids of the images that volumes of pods are made of, as they were mounted.
+    ///
+    /// # Errors
+    /// When a directory of a pod cannot be read.
+    pub fn images(&self) -> io::Result<BTreeSet<String>> {
+        let pods = Dir::open_path(&self.root.join("pods"))?;
+        let mut ids = BTreeSet::new();
+        for uid in pods.names(PODS_MAX)?.into_iter().filter_map(|name| name.into_string().ok()) {
+            let below = format!("{uid}/{IMAGE_VOLUMES}");
+            let volumes = match pods.open(&below) {
+                Ok(volumes) => volumes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let names =
+                volumes.names(2 * VOLUMES_MAX)?.into_iter().filter_map(|name| name.into_string().ok());
+            for note in names.filter(|name| is_image_note(name)) {
+                let path = self.root.join("pods").join(&below);
+                ids.insert(sub_path::read(&path, &note, IMAGE_ID_BYTES_MAX)?);
+            }
+        }
+        Ok(ids)
     }
 
     fn place(&self, view: &PodView<'_>, volume: &Volume) -> Place {
@@ -261,13 +294,40 @@ fn remove_pod(pods: &Path, path: &Path, uid: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    mount_table::unmount_below(&pod, path)?;
+    mount_table::unmount_volumes(&pod)?;
     let name = CString::new(uid).map_err(|_| io::ErrorKind::InvalidInput)?;
-    tree::remove(&pods, &name)
+    match tree::remove(&pods, &name) {
+        // Parts of volumes are mounted as well, or something that nobody knows of.
+        Err(error) if matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) => {
+            mount_table::unmount_below(&pod, path)?;
+            tree::remove(&pods, &name)
+        }
+        removed => removed,
+    }
 }
 
 fn directory(kind: &Kind<'_>, name: &str) -> String {
     format!("volumes/kubernetes.io~{}/{name}", kind.directory())
+}
+
+/// The images that volumes of a pod are made of: the name of the volume, the image, and its pull policy.
+#[must_use]
+pub fn image_volumes(pod: &Pod) -> Vec<(&str, &str, Option<&str>)> {
+    let Ok(view) = PodView::new(pod) else { return Vec::new() };
+    let images = used(&view).filter_map(|volume| match kind(volume) {
+        Kind::Image(source) => {
+            let image = source.reference.as_deref().unwrap_or_default();
+            Some((volume.name.as_str(), image, source.pull_policy.as_deref()))
+        }
+        Kind::EmptyDir(_)
+        | Kind::HostPath(_)
+        | Kind::ConfigMap(_)
+        | Kind::Secret(_)
+        | Kind::Downward(_)
+        | Kind::Projected(_)
+        | Kind::Unsupported(_) => None,
+    });
+    images.take(VOLUMES_MAX).collect()
 }
 
 /// The volumes that some container uses. Others are not set up, as kubelet does not. A name that cannot be one of a directory is

@@ -91,7 +91,6 @@ pub struct Leader {
     namespace: String,
     name: String,
     candidate: Candidate,
-    options: LeaseOptions,
     /// When the wall clock ends the term.
     ends: Timestamp,
     told: watch::Sender<Option<Held>>,
@@ -115,7 +114,6 @@ impl Leader {
             namespace: namespace.into(),
             name: name.into(),
             candidate,
-            options,
             ends: Timestamp::EPOCH,
             told,
         };
@@ -143,7 +141,7 @@ impl Leader {
             self.tell(now);
             let until = match self.candidate.next(now) {
                 LeaseAction::Read => {
-                    self.read(now).await;
+                    self.read().await;
                     continue;
                 }
                 LeaseAction::Write { transitions, resource_version, acquire } => {
@@ -179,15 +177,22 @@ impl Leader {
 
     /// An answer that comes after the lease is over is of no use.
     async fn send(&self, call: Call) -> Result<Bytes, CallError> {
-        let patience = Duration::from_millis(self.options.renew_deadline_ms.max(0).unsigned_abs());
+        let patience = Duration::from_millis(self.candidate.renew_deadline_ms().max(0).unsigned_abs());
         match tokio::time::timeout(patience, self.client.send(call)).await {
             Ok(answer) => answer,
             Err(_) => Err(CallError::Unknown("no answer in time".into())),
         }
     }
 
-    async fn read(&mut self, now: Timestamp) {
-        let read = self.send(Call::get(&LEASES, &self.namespace, &self.name)).await;
+    /// Whoever waits is content with what the server remembers: a lease is replaced only at the version that was read.
+    async fn read(&mut self) {
+        let call = if self.candidate.holds(self.client.clock().monotonic()) {
+            Call::get(&LEASES, &self.namespace, &self.name)
+        } else {
+            Call::get_at(format!("{}?resourceVersion=0", LEASES.path(&self.namespace, &self.name, "")))
+        };
+        let read = self.send(call).await;
+        let now = self.client.clock().monotonic();
         match read.map(|bytes| record(&bytes)) {
             Ok(Some(found)) => self.candidate.read(now, Some(found)),
             Err(CallError::NotFound(_)) => self.candidate.read(now, None),
@@ -204,10 +209,11 @@ impl Leader {
         } else {
             Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body)
         };
+        let ends = wall.plus_millis(self.candidate.renew_deadline_ms());
         match self.send(call).await.map(|bytes| record(&bytes)) {
             Ok(Some(written)) => {
                 self.candidate.written(now, self.client.clock().monotonic(), written);
-                self.ends = wall.plus_millis(self.options.renew_deadline_ms);
+                self.ends = ends;
             }
             Ok(None) => self.failed(now, "the answer cannot be understood"),
             Err(error) => self.failed(now, &error.to_string()),
@@ -243,7 +249,7 @@ impl Leader {
         }
         let mut spec = json!({
             "holderIdentity": holder,
-            "leaseDurationSeconds": (self.options.duration_ms / 1_000).max(1),
+            "leaseDurationSeconds": (self.candidate.duration_ms().saturating_add(999) / 1_000).max(1),
             "renewTime": time,
             "leaseTransitions": transitions,
         });

@@ -95,7 +95,9 @@ resources! {
     CLASSES: "resource.k8s.io" "v1" "deviceclasses" "DeviceClass" false;
     /// Taint rules.
     RULES: "resource.k8s.io" "v1" "devicetaintrules" "DeviceTaintRule" false;
-    /// Taint rules with what only the widest version shows.
+    /// Taint rules as Kubernetes 1.36 has them.
+    RULES_V1BETA2: "resource.k8s.io" "v1beta2" "devicetaintrules" "DeviceTaintRule" false;
+    /// Taint rules with what only the widest version shows, and as Kubernetes 1.34 and 1.35 have them.
     RULES_V1ALPHA3: "resource.k8s.io" "v1alpha3" "devicetaintrules" "DeviceTaintRule" false;
     /// Patches of devices.
     PATCHES: "resource.k8s.io" "v1alpha3" "resourceslicepatches" "ResourceSlicePatch" false;

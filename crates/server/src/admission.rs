@@ -30,7 +30,7 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};
 use lazaret_store::{Expect, Op};
 
-use crate::{ApiError, auth::escalation, object, server::Call};
+use crate::{ApiError, auth::escalation, call::Call, object};
 
 pub(crate) use attributes::{DeleteAttributes, Subject};
 pub(crate) use connect::may_connect;

@@ -11,6 +11,8 @@ use crate::{ApiError, Server, respond::Answer};
 pub(crate) const PATH: &str = "v1/alerts";
 const GROUP: &str = "lazaret.dev";
 const RESOURCE: &str = "devicesignals";
+/// What a notification may come to: an alert that fires creates a signal, and one that is resolved deletes it.
+const VERBS: [&str; 2] = ["create", "delete"];
 
 /// The status and JSON that a notification is answered with.
 pub type AlertAnswer = Pin<Box<dyn Future<Output = (u16, String)> + Send>>;
@@ -34,21 +36,25 @@ impl Server {
     pub(crate) async fn receive_alerts(&self, user: &User, body: Bytes) -> Result<Answer, ApiError> {
         let Some(sink) = self.alerts() else { return Err(ApiError::no_such_path()) };
         let is_known = !user.groups.iter().any(|group| group == "system:unauthenticated");
-        let access = Access {
-            verb: "create",
-            group: GROUP,
-            resource: RESOURCE,
-            subresource: "",
-            namespace: "",
-            name: "",
-            fields: &[],
+        if !is_known {
+            (sink.refused)(false);
+            return Err(ApiError::unauthorized());
+        }
+        let may = |verb: &&str| {
+            let access = Access {
+                verb,
+                group: GROUP,
+                resource: RESOURCE,
+                subresource: "",
+                namespace: "",
+                name: "",
+                fields: &[],
+            };
+            self.may(user, access).is_ok()
         };
-        if !is_known || self.may(user, access).is_err() {
-            (sink.refused)(is_known);
-            if !is_known {
-                return Err(ApiError::unauthorized());
-            }
-            let why = format!("User {:?} cannot create {RESOURCE}.{GROUP}", user.name);
+        if let Some(verb) = VERBS.iter().find(|verb| !may(verb)) {
+            (sink.refused)(true);
+            let why = format!("User {:?} cannot {verb} {RESOURCE}.{GROUP}", user.name);
             return Err(ApiError::forbidden_path(&format!("/{PATH}"), &why));
         }
         let (code, text) = (sink.receive)(user.name.clone(), body).await;

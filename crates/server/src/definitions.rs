@@ -10,7 +10,9 @@ use lazaret_kinds::{
 use lazaret_store::{Item, Op, RangeOptions, TxnError};
 
 use crate::{
-    ApiError, Server, clock,
+    ApiError, Server,
+    call::Call,
+    clock,
     derived::Derived,
     held::Held,
     kind_ref::KindRef,
@@ -18,7 +20,6 @@ use crate::{
     object,
     query::Query,
     request::{Target, Verb},
-    server::Call,
     verbs,
 };
 

@@ -9,9 +9,12 @@ mod accounts;
 mod address;
 mod admission;
 mod alerts;
+mod audit;
 mod auth;
+mod authorizer;
 mod body;
 mod body_intake;
+mod call;
 mod certificates;
 #[cfg(feature = "client")]
 mod client;
@@ -54,6 +57,7 @@ mod recent;
 mod renewal;
 mod request;
 mod respond;
+mod routing;
 mod runtime_config;
 mod secrets;
 mod selector;
@@ -73,6 +77,7 @@ pub use address::ServerAddress;
 pub use admission::AdmissionPlugin;
 pub use alerts::{AlertAnswer, AlertSink};
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
+pub use authorizer::Authorizer;
 pub use body::{Body, Chunks};
 pub use certificates::{
     Identity, Pem, Validity, authority_needs_renewal, certificate_authority, client_certificate,
@@ -88,7 +93,7 @@ pub use proxy::{NodeConnections, NodeTrust};
 pub use renewal::{Renewal, Renewed};
 pub use runtime_config::parse_runtime_config;
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
-pub use server::{Authorizer, Server, ServerOptions};
+pub use server::{Server, ServerOptions};
 pub use service_ranges::ServiceRanges;
 pub use signing::Signer;
 pub use tls::{Tls, TlsFiles};

@@ -6,7 +6,7 @@ use lazaret_json::Value as Json;
 use lazaret_kinds::Kind;
 use lazaret_store::{Action, Op, Store, TxnError, TxnInvalid, Value};
 
-use crate::{ApiError, object, server::Call};
+use crate::{ApiError, audit, call::Call, object};
 
 // DEVIATION(ceilings): without a quota there is a limit all the same.
 /// Ceilings of what is stored. Deletes always pass; leases, events and every write that is not of a whole object go on a little longer than
@@ -24,6 +24,8 @@ pub struct Limits {
     /// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; whoever holds a bootstrap
     /// token may make any number.
     pub certificate_requests_max: usize,
+    /// Bytes of the record of what was decided about devices, of each kind that is recorded. The oldest records go first.
+    pub audit_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -34,6 +36,7 @@ impl Default for Limits {
             namespace_pods_max: 60_000,
             events_max: 100_000,
             certificate_requests_max: 10_000,
+            audit_bytes_max: 4 << 20,
         }
     }
 }
@@ -70,9 +73,10 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let objects_max = with_reserve(call, limits.objects_max as u64);
-    // Events do not count; how many there are matters only near the limit.
+    // Events and records do not count; how many there are matters only near the limit.
     if totals.items as u64 >= objects_max {
-        let objects = totals.items.saturating_sub(store.count_in(EVENTS));
+        let others = store.count_in(EVENTS) + audit::records_in(store);
+        let objects = totals.items.saturating_sub(others);
         if objects as u64 >= objects_max {
             return refuse(format!(
                 "exceeded limit: there are {objects} objects of {objects_max} (--objects-max)"

@@ -5,7 +5,7 @@ use std::{num::NonZero, sync::Arc, thread};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use crate::{ApiError, negotiate::Form, request::Verb, respond::Answer, server::Call, verbs};
+use crate::{ApiError, call::Call, negotiate::Form, request::Verb, respond::Answer, verbs};
 
 /// A request that reads and writes so many bytes takes about a millisecond of computing, at some hundred instructions for each.
 const LONG_BYTES_MIN: usize = 32 << 10;

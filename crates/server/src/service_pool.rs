@@ -13,7 +13,7 @@ use lazaret_json::Value;
 use lazaret_kinds::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
 use lazaret_store::{Item, Key, RangeOptions, Store, Watch};
 
-use crate::{ApiError, object, random, server::Call, service_ranges::ServiceRanges};
+use crate::{ApiError, call::Call, object, random, service_ranges::ServiceRanges};
 
 /// Where Services are stored.
 const SERVICES: &str = "/core/services/";

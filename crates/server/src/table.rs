@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::{Context, Features, Kind, User};
 use lazaret_store::Item;
 
-use crate::{clock, object, server::Call};
+use crate::{call::Call, clock, object};
 
 /// What rows are made with outside a call.
 pub(crate) struct Clock {

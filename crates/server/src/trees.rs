@@ -3,7 +3,10 @@
 use std::{
     fmt,
     hash::{DefaultHasher, Hasher},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use lazaret_json::Value;
@@ -17,9 +20,11 @@ const OBJECTS_MAX: usize = 8192;
 /// The tree of an object with a longer text is not kept: few are that long, and as many of them would be gigabytes.
 const BYTES_MAX: usize = 16 << 10;
 
-/// The trees of the objects written last.
+/// The trees of the objects written last, of those that are still there.
 pub(crate) struct Trees {
     slots: Vec<Slot>,
+    /// Places that are taken.
+    count: AtomicUsize,
 }
 
 /// Events are many, and hardly ever changed.
@@ -36,7 +41,7 @@ impl fmt::Debug for Trees {
 
 impl Default for Trees {
     fn default() -> Self {
-        Self { slots: (0..OBJECTS_MAX).map(|_| Mutex::new(None)).collect() }
+        Self { slots: (0..OBJECTS_MAX).map(|_| Mutex::new(None)).collect(), count: AtomicUsize::new(0) }
     }
 }
 
@@ -63,8 +68,29 @@ impl Trees {
         let mut slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);
         let before = slot.replace((Arc::clone(item), tree));
         drop(slot);
+        if before.is_none() {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
         // Taking a tree apart takes a while: not while others wait for the place.
         drop(before);
+    }
+
+    /// Lets go of the tree of an object that was deleted. Names of pods and claims do not come again, so nobody else would take its
+    /// place for long: with its text it is a few times as large as what the store had of it.
+    pub(crate) fn forget(&self, item: &Item) {
+        let is_it = |known: &Item| known.key == item.key && known.modified <= item.modified;
+        let mut slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);
+        let before = slot.take_if(|(known, _)| is_it(known));
+        drop(slot);
+        if before.is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        drop(before);
+    }
+
+    /// How many are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     fn slot(&self, item: &Item) -> &Slot {
@@ -111,5 +137,11 @@ mod tests {
         let next =
             Arc::new(Item { modified: item.modified + 1, value: other.value.clone(), ..(*item).clone() });
         assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another version in the same place");
+        assert_eq!(trees.len(), 1);
+        trees.forget(&other);
+        assert_eq!(trees.len(), 1, "it was another's");
+        trees.forget(&next);
+        trees.forget(&next);
+        assert_eq!(trees.len(), 0);
     }
 }

@@ -69,6 +69,10 @@ marks! {
     Approved = "rules approved",
     /// Pods of a group were evicted together.
     GroupLeft = "groups of pods evicted together",
+    /// A pod was evicted after room for its replacement was found.
+    RoomFound = "evictions after room was found",
+    /// There was no room for the replacement of a pod.
+    NoRoom = "questions for room answered with none",
     /// People were told what keeps the pods of a rule.
     RuleEventSent = "events about rules whose pods are kept",
     /// A pod was removed by force, and its kubelet had to find out.

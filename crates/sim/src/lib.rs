@@ -26,6 +26,7 @@ mod check;
 mod numbers;
 mod placement;
 mod population;
+mod record;
 
 pub use coverage::{Coverage, Mark};
 pub use mutant::Mutant;

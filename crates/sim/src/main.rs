@@ -26,6 +26,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
         lazaret-sim --seeds 10000                   ten thousand worlds of up to 1000 pods\n  \
         lazaret-sim --seeds 1000 --pods 1000 --exact   worlds of exactly 1000 pods\n  \
         lazaret-sim --replay 4711                   one world, step by step\n  \
+        lazaret-sim --replay 4711 --record world.json  the same as a file that the dashboard plays\n  \
         lazaret-sim --file crates/sim/regressions/some-bug.txt\n  \
         lazaret-sim --mutant early                  how soon a fault put in on purpose is noticed\n  \
         lazaret-sim --mutant all                    the same for every one of them"
@@ -58,6 +59,9 @@ struct Args {
     /// With --replay or --file: tells every step.
     #[arg(long)]
     trace: bool,
+    /// Writes what happens to devices into this file, which the dashboard plays: of the seed of --replay, of --file, or else of --start.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["placement", "trace"])]
+    record: Option<std::path::PathBuf>,
     /// Runs the worlds around the scheduler instead: with --seeds, --replay or --mutant.
     #[arg(long)]
     placement: bool,
@@ -83,15 +87,15 @@ fn main() -> ExitCode {
             .map_err(|e| e.to_string())
             .and_then(|t| Scenario::from_text(&t))
         {
-            Ok(scenario) => one(&scenario, mutant, args.trace),
+            Ok(scenario) => one(&scenario, mutant, &args),
             Err(error) => {
                 eprintln!("{}: {error}", path.display());
                 ExitCode::FAILURE
             }
         };
     }
-    if let Some(seed) = args.replay {
-        return one(&Scenario::draw(seed, args.limits()), mutant, args.trace);
+    if let Some(seed) = args.replay.or(args.record.as_ref().map(|_| args.start)) {
+        return one(&Scenario::draw(seed, args.limits()), mutant, &args);
     }
     match args.mutant.as_deref() {
         Some("all") => hunt(&args, Mutant::ALL),
@@ -147,9 +151,20 @@ fn computed() -> Option<f64> {
 }
 
 /// One world, told.
-fn one(scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> ExitCode {
+fn one(scenario: &Scenario, mutant: Option<Mutant>, args: &Args) -> ExitCode {
     println!("{:?}\n{} transitions", scenario.config, scenario.transitions.len());
-    let outcome = Runner::default().run_traced(scenario, mutant, trace);
+    let outcome = match &args.record {
+        None => Runner::default().run_traced(scenario, mutant, args.trace),
+        Some(path) => {
+            let (outcome, file) = Runner::default().run_recorded(scenario, mutant);
+            if let Err(error) = std::fs::write(path, file) {
+                eprintln!("{}: {error}", path.display());
+                return ExitCode::FAILURE;
+            }
+            println!("recorded in {}", path.display());
+            outcome
+        }
+    };
     println!("{} steps, {} ms of virtual time\n{}", outcome.steps, outcome.elapsed, outcome.coverage);
     match outcome.violation {
         None => {

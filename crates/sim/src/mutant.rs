@@ -97,6 +97,12 @@ mutants! {
     IgnoreConfirm = "ignore-confirm",
     /// Controllers do not see that a rule wants groups of pods to leave together.
     IgnoreGroups = "ignore-groups",
+    /// Controllers see some pods of a group without the label that makes them one.
+    SplitGroups = "split-groups",
+    /// Controllers are told that there is room for replacements, whatever the answer is.
+    IgnoreCapacity = "ignore-capacity",
+    /// Room that was promised to one replacement is promised to the next.
+    PromiseTwice = "promise-twice",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

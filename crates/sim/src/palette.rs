@@ -7,8 +7,8 @@ use std::{cell::RefCell, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_model::{
-    AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay, EvictionSpec,
-    GroupMode, Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
+    AttrValue, CapacityMode, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay,
+    EvictionSpec, GroupMode, Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -209,9 +209,9 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
         zone: None,
     };
     let windows = if (number / 7).is_multiple_of(5) { vec![window] } else { Vec::new() };
-    // A group that is larger than may be terminating at a time never leaves: at rest such a world would not be.
-    let is_together = (number / 11).is_multiple_of(3) && max_concurrent.is_none();
-    let groups = if is_together { GroupMode::Together } else { GroupMode::Apart };
+    let groups = if (number / 11).is_multiple_of(3) { GroupMode::Together } else { GroupMode::Apart };
+    let capacity = if (number / 13).is_multiple_of(3) { CapacityMode::Wait } else { CapacityMode::Ignore };
+    let capacity_timeout_seconds = [None, None, Some(0), Some(12)][index(number / 39, 4)];
     Some(Arc::new(EvictionSpec {
         mode,
         deadline_seconds: deadline,
@@ -219,6 +219,8 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
         expires_at,
         windows,
         groups,
+        capacity,
+        capacity_timeout_seconds: capacity_timeout_seconds.filter(|_| capacity == CapacityMode::Wait),
     }))
 }
 

@@ -21,6 +21,7 @@ use crate::{
     mutant::Mutant,
     population::{Population, Runner},
     queue::Queue,
+    record::{Times, recording},
     rng::Rng,
     scenario::{Config, Scenario, Transition},
     view::Seen,
@@ -148,6 +149,8 @@ pub(crate) struct World {
     /// Steps taken.
     pub(crate) steps: u64,
     pub(crate) trace: bool,
+    /// When what was written, where that is recorded.
+    times: Option<Times>,
 }
 
 /// What a world came to.
@@ -182,8 +185,20 @@ impl Runner {
         let mut world = World::new(scenario, mutant, self.population(&scenario.config));
         world.trace = trace;
         world.run();
-        let World { violation, coverage, steps, now, .. } = world;
-        Outcome { violation, coverage, steps, elapsed: now }
+        world.outcome()
+    }
+
+    /// The same, with a recording that the dashboard plays: one JSON object.
+    #[must_use]
+    pub fn run_recorded(&mut self, scenario: &Scenario, mutant: Option<Mutant>) -> (Outcome, String) {
+        let mut world = World::new(scenario, mutant, self.population(&scenario.config));
+        let start = world.written;
+        world.times = Some(Times::default());
+        world.run();
+        let title = format!("lazaret-sim seed {}", scenario.config.seed);
+        let times = world.times.take().unwrap_or_default();
+        let file = recording(&world, &times, start, &title).to_string();
+        (world.outcome(), file)
     }
 }
 
@@ -222,8 +237,14 @@ impl World {
             violation: None,
             steps: 0,
             trace: false,
+            times: None,
             config: config.clone(),
         }
+    }
+
+    fn outcome(self) -> Outcome {
+        let Self { violation, coverage, steps, now, .. } = self;
+        Outcome { violation, coverage, steps, elapsed: now }
     }
 
     /// Everything there is at the start.
@@ -399,7 +420,7 @@ impl World {
         self.errors = None;
         self.budgets.clear();
         self.lift_guards();
-        self.open_windows();
+        self.lift_limits();
         for client in &mut self.clients {
             client.unstall();
         }
@@ -425,6 +446,9 @@ impl World {
         let written = self.api.versions.last();
         if core::mem::replace(&mut self.written, written) == written {
             return;
+        }
+        if let Some(times) = &mut self.times {
+            times.written(written, self.now);
         }
         self.api.catalogue();
         let lengths = [

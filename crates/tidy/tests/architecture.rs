@@ -12,9 +12,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("cel", &["model"]),
     ("fleet", &["model", "cel"]),
     ("allocator", &["model", "cel", "fleet"]),
-    ("eviction", &["model", "fleet"]),
+    ("eviction", &["model", "fleet", "allocator"]),
     ("replacement", &["model", "fleet"]),
     ("claims", &["model"]),
+    ("classic", &["model"]),
     ("policies", &["model", "fleet"]),
     ("lifecycle", &["model", "cel"]),
     ("pools", &["model", "fleet"]),
@@ -84,9 +85,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nvml-double", &[]),
     ("nvidia", &["cdi", "driver", "nvml"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
-    ("sim", &["model", "cel", "fleet", "eviction", "allocator", "scheduler"]),
+    ("sim", &["model", "cel", "fleet", "eviction", "allocator", "scheduler", "api"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard"]),
-    ("whatif", &["api", "device"]),
+    ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print"]),
     (
         "cli",
@@ -133,6 +134,7 @@ const CORES: &[&str] = &[
     "eviction",
     "replacement",
     "claims",
+    "classic",
     "policies",
     "lifecycle",
     "pools",
@@ -202,6 +204,27 @@ fn every_crate_has_a_place_and_depends_only_downwards() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_version_of_a_library_stands_in_one_place() {
+    let workspace = Workspace::load().unwrap();
+    let mut wrong = Vec::new();
+    for package in &workspace.crates {
+        let path = package.folder.join("Cargo.toml");
+        let mut is_dependencies = false;
+        for (at, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            if line.starts_with('[') {
+                is_dependencies = line.contains("dependencies");
+            }
+            let says = line.split_once('=').map(|(_, value)| value.trim());
+            let has_version = says.is_some_and(|value| value.starts_with('"') || value.contains("version ="));
+            if is_dependencies && has_version {
+                wrong.push(format!("{}:{}: {line}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "versions stand in the workspace's Cargo.toml:\n{}", wrong.join("\n"));
 }
 
 #[test]

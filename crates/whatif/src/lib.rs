@@ -8,10 +8,10 @@
 //!
 //! It must never decide anything itself.
 
-use std::collections::BTreeMap;
-
 use lazaret_api::Object;
-use lazaret_device::view::{Cluster, Plan, plan};
+use lazaret_device::view::{Cluster, Place, Plan, places, plan};
+use lazaret_eviction::impact;
+use lazaret_model::{DeviceTaintRule, Impact, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -27,7 +27,7 @@ struct Question<'a> {
     now: &'a str,
     #[serde(borrow, default)]
     objects: Vec<&'a RawValue>,
-    /// Rules that are not there yet, all with the same taint, or the names of rules that are.
+    /// For a plan: rules that are not there yet, all with the same taint.
     #[serde(borrow, default)]
     rules: Vec<&'a RawValue>,
 }
@@ -35,10 +35,12 @@ struct Question<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Op {
-    /// What rules would do.
+    /// What rules would do, and where the pods could go that leave.
     Plan,
-    /// Which devices rules select.
+    /// Which devices each rule selects.
     Select,
+    /// How much the first rule reaches, as an approval of it says.
+    Impact,
 }
 
 #[derive(Default, Serialize)]
@@ -47,12 +49,32 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Plan>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    selected: Option<BTreeMap<String, Vec<String>>>,
+    places: Option<Vec<Place>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selected: Option<Vec<Selected>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impact: Option<Reach>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Objects that were left out because they could not be understood.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<String>,
+}
+
+/// The published devices that a rule selects, and why not everything can be said.
+#[derive(Serialize)]
+struct Selected {
+    devices: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+/// What a rule reaches.
+#[derive(Serialize)]
+struct Reach {
+    pods: u64,
+    namespaces: u64,
+    devices: u64,
 }
 
 /// The answer to a question.
@@ -72,42 +94,50 @@ fn of(question: Question<'_>) -> Result<Answer, String> {
     if rules.len() > RULES_MAX {
         return Err(format!("a question has at most {RULES_MAX} rules"));
     }
-    let cluster = read(&objects);
-    let skipped = cluster.unreadable.clone();
-    match op {
+    let rules: Vec<DeviceTaintRule> = rules.into_iter().map(rule).collect::<Result<_, _>>()?;
+    let mut cluster = read(&objects);
+    let answer = match op {
         Op::Plan => {
-            let plan = Some(plan_of(&cluster, now, &rules)?);
-            Ok(Answer { plan, skipped, ..Answer::default() })
+            let now = lazaret_api::parse_time(now)?;
+            let plan = plan_of(&cluster, now, &rules)?;
+            let places = places(&mut cluster, now, rules, &plan);
+            Answer { plan: Some(plan), places: Some(places), ..Answer::default() }
         }
         Op::Select => {
-            let selected =
-                Some(rules.into_iter().map(|rule| select(&cluster, rule)).collect::<Result<_, _>>()?);
-            Ok(Answer { selected, skipped, ..Answer::default() })
+            let selected = rules.iter().map(|rule| select(&cluster, rule)).collect();
+            Answer { selected: Some(selected), ..Answer::default() }
         }
+        Op::Impact => {
+            let rule = rules.first().ok_or("there is no rule")?;
+            let Impact { pods, namespaces, devices } = impact(&cluster.fleet, rule);
+            Answer { impact: Some(Reach { pods, namespaces, devices }), ..Answer::default() }
+        }
+    };
+    Ok(Answer { skipped: std::mem::take(&mut cluster.unreadable), ..answer })
+}
+
+fn rule(raw: &RawValue) -> Result<DeviceTaintRule, String> {
+    match lazaret_api::decode_json(raw.get()) {
+        Ok(Object::Rule(rule)) => Ok(rule),
+        Ok(_) => Err("a rule is a DeviceTaintRule".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-fn plan_of(cluster: &Cluster, now: &str, rules: &[&RawValue]) -> Result<Plan, String> {
-    let now = lazaret_api::parse_time(now)?;
-    let mut selectors = Vec::new();
-    let mut taint = None;
-    for rule in rules {
-        let decoded = lazaret_api::decode_json(rule.get()).map_err(|error| error.to_string())?;
-        let Object::Rule(rule) = decoded else { return Err("a rule is a DeviceTaintRule".to_owned()) };
-        // A rule without a selector selects nothing.
-        selectors.extend(rule.selector.clone());
-        taint.get_or_insert_with(|| rule.taint.clone());
-    }
-    let taint = taint.ok_or("a plan needs a rule")?;
-    Ok(plan(cluster, now, &selectors, &taint))
+fn plan_of(cluster: &Cluster, now: Timestamp, rules: &[DeviceTaintRule]) -> Result<Plan, String> {
+    let taint = &rules.first().ok_or("a plan needs a rule")?.taint;
+    // A rule without a selector selects nothing.
+    let selectors: Vec<_> = rules.iter().filter_map(|rule| rule.selector.clone()).collect();
+    Ok(plan(cluster, now, &selectors, taint))
 }
 
-fn select(cluster: &Cluster, rule: &RawValue) -> Result<(String, Vec<String>), String> {
-    let name: String = serde_json::from_str(rule.get()).map_err(|error| error.to_string())?;
-    let selection = cluster.fleet.rule_selection(&name);
+fn select(cluster: &Cluster, rule: &DeviceTaintRule) -> Selected {
+    // A rule without a selector selects nothing.
+    let Some(selector) = &rule.selector else { return Selected { devices: Vec::new(), problem: None } };
+    let selection = cluster.fleet.selection_of(selector);
     let mut devices: Vec<String> = selection.published().map(|device| device.id().to_string()).collect();
     devices.sort();
-    Ok((name, devices))
+    Selected { devices, problem: selection.problem().map(|problem| problem.to_string()) }
 }
 
 fn read(objects: &[&RawValue]) -> Cluster {

@@ -49,6 +49,9 @@ pub(crate) use self::{
     tasks::start,
 };
 
+/// Kinds of what is kept of pods.
+pub(crate) const KEPT_KINDS: usize = 8;
+
 /// Something that happened to pods.
 #[derive(Debug)]
 pub(crate) enum News {
@@ -155,6 +158,22 @@ impl Runner {
             is_news
         });
         is_busy
+    }
+
+    /// How much is kept of pods, by kind. Nothing of it outlives its pods but objects of the API, for a while.
+    pub(crate) fn kept(&self, node: &Node) -> [(&'static str, usize); KEPT_KINDS] {
+        let (claims_pods, claims_waits) = node.in_flight();
+        let provision = self.shared.provision.kept();
+        [
+            ("pods", self.machine.len()),
+            ("actions", self.machine.in_flight()),
+            ("entries", self.shared.table().entries.len()),
+            ("claim_pods", claims_pods),
+            ("claim_operations", claims_waits),
+            ("objects", provision.objects),
+            ("tokens", provision.tokens),
+            ("volume_locks", provision.locks),
+        ]
     }
 
     /// The claims of a pod are prepared: what its containers get.

@@ -43,12 +43,17 @@ pub(super) async fn reclaim(shared: &Shared) -> Outcome {
 
 /// Removes images that nothing uses when the disk is fuller than this.
 pub(super) async fn collect_images(shared: &Shared, thresholds: Thresholds) {
-    let in_use: BTreeSet<String> = {
+    let mut in_use: BTreeSet<String> = {
         let table = shared.table();
         let sandboxes = table.entries.values().filter_map(|entry| entry.sandbox.as_ref());
         let containers = sandboxes.flat_map(|sandbox| &sandbox.containers);
         containers.map(|container| container.image_id.clone()).collect()
     };
+    match shared.provision.volumes().images() {
+        Ok(images) => in_use.extend(images),
+        // What may be in use is not removed.
+        Err(error) => return warn!(%error, "look for images that volumes are made of"),
+    }
     match shared.images.collect_garbage(&in_use, thresholds).await {
         Ok(collected) if collected.names.is_empty() => {}
         Ok(collected) => info!(images = collected.names.len(), bytes = collected.bytes, "removed images"),

@@ -1,21 +1,22 @@
 //! Images of containers.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{
     ByteString,
     api::core::v1::{Pod, Secret},
 };
 use kube::Api;
-use lazaret_images::{Keychain, reason};
+use lazaret_images::{Image, Keychain, reason};
 use lazaret_pods::{Outcome, PodRef, PullPolicy};
+use lazaret_provision::{VolumeError, image_volumes};
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
     shared::Shared,
-    view::ephemeral,
-    work::{failed, pod_of},
+    view::{ephemeral, pull_policy},
+    work::failed,
 };
 
 /// For one image. It is given up when nothing arrives for long; this is for registries that trickle.
@@ -25,46 +26,73 @@ const SECRETS_MAX: usize = 16;
 
 /// Has an image there.
 pub(super) async fn pull(shared: &Shared, pod: &PodRef, image: &str, policy: PullPolicy) -> Outcome {
+    match fetch(shared, pod, image, policy).await {
+        Ok((found, pulled_in_ms)) => {
+            Outcome::Image { id: found.repo_digest.unwrap_or(found.id), pulled_in_ms }
+        }
+        Err((reason, message)) => failed(reason, message),
+    }
+}
+
+/// Has the images there that volumes of a pod are made of, by the names of the volumes.
+pub(super) async fn of_volumes(
+    shared: &Shared,
+    reference: &PodRef,
+    pod: &Pod,
+) -> Result<BTreeMap<String, Image>, Outcome> {
+    let mut images = BTreeMap::new();
+    for (volume, image, said) in image_volumes(pod) {
+        let policy = pull_policy(image, said);
+        let (found, _) = fetch(shared, reference, image, policy).await.map_err(|(reason, message)| {
+            let message = format!("{reason}: {message}");
+            failed("", VolumeError { volume: volume.to_owned(), message }.to_string())
+        })?;
+        images.insert(volume.to_owned(), found);
+    }
+    Ok(images)
+}
+
+/// An image, and how long it took to pull it if it was; or why there is none.
+async fn fetch(
+    shared: &Shared,
+    pod: &PodRef,
+    image: &str,
+    policy: PullPolicy,
+) -> Result<(Image, Option<u64>), (&'static str, String)> {
     let present = match policy {
         PullPolicy::Always => None,
         PullPolicy::IfNotPresent | PullPolicy::Never => shared.images.find(image).await,
     };
     if let Some(present) = present {
-        return Outcome::Image { id: present.repo_digest.unwrap_or(present.id), pulled_in_ms: None };
+        return Ok((present, None));
     }
     if policy == PullPolicy::Never {
         let message = format!("Container image {image:?} is not present with pull policy of Never");
-        return failed(reason::ERR_IMAGE_NEVER_PULL, message);
+        return Err((reason::ERR_IMAGE_NEVER_PULL, message));
     }
-    let keychain = match pod_of(shared, pod) {
-        Ok(pod) => keychain(shared, &pod).await,
-        Err(outcome) => return outcome,
-    };
+    let pod = shared.table().pod(&pod.uid).ok_or_else(|| ("", "the pod is gone".to_owned()))?;
+    let keychain = keychain(shared, &pod).await;
     let began = Instant::now();
     let _place = shared.pulls.acquire().await;
     match tokio::time::timeout(PULL_TIMEOUT, shared.images.pull(image, &keychain)).await {
-        Ok(Ok(found)) => {
-            let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Outcome::Image { id: found.repo_digest.unwrap_or(found.id), pulled_in_ms: Some(took) }
-        }
+        Ok(Ok(found)) => Ok((found, Some(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)))),
         Ok(Err(error)) => match present_after_all(shared, image, policy).await {
-            Some(id) => Outcome::Image { id, pulled_in_ms: None },
-            None => failed(error.reason(), error.to_string()),
+            Some(found) => Ok((found, None)),
+            None => Err((error.reason(), error.to_string())),
         },
-        Err(_) => failed(reason::ERR_IMAGE_PULL, "the image did not arrive in time"),
+        Err(_) => Err((reason::ERR_IMAGE_PULL, "the image did not arrive in time".to_owned())),
     }
 }
 
 /// An image that was imported has no registry: where it cannot be asked, `Always` is content with what is there.
 ///
 /// DEVIATION(imported-images): kubelet fails the container. A name that says which registry it is from is held to `Always`.
-async fn present_after_all(shared: &Shared, image: &str, policy: PullPolicy) -> Option<String> {
+async fn present_after_all(shared: &Shared, image: &str, policy: PullPolicy) -> Option<Image> {
     let names_registry = image.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']));
     if policy != PullPolicy::Always || names_registry {
         return None;
     }
-    let found = shared.images.find(image).await?;
-    Some(found.repo_digest.unwrap_or(found.id))
+    shared.images.find(image).await
 }
 
 /// What the pod may show to registries.

@@ -15,7 +15,7 @@ use super::{
     News, Runner, logs, object::Object, options::Ready, pod_reader, pressure, serve, service_reader,
     shared::Shared,
 };
-use crate::{events, follow};
+use crate::{events::Note, follow};
 
 /// News that wait. Whoever brings more waits itself.
 const NEWS_MAX: usize = 256;
@@ -30,15 +30,14 @@ const LIST_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn start(
     ready: Ready,
     metrics: Metrics,
+    notes: mpsc::Sender<Note>,
     stop: watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
 ) -> (Runner, mpsc::Receiver<News>) {
     let Ready { machine, shared, options } = ready;
     let (news, heard) = mpsc::channel(NEWS_MAX);
-    let (notes, queue) = mpsc::channel(events::QUEUE_MAX);
     adopt(&shared).await;
     let (client, node) = (shared.client.clone(), shared.node.clone());
-    tasks.spawn(events::write_all(client.clone(), node.clone(), queue));
     let of_node = format!("spec.nodeName={node}");
     tasks.spawn(follow::follow(Api::all(client.clone()), of_node, pod_reader(), news.clone()));
     tasks.spawn(follow::follow(Api::all(client), String::new(), service_reader(), news.clone()));
@@ -103,5 +102,6 @@ async fn refresh_volumes(shared: Arc<Shared>) {
                 warn!(%error, pod = pod.metadata.name, "bring a volume up to date");
             }
         }
+        shared.provision.forget_unused();
     }
 }

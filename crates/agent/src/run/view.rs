@@ -64,14 +64,7 @@ pub(super) fn reference(pod: &Pod) -> PodRef {
 
 fn container(container: &Container, kind: Kind) -> ContainerView {
     let image = container.image.clone().unwrap_or_default();
-    let has_tag = image.rsplit('/').next().is_some_and(|name| name.contains(':') || name.contains('@'));
-    let pull = match container.image_pull_policy.as_deref() {
-        Some("Always") => PullPolicy::Always,
-        Some("Never") => PullPolicy::Never,
-        Some("IfNotPresent") => PullPolicy::IfNotPresent,
-        Some(_) | None if has_tag && !image.ends_with(":latest") => PullPolicy::IfNotPresent,
-        Some(_) | None => PullPolicy::Always,
-    };
+    let pull = pull_policy(&image, container.image_pull_policy.as_deref());
     let lifecycle = container.lifecycle.as_ref();
     ContainerView {
         name: container.name.clone(),
@@ -88,6 +81,18 @@ fn container(container: &Container, kind: Kind) -> ContainerView {
         resources: resources(container.resources.as_ref()),
         restarts_on_cpu: restarts_on(container, "cpu"),
         restarts_on_memory: restarts_on(container, "memory"),
+    }
+}
+
+/// When an image is pulled; where nothing says it, a tag other than `latest` is taken for the same image for ever.
+pub(super) fn pull_policy(image: &str, said: Option<&str>) -> PullPolicy {
+    let has_tag = image.rsplit('/').next().is_some_and(|name| name.contains(':') || name.contains('@'));
+    match said {
+        Some("Always") => PullPolicy::Always,
+        Some("Never") => PullPolicy::Never,
+        Some("IfNotPresent") => PullPolicy::IfNotPresent,
+        Some(_) | None if has_tag && !image.ends_with(":latest") => PullPolicy::IfNotPresent,
+        Some(_) | None => PullPolicy::Always,
     }
 }
 

@@ -121,13 +121,18 @@ fn from_spec(error: SpecError) -> Outcome {
     failed(error.reason, error.message)
 }
 
-async fn make_volumes(shared: &Shared, pod: &PodRef) -> Outcome {
-    let pod = match pod_of(shared, pod) {
+async fn make_volumes(shared: &Shared, reference: &PodRef) -> Outcome {
+    let pod = match pod_of(shared, reference) {
         Ok(pod) => pod,
         Err(outcome) => return outcome,
     };
+    let images = match pull::of_volumes(shared, reference, &pod).await {
+        Ok(images) => images,
+        Err(outcome) => return outcome,
+    };
     let _place = shared.volumes.acquire().await;
-    match tokio::time::timeout(FILES_TIMEOUT, shared.provision.set_up(&pod)).await {
+    let set_up = shared.provision.set_up_with_images(&pod, &images);
+    match tokio::time::timeout(FILES_TIMEOUT, set_up).await {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(errors)) => {
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -3,6 +3,7 @@
 
 mod health;
 mod hostile;
+mod kept;
 mod lifecycle;
 mod plugin;
 mod probes;

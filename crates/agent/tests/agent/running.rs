@@ -30,6 +30,11 @@ pub(crate) async fn images(world: &World) -> Images {
 }
 
 pub(crate) fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agent {
+    start_with(world, runtime, images, &Metrics::default())
+}
+
+/// The same, and what it counts.
+pub(crate) fn start_with(world: &World, runtime: &Arc<Fake>, images: &Images, metrics: &Metrics) -> Agent {
     let run = RunOptions {
         runtime: Arc::clone(runtime) as _,
         images: images.clone().into(),
@@ -51,7 +56,7 @@ pub(crate) fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agen
         seccomp_default: false,
         allowed_unsafe_sysctls: vec![],
     };
-    Agent::start_with_pods(world.cluster.client(), world.options(), run, &Metrics::default()).unwrap()
+    Agent::start_with_pods(world.cluster.client(), world.options(), run, metrics).unwrap()
 }
 
 /// A pod with a claim whose container runs. The program is not in the image's configuration.

@@ -161,7 +161,7 @@ fn derived(wire: wire::DerivedAttribute, path: &Path<'_>) -> Result<DerivedAttri
     })
 }
 
-fn toleration(wire: wire::Toleration) -> Toleration {
+pub(super) fn toleration(wire: wire::Toleration) -> Toleration {
     let effect = wire.effect.0;
     Toleration {
         key: wire.key.0.into(),

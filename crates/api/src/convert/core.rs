@@ -1,13 +1,23 @@
 //! Pods, groups of pods, and nodes.
 
-use lazaret_model::{ClaimSource, EvictionSay, Node, Pod, PodClaim, PodGroup, PodPhase, Text};
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Result, each, meta, non_empty, required, texts};
+use lazaret_model::{
+    ClaimSource, Effect, EvictionSay, Node, NodeRequirements, Pod, PodClaim, PodGroup, PodPhase, Taint, Text,
+    Toleration,
+};
+
+use super::{Result, claim, each, meta, non_empty, required, texts};
 use crate::{
     field::Path,
     mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, read_eviction_mark},
     wire,
 };
+
+/// The taint that goes with a cordoned node.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// Taints that every pod is made to tolerate for some minutes once it runs. They say nothing about where it may start.
+const TOLERATED_BY_ALL: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
     let mut metadata = wire.metadata.0;
@@ -17,6 +27,7 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
     let evicted_by = metadata.annotations.0.get(EVICTION_MARK).and_then(|text| read_eviction_mark(&text.0));
     let said = metadata.annotations.0.get(EVICTION_SAY).and_then(|text| EvictionSay::parse(&text.0));
     let group = metadata.labels.0.remove(EVICTION_GROUP).and_then(|text| non_empty(text.0));
+    let node_requirements = node_requirements(spec.node_selector.0, spec.affinity.0, spec.tolerations.0);
     Ok(Pod {
         key: meta::key(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -35,7 +46,29 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
         eviction_say: said,
         eviction_group: group,
         evicted_by,
+        node_requirements,
     })
+}
+
+/// Most pods have none.
+fn node_requirements(
+    labels: BTreeMap<String, wire::Nullable<String>>,
+    affinity: wire::Affinity,
+    tolerations: Vec<wire::Toleration>,
+) -> Option<Arc<NodeRequirements>> {
+    let usual = |toleration: &Toleration| {
+        TOLERATED_BY_ALL.contains(&&*toleration.key) && toleration.effect == Some(Effect::NoExecute)
+    };
+    let found = NodeRequirements {
+        labels: labels.into_iter().map(|(key, value)| (key.into(), value.0.into())).collect(),
+        affinity: affinity
+            .node_affinity
+            .0
+            .required_during_scheduling_ignored_during_execution
+            .map(meta::node_selector),
+        tolerations: tolerations.into_iter().map(claim::toleration).filter(|one| !usual(one)).collect(),
+    };
+    (found != NodeRequirements::default()).then(|| Arc::new(found))
 }
 
 pub(crate) fn pod_group(wire: wire::PodGroup) -> Result<PodGroup> {
@@ -84,9 +117,25 @@ fn pod_claim(wire: wire::PodClaim, statuses: &[wire::PodClaimStatus], path: &Pat
 pub(crate) fn node(wire: wire::Node) -> Result<Node> {
     let mut metadata = wire.metadata.0;
     let labels = std::mem::take(&mut metadata.labels.0);
+    let spec = wire.spec.0;
+    let mut taints: Vec<Taint> = spec.taints.0.into_iter().map(node_taint).collect();
+    if spec.unschedulable.0 && !taints.iter().any(|taint| taint.key == UNSCHEDULABLE) {
+        taints.push(Taint { key: UNSCHEDULABLE.into(), effect: Effect::NoSchedule, ..Taint::default() });
+    }
     Ok(Node {
         name: meta::name(&mut metadata)?,
         labels: labels.into_iter().map(|(key, value)| (key.into(), value.0.into())).collect(),
         declared_features: texts(wire.status.0.declared_features.0),
+        taints,
     })
+}
+
+fn node_taint(wire: wire::Taint) -> Taint {
+    Taint {
+        key: wire.key.0.into(),
+        value: wire.value.0.into(),
+        effect: Effect::from_name(&wire.effect.0),
+        time_added: wire.time_added.map(|time| time.0),
+        ..Taint::default()
+    }
 }

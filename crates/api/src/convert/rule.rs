@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use lazaret_model::{
-    AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount, EvictionMode,
-    EvictionSpec, GroupMode, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window, WindowError,
+    AttrValue, CapacityMode, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount,
+    EvictionMode, EvictionSpec, GroupMode, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window,
+    WindowError,
 };
 
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
@@ -183,7 +184,30 @@ fn eviction(wire: wire::Eviction, version: Version, path: &Path<'_>) -> Result<E
         expires_at: None,
         windows: each(wire.windows.0, &path.field("windows"), window)?,
         groups: groups(&wire.groups.0, &path.field("groups"))?,
+        capacity: capacity(&wire.capacity.0, &path.field("capacity"))?,
+        capacity_timeout_seconds: wire
+            .capacity_timeout_seconds
+            .map(|seconds| capacity_timeout(seconds, &wire.capacity.0, path))
+            .transpose()?,
     })
+}
+
+fn capacity(name: &str, path: &Path<'_>) -> Result<CapacityMode> {
+    match name {
+        "" => Ok(CapacityMode::default()),
+        name => CapacityMode::from_name(name).ok_or_else(|| {
+            let known = CapacityMode::ALL.map(CapacityMode::name).join(", ");
+            path.error(format!("must be one of {known}, not {name}"))
+        }),
+    }
+}
+
+fn capacity_timeout(seconds: i64, capacity: &str, path: &Path<'_>) -> Result<i64> {
+    let path = path.field("capacityTimeoutSeconds");
+    if !(0..=DEADLINE_SECONDS_MAX).contains(&seconds) {
+        return Err(path.error(format!("must be from 0 to {DEADLINE_SECONDS_MAX}, not {seconds}")));
+    }
+    if capacity == CapacityMode::Wait.name() { Ok(seconds) } else { Err(path.error("needs capacity Wait")) }
 }
 
 fn groups(name: &str, path: &Path<'_>) -> Result<GroupMode> {

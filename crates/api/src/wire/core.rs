@@ -1,8 +1,10 @@
 //! The parts of Pod, PodGroup and Node that matter to devices.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
-use super::{Condition, Nullable, ObjectMeta};
+use super::{Condition, NodeSelector, Nullable, ObjectMeta, Taint, Toleration};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -19,6 +21,21 @@ pub(crate) struct PodSpec {
     pub(crate) priority: Nullable<i32>,
     pub(crate) resource_claims: Nullable<Vec<PodClaim>>,
     pub(crate) scheduling_group: Nullable<SchedulingGroup>,
+    pub(crate) node_selector: Nullable<BTreeMap<String, Nullable<String>>>,
+    pub(crate) affinity: Nullable<Affinity>,
+    pub(crate) tolerations: Nullable<Vec<Toleration>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Affinity {
+    pub(crate) node_affinity: Nullable<NodeAffinity>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct NodeAffinity {
+    pub(crate) required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -94,7 +111,15 @@ pub(crate) struct PodGroupStatus {
 #[serde(default)]
 pub(crate) struct Node {
     pub(crate) metadata: Nullable<ObjectMeta>,
+    pub(crate) spec: Nullable<NodeSpec>,
     pub(crate) status: Nullable<NodeStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeSpec {
+    pub(crate) taints: Nullable<Vec<Taint>>,
+    pub(crate) unschedulable: Nullable<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

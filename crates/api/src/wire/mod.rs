@@ -16,7 +16,7 @@ pub(crate) use self::{
         DeviceClass, DeviceResult, Opaque, Request, ResourceClaim, ResourceClaimTemplate, Selector,
         Toleration,
     },
-    core::{Node, Pod, PodClaim, PodClaimStatus, PodGroup},
+    core::{Affinity, Node, Pod, PodClaim, PodClaimStatus, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
     rule::{DeviceSelector, DeviceTaintRule, Eviction, ResourceSlicePatch, RuleSpec, Taint, Window},
     scalar::{Amount, Instant, Nullable, Raw},

@@ -32,6 +32,8 @@ pub(crate) struct Eviction {
     pub(crate) max_concurrent: Option<i64>,
     pub(crate) windows: Nullable<Vec<Window>>,
     pub(crate) groups: Nullable<String>,
+    pub(crate) capacity: Nullable<String>,
+    pub(crate) capacity_timeout_seconds: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use lazaret_api::{Object, approval_to_text, decode_json, window};
-use lazaret_model::{Approval, DeviceTaintRule, GroupMode, Impact, Timestamp, WindowError};
+use lazaret_model::{Approval, CapacityMode, DeviceTaintRule, GroupMode, Impact, Timestamp, WindowError};
 use serde_json::{Value, json};
 
 fn at(text: &str) -> Timestamp {
@@ -101,12 +101,39 @@ fn rules_and_policies_say_how_groups_leave() {
 }
 
 #[test]
+fn a_rule_may_wait_for_room() {
+    let capacity = |eviction: Value| {
+        rule(RULE, &json!({}), &eviction).map(|rule| {
+            let spec = rule.taint.eviction.unwrap();
+            (spec.capacity, spec.capacity_timeout_seconds)
+        })
+    };
+    assert_eq!(capacity(json!({})).unwrap(), (CapacityMode::Ignore, None));
+    assert_eq!(capacity(json!({"capacity": "Wait"})).unwrap(), (CapacityMode::Wait, None));
+    let timed = json!({"capacity": "Wait", "capacityTimeoutSeconds": 60});
+    assert_eq!(capacity(timed).unwrap(), (CapacityMode::Wait, Some(60)));
+    for (eviction, expected) in [
+        (json!({"capacity": "Maybe"}), "spec.eviction.capacity: must be one of Ignore, Wait, not Maybe"),
+        (json!({"capacityTimeoutSeconds": 1}), "spec.eviction.capacityTimeoutSeconds: needs capacity Wait"),
+        (
+            json!({"capacity": "Wait", "capacityTimeoutSeconds": 31_536_001}),
+            "spec.eviction.capacityTimeoutSeconds: must be from 0 to 31536000, not 31536001",
+        ),
+    ] {
+        let error = capacity(eviction).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn an_approval_is_read_back_and_nothing_else_is_one() {
     let approval = Approval {
         uid: "u-1".into(),
         generation: 3,
         seen: Impact { pods: 12, namespaces: 2, devices: 8 },
         by: Some("bob".into()),
+        request: Some("drain-1".into()),
+        subject: Some("d p x k v".into()),
     };
     let text = approval_to_text(&approval, "announced");
     let annotations = |approval: &str| json!({"annotations": {"lazaret.dev/approval": approval, "lazaret.dev/approved-by": "bob"}});

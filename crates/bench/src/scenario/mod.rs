@@ -3,6 +3,7 @@
 mod api;
 mod churn;
 mod evict;
+mod failing_nodes;
 mod hostile;
 mod mixed;
 mod node;

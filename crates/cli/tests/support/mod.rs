@@ -96,6 +96,23 @@ impl Cluster {
         self.runtime.block_on(self.client.request(request)).map_err(|error| error.to_string())
     }
 
+    /// Applies an object, as the administrator or as somebody else.
+    pub(crate) fn apply(&self, user: Option<&str>, path: &str, object: &Value) -> Result<(), String> {
+        let mut request = http::Request::builder()
+            .method("PATCH")
+            .uri(path)
+            .header("content-type", "application/apply-patch+yaml");
+        if let Some(user) = user {
+            request = request.header("Impersonate-User", user);
+            if user.starts_with("system:serviceaccount:") {
+                request = request.header("Impersonate-Group", "system:serviceaccounts");
+            }
+        }
+        let request = request.body(object.to_string().into_bytes()).unwrap();
+        let applied = self.runtime.block_on(self.client.request::<Value>(request));
+        applied.map(drop).map_err(|error| error.to_string())
+    }
+
     pub(crate) fn get(&self, path: &str) -> Value {
         self.send("GET", path, &Value::Null)
     }

@@ -39,7 +39,11 @@ impl Shared {
         if command.is_empty() {
             return Err(RuntimeError::CannotRun("there is no command".to_owned()));
         }
-        let permit = Arc::clone(&self.programs).acquire_owned().await;
+        let pod = layout::parse_container_id(id).map(|key| key.pod_uid).unwrap_or_default();
+        let permit = match limit {
+            Some(_) => self.permits.program(&pod).await?,
+            None => self.permits.session(&pod)?,
+        };
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = directory.0.join(format!("exec-{}-{number}.json", std::process::id()));
         let engine = self.engine.clone();

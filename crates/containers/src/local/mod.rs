@@ -5,6 +5,7 @@ mod container;
 mod exec;
 mod list;
 mod not_applied;
+mod permits;
 mod programs;
 mod sandbox;
 mod shim;
@@ -14,7 +15,7 @@ mod update;
 mod usage;
 mod watch;
 
-pub(crate) use stop::remove_directory;
+use permits::Permits;
 
 use std::{
     collections::BTreeMap,
@@ -43,10 +44,6 @@ use crate::{
 /// milliseconds of processor time.
 const LAUNCHES_MAX: usize = 8;
 
-/// Programs that are executed in containers, and connections that are made to pods, at a time. Probes of all containers of
-/// a node share them, so a caller waits for one rather than being refused.
-const PROGRAMS_MAX: usize = 64;
-
 /// A runtime of this machine.
 pub(crate) struct Local {
     name: String,
@@ -67,7 +64,7 @@ pub(crate) struct Shared {
     seccomp: Option<Architecture>,
     cdi: Mutex<Cache>,
     launches: Semaphore,
-    programs: Arc<Semaphore>,
+    permits: Permits,
     /// One lock for each sandbox and container that is being made or removed.
     locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     changes: channel::Sender<u64>,
@@ -115,7 +112,7 @@ impl Local {
             oom_score_floor: oom_score_floor(),
             seccomp: Architecture::here().filter(|_| seccomp),
             launches: Semaphore::new(LAUNCHES_MAX),
-            programs: Arc::new(Semaphore::new(PROGRAMS_MAX)),
+            permits: Permits::default(),
             locks: Mutex::default(),
             changes: channel::Sender::new(0),
             tasks: Mutex::default(),

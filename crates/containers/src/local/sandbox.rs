@@ -6,7 +6,7 @@ use super::{Shared, blocking, failed, list::directories, shim::LAUNCH_TIME_MAX};
 use crate::{
     Connection, RuntimeError, SandboxSpec, SandboxState, cgroup, clock, cni, connect_in,
     layout::{self, ContainerDir, SandboxDir},
-    mounts::unmount_below,
+    mounts::{remove_directory, unmount_at},
     record::{Engine, HoldSpec, SandboxRecord},
     shim::{pause_lock, pause_pid},
 };
@@ -183,9 +183,7 @@ impl Shared {
                 cni::Attachment::from_value(attachment).remove(&shared.options, &network);
             }
             kill_first_process(&directory);
-            for mounted in [directory.0.join("ns"), directory.shm()] {
-                unmount_below(&mounted).map_err(failed(&mounted))?;
-            }
+            unmount_own(&directory)?;
             record.is_stopped = true;
             layout::write(&directory.record(), &record).map_err(failed(&directory.0))
         })
@@ -203,8 +201,11 @@ impl Shared {
         blocking(move || shared.erase_sandbox(&directory)).await
     }
 
-    /// Removes what there is of a sandbox whose containers are gone.
+    /// Removes what there is of a sandbox whose containers are gone. Its directory is made first and removed last.
     pub(super) fn erase_sandbox(&self, directory: &SandboxDir) -> Result<(), RuntimeError> {
+        if !directory.0.exists() {
+            return Ok(());
+        }
         // One that was stopped is attached no more.
         if !directory.record().exists()
             && let Some(planned) = layout::read(&directory.network())?
@@ -212,18 +213,18 @@ impl Shared {
             cni::Attachment::from_value(planned).remove(&self.options, &directory.namespace("net"));
         }
         kill_first_process(directory);
-        unmount_below(&directory.0).map_err(failed(&directory.0))?;
+        unmount_own(directory)?;
         if let Some(uid) = directory.0.file_name().and_then(|uid| uid.to_str()) {
             let group = cgroup::of_pod(&self.group, uid);
             self.cgroups.kill_all(&group);
             self.cgroups.remove(&group).map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
         }
-        super::stop::remove_directory(&directory.0)
+        remove_directory(&directory.0).map_err(failed(&directory.0))
     }
 
     pub(super) async fn connect(&self, id: &str, port: u16) -> Result<Box<dyn Connection>, RuntimeError> {
         let directory = self.sandbox(id)?;
-        let _permit = self.programs.acquire().await;
+        let _permit = self.permits.program(id).await?;
         let unknown = || RuntimeError::NotFound(format!("sandbox {id}"));
         let record = layout::read::<SandboxRecord>(&directory.record())?.ok_or_else(unknown)?;
         if record.is_stopped {
@@ -232,6 +233,15 @@ impl Shared {
         let has_network = record.namespaces.iter().any(|kind| kind == "net");
         connect_in(has_network.then(|| directory.namespace("net")), port).await
     }
+}
+
+/// Unmounts what a sandbox has mounted.
+fn unmount_own(directory: &SandboxDir) -> Result<(), RuntimeError> {
+    let namespaces = ["net", "ipc", "uts", "pid"].map(|kind| directory.namespace(kind));
+    for path in namespaces.into_iter().chain([directory.shm()]) {
+        unmount_at(&path).map_err(failed(&path))?;
+    }
+    Ok(())
 }
 
 /// Without a mount of its own: a directory that the containers of the pod share.

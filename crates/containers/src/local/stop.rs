@@ -1,6 +1,6 @@
 //! Ending and removing containers.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Phase, RuntimeError, cgroup,
     layout::{self, ContainerDir},
-    mounts::unmount_below,
+    mounts::{remove_directory, unmount_at},
     protocol::Request,
     record::{ContainerRecord, Engine},
     signal,
@@ -114,7 +114,7 @@ impl Shared {
                     Err(_) => tracing::warn!(%id, "deleting a container by its OCI runtime took too long"),
                 }
                 let rest = root.join(&id);
-                blocking(move || remove_directory(&rest)).await?;
+                blocking(move || remove_directory(&rest).map_err(failed(&rest))).await?;
             }
         }
         let (shared, directory) = (Arc::clone(self), directory.clone());
@@ -125,8 +125,8 @@ impl Shared {
                 .cgroups
                 .remove(&group)
                 .map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
-            unmount_below(&directory.0).map_err(failed(&directory.0))?;
-            remove_directory(&directory.0)
+            unmount_at(&directory.rootfs()).map_err(failed(&directory.0))?;
+            remove_directory(&directory.0).map_err(failed(&directory.0))
         })
         .await
     }
@@ -149,34 +149,4 @@ fn key_of(directory: &ContainerDir) -> Option<crate::Key> {
     let (name, attempt) = directory.0.file_name()?.to_str()?.rsplit_once('-')?;
     let uid = directory.0.parent()?.parent()?.file_name()?.to_str()?;
     Some(crate::Key { pod_uid: uid.to_owned(), name: name.to_owned(), attempt: attempt.parse().ok()? })
-}
-
-/// Removes a directory with what is in it, links as links.
-pub(crate) fn remove_directory(path: &Path) -> Result<(), RuntimeError> {
-    let mut removed = std::fs::remove_dir_all(path);
-    if removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-        // overlayfs leaves a directory that nobody but root can look into, its owner included.
-        make_readable(path);
-        removed = std::fs::remove_dir_all(path);
-    }
-    match removed {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(RuntimeError::Failed(format!("{}: {error}", path.display()))),
-    }
-}
-
-/// Lets the owner into every directory at and below a path. Links are not followed.
-fn make_readable(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let mut left = vec![path.to_owned()];
-    while let Some(directory) = left.pop() {
-        let _ = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700));
-        let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
-        left.extend(
-            entries
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
-    }
 }

@@ -12,8 +12,8 @@ use lazaret_lifecycle::{
 };
 use lazaret_model::{DeviceId, EffectId, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PODS, RULES, Reply,
-    Resource, SIGNALS, TAINT_POLICIES,
+    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS, RULES,
+    Reply, Resource, SIGNALS, TAINT_POLICIES,
 };
 use serde_json::Value;
 use tracing::warn;
@@ -49,6 +49,8 @@ pub(crate) struct HealthAgent {
     core: Reconciler,
     /// Health policies stand in the place of rules: whom they select is kept up to date by the fleet.
     fleet: Fleet,
+    /// Where rules are written.
+    rules: Resource,
     ledger: Ledger,
     levels: Levels,
     limits: GuardLimits,
@@ -72,6 +74,7 @@ impl HealthAgent {
         Self {
             core: Reconciler::new(history),
             fleet: Fleet::with_gates(gates),
+            rules: sources.plain_rules(),
             ledger: Ledger::default(),
             levels: Levels::default(),
             limits: GuardLimits::default(),
@@ -220,7 +223,7 @@ impl HealthAgent {
             }
             WriteKind::Remove(name, uid) => Deed::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
             WriteKind::Taint { owner, device, effect, value, uid } => {
-                writes::taint(&owner, &device, (effect, &value), uid)
+                writes::taint(self.rules, &owner, &device, (effect, &value), uid)
             }
             WriteKind::Drain { owner, device, value, policy } => {
                 writes::drain(&owner, &device, &value, self.policies.get(&policy).map(|policy| &**policy))
@@ -228,7 +231,7 @@ impl HealthAgent {
             WriteKind::Tally(policy, tallies) => writes::tally(&policy, &tallies),
             WriteKind::Run { owner, name, task, incident } => self.run(id, &owner, &name, task, &incident),
             WriteKind::Delete(kind, namespace, name, uid) => {
-                Deed::Send(Box::new(delete(&resource(kind), &namespace, &name, &uid)))
+                Deed::Send(Box::new(delete(&resource(kind, self.rules), &namespace, &name, &uid)))
             }
             WriteKind::DropReport(name, uid) => Deed::Send(Box::new(delete(&SIGNALS, "", &name, &uid))),
             WriteKind::Broken(policy, rule, error) => {
@@ -301,6 +304,9 @@ impl Agent for HealthAgent {
             return;
         }
         let of = resource_of(&news);
+        if of.plural == PATCHES.plural {
+            self.levels.tell_all();
+        }
         let is_rule = of.plural == RULES.plural;
         if !is_rule && ![TAINT_POLICIES, HEALTH_POLICIES, INCIDENTS, SIGNALS, JOBS].contains(&of) {
             feed(&mut self.fleet, &news);

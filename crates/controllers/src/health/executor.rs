@@ -3,8 +3,7 @@
 use lazaret_lifecycle::ChildKind;
 use lazaret_model::{Text, Uid};
 use lazaret_runtime::{
-    CLAIMS, Call, CallError, Client, INCIDENTS, JOBS, Outcome, Perform, RULES, Reply, Resource,
-    TAINT_POLICIES,
+    CLAIMS, Call, CallError, Client, INCIDENTS, JOBS, Outcome, Perform, Reply, Resource, TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,10 +35,10 @@ pub(crate) struct New {
     pub(super) body: String,
 }
 
-/// Where objects made for incidents are.
-pub(super) fn resource(kind: ChildKind) -> Resource {
+/// Where objects made for incidents are, on a server with these rules.
+pub(super) fn resource(kind: ChildKind, rules: Resource) -> Resource {
     match kind {
-        ChildKind::Rule => RULES,
+        ChildKind::Rule => rules,
         ChildKind::Drain => TAINT_POLICIES,
         ChildKind::Job => JOBS,
         ChildKind::Claim => CLAIMS,

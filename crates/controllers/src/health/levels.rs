@@ -15,7 +15,10 @@ use super::{
     conditions::{Condition, WithConditions},
     pods::Health,
     rules::is_rule,
-    tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered, severity},
+    tell::{
+        Level, LevelsByKey, Tell, attributes, hardware, lowered, patched_attributes, patched_hardware,
+        severity,
+    },
 };
 
 /// What the health of a device in a pod's status is called.
@@ -33,6 +36,8 @@ pub(super) struct Levels {
     conditions: BTreeMap<Text, LevelsByKey>,
     /// Of devices that have some.
     taints: BTreeMap<DeviceId, LevelsByKey>,
+    /// Attributes of devices that patches changed, as they were told.
+    patched: BTreeMap<DeviceId, LevelsByKey>,
     pods: BTreeMap<ObjectKey, Vec<Health>>,
     /// Of devices that pods say something of.
     health: BTreeMap<DeviceId, BTreeMap<ObjectKey, Level>>,
@@ -47,8 +52,23 @@ pub(super) struct Levels {
     is_all: bool,
 }
 
+/// What is to be told of a slice: as it was, and whether that is told again which did not change.
+#[derive(Clone, Copy)]
+struct SliceNews<'a> {
+    before: Option<&'a ResourceSlice>,
+    is_all: bool,
+}
+
+/// The same of one of its devices.
+#[derive(Clone, Copy)]
+struct DeviceNews<'a> {
+    device: &'a Device,
+    old: Option<&'a Device>,
+    is_all: bool,
+}
+
 impl Levels {
-    /// Policies or classes changed: whatever they mean is told anew.
+    /// Policies, classes or patches changed: whatever they mean is told anew.
     pub(super) fn tell_all(&mut self) {
         self.is_all = true;
     }
@@ -152,10 +172,13 @@ impl Levels {
         let is_all = core::mem::take(&mut self.is_all);
         let mut changed = core::mem::take(&mut self.changed);
         if is_all {
-            self.slices.keys().for_each(|name| drop(changed.insert(name.clone(), None)));
+            for name in self.slices.keys() {
+                changed.entry(name.clone()).or_insert(None);
+            }
         }
         for (name, before) in changed {
-            self.settle_slice(now, (fleet, policies), &name, before.as_deref(), &mut told);
+            let news = SliceNews { before: before.as_deref(), is_all };
+            self.settle_slice(now, (fleet, policies), &name, news, &mut told);
         }
         for (node, before) in core::mem::take(&mut self.changed_nodes) {
             self.settle_node(now, &node, &before, &mut told);
@@ -177,7 +200,7 @@ impl Levels {
         now: Timestamp,
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         name: &Text,
-        before: Option<&ResourceSlice>,
+        SliceNews { before, is_all }: SliceNews<'_>,
         told: &mut Vec<Heard>,
     ) {
         let Some(slice) = self.slices.get(name).cloned() else {
@@ -192,10 +215,10 @@ impl Levels {
             before.is_some_and(|before| before.nodes == slice.nodes && before.pool == slice.pool);
         for device in &slice.devices {
             let old = before.and_then(|before| before.devices.iter().find(|old| old.name == device.name));
-            if same_place && old == Some(device) {
+            if same_place && old == Some(device) && !is_all {
                 continue;
             }
-            self.settle_device(now, (fleet, policies), &slice, (device, old), told);
+            self.settle_device(now, (fleet, policies), &slice, DeviceNews { device, old, is_all }, told);
         }
         for old in before.iter().flat_map(|before| &before.devices) {
             if slice.devices.iter().all(|device| device.name != old.name) {
@@ -209,7 +232,7 @@ impl Levels {
         now: Timestamp,
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         slice: &ResourceSlice,
-        (device, old): (&Device, Option<&Device>),
+        DeviceNews { device, old, is_all }: DeviceNews<'_>,
         told: &mut Vec<Heard>,
     ) {
         let id = DeviceId {
@@ -224,8 +247,14 @@ impl Levels {
                 // Rules of the cluster taint; health policies select.
                 Origin::Rule { name, .. } if is_rule(name) => {}
                 Origin::Rule { name, .. } => names.push(name.clone()),
-                Origin::Device { .. } | Origin::TaintSlice { .. } => {
-                    let message = format!("the driver reports {}", one.taint);
+                Origin::Device { .. } | Origin::TaintSlice { .. } | Origin::Patch { .. } => {
+                    // What a patch overrides is what the device has.
+                    let message = match one.origin {
+                        Origin::Patch { name, .. } => format!("patch {name} says {}", one.taint),
+                        Origin::Device { .. } | Origin::TaintSlice { .. } | Origin::Rule { .. } => {
+                            format!("the driver reports {}", one.taint)
+                        }
+                    };
                     let (value, at) = (one.taint.value.clone(), one.taint.time_added);
                     taints.entry(one.taint.key.clone()).or_insert(Level {
                         value,
@@ -233,24 +262,32 @@ impl Levels {
                         at,
                     });
                 }
-                Origin::Patch { .. } => {}
             }
         }
         names.sort();
         if names.is_empty() {
             self.taints.remove(&id);
+            self.patched.remove(&id);
             told.push(Heard::DeviceGone(id));
             return;
         }
         let identity = names.iter().find_map(|name| policies.get(name)).map(|policy| policy.identity.clone());
-        let hardware = identity.and_then(|identity| hardware(device, &slice.driver, &identity));
+        let is_patched = fleet.patches().next().is_some();
+        let hardware = identity.and_then(|identity| {
+            if is_patched {
+                patched_hardware(fleet, &id, &identity)
+            } else {
+                hardware(device, &slice.driver, &identity)
+            }
+        });
         told.push(Heard::Device { id: id.clone(), hardware, policies: names });
         if self.vanished.remove(&id).is_some() {
             told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
         }
         let tell = Tell { now, id: &id };
         let mut before = self.taints.remove(&id).unwrap_or_default();
-        if old.is_none() {
+        let is_all = is_all || old.is_none();
+        if is_all {
             // Everything is told again, and what is over is told once.
             before.retain(|key, _| !taints.contains_key(key));
         }
@@ -258,17 +295,38 @@ impl Levels {
         if !taints.is_empty() {
             self.taints.insert(id.clone(), taints);
         }
-        let attributes = |device: &Device| attributes(device, &slice.driver);
-        tell.difference(
-            &old.map(attributes).unwrap_or_default(),
-            &attributes(device),
-            Source::Attribute,
-            told,
-        );
-        if let (None, NodeScope::Node(node)) = (old, &slice.nodes)
+        self.settle_attributes(&tell, fleet, (device, old, is_all), told);
+        if let (true, NodeScope::Node(node)) = (is_all, &slice.nodes)
             && let Some(conditions) = self.conditions.get(node)
         {
             tell.difference(&LevelsByKey::new(), conditions, Source::Node, told);
+        }
+    }
+
+    /// Attributes as patches leave them: those of the slice, where no patch means the device.
+    fn settle_attributes(
+        &mut self,
+        tell: &Tell<'_>,
+        fleet: &Fleet,
+        (device, old, is_all): (&Device, Option<&Device>, bool),
+        told: &mut Vec<Heard>,
+    ) {
+        let published = attributes(device, &tell.id.driver);
+        let was_patched = self.patched.remove(tell.id);
+        let is_patched = fleet.patches().next().is_some();
+        let now = is_patched.then(|| patched_attributes(fleet, tell.id)).flatten();
+        let now = now.unwrap_or_else(|| published.clone());
+        let mut before = was_patched.unwrap_or_else(|| match old {
+            Some(old) => attributes(old, &tell.id.driver),
+            // What a patch takes away was told before there was one.
+            None => published.clone(),
+        });
+        if is_all {
+            before.retain(|key, _| !now.contains_key(key));
+        }
+        tell.difference(&before, &now, Source::Attribute, told);
+        if now != published {
+            self.patched.insert(tell.id.clone(), now);
         }
     }
 
@@ -292,7 +350,8 @@ impl Levels {
         let before = self.taints.remove(&id).unwrap_or_default();
         let tell = Tell { now, id: &id };
         tell.difference(&before, &LevelsByKey::new(), Source::Taint, told);
-        tell.difference(&attributes(device, &slice.driver), &LevelsByKey::new(), Source::Attribute, told);
+        let before = self.patched.remove(&id).unwrap_or_else(|| attributes(device, &slice.driver));
+        tell.difference(&before, &LevelsByKey::new(), Source::Attribute, told);
         let node = match &slice.nodes {
             NodeScope::Node(node) => Some(node.clone()),
             NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,

@@ -19,7 +19,11 @@ use lazaret_runtime::{
 };
 use tracing::warn;
 
-use crate::{Sources, desk::Desk};
+use crate::{
+    Sources,
+    desk::Desk,
+    without_effect::{self, say_without_effect},
+};
 
 /// What it calls itself, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-health";
@@ -30,9 +34,9 @@ pub(crate) const INCIDENT_LABEL: &str = "lazaret.dev/incident";
 
 /// Works as soon as there is a policy or an incident. Until then nothing is kept in memory for it.
 pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
-    if !sources.serves_rules() {
-        warn!("DeviceHealthPolicies have no effect here: DeviceTaintRules are not served");
-        return;
+    if let Some(why) = sources.why_no_rules() {
+        warn!(why = why.message(), "DeviceHealthPolicies have no effect here");
+        return say_without_effect(desk, without_effect::HEALTH, why).await;
     }
     let first = desk.listen_if_possible(&[], &[HEALTH_POLICIES, INCIDENTS]);
     tokio::select! {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_fleet::Fleet;
 use lazaret_lifecycle::{Input as Heard, Signal, Source};
 use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, Text, Timestamp};
 
@@ -63,10 +64,20 @@ pub(super) fn severity(health: &str) -> u8 {
     }
 }
 
-/// Attributes with one value, by their qualified names.
+/// Attributes with one value, by their qualified names, as the driver published them.
 pub(super) fn attributes(device: &Device, driver: &str) -> LevelsByKey {
+    levels(device.attributes.iter().map(|(key, value)| (key, value)), driver)
+}
+
+/// The same with what patches make of them.
+pub(super) fn patched_attributes(fleet: &Fleet, id: &DeviceId) -> Option<LevelsByKey> {
+    let device = fleet.device(id)?;
+    Some(levels(device.attributes().map(|(key, _, value)| (key, value)), &id.driver))
+}
+
+fn levels<'a>(attributes: impl Iterator<Item = (&'a Text, &'a AttrValue)>, driver: &str) -> LevelsByKey {
     let mut levels = LevelsByKey::new();
-    for (key, value) in &device.attributes {
+    for (key, value) in attributes {
         let value: Text = match value {
             AttrValue::Int(number) => number.to_string().into(),
             AttrValue::Bool(value) => value.to_string().into(),
@@ -87,7 +98,21 @@ pub(super) fn attributes(device: &Device, driver: &str) -> LevelsByKey {
 
 /// What stays the same when a device is renamed.
 pub(super) fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
+    identity_among(device.attributes.iter().map(|(key, value)| (key, value)), driver, identity)
+}
+
+/// The same as patches leave it, which is what a claim selects by.
+pub(super) fn patched_hardware(fleet: &Fleet, id: &DeviceId, identity: &str) -> Option<Text> {
+    let device = fleet.device(id)?;
+    identity_among(device.attributes().map(|(key, _, value)| (key, value)), &id.driver, identity)
+}
+
+fn identity_among<'a>(
+    mut attributes: impl Iterator<Item = (&'a Text, &'a AttrValue)>,
+    driver: &str,
+    identity: &str,
+) -> Option<Text> {
     let wanted = QualifiedName::of_key(identity, driver);
-    let found = device.attributes.iter().find(|(key, _)| QualifiedName::of_key(key, driver) == wanted)?;
-    if let AttrValue::String(text) = &found.1 { Some(text.clone()) } else { None }
+    let found = attributes.find(|(key, _)| QualifiedName::of_key(key, driver) == wanted)?;
+    if let AttrValue::String(text) = found.1 { Some(text.clone()) } else { None }
 }

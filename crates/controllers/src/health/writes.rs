@@ -3,7 +3,7 @@
 use lazaret_api::HealthPolicy;
 use lazaret_lifecycle::{Owner, Tally};
 use lazaret_model::{DeviceId, Text, Timestamp};
-use lazaret_runtime::{Call, HEALTH_POLICIES, PatchKind, RULES, Resource, TAINT_POLICIES};
+use lazaret_runtime::{Call, HEALTH_POLICIES, PatchKind, Resource, TAINT_POLICIES};
 use serde_json::{Value, json};
 
 use super::{
@@ -30,6 +30,7 @@ fn metadata_of(owner: &Owner) -> Value {
 
 /// A rule that taints a device, or the change of one.
 pub(super) fn taint(
+    rules: Resource,
     owner: &Owner,
     device: &DeviceId,
     (effect, value): (&str, &Text),
@@ -38,14 +39,14 @@ pub(super) fn taint(
     let taint = json!({"key": QUARANTINE, "value": &**value, "effect": effect});
     if let Some(uid) = uid {
         let body = json!({"metadata": {"uid": &*uid}, "spec": {"taint": taint}}).to_string();
-        return Deed::Send(Box::new(Call::patch(&RULES, "", &owner.name, "", PatchKind::Merge, body)));
+        return Deed::Send(Box::new(Call::patch(&rules, "", &owner.name, "", PatchKind::Merge, body)));
     }
     let body = json!({
-        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "apiVersion": rules.api_version(), "kind": rules.kind,
         "metadata": metadata_of(owner),
         "spec": {"deviceSelector": names_of(device), "taint": taint},
     });
-    make(RULES, owner, &body)
+    make(rules, owner, &body)
 }
 
 /// A policy that makes the pods of a device leave, as a health policy says.

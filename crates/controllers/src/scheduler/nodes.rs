@@ -19,8 +19,14 @@ pub(super) fn node(object: &Object) -> Option<Node> {
     let allocatable = typed.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let spec = typed.spec.as_ref();
     let annotation = |name: &str| typed.metadata.annotations.as_ref()?.get(name);
+    // The scheduler keeps taints apart: a node that is tainted is the same node to the allocator.
+    let facts = if facts.taints.is_empty() {
+        Arc::clone(facts)
+    } else {
+        Arc::new(lazaret_model::Node { taints: Vec::new(), ..lazaret_model::Node::clone(facts) })
+    };
     Some(Node {
-        facts: Arc::clone(facts),
+        facts,
         taints: spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten().map(taint).collect(),
         unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
         allocatable: allocatable.map(amounts::listed).unwrap_or_default(),

@@ -32,6 +32,8 @@ pub(crate) struct Manner {
     /// What it shows of its configuration, as containerd does.
     pub(crate) config: Option<&'static str>,
     pub(crate) has_image: bool,
+    /// By number; without it, the question is not known, as with older ones.
+    pub(crate) cgroup_driver: Option<i32>,
 }
 
 impl Default for Manner {
@@ -43,6 +45,7 @@ impl Default for Manner {
             is_ready: true,
             config: None,
             has_image: true,
+            cgroup_driver: None,
         }
     }
 }
@@ -130,6 +133,12 @@ impl Double {
 
     pub(crate) fn config(&self, id: &str) -> proto::ContainerConfig {
         self.state().containers[id].config.clone()
+    }
+
+    /// The groups of pods, as they were asked for.
+    pub(crate) fn cgroup_parents(&self) -> Vec<String> {
+        let of = |config: &proto::PodSandboxConfig| config.linux.clone().unwrap_or_default().cgroup_parent;
+        self.state().sandboxes.values().map(|(config, _)| of(config)).collect()
     }
 
     pub(crate) fn containers(&self) -> Vec<String> {
@@ -222,6 +231,13 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
         }
         .encode_to_vec()),
         "Status" => Ok(runtime_status(manner).encode_to_vec()),
+        "RuntimeConfig" => match manner.cgroup_driver {
+            Some(cgroup_driver) => {
+                let linux = Some(proto::LinuxRuntimeConfiguration { cgroup_driver });
+                Ok(proto::RuntimeConfigResponse { linux }.encode_to_vec())
+            }
+            None => Err((12, "unknown method RuntimeConfig".to_owned())),
+        },
         "ListImages" => {
             let image = proto::Image { id: "sha256:abc".to_owned(), ..Default::default() };
             let images = manner.has_image.then_some(image).into_iter();

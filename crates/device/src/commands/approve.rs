@@ -1,8 +1,8 @@
 //! `kubectl device approve`: shows what a rule does and approves it as it was seen.
 
 use lazaret_api::{Object, approval_to_text};
-use lazaret_eviction::impact;
-use lazaret_model::{APPROVAL, Approval, DeviceTaintRule, Impact};
+use lazaret_eviction::impact_together;
+use lazaret_model::{APPROVAL, Approval, DeviceTaintRule, Impact, RuleRequest};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -50,9 +50,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
     };
     let need = Need { pods: true, budgets: true, classes: true, ..Need::default() };
     let cluster = load(session, need).await?.cluster;
-    let seen = impact(&cluster.fleet, &rule);
+    let others = others_of_request(&cluster, &rule);
+    let together = [&rule].into_iter().chain(&others);
+    let seen = impact_together(&cluster.fleet, together.clone()).max(declared(&rule));
     if args.output == Plain::Table {
-        let selectors: Vec<_> = rule.selector.iter().cloned().collect();
+        let selectors: Vec<_> = together.filter_map(|rule| rule.selector.clone()).collect();
         let plan = view::plan(&cluster, session.now(), &selectors, &rule.taint);
         let text = plan::text(&plan, session.now(), &*session.console, false);
         session.console.print(&text)?;
@@ -60,6 +62,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
     if args.dry_run != DryRun::Client {
         let patch = patch(&object, &rule, seen, reason);
         session.api.patch(&resource, &args.rule, &patch, args.dry_run).await?;
+        for other in &others {
+            let object = json!({"metadata": {"uid": &*other.uid}});
+            let patch = self::patch(&object, other, seen, reason);
+            session.api.patch(&resource, &other.name, &patch, args.dry_run).await?;
+        }
     }
     let Impact { pods, namespaces, devices } = seen;
     match args.output.structured() {
@@ -78,10 +85,33 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
         }
         None => {
             let (kind, suffix) = (resource.kind, args.dry_run.suffix());
-            session.console.print(&format!("\n{kind} {} approved for {seen}{suffix}\n", args.rule))?;
+            let with = match others.len() {
+                0 => String::new(),
+                1 => " with 1 other of the same request".to_owned(),
+                more => format!(" with {more} others of the same request"),
+            };
+            session.console.print(&format!("\n{kind} {}{with} approved for {seen}{suffix}\n", args.rule))?;
         }
     }
     Ok(Verdict::Yes)
+}
+
+/// The other rules that were made by the same request.
+fn others_of_request(cluster: &view::Cluster, rule: &DeviceTaintRule) -> Vec<DeviceTaintRule> {
+    let Some(id) = request_of(rule).map(|request| &request.id) else { return Vec::new() };
+    let of_request = |other: &&DeviceTaintRule| {
+        other.uid != rule.uid && request_of(other).is_some_and(|request| request.id == *id)
+    };
+    cluster.everything().rules().map(|view| &**view.rule).filter(of_request).cloned().collect()
+}
+
+fn request_of(rule: &DeviceTaintRule) -> Option<&RuleRequest> {
+    rule.review.as_ref()?.request.as_ref()
+}
+
+/// What the client of a request saw it to reach.
+fn declared(rule: &DeviceTaintRule) -> Impact {
+    request_of(rule).map_or_else(Impact::default, |request| request.declared)
 }
 
 /// The rule of this name, or else the policy.
@@ -100,11 +130,18 @@ async fn find(session: &mut Session<'_>, name: &str) -> Result<(Resource, Value)
 
 /// The approval, on the precondition that the rule is still the one that was seen.
 fn patch(object: &Value, rule: &DeviceTaintRule, seen: Impact, reason: &str) -> Value {
-    let approval = Approval { uid: rule.uid.clone(), generation: rule.generation, seen, by: None };
+    let request = request_of(rule).map(|request| request.id.clone());
+    let subject = request.as_ref().and_then(|_| rule.subject());
+    let (uid, generation) = (rule.uid.clone(), rule.generation);
+    let approval = Approval { uid, generation, seen, by: None, request, subject };
     let metadata = &object["metadata"];
-    json!({"metadata": {
+    let mut patch = json!({"metadata": {
         "uid": metadata["uid"],
-        "resourceVersion": metadata["resourceVersion"],
         "annotations": {APPROVAL: approval_to_text(&approval, reason)},
-    }})
+    }});
+    // Another rule of a request is known by its generation, which the approval names.
+    if let Some(version) = metadata.get("resourceVersion") {
+        patch["metadata"]["resourceVersion"] = version.clone();
+    }
+    patch
 }

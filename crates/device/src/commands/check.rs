@@ -44,7 +44,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Ve
     let facts = facts(session, &served).await?;
     let mut cluster = load(session, Need { pods: true, nodes: true, ..Need::default() }).await?.cluster;
     let mut found = checks(&mut cluster, &facts, session.now());
-    let about = installation_facts(session, served.version.minor).await?;
+    let about = installation_facts(session, &served).await?;
     found.extend(installation(&about, session.now()));
     let failed = found.iter().filter(|check| check.state == CheckState::Failed).count();
     let warned = found.iter().filter(|check| check.state == CheckState::Warning).count();

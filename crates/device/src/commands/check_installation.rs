@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Session, check_webhook};
 use crate::{
     Error,
-    api::{DryRun, Resource},
+    api::{DryRun, Resource, Served},
     view::Installation,
 };
 
@@ -40,7 +40,10 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const OBJECTS_MAX: usize = 500;
 
 /// What can be found out. What this user may not see is left out, and said to be so.
-pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) -> Result<Installation, Error> {
+pub(super) async fn installation_facts(
+    session: &mut Session<'_>,
+    served: &Served,
+) -> Result<Installation, Error> {
     let wanted: Vec<(String, String)> = own_definitions()
         .iter()
         .map(|one| {
@@ -66,7 +69,7 @@ pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) ->
         leases = joined(leases, found);
     }
     let mut policies = Some(Vec::new());
-    for plural in ["taintreplacementpolicies", "devicetaintpolicies"] {
+    for plural in ["taintreplacementpolicies", "devicetaintpolicies", "devicehealthpolicies"] {
         let found = list(session, &format!("/apis/lazaret.dev/v1alpha1/{plural}"), "").await?;
         policies = joined(policies, found);
     }
@@ -77,8 +80,8 @@ pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) ->
     let bindings = list(session, &format!("{ADMISSION}/validatingadmissionpolicybindings"), "").await?;
     let webhooks = list(session, &format!("{ADMISSION}/validatingwebhookconfigurations"), labelled).await?;
     Ok(Installation {
-        minor,
-        webhooks: check_webhook::webhooks(session, webhooks).await?,
+        minor: served.version.minor,
+        webhooks: check_webhook::webhooks(session, served.rules, webhooks).await?,
         program: env!("CARGO_PKG_VERSION"),
         wanted,
         definitions,
@@ -124,11 +127,15 @@ async fn refused(
             format!("system:serviceaccounts:{namespace}"),
             "system:authenticated"
         ]);
-        let lease = ("coordination.k8s.io", "leases", "update");
-        for (group, resource, verb) in NEEDED.iter().copied().chain([lease]) {
-            let of = if resource == "leases" { namespace } else { "" };
-            let wanted =
-                json!({"group": group, "resource": resource, "verb": verb, "namespace": of, "version": "v1"});
+        // It is permitted by name, for the one lease of the component.
+        let component = one["metadata"]["labels"]["app.kubernetes.io/component"].as_str().unwrap_or_default();
+        let lease = format!("lazaret-{component}");
+        let leases = ("coordination.k8s.io", "leases", "patch");
+        for (group, resource, verb) in NEEDED.iter().copied().chain([leases]) {
+            let (of, name) = if resource == "leases" { (namespace, &*lease) } else { ("", "") };
+            let wanted = json!({
+                "group": group, "resource": resource, "verb": verb, "namespace": of, "name": name, "version": "v1",
+            });
             let review = json!({
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
                 "spec": {"user": user, "groups": groups, "resourceAttributes": wanted},

@@ -9,14 +9,13 @@ use crate::{
     view::Webhook,
 };
 
-const RULES: Resource =
-    Resource { group: "resource.k8s.io", version: "v1", plural: "devicetaintrules", kind: "DeviceTaintRule" };
 /// On the rule, and in what the webhook says to it.
 const PROBE: &str = "lazaret.dev/webhook-probe";
 
-/// One entry for each configuration of the chart.
+/// One entry for each configuration of the chart, on a server with these rules.
 pub(super) async fn webhooks(
     session: &Session<'_>,
+    rules: Option<Resource>,
     configurations: Option<Vec<Value>>,
 ) -> Result<Option<Vec<Webhook>>, Error> {
     let Some(configurations) = configurations else { return Ok(None) };
@@ -29,7 +28,7 @@ pub(super) async fn webhooks(
             name: one["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
             is_trusted: !hooks.is_empty() && hooks.iter().all(is_told),
             has_endpoints: endpoints(session, hooks).await?,
-            answers: answers(session).await?,
+            answers: answers(session, rules).await?,
         });
     }
     Ok(Some(found))
@@ -59,10 +58,11 @@ async fn endpoints(session: &Session<'_>, hooks: &[Value]) -> Result<Option<bool
     Ok(Some(true))
 }
 
-/// Whether the API server reaches it; `None` where this user may not write rules, or something else refuses them.
-async fn answers(session: &Session<'_>) -> Result<Option<bool>, Error> {
+/// Whether the API server reaches it; `None` where there are no rules, this user may not write them, or something else refuses them.
+async fn answers(session: &Session<'_>, rules: Option<Resource>) -> Result<Option<bool>, Error> {
+    let Some(rules) = rules else { return Ok(None) };
     let rule = json!({
-        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "apiVersion": rules.api_version(), "kind": rules.kind,
         "metadata": {
             "generateName": "lazaret-webhook-probe-",
             "annotations": {PROBE: "check", "lazaret.dev/reason": "kubectl device check asks whether the webhook answers"},
@@ -72,7 +72,7 @@ async fn answers(session: &Session<'_>) -> Result<Option<bool>, Error> {
             "taint": {"key": PROBE, "effect": "NoSchedule"},
         },
     });
-    match session.api.create(&RULES, "", &rule, DryRun::Server).await {
+    match session.api.create(&rules, "", &rule, DryRun::Server).await {
         Ok(_) => Ok(Some(false)),
         Err(error @ Error::Unreachable { .. }) => Err(error),
         Err(error) if error.to_string().contains(&format!("{PROBE}: the webhook answers")) => Ok(Some(true)),

@@ -1,6 +1,6 @@
 //! `kubectl device cordon` and `uncordon`: keep new pods away from devices, and let them back.
 
-use lazaret_model::Effect;
+use lazaret_model::{Effect, Impact};
 use serde::Serialize;
 
 use super::{
@@ -56,9 +56,13 @@ pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Ve
     let rules = session.rules_in_force().await?;
     let mut cluster = load(session, Need::default()).await?.cluster;
     let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
+    let (set_by, now) = (whoami(session).await, session.now());
+    let targets: Vec<_> = devices.iter().map(selector_of).collect();
+    let declared = Impact { devices: devices.len() as u64, ..Impact::default() };
     let intent = Intent {
         reason: args.reason.clone(),
-        set_by: whoami(session).await,
+        request: view::request(&targets, false, declared, set_by.as_deref(), now),
+        set_by,
         overwrite: true,
         ..Intent::default()
     };

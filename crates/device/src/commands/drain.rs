@@ -36,11 +36,18 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
     let served = session.served().await?;
     let rules = session.rules_in_force().await?;
     let Loaded { mut cluster, reads } =
-        load(session, Need { pods: true, budgets: true, ..Need::default() }).await?;
+        load(session, Need { pods: true, budgets: true, outlook: true, ..Need::default() }).await?;
     let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
     let targets: Vec<_> = devices.iter().map(selector_of).collect();
     let now = session.now();
-    let plan = view::plan(&cluster, now, &targets, &drain_taint(Effect::NoExecute, None));
+    let pace = args.evictions_per_second;
+    let manner = Manner { grace_ms: args.grace.map_or(0, |grace| grace.0), pace };
+    // The drain paces its devices itself. A rule's own pace slows down the pods that share one device.
+    let rule_pace = pace.filter(|_| served.has_pace()).map(view::Pace::per_second);
+    let mut plan = view::plan(&cluster, now, &targets, &drain_taint(Effect::NoExecute, None));
+    let rate = rule_pace.or(plan::default_pace(session).await?);
+    let orders = view::planned_drain(&cluster, &devices, manner, now, rate);
+    plan.foretell(&cluster, now, &orders);
     if args.output.structured().is_none() {
         let text = plan::text(&plan, now, &*session.console, false);
         session.console.line(&text)?;
@@ -53,11 +60,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
             format!("drain {}, evicting {}?", count(devices.len(), "device"), count(plan.pods.len(), "pod"));
         session.console.confirm(&question)?;
     }
-    let pace = args.evictions_per_second;
-    let manner = Manner { grace_ms: args.grace.map_or(0, |grace| grace.0), pace };
+    let set_by = whoami(session).await;
     let intent = Intent {
         reason: Some(args.reason.clone()),
-        set_by: whoami(session).await,
+        request: view::request(&targets, true, plan.impact(), set_by.as_deref(), now),
+        set_by,
         overwrite: true,
         ..Intent::default()
     };
@@ -69,8 +76,8 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
             .timeout
             .filter(|timeout| timeout.0 > 0)
             .map(|timeout| session.now().plus_millis(timeout.0)),
-        // The drain paces its devices itself. A rule's own pace slows down the pods that share one device.
-        rule_pace: pace.filter(|_| served.has_pace()).map(view::Pace::per_second),
+        rule_pace,
+        expected: plan.estimated_seconds.map(|seconds| now.plus_secs(seconds)),
         wait: args.wait,
         output: args.output,
         noted_at: session.now(),
@@ -110,6 +117,8 @@ struct Work {
     /// Evictions per second of each rule, where the server knows such a field.
     rule_pace: Option<i64>,
     deadline: Option<Timestamp>,
+    /// When the last pod will be gone, as far as the plan can tell.
+    expected: Option<Timestamp>,
     wait: bool,
     output: Plain,
     /// When progress was last noted.
@@ -199,7 +208,7 @@ impl Work {
             return;
         }
         self.noted_at = now;
-        let text = self.drain.progress(now, unconfirmed, &self.blocked(cluster));
+        let text = self.drain.progress(now, unconfirmed, &self.blocked(cluster), self.expected);
         if live { session.console.progress(&text) } else { session.console.note(&text) }
     }
 
@@ -261,6 +270,7 @@ impl Work {
                 taint,
                 reason: self.intent.reason.clone(),
                 set_by: self.intent.set_by.clone(),
+                request: self.intent.request.clone(),
             };
             // The status of the rule changes all the time: its incarnation is precondition enough, for the rule is ours.
             let mut meta = meta_of(&self.objects[at]);

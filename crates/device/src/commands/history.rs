@@ -1,9 +1,10 @@
 //! `kubectl device history`.
 
+use lazaret_model::DeviceId;
 use serde_json::json;
 
 use super::{
-    Session,
+    Session, audit,
     describe::events,
     incidents::all_incidents as incidents,
     load::{Need, load},
@@ -12,7 +13,10 @@ use crate::{
     Error, Verdict,
     args::{Export, HistoryArgs},
     output::{Table, Tabular, layout, structured},
-    view::{Kept, Reference, age, cloud_event, device_ids, history, in_order, incident_entries, resolve_one},
+    view::{
+        Entry, Kept, Reference, age, audit_entries, cloud_event, device_ids, history, in_order,
+        incident_entries, is_recorded, resolve_one,
+    },
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<Verdict, Error> {
@@ -32,6 +36,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
     let events = events(session).await?;
     let mut entries = history(&cluster, &events, device.as_ref());
     entries.extend(incident_entries(&incidents(session).await, device.as_ref()));
+    let has_record = add_record(session, &mut entries, device.as_ref()).await?;
     let entries = in_order(entries);
     if let Some(gone) = device.as_ref().filter(|device| entries.is_empty() && !known.contains(device)) {
         return Err(Error::usage(format!(
@@ -63,6 +68,8 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
                 Kept::WithTheTaint => "with the taint",
                 Kept::WithTheEvent => "with the event",
                 Kept::WithTheIncident => "with the incident",
+                Kept::WithTheObject => "with the object",
+                Kept::InTheRecord => "in the record",
             };
             table.row([
                 when.map_or_else(|| "<unknown>".to_owned(), |then| age(then, now)),
@@ -81,8 +88,26 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
         let text = table.render_as(&layout, session.console.colours());
         session.console.print(&text)?;
     }
-    session
-        .console
-        .note("The server keeps events for an hour by default; its audit log knows what happened before.");
+    if !has_record {
+        let note =
+            "The server keeps events for an hour by default; its audit log knows what happened before.";
+        session.console.note(note);
+    }
     Ok(Verdict::Yes)
+}
+
+/// Adds what the record tells, or else what guards and rules say of themselves; whether there is a record.
+async fn add_record(
+    session: &mut Session<'_>,
+    entries: &mut Vec<Entry>,
+    device: Option<&DeviceId>,
+) -> Result<bool, Error> {
+    let Some(records) = audit::read(session).await? else {
+        entries.extend(audit::conditions(session, device).await);
+        return Ok(false);
+    };
+    entries.retain(|entry| !is_recorded(entry, &records));
+    let more = audit_entries(&records, entries, device);
+    entries.extend(more);
+    Ok(true)
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::{
     Error,
-    api::{Item, NODES, PODS, Resource, Scope},
+    api::{DISRUPTION_GUARDS, Item, NODES, PODS, Resource, Scope},
     view::{Cluster, GateFacts, Hidden, consequence, is_off},
 };
 
@@ -22,6 +22,8 @@ pub(super) struct Need {
     pub(super) nodes: bool,
     pub(super) classes: bool,
     pub(super) budgets: bool,
+    /// Classes, nodes and guards as far as they are there and may be read: what a plan foretells by.
+    pub(super) outlook: bool,
     /// Claims or pods that may not be read everywhere do not matter so much: one namespace of them, or none, is told from all.
     pub(super) partial: bool,
 }
@@ -86,6 +88,20 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             Err(error) => Err(error),
         }
     };
+    // Without them a plan is as good as it can be.
+    let read_for_outlook = async |resource: Resource| match read(need.outlook.then_some(resource)).await {
+        Err(Error::NotFound { .. } | Error::Forbidden { .. }) | Ok(()) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let outlook = async {
+        if classes.is_none() {
+            read_for_outlook(served.classes).await?;
+        }
+        if !need.nodes {
+            read_for_outlook(NODES).await?;
+        }
+        read_for_outlook(DISRUPTION_GUARDS).await
+    };
     let nodes = async {
         match read(need.nodes.then_some(NODES)).await {
             // Without nodes it is not known which devices they have to unprepare, and all else is.
@@ -93,7 +109,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             read => read,
         }
     };
-    let ((), claims, (), (), (), pods, (), ()) = tokio::try_join!(
+    let ((), claims, (), (), (), pods, (), (), ()) = tokio::try_join!(
         read(Some(served.slices)),
         read_partial(Some(served.claims)),
         read(served.rules),
@@ -102,6 +118,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
         read_partial(need.pods.then_some(PODS)),
         nodes,
         budgets,
+        outlook,
     )?;
     let (mut cluster, reads) = (cluster.into_inner(), reads.into_inner());
     cluster.hidden = Hidden { claims: claims.is_some(), pods: pods.is_some() };

@@ -1,6 +1,7 @@
 //! Each command: read what it needs, ask [`view`](crate::view), print or write.
 
 mod approve;
+mod audit;
 mod check;
 mod check_installation;
 mod check_webhook;

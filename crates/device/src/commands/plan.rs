@@ -1,7 +1,8 @@
 //! `kubectl device plan`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use lazaret_api::FILE_BYTES_MAX;
 use lazaret_model::Timestamp;
 use serde_json::json;
 
@@ -13,26 +14,20 @@ use super::{
 use crate::{
     Console, Error, Verdict, args,
     output::{Cell, Table, Tabular, Tint, count, layout, structured},
-    view::{Plan, PlanPod, TaintSpec, diff, plan},
+    view::{Cluster, Plan, PlanPod, TaintSpec, diff, plan, planned_rule, rule_name},
 };
 
+/// The pace that a server with Lazaret's fields gives a taint that names none.
+const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+
 pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<Verdict, Error> {
-    let need = Need { pods: true, budgets: true, ..Need::default() };
+    let need = Need { pods: true, budgets: true, outlook: true, ..Need::default() };
     let mut cluster = load(session, need).await?.cluster;
-    let meant = meant(session, &mut cluster, &args.selected).await?;
-    let mut plans = Vec::new();
-    for spec in &meant.specs {
-        let TaintSpec::Set { key, value, effect } = spec else {
-            return Err(Error::usage("removing a taint evicts no pod: there is nothing to plan"));
-        };
-        let taint = lazaret_model::Taint {
-            key: key.as_str().into(),
-            value: value.as_str().into(),
-            effect: effect.clone(),
-            ..lazaret_model::Taint::default()
-        };
-        plans.push(plan(&cluster, session.now(), &meant.targets, &taint));
-    }
+    let now = session.now();
+    let plans = match &args.filename {
+        Some(path) => of_file(&cluster, now, path)?,
+        None => of_words(session, &mut cluster, &args).await?,
+    };
     if args.diff {
         return compare(session, &args, &plans);
     }
@@ -42,7 +37,6 @@ pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<V
             many => structured(session.console, &many, form)?,
         },
         None => {
-            let now = session.now();
             for plan in &plans {
                 let text = text(plan, now, &*session.console, args.output == Tabular::Wide);
                 session.console.print(&text)?;
@@ -51,6 +45,64 @@ pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<V
     }
     remember(session, &args, &plans);
     Ok(Verdict::Yes)
+}
+
+async fn of_words(
+    session: &mut Session<'_>,
+    cluster: &mut Cluster,
+    args: &args::Plan,
+) -> Result<Vec<Plan>, Error> {
+    let meant = meant(session, cluster, &args.selected()).await?;
+    let (now, pace) = (session.now(), default_pace(session).await?);
+    let mut plans = Vec::new();
+    for spec in &meant.specs {
+        let TaintSpec::Set { key, value, effect } = spec else {
+            return Err(Error::usage("removing a taint evicts no pod: there is nothing to plan"));
+        };
+        let taint = lazaret_model::Taint {
+            key: key.as_str().into(),
+            value: value.as_str().into(),
+            effect: effect.clone(),
+            evictions_per_second: pace,
+            ..lazaret_model::Taint::default()
+        };
+        let mut plan = plan(cluster, now, &meant.targets, &taint);
+        let planned = meant
+            .targets
+            .iter()
+            .map(|target| planned_rule(target, rule_name(target, key, Some(effect)), &taint, now));
+        plan.foretell(cluster, now, &planned.collect::<Vec<_>>());
+        plans.push(plan);
+    }
+    Ok(plans)
+}
+
+/// The pace of a rule that names none, where the server fills one in.
+pub(super) async fn default_pace(session: &mut Session<'_>) -> Result<Option<i64>, Error> {
+    Ok(session.served().await?.has_pace().then_some(EVICTIONS_PER_SECOND_DEFAULT))
+}
+
+/// Plans for rules as they are written in a file.
+fn of_file(cluster: &Cluster, now: Timestamp, path: &Path) -> Result<Vec<Plan>, Error> {
+    let name = path.display().to_string();
+    let size = std::fs::metadata(path).map_err(|error| Error::usage(format!("{name}: {error}")))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(Error::usage(format!("{name} has more than {FILE_BYTES_MAX} bytes")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| Error::usage(format!("{name}: {error}")))?;
+    let objects = lazaret_api::load_text(&name, &text).map_err(|error| Error::usage(error.to_string()))?;
+    if objects.rules.is_empty() {
+        return Err(Error::usage(format!("{name} has neither a DeviceTaintRule nor a DeviceTaintPolicy")));
+    }
+    let plan_of = |rule: lazaret_model::DeviceTaintRule| {
+        let targets: Vec<_> = rule.selector.iter().cloned().collect();
+        let mut plan = plan(cluster, now, &targets, &rule.taint);
+        let planned =
+            targets.iter().map(|target| planned_rule(target, rule.name.to_string(), &rule.taint, now));
+        plan.foretell(cluster, now, &planned.collect::<Vec<_>>());
+        plan
+    };
+    Ok(objects.rules.into_iter().map(plan_of).collect())
 }
 
 /// What a narrow terminal goes without, and what is shortened there.
@@ -92,8 +144,9 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
         let pods = pods(plan, now, wide);
         text.push_str(&pods.render_as(&layout(&pods, width, &OPTIONAL, &ELASTIC), colours));
     }
+    text.push_str(&outlook(plan));
     for ((namespace, budget), (leaving, allowed)) in plan.overdrawn() {
-        if plan.evicts() {
+        if plan.evicts() && !plan.holds.iter().any(|hold| hold.contains("Budget: ")) {
             text.push_str(&format!(
                 "\n{} of {namespace} would be evicted although disruption budget {budget} allows {allowed}: eviction by taint ignores budgets\n",
                 count(leaving, "pod")
@@ -103,14 +156,60 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
     text
 }
 
+/// What keeps pods, where their replacements could go, and how long it takes.
+fn outlook(plan: &Plan) -> String {
+    let mut text = String::new();
+    for hold in &plan.holds {
+        text.push_str(&format!("\nblocked at first: {hold}\n"));
+    }
+    let roomless: Vec<&PlanPod> = plan.pods.iter().filter(|pod| pod.no_room.is_some()).collect();
+    if let Some((first, why)) = roomless.first().and_then(|pod| Some((pod, pod.no_room.as_ref()?))) {
+        let others = match roomless.len() {
+            1 => String::new(),
+            more => format!(", nor for {} more", more - 1),
+        };
+        text.push_str(&format!("\n{why}{others}\n"));
+        debug_assert!(why.contains(&first.name));
+    }
+    match (plan.estimated_seconds, plan.stuck.is_empty()) {
+        (Some(seconds), _) => {
+            let time = lazaret_model::human_duration(seconds);
+            text.push_str(&format!("\nestimated duration: {time} until the last pod is gone\n"));
+        }
+        (None, false) => {
+            let stuck: Vec<String> =
+                plan.stuck.iter().map(|(why, pods)| format!("{pods} by {why}")).collect();
+            let all: usize = plan.stuck.values().sum();
+            text.push_str(&format!(
+                "\nestimated duration: unknown, {} would be kept: {}\n",
+                count(all, "pod"),
+                stuck.join(", ")
+            ));
+        }
+        (None, true) => {}
+    }
+    text
+}
+
 /// More devices are a number: a plan is read by a person.
 const DEVICES_SHOWN_MAX: usize = 20;
 
 fn pods(plan: &Plan, now: Timestamp, wide: bool) -> Table {
-    let columns =
-        ["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "EVICTED", "BUDGET", "POSITION"];
+    let columns = [
+        "NAMESPACE",
+        "POD",
+        "NODE",
+        "OWNER",
+        "PRIORITY",
+        "TOLERATES",
+        "EVICTED",
+        "BUDGET",
+        "BLOCKED",
+        "ROOM",
+        "POSITION",
+    ];
     // The order is that of a rule that says how pods leave: of interest to whoever asks for more.
-    let shown = if wide { columns.len() } else { columns.len() - 1 };
+    let shown = if wide { columns.len() } else { columns.len() - 3 };
     let mut table = Table::new(&columns[..shown]);
     let staying = plan.tolerating.iter().map(|pod| (pod, false));
     for (pod, leaves) in plan.pods.iter().map(|pod| (pod, plan.evicts())).chain(staying) {
@@ -129,6 +228,8 @@ fn pods(plan: &Plan, now: Timestamp, wide: bool) -> Table {
             patience(pod).into(),
             if leaves { Cell::tinted(&when(pod, now), Tint::Careful) } else { Cell::from("never") },
             if budgets.is_empty() { "<none>".into() } else { budgets.join(", ").into() },
+            or_none(pod.held.as_ref()).into(),
+            or_none(pod.replacement_node.as_ref()).into(),
             pod.position.map_or_else(|| "<none>".to_owned(), |position| position.to_string()).into(),
         ];
         cells.truncate(shown);
@@ -146,6 +247,12 @@ fn patience(pod: &PlanPod) -> String {
 }
 
 fn when(pod: &PlanPod, now: Timestamp) -> String {
+    if let Some(seconds) = pod.evicted_after_seconds {
+        return if seconds == 0 { "at once".into() } else { format!("in {seconds}s") };
+    }
+    if let Some(why) = &pod.held {
+        return format!("blocked: {why}");
+    }
     let deadline = pod.deadline.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
     match deadline.map(|deadline| deadline.as_secs() - now.as_secs()) {
         Some(seconds @ 1..) => format!("in {seconds}s"),
@@ -162,10 +269,10 @@ pub(super) fn folder() -> Option<PathBuf> {
 
 /// One file for each set of words and each cluster.
 fn kept_at(session: &Session<'_>, args: &args::Plan) -> Option<PathBuf> {
-    let (selected, connection) = (&args.selected, &session.connection);
+    let connection = &session.connection;
     let cluster =
         (std::env::var_os("KUBECONFIG"), &connection.kubeconfig, &connection.context, &connection.cluster);
-    let words = format!("{:?} {:?} {} {cluster:?}", selected.words, selected.filter, selected.all);
+    let words = format!("{:?} {:?} {} {:?} {cluster:?}", args.words, args.filter, args.all, args.filename);
     Some(session.plans.as_ref()?.join(format!("{:08x}.json", crate::view::fingerprint(&words))))
 }
 

@@ -18,7 +18,15 @@ use crate::{
 
 pub(super) async fn run(session: &mut Session<'_>, args: RecordArgs) -> Result<Verdict, Error> {
     let served = session.served().await?;
-    let resources = [Some(served.slices), Some(served.claims), served.rules, Some(INCIDENTS)];
+    // Classes say which devices rules and patches select.
+    let resources = [
+        Some(served.slices),
+        Some(served.claims),
+        served.rules,
+        served.patches,
+        Some(served.classes),
+        Some(INCIDENTS),
+    ];
     let mut recording = Recording::new(session.now());
     let mut reads = Vec::new();
     for resource in resources.into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! `kubectl device taint`.
 
-use lazaret_model::Effect;
+use lazaret_model::{DeviceSelector, Effect, Impact};
 use serde_json::{Value, json};
 
 use super::{
@@ -13,7 +13,7 @@ use crate::{
     Error, Verdict,
     args::Taint,
     output::{Format, Structured, structured},
-    view::{Intent, TaintSpec, changes},
+    view::{Intent, TaintSpec, changes, request},
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdict, Error> {
@@ -30,7 +30,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdic
         session.rules_in_force().await?;
     }
     let set_by = whoami(session).await;
-    let intent = Intent { reason: args.reason, set_by, overwrite: args.overwrite, ..Intent::default() };
+    let selected = |target: &DeviceSelector| cluster.fleet.selection_of(target).published_count() as u64;
+    let declared = Impact { devices: meant.targets.iter().map(selected).sum(), ..Impact::default() };
+    let request = request(&meant.targets, false, declared, set_by.as_deref(), session.now());
+    let intent =
+        Intent { reason: args.reason, set_by, overwrite: args.overwrite, request, ..Intent::default() };
     let changes = changes(&cluster, &meant.targets, &meant.specs, &intent).map_err(Error::Usage)?;
     let mut objects: Vec<Value> = Vec::new();
     for change in &changes {

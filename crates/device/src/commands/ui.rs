@@ -25,6 +25,8 @@ const BODY_BYTES_MAX: usize = 3 << 20;
 const CONNECTIONS_MAX: usize = 64;
 /// Who opens a connection and does not ask is sent away.
 const HEADER_PATIENCE: Duration = Duration::from_secs(10);
+/// After a connection could not be accepted, the next is tried after this.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// What the page reads. Nothing else is passed on.
 const PATHS: [&str; 5] = ["/api/", "/apis/", "/version", "/metrics", "/readyz"];
 /// What of a request and of an answer is passed on. The user's credentials are added by the client, never by the page.
@@ -54,7 +56,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: UiArgs) -> Result<Verdi
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
+                let Ok((stream, _)) = accepted else {
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                };
                 // A connection too many is closed at once.
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                 let proxy = Arc::clone(&proxy);

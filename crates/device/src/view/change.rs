@@ -1,7 +1,7 @@
 //! From "taint these devices so" to the rules to make, to edit, to remove.
 
 use lazaret_fleet::Origin;
-use lazaret_model::{DeviceId, DeviceSelector, Effect, Taint};
+use lazaret_model::{DeviceId, DeviceSelector, Effect, RuleRequest, Taint};
 
 use super::{
     cluster::{Cluster, Meta},
@@ -67,6 +67,8 @@ pub struct Intent {
     pub overwrite: bool,
     /// That a taint to remove is not there is as good.
     pub absent_ok: bool,
+    /// The request that all rules are made by, if there are several.
+    pub request: Option<RuleRequest>,
 }
 
 /// What to write so that the devices of `targets` get or lose these taints.
@@ -123,6 +125,7 @@ pub fn set(
         selector: selector.clone(),
         reason: intent.reason.clone(),
         set_by: intent.set_by.clone(),
+        request: intent.request.clone(),
         taint,
         name,
     };

@@ -119,7 +119,7 @@ fn api(facts: &Facts, checks: &mut Vec<Check>) {
             "DeviceTaintRules are served",
             State::Failed,
             String::new(),
-            "only drivers can set taints: Kubernetes 1.37 serves rules by default",
+            "only drivers can set taints: Kubernetes 1.37 serves rules by default, 1.36 with --runtime-config=resource.k8s.io/v1beta2=true, 1.34 and 1.35 with resource.k8s.io/v1alpha3=true",
         ),
     });
     for (gate, told) in facts.gates.told() {

@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_api::{FieldError, Object};
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
-use lazaret_model::{Awaited, ObjectKey, Timestamp};
+use lazaret_model::{Awaited, DisruptionGuard, ObjectKey, Timestamp};
 use serde::Deserialize;
 
 use super::gates::GateFacts;
@@ -37,6 +37,8 @@ pub struct Cluster {
     pub(super) held: BTreeSet<ObjectKey>,
     /// Disruption budgets.
     pub budgets: BTreeMap<ObjectKey, Budget>,
+    /// What evictions must never exceed.
+    pub guards: BTreeMap<String, Arc<DisruptionGuard>>,
     /// Objects that could not be understood, each in a sentence.
     pub unreadable: Vec<String>,
     /// What this user may not see.
@@ -91,6 +93,8 @@ pub struct Manager {
 pub struct PodFacts {
     /// Labels: budgets select by them.
     pub labels: BTreeMap<String, String>,
+    /// How long it may take to end.
+    grace_seconds: Option<i64>,
 }
 
 /// A node, besides what the cores know.
@@ -101,6 +105,21 @@ pub struct NodeFacts {
 }
 
 const BUDGET: &str = "PodDisruptionBudget";
+const GUARD: &str = "DisruptionGuard";
+/// How long a pod may take to end that does not say.
+const GRACE_SECONDS_DEFAULT: i64 = 30;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WithSpec {
+    spec: PodSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    termination_grace_period_seconds: Option<i64>,
+}
 
 /// A disruption budget.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -319,7 +338,9 @@ impl Cluster {
                     return;
                 }
                 if let Some(meta) = meta(json) {
-                    self.pods.insert(pod.key.clone(), PodFacts { labels: meta.labels });
+                    let spec = serde_json::from_str::<WithSpec>(json).unwrap_or_default().spec;
+                    let grace_seconds = spec.termination_grace_period_seconds;
+                    self.pods.insert(pod.key.clone(), PodFacts { labels: meta.labels, grace_seconds });
                 }
             }
             Object::Node(node) => {
@@ -333,6 +354,11 @@ impl Cluster {
                     && let Ok(budget) = serde_json::from_str::<Budget>(json)
                 {
                     self.budgets.insert(budget.metadata.key(), budget);
+                }
+                if kind == GUARD
+                    && let Some(guard) = lazaret_api::read_guard(json.as_bytes())
+                {
+                    self.guards.insert(guard.name.to_string(), Arc::new(guard));
                 }
             }
             Object::Claim(claim) => replaced = self.held.remove(&claim.key),
@@ -353,6 +379,13 @@ impl Cluster {
     fn note(&mut self, json: &str, error: &FieldError) {
         let name = meta(json).map_or_else(|| "an object".to_owned(), |meta| meta.name);
         self.unreadable.push(format!("{name}: {error}"));
+    }
+
+    /// How long a pod takes to end at most.
+    #[must_use]
+    pub fn grace_seconds(&self, pod: &ObjectKey) -> i64 {
+        let said = self.pods.get(pod).and_then(|facts| facts.grace_seconds);
+        said.unwrap_or(GRACE_SECONDS_DEFAULT).max(0)
     }
 
     /// The budgets that cover a pod, each with how many disruptions it still allows.

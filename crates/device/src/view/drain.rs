@@ -6,7 +6,15 @@ use lazaret_eviction::{Patience, patience};
 use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid, human_duration};
 use lazaret_print::count;
 
-use super::{cluster::Cluster, pace::Pace, rule::DRAIN_KEY, time::age};
+use super::{
+    change::selector_of,
+    cluster::Cluster,
+    forecast::Planned,
+    pace::Pace,
+    plan::planned_rule,
+    rule::{DRAIN_KEY, rule_name},
+    time::age,
+};
 
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +139,8 @@ pub struct Drain {
     paced: BTreeSet<Uid>,
     events: VecDeque<DrainEvent>,
     left: Vec<ObjectKey>,
+    /// How many of them had left by themselves when pods began to be evicted.
+    left_in_grace: usize,
     replaced: Vec<Replacement>,
     pending: Vec<Waiting>,
     looked: bool,
@@ -151,6 +161,7 @@ impl Drain {
             paced: BTreeSet::new(),
             events: VecDeque::new(),
             left: Vec::new(),
+            left_in_grace: 0,
             replaced: Vec::new(),
             pending: Vec::new(),
             looked: false,
@@ -179,6 +190,9 @@ impl Drain {
             if let Some(owner) = user.owner {
                 self.unreplaced.entry(owner).or_default().push_back(user.key);
             }
+        }
+        if self.emptying() == 0 {
+            self.left_in_grace = self.left.len();
         }
         self.find_replacements(pods);
         self.pending = self.find_pending(pods);
@@ -335,25 +349,31 @@ impl Drain {
         self.users.values().any(|user| user.stays && user.devices.contains(&at))
     }
 
-    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules, and `blocked` keeps pods from being evicted.
+    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules, `blocked` keeps pods from being evicted, and
+    /// the plan foretold the end for `expected`.
     #[must_use]
-    pub fn progress(&self, now: Timestamp, unconfirmed: usize, blocked: &BTreeSet<String>) -> String {
-        let all = self.stages.len();
-        let emptying = self.stages.iter().filter(|stage| **stage == Stage::Emptying).count();
+    pub fn progress(
+        &self,
+        now: Timestamp,
+        unconfirmed: usize,
+        blocked: &BTreeSet<String>,
+        expected: Option<Timestamp>,
+    ) -> String {
+        let (all, emptying) = (self.stages.len(), self.emptying());
         let waiting = self.waiting().len();
+        let (gone, pods) = (self.left.len(), count(self.left.len() + waiting, "pod"));
+        let kept: Vec<&str> = blocked.iter().map(String::as_str).collect();
+        let kept = if kept.is_empty() { String::new() } else { format!(", blocked: {}", kept.join(", ")) };
         let what = if emptying == 0 && now < self.next_at {
             format!(
-                "grace period: pods are evicted in {}, {} of {} still in use",
+                "grace period: pods are evicted in {}, {} of {} still in use, {gone} of {pods} gone{}{kept}",
                 age(now, self.next_at),
                 self.in_use(),
-                count(all, "device")
+                count(all, "device"),
+                expected_end(now, expected)
             )
         } else if emptying < all || waiting > 0 {
-            let (gone, pods) = (self.left.len(), count(self.left.len() + waiting, "pod"));
-            let kept: Vec<&str> = blocked.iter().map(String::as_str).collect();
-            let kept =
-                if kept.is_empty() { String::new() } else { format!(", blocked: {}", kept.join(", ")) };
-            let pace = self.pace_so_far(now, waiting);
+            let pace = self.pace_so_far(now, waiting).unwrap_or_else(|| expected_end(now, expected));
             format!("{emptying} of {} being emptied, {gone} of {pods} gone{pace}{kept}", count(all, "device"))
         } else if unconfirmed > 0 {
             format!("pods are gone, {unconfirmed} of {} not yet reported Drained", count(all, "device"))
@@ -368,12 +388,16 @@ impl Drain {
         format!("{} elapsed: {what}", age(self.started, now))
     }
 
-    /// How many pods have left a second, and when the last one will have at that pace; nothing before one has.
-    fn pace_so_far(&self, now: Timestamp, waiting: usize) -> String {
+    fn emptying(&self) -> usize {
+        self.stages.iter().filter(|stage| **stage == Stage::Emptying).count()
+    }
+
+    /// How many pods have left a second since they are evicted, and when the last one will have at that pace; nothing before one has. Those
+    /// that ended by themselves before say nothing about it.
+    fn pace_so_far(&self, now: Timestamp, waiting: usize) -> Option<String> {
         let elapsed_ms = now.millis_since(self.started.plus_millis(self.manner.grace_ms));
-        let (Ok(elapsed_ms), gone @ 1..) = (u64::try_from(elapsed_ms), self.left.len() as u64) else {
-            return String::new();
-        };
+        let gone = (self.left.len() - self.left_in_grace.min(self.left.len())) as u64;
+        let (Ok(elapsed_ms), 1..) = (u64::try_from(elapsed_ms), gone) else { return None };
         let per_hour = gone.saturating_mul(3_600_000) / elapsed_ms.max(1);
         let left_ms = (waiting as u64).saturating_mul(elapsed_ms) / gone;
         let left = human_duration(i64::try_from(left_ms / 1_000).unwrap_or(i64::MAX));
@@ -383,7 +407,7 @@ impl Drain {
         } else {
             format!("{per_hour} an hour")
         };
-        format!(", {pace}, about {left} left")
+        Some(format!(", {pace}, about {left} left"))
     }
 
     fn in_use(&self) -> usize {
@@ -400,6 +424,41 @@ impl Drain {
     #[must_use]
     pub fn stage(&self, at: usize) -> Option<Stage> {
         self.stages.get(at).copied()
+    }
+}
+
+/// How long it takes as far as the plan could tell.
+fn expected_end(now: Timestamp, expected: Option<Timestamp>) -> String {
+    let left = expected.map(|end| end.millis_since(now)).filter(|left| *left > 0);
+    left.map_or_else(String::new, |left| format!(", about {} left", human_duration(left / 1_000)))
+}
+
+/// The rules that a drain would make, each when it would make pods leave: by the machine that drains.
+#[must_use]
+pub fn planned_drain(
+    cluster: &Cluster,
+    devices: &[DeviceId],
+    manner: Manner,
+    now: Timestamp,
+    evictions_per_second: Option<i64>,
+) -> Vec<Planned> {
+    let mut drain = Drain::new(devices.len(), manner, now);
+    drain.observe(now, &pods_seen(cluster, devices));
+    let taint = drain_taint(Effect::NoExecute, evictions_per_second);
+    let mut planned = Vec::new();
+    let mut at = now;
+    loop {
+        while let Some(order) = drain.poll_order(at) {
+            if let Order::Empty(place) = order {
+                let selector = selector_of(&devices[place]);
+                let name = rule_name(&selector, DRAIN_KEY, None);
+                planned.push(planned_rule(&selector, name, &taint, at));
+            }
+        }
+        match drain.wake_at() {
+            Some(next) => at = next.max(at),
+            None => return planned,
+        }
     }
 }
 

@@ -112,7 +112,7 @@ pub struct Entry {
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum What {
     /// A taint is there.
     Tainted,
@@ -124,6 +124,36 @@ pub enum What {
     PodEvicted,
     /// An incident passed to a stage, or something was noted in it: a guard that holds it, a repair, a person's word.
     Incident,
+    /// A person acknowledged an incident, repaired its device or gave it up.
+    IncidentActed,
+    /// An incident was removed.
+    IncidentRemoved,
+    /// A rule waits for approval.
+    RuleHeld,
+    /// A rule that waited takes effect.
+    RuleReleased,
+    /// Somebody approved a rule.
+    RuleApproved,
+    /// A rule applies no more, because its time is over.
+    RuleExpired,
+    /// A guard keeps evictions of a rule from beginning.
+    EvictionBlocked,
+    /// It does not any more.
+    EvictionUnblocked,
+    /// A guard was made or changed.
+    GuardSet,
+    /// A guard was removed.
+    GuardRemoved,
+    /// Somebody paused everything that a guard selects.
+    Paused,
+    /// Somebody resumed it.
+    Resumed,
+    /// Too much is out of service: nothing begins.
+    BreakerOpened,
+    /// Less is out of service again.
+    BreakerClosed,
+    /// Somebody lets evictions begin although too much is out of service.
+    BreakerReset,
 }
 
 /// How long an entry is remembered.
@@ -135,6 +165,10 @@ pub enum Kept {
     WithTheEvent,
     /// As long as incidents are kept after their end.
     WithTheIncident,
+    /// As long as the guard or rule says so.
+    WithTheObject,
+    /// In the server's record, until newer ones fill it.
+    InTheRecord,
 }
 
 impl Entry {
@@ -192,11 +226,11 @@ pub fn history(cluster: &Cluster, events: &[EventFacts], device: Option<&DeviceI
         }
     }
     if let Some(id) = device {
-        entries.extend(drivers_taints(cluster, id));
+        entries.extend(other_taints(cluster, id));
     }
     let wanted = device.map(ToString::to_string);
     for event in events.iter().filter(|event| event.matters()) {
-        let about = wanted.as_ref().is_none_or(|wanted| names(event, wanted));
+        let about = wanted.as_ref().is_none_or(|wanted| names_device(&event.message, wanted));
         // What is still there tells it better than the event about it.
         let told = || entries.iter().any(|known| known.entry.text == event.message);
         if about && !told() {
@@ -225,37 +259,41 @@ fn written(meta: &Meta) -> u64 {
     meta.resource_version.parse().unwrap_or(0)
 }
 
-fn drivers_taints(cluster: &Cluster, id: &DeviceId) -> Vec<Dated> {
+/// Taints of a device that are not those of rules: of its driver, and of patches.
+fn other_taints(cluster: &Cluster, id: &DeviceId) -> Vec<Dated> {
     let taints = cluster.everything().effective_taints(id).filter_map(|effective| match effective.origin {
         lazaret_fleet::Origin::Device { slice, .. } | lazaret_fleet::Origin::TaintSlice { slice, .. } => {
-            Some((effective.taint, slice))
+            Some((effective.taint, "ResourceSlice", slice, "its driver".to_owned()))
         }
-        lazaret_fleet::Origin::Patch { .. } | lazaret_fleet::Origin::Rule { .. } => None,
+        lazaret_fleet::Origin::Patch { name, .. } => {
+            Some((effective.taint, "ResourceSlicePatch", name, format!("patch {name}")))
+        }
+        lazaret_fleet::Origin::Rule { .. } => None,
     });
     taints
-        .map(|(taint, slice)| {
+        .map(|(taint, kind, name, by)| {
             let entry = Entry {
                 time: taint.time_added.map(lazaret_api::format_time),
                 what: What::Tainted,
-                object: format!("ResourceSlice/{slice}"),
+                object: format!("{kind}/{name}"),
                 text: format!("{id} tainted {taint}"),
-                by: Some("its driver".to_owned()),
+                by: Some(by),
                 reason: taint.description.as_ref().map(ToString::to_string),
                 no_effect: cluster.gates.stops_taints().map(is_off),
                 kept: Kept::WithTheTaint,
-                id: format!("{slice}/{}/{taint}", id.device),
+                id: format!("{name}/{}/{taint}", id.device),
             };
             Dated { time: taint.time_added, written: 0, entry }
         })
         .collect()
 }
 
-/// Whether an event's text names a device, as a whole word.
-fn names(event: &EventFacts, device: &str) -> bool {
+/// Whether a text names a device, as a whole word.
+pub(super) fn names_device(text: &str, device: &str) -> bool {
     let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '/';
-    event.message.match_indices(device).any(|(at, _)| {
-        let before = event.message[..at].chars().next_back();
-        let after = event.message[at + device.len()..].chars().next();
+    text.match_indices(device).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + device.len()..].chars().next();
         !before.is_some_and(|c| part_of_name(c) || c == '.') && !after.is_some_and(part_of_name)
     })
 }

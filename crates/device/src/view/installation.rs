@@ -11,8 +11,10 @@ use super::{
 };
 
 pub(super) const SECTION: &str = "installation";
-/// A lease that was not renewed for so many times its duration is nobody's.
+/// A lease that was not renewed for so many times its duration, and for this many seconds, is nobody's: the time in a short lease is as exact as its
+/// holder's clock.
 const STALE_DURATIONS: i64 = 2;
+const STALE_SECONDS_MIN: i64 = 2 * SKEW_SECONDS_MAX;
 /// Clocks that differ by more than this make times in taints and tolerations wrong by as much.
 const SKEW_SECONDS_MAX: i64 = 5;
 const DAY_SECONDS: i64 = 86_400;
@@ -71,7 +73,8 @@ pub fn installation(facts: &Installation, now: Timestamp) -> Vec<Check> {
 }
 
 /// Conditions of policies that say that less is done than they ask for, and the status that says it.
-const BAD_CONDITIONS: [(&str, &str); 2] = [("Degraded", "True"), ("Compiled", "False")];
+const BAD_CONDITIONS: [(&str, &str); 3] =
+    [("Degraded", "True"), ("Compiled", "False"), ("Accepted", "False")];
 
 fn policies(facts: &Installation) -> Check {
     let name = "policies are in effect";
@@ -220,7 +223,7 @@ fn leases(facts: &Installation) -> Vec<Check> {
         if spec["holderIdentity"].as_str().unwrap_or_default().is_empty() {
             continue;
         }
-        if age > lasts * STALE_DURATIONS {
+        if age > lasts.saturating_mul(STALE_DURATIONS).max(STALE_SECONDS_MIN) {
             let holder = spec["holderIdentity"].as_str().unwrap_or_default();
             stale.push(format!("{} (held by {holder}, last renewed {age}s ago)", place(lease)));
         } else {

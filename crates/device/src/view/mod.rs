@@ -1,5 +1,6 @@
 //! Answers about a cluster that was read: pure functions of its objects and of what time it is.
 
+mod audit;
 mod change;
 mod check;
 mod cluster;
@@ -7,6 +8,7 @@ mod components;
 mod describe;
 mod device;
 mod drain;
+mod forecast;
 mod gates;
 mod history;
 mod incidents;
@@ -14,6 +16,7 @@ mod installation;
 mod near;
 mod nodes;
 mod pace;
+mod places;
 mod plan;
 mod plan_diff;
 mod record;
@@ -28,14 +31,17 @@ mod unprepare;
 mod webhook;
 mod why;
 
+pub use audit::{AuditRecord, audit_entries, condition_entries, is_recorded};
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
 pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Attribute, Capacity, Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, fails_on_command, row, rows};
 pub use drain::{
-    Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
+    Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, planned_drain,
+    pods_seen,
 };
+pub use forecast::{Forecast, Planned, forecast, rooms};
 pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
 pub use incidents::{IncidentRow, describe_incident, incident_row};
@@ -43,7 +49,8 @@ pub use installation::{Installation, installation};
 pub use near::nearest;
 pub use nodes::{Obeys, fail_patch, failures, is_simulated};
 pub use pace::Pace;
-pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
+pub use places::{PLACES_MAX, Place, places};
+pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan, planned_rule};
 pub use plan_diff::diff;
 pub use record::{cloud_event, in_order, incident_entries};
 pub use recording::Recording;
@@ -51,7 +58,7 @@ pub use reference::{Reference, resolve, resolve_one};
 pub use replacement::{PolicyFacts, ReplacementWhy, replacements};
 pub use rule::{
     DRAIN_KEY, MANAGED_BY, MANAGED_BY_LABEL, REASON_ANNOTATION, RuleDraft, SET_BY_ANNOTATION, fingerprint,
-    rule_name,
+    request, rule_name,
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};

@@ -1,14 +1,18 @@
 //! What a taint would do to whom, before it is set.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use lazaret_eviction::{Patience, Preview, PreviewPod, Subject, positions, preview};
-use lazaret_model::{DeviceSelector, Effect, ObjectKey, Taint, Timestamp};
+use lazaret_eviction::{Options, Patience, Preview, PreviewPod, Subject, positions, preview};
+use lazaret_model::{DeviceId, DeviceSelector, DeviceTaintRule, Effect, Impact, ObjectKey, Taint, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{
     cluster::Cluster,
     device::{State, row},
+    forecast::{Planned, forecast, rooms},
     gates::is_off,
 };
 
@@ -30,6 +34,15 @@ pub struct Plan {
     pub tolerating: Vec<PlanPod>,
     /// Pods that would leave, by namespace.
     pub namespaces: BTreeMap<String, usize>,
+    /// What would keep pods from being evicted at first, in the words of the rules' condition `EvictionBlocked`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<String>,
+    /// After how many seconds the last pod would be gone, if pods take as long to end as they may. Absent: some would stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_seconds: Option<i64>,
+    /// How many pods would not be evicted in the end, by what keeps them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stuck: BTreeMap<String, usize>,
     /// Why it would be as if the taint were not set: a feature gate is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_effect: Option<String>,
@@ -78,6 +91,18 @@ pub struct PlanPod {
     /// Its place in the order in which a rule with `spec.eviction` evicts them. Absent: it stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
+    /// After how many seconds it would be evicted. Absent: not at all, as far as can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evicted_after_seconds: Option<i64>,
+    /// What would keep it at first: the reason of the condition `EvictionBlocked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+    /// The node where the claims of its replacement could be allocated, after those of pods that go before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replacement_node: Option<String>,
+    /// Why they could be nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_room: Option<String>,
     /// Which of the devices it uses.
     pub devices: Vec<String>,
     /// The disruption budgets that cover it.
@@ -100,6 +125,14 @@ impl Plan {
     #[must_use]
     pub fn evicts(&self) -> bool {
         self.effect == Effect::NoExecute.name() && self.no_effect.is_none()
+    }
+
+    /// How much it reaches.
+    #[must_use]
+    pub fn impact(&self) -> Impact {
+        let [pods, namespaces, devices] =
+            [self.pods.len(), self.namespaces.len(), self.devices.len()].map(|count| count as u64);
+        Impact { pods, namespaces, devices }
     }
 
     /// Budgets that would be overdrawn, with how many of their pods leave: eviction by taint does not ask budgets.
@@ -174,6 +207,66 @@ pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint
     plan
 }
 
+/// A rule that sets a taint and is not there yet, under the name that it would have.
+#[must_use]
+pub fn planned_rule(selector: &DeviceSelector, name: String, taint: &Taint, at: Timestamp) -> Planned {
+    let rule = DeviceTaintRule {
+        uid: format!("planned {name}").into(),
+        name: name.into(),
+        generation: 1,
+        created: Some(at),
+        selector: Some(selector.clone()),
+        taint: Taint { time_added: Some(taint.time_added.unwrap_or(at)), ..taint.clone() },
+        ..DeviceTaintRule::default()
+    };
+    Planned { at, rule: Arc::new(rule) }
+}
+
+impl Plan {
+    /// Foretells how pods would leave because of these rules: in which order, what keeps them, where their replacements could go, and how long
+    /// it takes. By the machine and the allocator of production.
+    pub fn foretell(&mut self, cluster: &Cluster, now: Timestamp, planned: &[Planned]) {
+        if !self.evicts() || self.pods.is_empty() {
+            return;
+        }
+        let key = |pod: &PlanPod| ObjectKey::new(pod.namespace.as_str(), pod.name.as_str());
+        let keys: BTreeSet<ObjectKey> = self.pods.iter().map(key).collect();
+        let forecast = forecast(cluster, now, planned, &keys, Options::default());
+        let mut order: Vec<&PlanPod> = self.pods.iter().collect();
+        order.sort_by_key(|pod| {
+            (forecast.evicted.get(&key(pod)).copied().unwrap_or(Timestamp::NEVER), pod.position)
+        });
+        let leaving: Vec<(ObjectKey, Vec<DeviceId>)> =
+            order.into_iter().map(|pod| (key(pod), devices_of(cluster, &key(pod), &pod.devices))).collect();
+        // Without nodes nobody knows where there is room.
+        let rooms =
+            if cluster.nodes.is_empty() { BTreeMap::new() } else { rooms(cluster, now, planned, &leaving) };
+        let seconds = |at: Timestamp| (at.millis_since(now).max(0) + 999) / 1_000;
+        for pod in &mut self.pods {
+            let key = key(pod);
+            pod.evicted_after_seconds = forecast.evicted.get(&key).map(|at| seconds(*at));
+            pod.held = forecast.held.get(&key).map(|(why, _)| (*why).to_owned());
+            match rooms.get(&key) {
+                Some(Ok(node)) => pod.replacement_node = Some(node.to_string()),
+                Some(Err(why)) => pod.no_room = Some(why.to_string()),
+                None => {}
+            }
+        }
+        self.holds = forecast.holds;
+        self.estimated_seconds = forecast.ends.map(seconds);
+        for why in forecast.stuck.into_values() {
+            *self.stuck.entry(why.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+fn devices_of(cluster: &Cluster, pod: &ObjectKey, names: &[String]) -> Vec<DeviceId> {
+    let fleet = &cluster.fleet;
+    let claims = fleet.pod_ix(pod).into_iter().flat_map(|ix| fleet.claims_of_pod(ix));
+    let held = claims.flat_map(|claim| fleet.held(claim)).map(|held| held.device);
+    held.filter(|device| names.contains(&device.to_string())).cloned().collect()
+}
+
 fn plan_pod(cluster: &Cluster, pod: &PreviewPod, devices: &BTreeSet<lazaret_model::DeviceId>) -> PlanPod {
     let fleet = &cluster.fleet;
     let claims = fleet.pod_ix(&pod.pod).into_iter().flat_map(|ix| fleet.claims_of_pod(ix));
@@ -197,6 +290,10 @@ fn plan_pod(cluster: &Cluster, pod: &PreviewPod, devices: &BTreeSet<lazaret_mode
         },
         deadline: (pod.deadline != Timestamp::NEVER).then(|| lazaret_api::format_time(pod.deadline)),
         position: None,
+        evicted_after_seconds: None,
+        held: None,
+        replacement_node: None,
+        no_room: None,
         devices: used,
         budgets: cluster
             .budgets_of(&pod.pod)

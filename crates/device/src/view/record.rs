@@ -50,7 +50,12 @@ pub fn incident_entries(incidents: &[Value], device: Option<&DeviceId>) -> Vec<E
 /// All entries in the order in which they happened.
 #[must_use]
 pub fn in_order(mut entries: Vec<Entry>) -> Vec<Entry> {
-    let time = |entry: &Entry| -> Option<Timestamp> { lazaret_api::parse_time(entry.time.as_ref()?).ok() };
+    // Events have whole seconds: one of a second comes after what is known to have happened in it.
+    let time = |entry: &Entry| -> Option<Timestamp> {
+        let text = entry.time.as_ref()?;
+        let at = lazaret_api::parse_time(text).ok()?;
+        Some(if text.contains('.') { at } else { at.plus_millis(999) })
+    };
     entries.sort_by_key(time);
     entries
 }
@@ -63,6 +68,21 @@ pub fn cloud_event(entry: &Entry) -> Value {
         What::TaintRemoved => "dev.lazaret.taint.removed",
         What::PodEvicted => "dev.lazaret.pod.evicted",
         What::Incident => "dev.lazaret.incident.changed",
+        What::IncidentActed => "dev.lazaret.incident.acted",
+        What::IncidentRemoved => "dev.lazaret.incident.removed",
+        What::RuleHeld => "dev.lazaret.rule.held",
+        What::RuleReleased => "dev.lazaret.rule.released",
+        What::RuleApproved => "dev.lazaret.rule.approved",
+        What::RuleExpired => "dev.lazaret.rule.expired",
+        What::EvictionBlocked => "dev.lazaret.eviction.blocked",
+        What::EvictionUnblocked => "dev.lazaret.eviction.unblocked",
+        What::GuardSet => "dev.lazaret.guard.set",
+        What::GuardRemoved => "dev.lazaret.guard.removed",
+        What::Paused => "dev.lazaret.guard.paused",
+        What::Resumed => "dev.lazaret.guard.resumed",
+        What::BreakerOpened => "dev.lazaret.breaker.opened",
+        What::BreakerClosed => "dev.lazaret.breaker.closed",
+        What::BreakerReset => "dev.lazaret.breaker.reset",
     };
     let mut event = json!({
         "specversion": "1.0",

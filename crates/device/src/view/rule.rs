@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use lazaret_model::{DeviceSelector, Effect, Taint, validate_label_value};
+use lazaret_api::rule_request_to_text;
+use lazaret_model::{
+    DeviceSelector, Effect, Impact, REQUEST, RuleRequest, Taint, Timestamp, validate_label_value,
+};
 use serde_json::{Map, Value, json};
 
 use super::cluster::Meta;
@@ -39,6 +42,8 @@ pub struct RuleDraft {
     pub reason: Option<String>,
     /// Who.
     pub set_by: Option<String>,
+    /// The request that it is a part of.
+    pub request: Option<RuleRequest>,
 }
 
 /// The name of the rule for these devices and this taint: the same every time, so that saying it again changes the rule and does not make a
@@ -58,6 +63,23 @@ pub fn rule_name(selector: &DeviceSelector, key: &str, effect: Option<&Effect>) 
     name.truncate(NAME_BYTES_MAX - 9);
     let _ = write!(name, "-{:08x}", fingerprint(&whole));
     name
+}
+
+/// The request that several rules are made by; one rule is no part of anything.
+#[must_use]
+pub fn request(
+    targets: &[DeviceSelector],
+    evicts: bool,
+    declared: Impact,
+    user: Option<&str>,
+    now: Timestamp,
+) -> Option<RuleRequest> {
+    if targets.len() < 2 {
+        return None;
+    }
+    let words = format!("{targets:?} {user:?}");
+    let id = format!("{:08x}-{}", fingerprint(&words), now.as_millis()).into();
+    Some(RuleRequest { id, evicts, declared })
 }
 
 /// Lower-case letters, digits and single hyphens.
@@ -141,6 +163,9 @@ impl RuleDraft {
             if let Some(value) = value {
                 annotations.insert(key.to_owned(), json!(value));
             }
+        }
+        if let Some(request) = &self.request {
+            annotations.insert(REQUEST.to_owned(), json!(rule_request_to_text(request)));
         }
         Value::Object(annotations)
     }

@@ -77,3 +77,36 @@ async fn a_pod_hears_that_a_rule_which_would_evict_it_is_held() {
     assert!(why.contains(&format!("eviction by rule wide is blocked (Held): {words}")), "{why}");
     assert!(why.contains("DeviceTaintRule wide would evict it and is held"), "{why}");
 }
+
+/// A command over several devices is one request: its rules say so, and one approval is for all of them.
+#[tokio::test]
+async fn rules_of_one_request_are_approved_together() {
+    let cluster = Cluster::small().await;
+    cluster.run(&["cordon", "node-1/gpu-0", "node-1/gpu-1", "--reason", "boards"]).await.ok();
+    let listed = cluster.get(RULES).await;
+    let rules = listed["items"].as_array().unwrap();
+    let annotation = |rule: &Value, name: &str| -> Value {
+        serde_json::from_str(rule["metadata"]["annotations"][name].as_str().unwrap_or("null")).unwrap()
+    };
+    let requests: Vec<Value> = rules.iter().map(|rule| annotation(rule, "lazaret.dev/request")).collect();
+    assert_eq!((requests.len(), &requests[0]), (2, &requests[1]));
+    assert_eq!((&requests[0]["devices"], &requests[0]["evicts"]), (&json!(2), &json!(false)));
+    let name = rules[0]["metadata"]["name"].as_str().unwrap();
+    let said = cluster.run(&["approve", name]).await.ok();
+    let wanted = "with 1 other of the same request approved for 0 pods in 0 namespaces on 2 devices";
+    assert!(said.contains(wanted), "{said}");
+    for rule in cluster.get(RULES).await["items"].as_array().unwrap() {
+        let approval = annotation(rule, "lazaret.dev/approval");
+        assert_eq!((&approval["devices"], &approval["request"]), (&json!(2), &requests[0]["id"]), "{rule}");
+        assert_eq!(approval["uid"], rule["metadata"]["uid"]);
+    }
+    // One device is no request.
+    cluster.run(&["cordon", "node-2/gpu-0"]).await.ok();
+    let alone = cluster.get(RULES).await;
+    let alone = alone["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|rule| rule["spec"]["deviceSelector"]["pool"] == "node-2");
+    assert_eq!(alone.map(|rule| annotation(rule, "lazaret.dev/request")).collect::<Vec<_>>(), [Value::Null]);
+}

@@ -253,12 +253,12 @@ async fn roles_that_are_missing_are_named_for_components_and_for_people() {
         ),
         "{people}"
     );
-    let refused = vec!["update leases"];
+    let refused = vec!["patch leases"];
     let cluster = Cluster::with(lazaret_server::Features::kubernetes_1_37(), &[], refused).await;
     installed(&cluster, "default", env!("CARGO_PKG_VERSION"), true).await;
     assert_eq!(
         said(&cluster, "may do what they need").await,
-        "× components may do what they need: default/default may not update leases\na role or its binding is missing: install again, with rbac.create=true in the chart"
+        "× components may do what they need: default/default may not patch leases\na role or its binding is missing: install again, with rbac.create=true in the chart"
     );
 }
 

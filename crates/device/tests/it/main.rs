@@ -5,6 +5,7 @@ mod approve;
 mod cordon;
 mod describe;
 mod drain;
+mod drain_progress;
 mod errors;
 mod gates;
 mod guard;

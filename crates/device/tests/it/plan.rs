@@ -131,3 +131,87 @@ async fn there_is_nothing_to_plan_in_removing_a_taint() {
     expect!["removing a taint evicts no pod: there is nothing to plan"]
         .assert_eq(&busy().await.run(&["plan", "node-1/gpu-0", "a-"]).await.error());
 }
+
+/// The words that the rule would have in its status, and the machine that would write them.
+#[tokio::test]
+async fn a_plan_says_what_keeps_pods_and_where_there_is_room() {
+    let cluster = busy().await;
+    let guard = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "stop"},
+        "spec": {"paused": {"reason": "audit"}, "deviceSelector": {"pool": "node-2"}},
+    });
+    cluster.post("/apis/lazaret.dev/v1alpha1/disruptionguards", guard).await;
+    let words = ["plan", "gpu.example.com/*/*", "example.com/fan:NoExecute", "--all", "-o", "json"];
+    let plan: serde_json::Value = serde_json::from_str(&cluster.run(&words).await.ok()).unwrap();
+    let pods: Vec<&serde_json::Value> = plan["pods"].as_array().unwrap().iter().collect();
+    let named = |name: &str| *pods.iter().find(|pod| pod["name"] == name).unwrap();
+    assert_eq!(named("server")["held"], "Paused");
+    assert_eq!(
+        (&named("trainer")["held"], &named("trainer")["evictedAfterSeconds"]),
+        (&json!(null), &json!(600))
+    );
+    assert_eq!(
+        plan["holds"],
+        json!(["Paused: 1 pod not evicted (research/server): DisruptionGuard stop is paused: audit."])
+    );
+    assert_eq!((&plan["stuck"], &plan["estimatedSeconds"]), (&json!({"Paused": 1}), &json!(null)));
+    // Every device would be tainted.
+    for name in ["server", "trainer"] {
+        let why = named(name)["noRoom"].as_str().unwrap_or_default();
+        assert!(why.starts_with(&format!("no room for the replacement of pod research/{name}: ")), "{plan}");
+    }
+    let shown = cluster.run(&["plan", "node-2/gpu-0", "example.com/fan:NoExecute", "-o", "wide"]).await.ok();
+    assert!(shown.contains("blocked at first: Paused: 1 pod not evicted"), "{shown}");
+    assert!(shown.contains("estimated duration: unknown, 1 pod would be kept: 1 by Paused"), "{shown}");
+    let row: Vec<&str> =
+        shown.lines().find(|line| line.starts_with("research")).unwrap().split_whitespace().collect();
+    assert_eq!(row[row.len() - 3..], ["Paused", "node-1", "1"], "{shown}");
+}
+
+#[tokio::test]
+async fn rules_of_a_file_are_planned_with_all_that_they_say() {
+    let cluster = busy().await;
+    cluster.pod_with_device("other", "node-1", "gpu-1", json!([])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rule.yaml");
+    let rule = |eviction: &str| {
+        format!(
+            "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\nmetadata: {{name: firmware}}\nspec:\n  deviceSelector: {{driver: gpu.example.com}}\n  taint: {{key: example.com/firmware, effect: NoExecute}}\n  eviction: {eviction}\n"
+        )
+    };
+    let plan = async |eviction: &str| -> serde_json::Value {
+        std::fs::write(&path, rule(eviction)).unwrap();
+        let words = ["plan", "-f", path.to_str().unwrap(), "-o", "json"];
+        serde_json::from_str(&cluster.run(&words).await.ok()).unwrap()
+    };
+    let after = |plan: &serde_json::Value| -> Vec<(String, Option<i64>)> {
+        let pods = plan["pods"].as_array().unwrap().iter();
+        pods.map(|pod| (pod["name"].as_str().unwrap().to_owned(), pod["evictedAfterSeconds"].as_i64()))
+            .collect()
+    };
+    let of = |rows: [(&str, Option<i64>); 3]| rows.map(|(name, at)| (name.to_owned(), at)).to_vec();
+    // One at a time, each as long as its grace period.
+    let one = plan("{maxConcurrent: 1}").await;
+    assert_eq!(after(&one), of([("other", Some(0)), ("server", Some(30)), ("trainer", Some(600))]));
+    assert_eq!(one["estimatedSeconds"], 630);
+    // It is noon: the window opens at two at night.
+    let night = plan("{windows: [{start: \"02:00\", duration: 1h}]}").await;
+    assert_eq!(night["estimatedSeconds"], 14 * 3_600 + 30);
+    assert!(night["holds"][0].as_str().unwrap().starts_with("Window: 2 pods not evicted"), "{night}");
+    // The budget permits none of the server's pods.
+    let careful = plan("{mode: Evict}").await;
+    assert_eq!(after(&careful), of([("other", Some(0)), ("server", None), ("trainer", Some(600))]));
+    assert_eq!(careful["stuck"], json!({"Budget": 1}));
+    // There is no device left.
+    let roomy = plan("{capacity: Wait}").await;
+    assert_eq!(roomy["stuck"], json!({"Capacity": 3}));
+    assert!(
+        roomy["holds"][0]
+            .as_str()
+            .unwrap()
+            .starts_with("Capacity: 1 pod not evicted (research/other): no room"),
+        "{roomy}"
+    );
+    let error = cluster.run(&["plan", "-f", "/nowhere/rule.yaml"]).await.error();
+    assert!(error.starts_with("/nowhere/rule.yaml: "), "{error}");
+}

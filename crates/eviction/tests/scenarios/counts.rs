@@ -212,6 +212,7 @@ fn next_eviction(world: &mut World) -> (EffectId, Evict) {
         EffectKind::SetRuleStatus(_)
         | EffectKind::SetLastPublished(_)
         | EffectKind::SetGuardStatus(_)
+        | EffectKind::AskCapacity(_)
         | EffectKind::Event(_)
         | EffectKind::RuleEvent(_) => None,
     });

@@ -137,3 +137,18 @@ fn whose_time_is_over_waits_for_nobody() {
     world.run_until(60_000);
     assert_eq!(gone(&world), ["0 p3", "5000 p0", "5000 p1", "20000 p2"]);
 }
+
+/// One pod of a group has another reason to leave, which needs no window: the others stay until theirs opens.
+#[test]
+fn a_pod_with_another_reason_takes_nobody_along_outside_a_window() {
+    let mut world = World::new(Options::default());
+    world.apply(PODS);
+    world.apply("claim c2 device=d2 for=p2:uid-p2");
+    world.apply("rule s device=d0 taint=k2=v:NoExecute@0 mode=Delete");
+    world.apply(&format!("{TOGETHER} mode=EvictThenDelete deadline=0 window=02:00/1h"));
+    world.run_until(60_000);
+    assert_eq!(gone(&world), ["0 p0"]);
+    world.run_until(7_300_000);
+    assert_eq!(world.evicted_at.len(), 4, "{:?}", gone(&world));
+    assert!(world.evicted_at[1..].iter().all(|(at, _)| *at == 7_200_000), "{:?}", gone(&world));
+}

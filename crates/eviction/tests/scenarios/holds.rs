@@ -201,3 +201,73 @@ fn a_guard_that_comes_later_holds_what_is_left() {
     assert_eq!(world.evicted_at.len(), 2);
     assert_eq!(said(&world, "held"), "held r False NotHeld: ");
 }
+
+fn on_devices(count: u64) -> ConfirmAbove {
+    ConfirmAbove { devices: Some(Share::Count(count)), ..ConfirmAbove::default() }
+}
+
+/// One rule for each of these devices.
+fn rules_for(devices: &[&str], more: &str) -> String {
+    let rule = |device: &&str| format!("rule r-{device} device={device} taint=k=v:NoExecute@0 {more};");
+    devices.iter().map(rule).collect()
+}
+
+/// A drain of many devices makes a rule for each: they are counted together, from the first one on.
+#[test]
+fn rules_of_one_request_are_counted_as_one() {
+    let guards = [guard(on_devices(2), Approvers::Anyone)];
+    let alone = world(&guards, &rules_for(&["d0", "d1", "d2"], ""));
+    assert_eq!(alone.evicted_at.len(), 3, "each by itself is permitted");
+    let mut together = world(&guards, &rules_for(&["d0"], "request=drain/3/1/3"));
+    assert!(
+        together.evicted_at.is_empty(),
+        "the first rule waits for what its request said: {:?}",
+        together.log
+    );
+    together.apply(&rules_for(&["d1", "d2"], "request=drain/3/1/3"));
+    together.run_until(20_000);
+    assert!(together.evicted_at.is_empty(), "{:?}", together.log);
+    for rule in ["r-d0", "r-d1", "r-d2"] {
+        let wanted = format!(
+            "held {rule} True ApprovalRequired: 3 pods in 1 namespace on 3 devices by 3 rules of one request; DisruptionGuard fleet wants approval above 2 devices; kubectl device approve {rule}"
+        );
+        assert!(together.log.iter().any(|line| line.ends_with(&wanted)), "{:?}", together.log);
+    }
+    assert_eq!(together.machine.blocked()[Block::Held as usize], 3, "no pod is counted twice");
+    // Another request is another matter.
+    together.apply(&rules_for(&["d3"], "request=other/1/1/1"));
+    together.run_until(25_000);
+    assert_eq!(together.evicted_at.len(), 1);
+}
+
+#[test]
+fn a_request_within_the_limits_is_not_held() {
+    let guards = [guard(on_devices(3), Approvers::Anyone)];
+    let world = world(&guards, &rules_for(&["d0", "d1", "d2"], "request=drain/3/1/3"));
+    assert_eq!(world.evicted_at.len(), 3, "{:?}", world.log);
+}
+
+/// A request that comes to more than it said is counted by what there is.
+#[test]
+fn a_request_cannot_say_less_than_it_is() {
+    let guards = [guard(on_devices(2), Approvers::Anyone)];
+    let mut world = world(&guards, &rules_for(&["d0", "d1", "d2"], "request=drain/0/0/1 author=alice"));
+    assert!(world.evicted_at.is_empty(), "{:?}", world.log);
+    world.apply("rule- r-d2");
+    world.run_until(20_000);
+    assert_eq!(world.evicted_at.len(), 2, "{:?}", world.log);
+}
+
+/// A drain keeps new pods off all its devices before it evicts: pods are counted from then on.
+#[test]
+fn pods_of_a_drain_are_counted_before_it_evicts() {
+    let guards = [guard(above(2), Approvers::Anyone)];
+    let close = |device: &str| {
+        format!("rule r-{device} device={device} taint=k=v:NoSchedule@0 draining request=drain/3/1/3")
+    };
+    let world = world(&guards, &["d0", "d1", "d2"].map(close).join(";"));
+    assert!(
+        said(&world, "held")
+            .starts_with("held r-d2 True ApprovalRequired: 3 pods in 1 namespace on 3 devices")
+    );
+}

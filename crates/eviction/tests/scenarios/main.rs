@@ -5,6 +5,7 @@
 
 mod admission;
 mod brake;
+mod capacity;
 mod controller;
 mod counts;
 mod flow;

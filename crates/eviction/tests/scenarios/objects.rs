@@ -10,7 +10,7 @@
 //! claim my-claim device=instance tolerate=key,Exists,NoExecute,30 owner=my-pod:1234 for=my-pod:1234
 //! pod my-pod uid=1234 node=worker claim=my-claim
 //! ```
-//! A rule says how pods leave with `mode=Evict deadline=30 concurrent=2 together`, who wrote and who approved it with `author=alice
+//! A rule says how pods leave with `mode=Evict deadline=30 concurrent=2 together roomy timeout=60` (`roomy` is `capacity: Wait`), who wrote and who approved it with `author=alice
 //! approved=10/1/4/bob`; a pod may have `priority=` and `created=`, and leaves `with=` others of that label. A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` after a
 //! taint is `evictionsPerSecond`. In brackets are attributes (`=`) and capacities (`~`) of a device. Driver, pool,
 //! namespace and node have defaults. An expression has no blanks.
@@ -42,6 +42,7 @@ pub(crate) fn parse(line: &str) -> Input {
         "claim-" => Input::ClaimGone(key(name)),
         "pod" => Input::Pod(Arc::new(pod(name, &rest))),
         "pod-" => Input::PodGone(key(name)),
+        "node" => Input::Node(Arc::new(node(name, &rest))),
         _ => panic!("unknown verb in {line:?}"),
     }
 }
@@ -123,7 +124,7 @@ fn empty_slice(name: &str, words: &[&str]) -> ResourceSlice {
             generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
             slice_count: option(words, "of").map_or(1, |text| text.parse().unwrap()),
         },
-        nodes: NodeScope::Node("worker".into()),
+        nodes: NodeScope::Node(option(words, "on").unwrap_or("worker").into()),
         ..ResourceSlice::default()
     }
 }
@@ -190,7 +191,7 @@ fn rule(name: &str, words: &[&str]) -> DeviceTaintRule {
     }
 }
 
-/// `author=alice`, and `approved=10/1/4/bob` for pods, namespaces, devices and by whom.
+/// `author=alice`, `approved=10/1/4/bob` for pods, namespaces, devices and by whom, and `request=ID/10/1/4` for the request that it was made by.
 fn review(name: &str, words: &[&str]) -> Option<Box<Review>> {
     let written_by = option(words, "author").map(Text::from);
     let approval = option(words, "approved").map(|text| {
@@ -201,10 +202,20 @@ fn review(name: &str, words: &[&str]) -> Option<Box<Review>> {
             generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
             seen: Impact { pods: number(0), namespaces: number(1), devices: number(2) },
             by: parts.get(3).map(|by| Text::from(*by)),
+            ..Approval::default()
         }
     });
-    (written_by.is_some() || approval.is_some())
-        .then(|| Box::new(Review { is_required: written_by.is_some(), written_by, approval }))
+    let request = option(words, "request").map(|text| {
+        let parts: Vec<&str> = text.split('/').collect();
+        let number = |at: usize| parts.get(at).map_or(0, |text| text.parse().unwrap());
+        RuleRequest {
+            id: parts[0].into(),
+            evicts: words.contains(&"draining"),
+            declared: Impact { pods: number(1), namespaces: number(2), devices: number(3) },
+        }
+    });
+    (written_by.is_some() || approval.is_some() || request.is_some())
+        .then(|| Box::new(Review { is_required: written_by.is_some(), written_by, approval, request }))
 }
 
 /// `mode=Evict deadline=30 concurrent=2 together`
@@ -221,8 +232,10 @@ fn eviction(words: &[&str]) -> Option<Arc<EvictionSpec>> {
             .map(|(start, duration)| Window::parse(start, duration, "").unwrap())
             .collect(),
         groups: if words.contains(&"together") { GroupMode::Together } else { GroupMode::Apart },
+        capacity: if words.contains(&"roomy") { CapacityMode::Wait } else { CapacityMode::Ignore },
+        capacity_timeout_seconds: number("timeout").map(i64::from),
     };
-    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together"];
+    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together", "roomy"];
     words.iter().any(|word| said.iter().any(|name| word.starts_with(name))).then(|| Arc::new(spec))
 }
 
@@ -271,7 +284,35 @@ fn claim(name: &str, words: &[&str]) -> ResourceClaim {
         extended_resource: words.contains(&"extended"),
         allocation: (!results.is_empty()).then(|| Arc::new(Allocation { results, ..Allocation::default() })),
         reserved_for: options(words, "for").map(consumer).collect(),
+        spec: Arc::new(spec(words)),
         ..ResourceClaim::default()
+    }
+}
+
+/// `class=gpu` for each device that is asked for.
+fn spec(words: &[&str]) -> ClaimSpec {
+    let tolerations: Vec<Toleration> = options(words, "tolerate").map(toleration).collect();
+    let request = |(i, class): (usize, &str)| Request {
+        name: format!("req-{i}").into(),
+        kind: RequestKind::Exactly(DeviceRequest {
+            class: class.into(),
+            tolerations: tolerations.clone(),
+            ..DeviceRequest::default()
+        }),
+    };
+    let requests = options(words, "class").enumerate().map(request).collect();
+    ClaimSpec { requests, ..ClaimSpec::default() }
+}
+
+/// `node b zone=x taint=k=v:NoSchedule`: what is no taint is a label.
+fn node(name: &str, words: &[&str]) -> Node {
+    let labels = words.iter().filter(|word| !word.starts_with("taint="));
+    let labels = labels.filter_map(|word| word.split_once('='));
+    Node {
+        name: name.into(),
+        labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+        taints: options(words, "taint").map(taint).collect(),
+        ..Node::default()
     }
 }
 
@@ -340,6 +381,13 @@ fn pod(name: &str, words: &[&str]) -> Pod {
         eviction_say: option(words, "say").and_then(EvictionSay::parse),
         eviction_group: option(words, "with").map(Text::from),
         created: option(words, "created").map(|text| Timestamp::from_secs(text.parse().unwrap())),
+        owner: option(words, "of").map(owner),
+        node_requirements: option(words, "select").and_then(|text| text.split_once('=')).map(
+            |(key, value)| {
+                let labels = [(key.into(), value.into())].into();
+                Arc::new(NodeRequirements { labels, ..NodeRequirements::default() })
+            },
+        ),
         ..Pod::default()
     }
 }

@@ -213,7 +213,9 @@ proptest! {
                         prop_assert!(due.is_some_and(|due| due <= world.at()), "{}: {:?} after {line}", evict.pod, due);
                     }
                     EffectKind::SetRuleStatus(_) => prop_assert!(!changes.partial),
-                    EffectKind::SetLastPublished(_) | EffectKind::SetGuardStatus(_) => {}
+                    EffectKind::SetLastPublished(_)
+                    | EffectKind::SetGuardStatus(_)
+                    | EffectKind::AskCapacity(_) => {}
                     EffectKind::Event(_) | EffectKind::RuleEvent(_) => continue,
                 }
                 world.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::RetryLater });

@@ -16,6 +16,7 @@ fn first_evict(lines: &str) -> Evict {
         EffectKind::SetRuleStatus(_)
         | EffectKind::SetLastPublished(_)
         | EffectKind::SetGuardStatus(_)
+        | EffectKind::AskCapacity(_)
         | EffectKind::Event(_)
         | EffectKind::RuleEvent(_) => {
             panic!("not an eviction")
@@ -64,6 +65,7 @@ fn a_description_is_shown_in_one_line_and_cut() {
             EffectKind::SetRuleStatus(_)
             | EffectKind::SetLastPublished(_)
             | EffectKind::SetGuardStatus(_)
+            | EffectKind::AskCapacity(_)
             | EffectKind::Event(_)
             | EffectKind::RuleEvent(_) => {
                 panic!("not an eviction")

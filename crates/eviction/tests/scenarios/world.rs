@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use lazaret_allocator::Features;
 use lazaret_eviction::{
-    EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner, Options,
-    Outcome, PaceKey, RuleStatus, SetLastPublished, SetRuleStatus,
+    Capacity, CapacityAnswer, CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction,
+    HELD_REASON, Input, Manner, Options, Outcome, PaceKey, Promised, RuleStatus, SetLastPublished,
+    SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
 use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, ResourceClaim, Timestamp};
@@ -31,6 +33,9 @@ pub(crate) struct World {
     pub(crate) kept: Vec<String>,
     /// The machine is not told that what it sees is up to date.
     pub(crate) view_lags: bool,
+    /// What is asked for room, and how often it was.
+    pub(crate) capacity: Capacity,
+    pub(crate) questions: usize,
     /// All objects that the fleet was told of and that are still there.
     pub(crate) objects: BTreeMap<(Kind, ObjectKey), FleetInput>,
 }
@@ -55,6 +60,8 @@ impl World {
             granted: vec![],
             kept: vec![],
             view_lags: false,
+            capacity: Capacity::new(Features::all()),
+            questions: 0,
             objects: BTreeMap::new(),
         }
     }
@@ -120,6 +127,7 @@ impl World {
                 ));
                 self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
             }
+            EffectKind::AskCapacity(question) => self.ask_capacity(effect.id, &question),
             EffectKind::Event(event) => {
                 let word = event.message.split([' ', ':']).next().unwrap();
                 self.log.push(format!("{} event {} {word}", self.clock(), event.pod.name));
@@ -128,6 +136,22 @@ impl World {
             EffectKind::RuleEvent(event) => {
                 self.log.push(format!("{} event {}: {}", self.clock(), event.rule, event.message));
             }
+        }
+    }
+
+    fn ask_capacity(&mut self, effect: EffectId, question: &CapacityQuestion) {
+        self.questions += 1;
+        let now = self.at();
+        match self.capacity.ask(now, &mut self.fleet.clone(), question) {
+            CapacityAnswer::Room(promised) => {
+                for Promised { pod, node, devices, .. } in promised {
+                    let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+                    self.log.push(format!("{} room {} {node} {}", self.clock(), pod.name, devices.join(" ")));
+                }
+                self.hear(Input::Acknowledged { effect, outcome: Outcome::Done });
+            }
+            CapacityAnswer::NoRoom(why) => self.hear(Input::Held { effect, why }),
+            CapacityAnswer::Gone => self.hear(Input::Acknowledged { effect, outcome: Outcome::RetryLater }),
         }
     }
 

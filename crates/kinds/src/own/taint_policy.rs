@@ -162,6 +162,9 @@ pub(super) fn eviction() -> Value {
         "x-kubernetes-validations": [{
             "rule": "!has(self.mode) || self.mode != 'EvictThenDelete' || has(self.deadlineSeconds)",
             "message": "deadlineSeconds is required with mode EvictThenDelete",
+        }, {
+            "rule": "!has(self.capacityTimeoutSeconds) || (has(self.capacity) && self.capacity == 'Wait')",
+            "message": "capacityTimeoutSeconds needs capacity Wait",
         }],
         "properties": {
             "mode": {
@@ -188,6 +191,18 @@ pub(super) fn eviction() -> Value {
                 "type": "string",
                 "enum": ["Apart", "Together"],
                 "description": "Together: pods of one label lazaret.dev/group, one PodGroup or one Job leave in one go, or all of them wait. Default: Apart.",
+            },
+            "capacity": {
+                "type": "string",
+                "enum": ["Ignore", "Wait"],
+                "description": "Wait: a pod leaves once the claims of its replacement could be allocated elsewhere. Default: Ignore.",
+            },
+            "capacityTimeoutSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": 31_536_000,
+                "description": "With capacity Wait: how long after its own deadline a pod waits for room at most; then it leaves all the same. Absent: for as long as there is none.",
             },
             "windows": {
                 "type": "array",

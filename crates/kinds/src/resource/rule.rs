@@ -2,7 +2,7 @@
 
 use lazaret_api::window;
 use lazaret_json::{Value, json};
-use lazaret_model::{EvictionMode, GroupMode, WindowError};
+use lazaret_model::{CapacityMode, EvictionMode, GroupMode, WindowError};
 
 use super::{
     cel,
@@ -183,6 +183,7 @@ fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
     if !groups.is_empty() {
         one_of(errors, &path.field("groups"), groups, &GroupMode::ALL.map(GroupMode::name));
     }
+    capacity(errors, path, eviction);
     let deadline = some(eviction, "deadlineSeconds");
     let path_of_deadline = path.field("deadlineSeconds");
     if deadline.is_none() && mode == EvictionMode::EvictThenDelete.name() {
@@ -199,6 +200,22 @@ fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
         errors.invalid(path.field("maxConcurrent"), most.clone(), message);
     }
     windows(errors, &path.field("windows"), list(eviction, "windows"));
+}
+
+/// Whether pods wait for room.
+fn capacity(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
+    let capacity = text(eviction, "capacity");
+    if !capacity.is_empty() {
+        one_of(errors, &path.field("capacity"), capacity, &CapacityMode::ALL.map(CapacityMode::name));
+    }
+    let Some(timeout) = some(eviction, "capacityTimeoutSeconds") else { return };
+    let path = path.field("capacityTimeoutSeconds");
+    if timeout.as_i64().is_none_or(|n| !(0..=DEADLINE_SECONDS_MAX).contains(&n)) {
+        let message = format!("must be between 0 and {DEADLINE_SECONDS_MAX}, inclusive");
+        errors.invalid(path, timeout.clone(), message);
+    } else if capacity != CapacityMode::Wait.name() {
+        errors.invalid(path, timeout.clone(), "needs capacity Wait");
+    }
 }
 
 /// When evictions may begin.

@@ -4,6 +4,7 @@
 //! is made for it has a name that follows from the incident: whoever does it again, after a crash or a lost answer, finds it done.
 
 mod alerts;
+mod children;
 mod input;
 mod objects;
 mod plan;
@@ -11,6 +12,7 @@ mod state;
 mod taints;
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, BTreeSet, VecDeque},
     vec::Vec,
 };
@@ -25,8 +27,12 @@ use crate::{
     machine::Lifecycle,
 };
 use alerts::Alerts;
+use children::Children;
 use state::{Queued, Written};
 use taints::Tainting;
+
+/// Room in the queue that is kept when all effects were taken.
+const QUEUE_KEPT: usize = 64;
 
 /// Brings the objects of a cluster to what the incidents want.
 #[derive(Debug)]
@@ -34,13 +40,9 @@ pub struct Reconciler {
     lifecycle: Lifecycle,
     history: History,
     leads: bool,
-    incidents: BTreeMap<Text, Written>,
-    /// By incident, kind, namespace and name.
-    children: BTreeMap<(Text, ChildKind, Text, Text), Child>,
-    /// The incident of each child.
-    owners: BTreeMap<(ChildKind, Text, Text), Text>,
-    /// Names of incidents by the number that the machine knows them by.
-    names: BTreeMap<u64, Text>,
+    /// Boxed: nodes of a map are half empty mostly.
+    incidents: BTreeMap<Text, Box<Written>>,
+    children: Children,
     /// Those that are over, the oldest first.
     over: BTreeSet<(Timestamp, Text)>,
     /// Signals that do not last, and whether they were raised.
@@ -81,9 +83,7 @@ impl Reconciler {
             history,
             leads: false,
             incidents: BTreeMap::new(),
-            children: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            names: BTreeMap::new(),
+            children: Children::default(),
             over: BTreeSet::new(),
             reports: BTreeMap::new(),
             alerts: Alerts::default(),
@@ -111,7 +111,7 @@ impl Reconciler {
         match input {
             Input::Heard(heard) => {
                 if matches!(heard, Heard::Policy(_) | Heard::PolicyGone(_)) {
-                    self.touched.extend(self.names.values().cloned());
+                    self.touched.extend(self.lifecycle.incidents().map(|incident| incident.name.clone()));
                 }
                 if let Heard::PolicyGone(name) = &heard {
                     self.tallied.remove(name);
@@ -162,6 +162,9 @@ impl Reconciler {
     /// The next thing to be done.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         let queued = loop {
+            if self.queue.is_empty() {
+                self.queue.shrink_to(QUEUE_KEPT);
+            }
             let key = self.queue.pop_front()?;
             if let Some(queued) = self.waiting.remove(&key) {
                 break queued;

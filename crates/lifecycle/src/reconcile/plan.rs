@@ -117,12 +117,7 @@ impl Reconciler {
         open: Option<&(Owner, Arc<Incident>)>,
         wanted: Wanted,
     ) {
-        let children: Vec<Child> = self
-            .children
-            .range((name.clone(), ChildKind::Rule, Text::default(), Text::default())..)
-            .take_while(|((owner, ..), _)| owner == name)
-            .map(|(_, child)| child.clone())
-            .collect();
+        let children: Vec<Child> = self.children.of(name).to_vec();
         // What waits was decided on what was known before.
         self.waiting.remove(&child_key(ChildKind::Rule, name));
         self.waiting.remove(&child_key(ChildKind::Drain, name));
@@ -252,12 +247,8 @@ impl Reconciler {
             let Some(uid) = self.incidents.get(&name).and_then(|written| written.uid.clone()) else {
                 continue;
             };
-            let has_children = self
-                .children
-                .range((name.clone(), ChildKind::Rule, Text::default(), Text::default())..)
-                .next()
-                .is_some_and(|((owner, ..), child)| *owner == name && child.target.kind() < ChildKind::Job);
-            if !has_children {
+            let has_taints = self.children.of(&name).iter().any(|child| child.target.kind() < ChildKind::Job);
+            if !has_taints {
                 self.push_at(now, name.clone(), 0, WriteKind::Remove(name, uid));
             }
         }

@@ -1,6 +1,6 @@
 //! What is known of objects, and how news change it.
 
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 
 use lazaret_model::{DeviceId, EffectId, Outcome, Text, Timestamp, Uid};
 
@@ -38,11 +38,36 @@ pub(super) struct Written {
     pub(super) wrote: (Stage, u32),
     /// As it was last stored, while it is open.
     pub(super) stored: Option<Arc<Incident>>,
-    pub(super) acts: Acts,
+    /// `None`: nothing.
+    pub(super) acts: Option<Box<Acts>>,
     pub(super) device: DeviceId,
     pub(super) serial: u32,
     /// Since when it is over.
     pub(super) over_since: Option<Timestamp>,
+}
+
+impl Written {
+    /// What the machine says of an incident that was not written yet.
+    fn new(incident: &Incident) -> Self {
+        Self {
+            uid: None,
+            version: Text::default(),
+            number: None,
+            pending: None,
+            changes: 0,
+            shown: (incident.stage, incident.tries),
+            wrote: (incident.timeline.first().map_or(incident.stage, |entry| entry.stage), 0),
+            stored: None,
+            acts: None,
+            device: incident.device.clone(),
+            serial: incident.serial,
+            over_since: None,
+        }
+    }
+
+    fn acts(&self) -> Acts {
+        self.acts.as_deref().cloned().unwrap_or_default()
+    }
 }
 
 /// An effect that waits or is in flight.
@@ -59,7 +84,6 @@ impl Reconciler {
     /// Everything that is known of incidents comes from what is stored.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.leads = true;
-        self.names.clear();
         self.not_before.clear();
         // What was sent in an earlier term has ended, and was heard of.
         while let Some((name, _)) = self.tainting.first_key_value() {
@@ -73,7 +97,7 @@ impl Reconciler {
             (written.pending, written.number) = (None, None);
             written.wrote = written.shown;
             match (&written.stored, written.over_since) {
-                (Some(incident), _) => open.push((name.clone(), incident.clone(), written.acts.clone())),
+                (Some(incident), _) => open.push((name.clone(), incident.clone(), written.acts())),
                 (None, at) => self.lifecycle.remember(&written.device, written.serial, at),
             }
         }
@@ -84,8 +108,7 @@ impl Reconciler {
         for (_, is_raised) in self.reports.values_mut() {
             *is_raised = false;
         }
-        let owners = self.owners.values().cloned();
-        self.touched.extend(owners.chain(self.incidents.keys().cloned()));
+        self.touched.extend(self.children.incidents().chain(self.incidents.keys()).cloned());
     }
 
     fn adopt(&mut self, now: Timestamp, name: &Text, incident: &Incident, acts: &Acts) {
@@ -94,7 +117,6 @@ impl Reconciler {
             self.take_effects();
             return;
         };
-        self.names.insert(number, name.clone());
         if let Some(written) = self.incidents.get_mut(name) {
             written.number = Some(number);
         }
@@ -106,33 +128,18 @@ impl Reconciler {
     pub(super) fn pend(&mut self, incident: Arc<Incident>) {
         let name = incident.name.clone();
         let is_open = incident.is_open();
-        let written = self.incidents.entry(name.clone()).or_insert_with(|| Written {
-            uid: None,
-            version: Text::default(),
-            number: None,
-            pending: None,
-            changes: 0,
-            shown: (incident.stage, incident.tries),
-            wrote: (incident.timeline.first().map_or(incident.stage, |entry| entry.stage), 0),
-            stored: None,
-            acts: Acts::default(),
-            device: incident.device.clone(),
-            serial: incident.serial,
-            over_since: None,
-        });
+        let written = self.incidents.entry(name.clone()).or_insert_with(|| Box::new(Written::new(&incident)));
         written.number = is_open.then_some(incident.number);
-        if is_open {
-            self.names.insert(incident.number, name.clone());
-        } else {
-            self.names.remove(&incident.number);
-        }
         written.changes += 1;
         written.pending = Some(incident);
         self.touched.insert(name);
     }
 
     pub(super) fn stored(&mut self, now: Timestamp, stored: Stored) {
-        let Stored { uid, version, incident, acts } = stored;
+        // What this machine has opened since is known before: it may have the same name.
+        self.take_effects();
+        let Stored { uid, version, mut incident, acts } = stored;
+        self.lifecycle.share_incident(&mut incident);
         let name = incident.name.clone();
         // A watch may be behind the answers that this machine got.
         if self.incidents.get(&name).is_some_and(|known| is_older(&version, &known.version)) {
@@ -147,13 +154,13 @@ impl Reconciler {
         }
         let (is_open, since) = (incident.is_open(), incident.since);
         let mut known = self.incidents.remove(&name);
-        self.take_back(&name, known.as_mut(), (incident.stage, incident.tries));
+        self.take_back(&name, known.as_deref_mut(), (incident.stage, incident.tries));
         if let Some(at) = known.as_ref().and_then(|known| known.over_since) {
             self.over.remove(&(at, name.clone()));
         }
         let before = known.as_ref().map(|known| known.version.clone()).unwrap_or_default();
         // What the machine says and what is stored are the same, mostly: it is kept once.
-        let stored = is_open.then(|| self.shared(known.as_ref(), incident.clone()));
+        let stored = is_open.then(|| self.shared(known.as_deref(), incident.clone()));
         let is_known = known.as_ref().is_some_and(|known| known.number.is_some() || known.pending.is_some());
         let written = Written {
             uid: Some(uid),
@@ -166,7 +173,7 @@ impl Reconciler {
                 Some(known) if known.number.is_some() || known.pending.is_some() => known.wrote,
                 Some(_) | None => (incident.stage, incident.tries),
             },
-            acts: acts.clone(),
+            acts: Some(acts.clone()).filter(|acts| *acts != Acts::default()).map(Box::new),
             device: incident.device.clone(),
             serial: incident.serial,
             stored,
@@ -176,7 +183,7 @@ impl Reconciler {
         if !is_open {
             self.over.insert((since, name.clone()));
         }
-        self.incidents.insert(name.clone(), written);
+        self.incidents.insert(name.clone(), Box::new(written));
         self.not_before.remove(&name);
         self.touched.insert(name.clone());
         if !self.leads {
@@ -209,21 +216,24 @@ impl Reconciler {
         let Some(known) = known.filter(|known| known.wrote != stored && !self.flying.contains(name)) else {
             return;
         };
-        if let Some(number) = known.number.take().filter(|_| self.leads) {
-            self.take_effects();
-            self.names.remove(&number);
-            self.lifecycle.disown(number);
-            known.pending = None;
+        if !self.leads {
+            return;
         }
+        if let Some(number) = known.number.take() {
+            self.take_effects();
+            self.lifecycle.disown(number);
+        }
+        // Also where this machine has closed it already.
+        known.pending = None;
     }
 
     /// A write came too late. Where a leader before this one was quicker, what it wrote counts.
     fn contested(&mut self, now: Timestamp, name: &Text) {
         let Some(mut known) = self.incidents.remove(name) else { return };
         let stored = known.shown;
-        self.take_back(name, Some(&mut known), stored);
+        self.take_back(name, Some(&mut *known), stored);
         let found = known.stored.clone().filter(|_| known.number.is_none() && known.pending.is_none());
-        let acts = known.acts.clone();
+        let acts = known.acts();
         known.wrote = if known.number.is_none() { stored } else { known.wrote };
         self.incidents.insert(name.clone(), known);
         if let Some(incident) = found.filter(|_| self.leads) {
@@ -248,23 +258,22 @@ impl Reconciler {
         self.not_before.remove(name);
         self.touched.insert(name.clone());
         if let Some(number) = written.number {
-            self.names.remove(&number);
             self.lifecycle.handle(now, Heard::Forgotten { incident: number });
         }
     }
 
-    pub(super) fn child(&mut self, now: Timestamp, child: Child) {
+    pub(super) fn child(&mut self, now: Timestamp, mut child: Child) {
         let place = (child.target.kind(), child.namespace.clone(), child.name.clone());
         self.child_gone(&place);
+        self.share_with_incident(&mut child);
         let (owner, target) = (child.owner.clone(), child.target.clone());
         if let Some(device) = tainted(&child) {
             self.lifecycle.limits.note_taint(device, true);
             self.taint_settled(&owner.name);
         }
         self.touched.insert(owner.name.clone());
-        self.owners.insert(place.clone(), owner.name.clone());
         let name = child.name.clone();
-        self.children.insert((owner.name.clone(), place.0, place.1, place.2), child);
+        self.children.insert(child);
         if !self.leads {
             return;
         }
@@ -281,13 +290,36 @@ impl Reconciler {
 
     pub(super) fn child_gone(&mut self, place: &(ChildKind, Text, Text)) {
         self.not_before.remove(&child_key(place.0, &place.2));
-        if let Some(owner) = self.owners.remove(place) {
-            let (kind, namespace, name) = place.clone();
-            let gone = self.children.remove(&(owner.clone(), kind, namespace, name));
-            if let Some(device) = gone.as_ref().and_then(tainted) {
+        if let Some(gone) = self.children.remove(place) {
+            if let Some(device) = tainted(&gone) {
                 self.lifecycle.limits.note_taint(device, false);
             }
-            self.touched.insert(owner);
+            self.touched.insert(gone.owner.name);
+        }
+    }
+
+    /// An object says much that its incident says: that is kept once.
+    fn share_with_incident(&mut self, child: &mut Child) {
+        let Some((name, written)) = self.incidents.get_key_value(&child.owner.name) else { return };
+        for text in [&mut child.owner.name, &mut child.name].into_iter().filter(|text| **text == *name) {
+            *text = name.clone();
+        }
+        if let Some(uid) = written.uid.as_ref().filter(|uid| **uid == child.owner.uid) {
+            child.owner.uid = uid.clone();
+        }
+        let texts = &mut self.lifecycle.texts;
+        child.namespace = texts.share(core::mem::take(&mut child.namespace));
+        match &mut child.target {
+            Target::Rule { device, value, .. } | Target::Drain { device, value, .. } => {
+                if *device == written.device {
+                    *device = written.device.clone();
+                }
+                *value = texts.share(core::mem::take(value));
+            }
+            Target::Job { .. } | Target::Claim => {}
+        }
+        if let Target::Rule { effect, .. } = &mut child.target {
+            *effect = texts.share(core::mem::take(effect));
         }
     }
 
@@ -326,11 +358,8 @@ impl Reconciler {
         if let (WriteKind::Run { name, .. }, Some(why)) = (&kind, refused) {
             self.asked(now, name, Some(Err(why)));
         } else if !is_done {
-            // Nothing was done: what was stored meanwhile is somebody else's.
-            if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &kind
-                && (matches!(outcome, Outcome::Conflict | Outcome::RetryLater)
-                    || matches!(kind, WriteKind::Create(_)))
-            {
+            // Whether it was done or not, what is stored counts: another leader may have been quicker.
+            if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &kind {
                 self.contested(now, &incident.name);
             }
             let wait = RETRY_MS_MIN.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);

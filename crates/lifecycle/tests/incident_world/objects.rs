@@ -32,10 +32,24 @@ pub(super) enum Mutant {
     HoldsRecovery,
     /// What is held does not say what it waits for.
     HoldsInSilence,
+    /// What is held taints its device all the same.
+    TaintsWhatIsHeld,
+    /// A new incident is said to be written and is not.
+    LosesNewIncidents,
+    /// A Job that has ended is not there any more, and its result is not known.
+    LosesJobs,
+    /// Reports are said to be deleted and are not.
+    KeepsReports,
+    /// What nobody but a person may end is written as cleared.
+    ClearsAbandoned,
+    /// Of two incidents of one device none is closed.
+    KeepsDoubles,
+    /// The taints of what was given up are taken back.
+    UntaintsAbandoned,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::KeepsTaints,
         Self::ForgetsIncidents,
         Self::DeletesForeign,
@@ -45,6 +59,13 @@ impl Mutant {
         Self::HearsOfGuardsLate,
         Self::HoldsRecovery,
         Self::HoldsInSilence,
+        Self::TaintsWhatIsHeld,
+        Self::LosesNewIncidents,
+        Self::LosesJobs,
+        Self::KeepsReports,
+        Self::ClearsAbandoned,
+        Self::KeepsDoubles,
+        Self::UntaintsAbandoned,
     ];
 }
 
@@ -151,6 +172,27 @@ pub(super) enum Event {
 }
 
 impl Event {
+    /// What it says of an incident, for whoever looks for a cause.
+    pub(super) fn line(&self) -> Option<String> {
+        match self {
+            Self::Incident(stored) => {
+                let (incident, version) = (&stored.incident, &stored.version);
+                Some(format!("{} {:?} at {version}", incident.name, incident.stage))
+            }
+            Self::IncidentGone(name, _) => Some(format!("{name} is gone")),
+            Self::Signal(signal) => Some(format!("{} {} raised", signal.device.device, signal.key)),
+            Self::Lowered(device, key) => Some(format!("{} {key} lowered", device.device)),
+            Self::Mode(mode) => Some(format!("{mode:?}")),
+            Self::Child(_)
+            | Self::ChildGone(..)
+            | Self::Report(_)
+            | Self::ReportGone(_)
+            | Self::Used(..)
+            | Self::Guard(_)
+            | Self::Tainted(..) => None,
+        }
+    }
+
     pub(super) fn notice(self) -> Option<Notice> {
         Some(match self {
             Self::Guard(_) | Self::Tainted(..) => return None,

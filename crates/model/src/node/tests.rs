@@ -8,6 +8,7 @@ fn node() -> Node {
         name: "n1".into(),
         labels: labels.map(|(key, value)| (key.into(), value.into())).into(),
         declared_features: Vec::new(),
+        taints: Vec::new(),
     }
 }
 

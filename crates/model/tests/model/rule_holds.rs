@@ -2,7 +2,7 @@
 
 use lazaret_model::{
     Approval, Condition, ConditionStatus, ConfirmAbove, DeviceSelector, DeviceTaintRule, Impact, Review,
-    Share,
+    RuleRequest, Share, Taint,
 };
 
 fn impact(pods: u64, namespaces: u64, devices: u64) -> Impact {
@@ -76,4 +76,40 @@ fn a_rule_is_held_by_its_status_or_while_it_waits_for_a_decision() {
         assert_eq!(rule.is_held(), expected, "{condition:?}, required: {is_required}");
         assert_eq!(rule.active_selector().is_none(), expected);
     }
+}
+
+/// A drain keeps new pods off and evicts later: the approval of its request is good for both, for the same devices and the same taint.
+#[test]
+fn the_approval_of_a_request_outlives_a_change_of_the_effect_and_nothing_else() {
+    let of = |device: &str, key: &str, generation: i64, request: &str| DeviceTaintRule {
+        uid: "u".into(),
+        generation,
+        selector: Some(DeviceSelector { device: Some(device.into()), ..DeviceSelector::default() }),
+        taint: Taint { key: key.into(), ..Taint::default() },
+        review: Some(Box::new(Review {
+            request: Some(RuleRequest { id: request.into(), evicts: true, ..RuleRequest::default() }),
+            ..Review::default()
+        })),
+        ..DeviceTaintRule::default()
+    };
+    let seen = of("d0", "k", 1, "drain");
+    let approval = Approval {
+        uid: "u".into(),
+        generation: 1,
+        request: Some("drain".into()),
+        subject: seen.subject(),
+        ..Approval::default()
+    };
+    for (rule, expected) in [
+        (seen, true),
+        (of("d0", "k", 2, "drain"), true),
+        (of("d1", "k", 2, "drain"), false),
+        (of("d0", "other", 2, "drain"), false),
+        (of("d0", "k", 2, "another"), false),
+        (DeviceTaintRule { uid: "v".into(), ..of("d0", "k", 2, "drain") }, false),
+    ] {
+        assert_eq!(approval.is_about(&rule), expected, "{rule:?}");
+    }
+    let without = Approval { request: None, subject: None, ..approval };
+    assert!(without.is_about(&of("d9", "k", 1, "drain")) && !without.is_about(&of("d0", "k", 2, "drain")));
 }

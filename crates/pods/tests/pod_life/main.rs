@@ -6,6 +6,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod correlate;
 mod ephemeral;
 mod pressure;
 mod random;

@@ -12,6 +12,8 @@ use rustix::mount::{MountFlags, mount};
 use super::{atomic, dir::Dir, image_volume, mount_table, payload::Payload};
 
 const DIRECTORY_MODE: u32 = 0o750;
+const NOTE_MODE: u32 = 0o640;
+const IMAGE_NOTE: &str = ".image";
 /// Everybody may use a volume, unless its group is set.
 const VOLUME_MODE: u32 = 0o777;
 /// What a group gets of a volume that can be written to: all of it, and what is made in it is the group's.
@@ -20,6 +22,16 @@ const GROUP_WRITES: u32 = 0o2770;
 const GROUP_READS: u32 = 0o2550;
 /// A volume of secrets has two versions while it changes.
 const SECRET_BYTES_MAX: u64 = 3 * super::payload::VOLUME_BYTES_MAX as u64;
+
+/// Where the id of an image is noted that a volume of this name is made of: beside the volume, whose own name is a DNS label.
+fn image_note(volume: &str) -> String {
+    format!(".{volume}{IMAGE_NOTE}")
+}
+
+/// Whether a file beside volumes is such a note.
+pub(crate) fn is_image_note(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(IMAGE_NOTE)
+}
 
 /// Where a volume is, and whose.
 #[derive(Debug)]
@@ -44,11 +56,17 @@ impl Place {
         }
     }
 
-    /// Mounts the layers of an image, unless they are mounted already.
-    pub(crate) fn image(&self, layers: &[PathBuf]) -> Result<(), String> {
+    /// Mounts the layers of an image, unless some are mounted already. Its id is noted before that: a mounted image is not garbage.
+    pub(crate) fn image(&self, id: &str, layers: &[PathBuf]) -> Result<(), String> {
         let mounted = || -> io::Result<()> {
             let dir = self.make(0, None)?;
-            if self.is_mounted()? { Ok(()) } else { image_volume::mount(layers, &dir) }
+            if self.is_mounted()? {
+                return Ok(());
+            }
+            let (parent, name) = self.volume.rsplit_once('/').unwrap_or(("", &self.volume));
+            let parent = Dir::open_path(&self.pods)?.open(&self.uid)?.open(parent)?;
+            parent.write_in_place(&image_note(name), id.as_bytes(), NOTE_MODE)?;
+            image_volume::mount(layers, &dir)
         };
         mounted().map_err(|error| format!("mount the image: {error}"))
     }

@@ -760,11 +760,17 @@ async fn images_are_volumes_that_nobody_writes_to() {
         assert_eq!(read(path.join("both")), of[0].file_name().unwrap().to_str().unwrap());
         assert!(fs::write(path.join("x"), "").is_err());
         assert!(node.volumes().paths(&pod).unwrap()["v"].is_read_only);
+        assert_eq!(node.volumes().images().unwrap(), BTreeSet::from([image().id]), "it is in use");
         let part = with_mount(json!({"image": {"reference": "data:1"}}), json!({"subPath": "none"}));
         assert!(node.container(&part, &image()).await.is_err());
-        node.provision.set_up_with_images(&pod, &images).await.unwrap();
+        // What is mounted stays, and so does the note of what it is.
+        let newer =
+            BTreeMap::from([("v".to_owned(), Image { id: "sha256:newer".into(), layers: of, ..image() })]);
+        node.provision.set_up_with_images(&pod, &newer).await.unwrap();
+        assert_eq!(node.volumes().images().unwrap(), BTreeSet::from([image().id]));
         node.provision.tear_down(UID).await.unwrap();
         assert!(!path.exists());
+        assert_eq!(node.volumes().images().unwrap(), BTreeSet::new());
     }
     assert_eq!((names(&top).len(), names(&layers.path().join("base")).len()), (2, 2));
 }

@@ -6,10 +6,10 @@ use lazaret_patch::ManagedFields;
 
 use crate::{
     ApiError,
+    call::Call,
     input::{FieldValidation, checked, read_message},
     negotiate::Media,
     object,
-    server::Call,
 };
 
 /// What is done to what.

@@ -6,7 +6,7 @@ use lazaret_kinds::{
     certificates::{CLIENT_SIGNER, CertificateRequest},
 };
 
-use crate::{ApiError, object, server::Call};
+use crate::{ApiError, call::Call, object};
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 const GROUP: &str = "certificates.k8s.io";

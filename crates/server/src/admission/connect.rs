@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::admission::Operation;
 
 use super::{Subject, mutate, validate};
-use crate::{ApiError, server::Call};
+use crate::{ApiError, call::Call};
 
 /// Options that are switches.
 const SWITCHES: &[&str] = &["stdin", "stdout", "stderr", "tty"];

@@ -4,7 +4,7 @@ use lazaret_json::Value;
 use lazaret_kinds::limit_range;
 use lazaret_store::RangeOptions;
 
-use crate::{ApiError, object, server::Call};
+use crate::{ApiError, call::Call, object};
 
 /// Where limit ranges are stored.
 const LIMIT_RANGES: &str = "/core/limitranges/";

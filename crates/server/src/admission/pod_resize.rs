@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_kinds::{ResizeRefusal, check_resize};
 
-use crate::{ApiError, server::Call};
+use crate::{ApiError, call::Call};
 
 /// Whether the node of a pod can do what a resize asks for.
 pub(super) fn validate(

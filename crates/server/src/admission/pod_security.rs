@@ -9,7 +9,7 @@ use lazaret_kinds::{
 };
 use lazaret_store::RangeOptions;
 
-use crate::{ApiError, object, server::Call};
+use crate::{ApiError, call::Call, object};
 
 const LABEL_PREFIX: &str = "pod-security.kubernetes.io/";
 /// Of the pods that are there already when a namespace comes to enforce more, so many are looked at.

@@ -6,7 +6,7 @@ use lazaret_json::{Value, json};
 use lazaret_store::Item;
 
 use super::{AdmissionPlugin, limit_ranges, runtime_class};
-use crate::{ApiError, object, random, server::Call};
+use crate::{ApiError, call::Call, object, random};
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// As Kubernetes asks for it: an hour and a little, which its servers stretch for clients that do not renew.

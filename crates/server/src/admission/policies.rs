@@ -11,7 +11,7 @@ use lazaret_kinds::{
 use lazaret_store::RangeOptions;
 
 use super::attributes::with_type;
-use crate::{ApiError, kind_ref::KindRef, object, selector::parse_fields, server::Call};
+use crate::{ApiError, call::Call, kind_ref::KindRef, object, selector::parse_fields};
 
 /// A selector of parameters that finds more fails: a policy is asked once for each.
 const PARAMS_MAX: usize = 100;

@@ -12,7 +12,7 @@ use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota
 use lazaret_store::{Committed, Item, Op, RangeOptions, TxnError};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{ApiError, clock, object, server::Call};
+use crate::{ApiError, audit, call::Call, clock, object};
 
 /// Where quotas are stored.
 const QUOTAS: &str = "/core/resourcequotas/";
@@ -68,7 +68,7 @@ pub(crate) async fn commit(
     own: bool,
 ) -> Result<Committed, Refused> {
     let Some(kind) = counted(call, write) else {
-        return plain(call, ops, own).await.map_err(Refused::Store);
+        return recorded(call, write, ops, own).await.map_err(Refused::Store);
     };
     let _turn = call.server.quota_turns().take(&call.target.namespace).await;
     for _ in 0..RETRIES_MAX {
@@ -78,7 +78,7 @@ pub(crate) async fn commit(
             let value = object::encode(quota).map_err(|error| Refused::Quota(error.into()))?;
             all.push(Op::update(item.key.clone(), item.modified, value));
         }
-        match plain(call, all, own).await {
+        match recorded(call, write, all, own).await {
             Ok(committed) => return Ok(without_quotas(call, committed, ops.len(), charged)),
             // Somebody else has written a quota in between.
             Err(TxnError::Conflict { op, .. }) if op >= ops.len() => {}
@@ -104,8 +104,12 @@ pub(crate) fn read_classes(items: &[Arc<Item>]) -> Classes {
     classes
 }
 
-async fn plain(call: &Call<'_>, ops: Vec<Op>, own: bool) -> Result<Committed, TxnError> {
-    if own { call.server.commit_own(ops).await } else { call.server.commit(ops).await }
+/// Commits a write together with the record of what it decides.
+async fn recorded(call: &Call<'_>, write: Write<'_>, ops: Vec<Op>, own: bool) -> Result<Committed, TxnError> {
+    let count = ops.len();
+    let ops = audit::with_records(call, write, ops);
+    let done = if own { call.server.commit_own(ops).await } else { call.server.commit(ops).await };
+    done.map(|committed| audit::without_records(call, committed, count))
 }
 
 /// The kind of what is written, if a quota may count it. Almost always nothing does, so that nothing else is looked at first.

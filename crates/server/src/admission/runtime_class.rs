@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_kinds::runtime_class;
 
-use crate::{ApiError, server::Call};
+use crate::{ApiError, call::Call};
 
 /// The class that a pod names.
 fn class(call: &Call<'_>, pod: &Value, name: &str) -> Result<Option<Value>, ApiError> {

@@ -6,7 +6,7 @@ use lazaret_json::Value;
 use lazaret_kinds::{OWN_GROUP, review};
 use lazaret_store::Item;
 
-use crate::{object, server::Call};
+use crate::{call::Call, object};
 
 /// Where guards are stored.
 pub(crate) const GUARDS: &str = "/lazaret.dev/disruptionguards/";

@@ -4,9 +4,9 @@ use lazaret_kinds::{Access, User};
 
 use crate::{
     ApiError, Server,
+    call::Call,
     request::{Target, Verb},
     selector::Selector,
-    server::Call,
 };
 
 impl Call<'_> {

@@ -8,6 +8,7 @@ pub(crate) mod escalation;
 mod impersonation;
 pub(crate) mod node;
 mod rbac;
+mod reviews;
 mod rule;
 pub(crate) mod tokens;
 

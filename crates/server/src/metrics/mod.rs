@@ -7,7 +7,7 @@ mod labels;
 mod store;
 mod webhooks;
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use http::Method;
 use lazaret_kinds::Features;
@@ -18,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::clock;
+use crate::{clock, trees::Trees};
 pub(crate) use flow::FlowMetrics;
 use labels::{Answered, Feature, InFlight, Resource};
 pub(crate) use labels::{How, Subject};
@@ -74,7 +74,7 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Counters that begin at zero, numbers of a store, and the feature gates as they are.
-    pub(crate) fn new(store: Store, features: &Features) -> Self {
+    pub(crate) fn new(store: Store, trees: Arc<Trees>, features: &Features) -> Self {
         let requests = Family::default();
         let seconds: Histograms = Family::new_with_constructor(|| Histogram::new(REQUEST_SECONDS));
         let in_flight: Family<InFlight, Gauge> = Family::default();
@@ -115,7 +115,7 @@ impl Metrics {
         registry.register("kubernetes_feature_enabled", "1 where a feature gate is on", enabled(features));
         let flow = FlowMetrics::new(&mut registry);
         let webhooks = WebhookMetrics::new(&mut registry);
-        registry.register_collector(Box::new(store::Numbers::new(store)));
+        registry.register_collector(Box::new(store::Numbers::new(store, trees)));
         Self {
             registry,
             requests,

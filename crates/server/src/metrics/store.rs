@@ -1,6 +1,6 @@
 //! Numbers of the store, read when somebody looks.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use lazaret_store::Store;
 use prometheus_client::{
@@ -9,16 +9,17 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use crate::object;
+use crate::{object, trees::Trees};
 
 #[derive(Debug)]
 pub(super) struct Numbers {
     store: Store,
+    trees: Arc<Trees>,
 }
 
 impl Numbers {
-    pub(super) fn new(store: Store) -> Self {
-        Self { store }
+    pub(super) fn new(store: Store, trees: Arc<Trees>) -> Self {
+        Self { store, trees }
     }
 }
 
@@ -38,6 +39,7 @@ impl Collector for Numbers {
             ("lazaret_store_objects_bytes", "What they weigh", stats.items_bytes),
             ("lazaret_store_history_events", "Past events held", stats.history_events as u64),
             ("lazaret_store_history_bytes", "What they weigh at most", stats.history_bytes as u64),
+            ("lazaret_trees_kept", "Objects that are kept as trees besides", self.trees.len() as u64),
             ("lazaret_store_watches", "Watches open", stats.watches as u64),
             ("lazaret_store_queued_writes", "Writes waiting for the writer", stats.queued as u64),
             ("lazaret_store_log_bytes", "Log since the last snapshot", stats.log_bytes),

@@ -19,9 +19,9 @@ use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use crate::{
     ApiError, Body, admission,
+    call::Call,
     request::{Target, Verb},
     respond::Answer,
-    server::Call,
 };
 
 pub use nodes::{NodeConnections, NodeTrust};

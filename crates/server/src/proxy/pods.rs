@@ -4,7 +4,7 @@ use lazaret_json::Value;
 use lazaret_kinds::Errors;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::{ApiError, request::Target, respond::Answer, server::Call};
+use crate::{ApiError, call::Call, request::Target, respond::Answer};
 
 /// Where a simulated node leaves what a pod's containers wrote.
 const LOG_ANNOTATION: &str = "lazaret.dev/log";

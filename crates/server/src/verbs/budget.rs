@@ -5,7 +5,7 @@ use lazaret_kinds::Kind;
 use lazaret_store::{Op, RangeOptions, TxnError};
 
 use super::{finish::storage, pods::set_condition};
-use crate::{ApiError, object, selector::Selector, server::Call};
+use crate::{ApiError, call::Call, object, selector::Selector};
 
 /// A budget that others take from at the same time is read again so often.
 const ATTEMPTS_MAX: usize = 20;

@@ -13,13 +13,13 @@ use super::{
 use crate::{
     ApiError,
     admission::{self, Refused, Subject, Write},
+    call::Call,
     input::{FieldValidation, read_object},
     limits,
     negotiate::{self, Form},
     object, random,
     request::Verb,
     respond::Answer,
-    server::Call,
     service_pool::{self, Reservation},
     table,
 };

@@ -9,12 +9,12 @@ use super::{finish::storage, list};
 use crate::{
     ApiError,
     admission::{self, DeleteAttributes, Refused, Write, commit_charged},
+    call::Call,
     clock, definitions,
     input::read_message,
     negotiate, object,
     request::Target,
     respond::Answer,
-    server::Call,
 };
 
 /// A delete that loses the race so often gives up.
@@ -296,6 +296,7 @@ pub(super) async fn remove(
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let Some(kept) = kept else {
+                    call.server.trees().forget(&item);
                     return Ok(removed(last_seen(call, &old, &item.value, marked, revision)?));
                 };
                 call.server.trees().put(&kept, marked);

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{
     ApiError, admission,
+    call::Call,
     input::{check_message_type, read_message},
     negotiate, object,
     respond::Answer,
-    server::Call,
 };
 
 /// How often an eviction of a pending pod is tried again when the pod changes meanwhile.

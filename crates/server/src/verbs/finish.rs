@@ -11,8 +11,8 @@ use super::scale;
 use crate::{
     ApiError,
     admission::{self, Refused, Subject, Write},
+    call::Call,
     disk, limits, object,
-    server::Call,
     service_pool::{self, Reservation},
 };
 
@@ -87,6 +87,7 @@ pub(super) async fn change(
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
                 let Some(written) = written else {
+                    call.server.trees().forget(&item);
                     return Ok(Written { item: unsaved(&item, &new)?, warnings });
                 };
                 call.server.trees().put(&written, new);

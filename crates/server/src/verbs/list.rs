@@ -10,7 +10,7 @@ use lazaret_store::{Item, RangeOptions, ReadError};
 use self::stream::ListText;
 use super::options::{Freshness, freshness};
 use crate::{
-    ApiError, Body, continuation::Continuation, object, respond::Answer, selector::Selector, server::Call,
+    ApiError, Body, call::Call, continuation::Continuation, object, respond::Answer, selector::Selector,
 };
 
 /// How long a list waits for a revision that has not come yet.

@@ -21,8 +21,7 @@ use bytes::Bytes;
 use lazaret_kinds::Verbs;
 
 use crate::{
-    ApiError, Server, definitions, negotiate::Form, object, request::Verb, respond::Answer, server::Call,
-    table,
+    ApiError, Server, call::Call, definitions, negotiate::Form, object, request::Verb, respond::Answer, table,
 };
 
 pub(crate) use finish::{equal_but, storage};

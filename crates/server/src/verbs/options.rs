@@ -2,7 +2,7 @@
 
 use lazaret_kinds::{Errors, FieldProblem};
 
-use crate::{ApiError, negotiate::Media, query::Query, request::Verb, server::Call};
+use crate::{ApiError, call::Call, negotiate::Media, query::Query, request::Verb};
 
 /// The longest name of a field manager.
 const MANAGER_BYTES_MAX: usize = 128;

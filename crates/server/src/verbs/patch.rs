@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{
     ApiError,
+    call::Call,
     input::{FieldValidation, checked, keep_raw, read_value},
     negotiate::{self, Media},
     object,
     respond::Answer,
-    server::Call,
 };
 
 pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {

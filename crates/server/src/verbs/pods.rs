@@ -4,12 +4,13 @@ use lazaret_json::{Value, json};
 
 use super::finish::{Change, change};
 use crate::{
-    ApiError, admission, clock,
+    ApiError, admission,
+    call::Call,
+    clock,
     input::{check_message_type, read_message},
     negotiate, object,
     request::Target,
     respond::Answer,
-    server::Call,
 };
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {

@@ -7,11 +7,11 @@ use super::create::place;
 
 use crate::{
     ApiError, admission,
+    call::Call,
     input::{FieldValidation, read_message, read_object},
     negotiate, object,
     respond::Answer,
     selector::parse_fields,
-    server::Call,
 };
 
 pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {

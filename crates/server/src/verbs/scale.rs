@@ -9,13 +9,14 @@ use super::{
     update::check_identity,
 };
 use crate::{
-    ApiError, clock,
+    ApiError,
+    call::Call,
+    clock,
     input::{read_message, read_value},
     negotiate::{self, Form, Media},
     object,
     request::Verb,
     respond::Answer,
-    server::Call,
     table,
 };
 

@@ -10,11 +10,11 @@ use super::{
 };
 use crate::{
     ApiError,
+    call::Call,
     input::{FieldValidation, read_object},
     negotiate::{self, Form},
     object,
     respond::Answer,
-    server::Call,
     table,
 };
 

@@ -13,7 +13,7 @@ use self::{
     stream::{Stream, Times},
 };
 use super::{list, options, options::Initial};
-use crate::{ApiError, Body, object, respond::Answer, selector::Selector, server::Call};
+use crate::{ApiError, Body, call::Call, object, respond::Answer, selector::Selector};
 
 /// A watch without a limit of its own ends after this; clients begin again where they were.
 const DEFAULT_SECONDS: u64 = 2_700;

@@ -23,6 +23,7 @@ mod services;
 mod status_metadata;
 mod support;
 mod surroundings;
+mod trees;
 mod unheeded;
 mod verbs;
 mod watch;

@@ -1,6 +1,8 @@
 //! The administrator, the users, and the faults: what each transition does.
 
-use lazaret_model::{DevicePatch, DeviceTaintRule, ResourceSlicePatch, Taint, Text};
+use lazaret_model::{
+    CapacityMode, DevicePatch, DeviceTaintRule, EvictionSpec, ResourceSlicePatch, Taint, Text,
+};
 use std::sync::Arc;
 
 use crate::{
@@ -145,16 +147,24 @@ impl World {
         });
     }
 
-    /// Rules evict at any time from now on.
-    pub(crate) fn open_windows(&mut self) {
-        let closed = |rule: &DeviceTaintRule| {
-            rule.taint.eviction.as_ref().is_some_and(|spec| !spec.windows.is_empty())
+    /// Rules evict at any time from now on, whether there is room or not, and a group whatever its size is: what waits for these may wait for
+    /// ever.
+    pub(crate) fn lift_limits(&mut self) {
+        let waits = |rule: &DeviceTaintRule| {
+            rule.taint.eviction.as_ref().is_some_and(|spec| {
+                !spec.windows.is_empty() || spec.capacity == CapacityMode::Wait || is_bounded(spec)
+            })
         };
-        let rules = self.api.rules.iter().filter(|rule| closed(rule.object));
+        let rules = self.api.rules.iter().filter(|rule| waits(rule.object));
         for name in rules.map(|rule| rule.object.name.clone()).collect::<Vec<Text>>() {
             self.api.edit_rule(self.now, &name, |rule| {
                 if let Some(spec) = &mut rule.taint.eviction {
-                    Arc::make_mut(spec).windows.clear();
+                    let spec = Arc::make_mut(spec);
+                    spec.windows.clear();
+                    (spec.capacity, spec.capacity_timeout_seconds) = (CapacityMode::Ignore, None);
+                    if is_bounded(spec) {
+                        spec.max_concurrent = None;
+                    }
                 }
             });
         }
@@ -250,6 +260,11 @@ impl World {
         // A sleeping process finds out when it wakes.
         self.push(self.now + 100, Step::Tick(number, life));
     }
+}
+
+/// Whether a group may be larger than what may be terminating.
+fn is_bounded(spec: &EvictionSpec) -> bool {
+    spec.is_together() && spec.max_concurrent.is_some()
 }
 
 fn rule_name(number: u32) -> Text {

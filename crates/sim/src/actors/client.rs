@@ -315,6 +315,9 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
         (Mutant::IgnoreSay, Input::Pod(pod)) if controller && pod.eviction_say.is_some() => {
             Input::Pod(Arc::new(Pod { eviction_say: None, ..Pod::clone(&pod) }))
         }
+        (Mutant::SplitGroups, Input::Pod(pod)) if controller && is_odd(&pod) => {
+            Input::Pod(Arc::new(Pod { eviction_group: None, group: None, ..Pod::clone(&pod) }))
+        }
         (Mutant::EvictTerminating, Input::Pod(pod)) if controller && pod.deleting_since.is_some() => {
             Input::Pod(Arc::new(Pod { deleting_since: None, ..Pod::clone(&pod) }))
         }
@@ -332,6 +335,10 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
         (Mutant::BlindScheduler, Input::Rule(_)) if !controller => return None,
         (_, input) => input,
     })
+}
+
+fn is_odd(pod: &Pod) -> bool {
+    pod.uid.bytes().fold(0_u8, u8::wrapping_add) % 2 == 1
 }
 
 fn without_tolerations(claim: &ResourceClaim) -> Arc<ResourceClaim> {

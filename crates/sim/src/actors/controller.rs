@@ -1,12 +1,15 @@
 //! Two eviction controllers that compete for a lease: each a fleet and an eviction fed by its own watches. Both
 //! compute, the one with the lease writes, and it looks at the lease right before each write.
 
+use lazaret_allocator::Features;
 use lazaret_eviction::{
-    Effect, EffectKind, Evict, Eviction, Input, Manner, Options, Outcome, RuleStatus, SetLastPublished,
-    SetRuleStatus, ViewRequest,
+    Capacity, CapacityAnswer, CapacityQuestion, Effect, EffectKind, Evict, Eviction, Input, Manner, Options,
+    Outcome, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Changes;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, DisruptionGuard, ResourceClaim, Timestamp};
+use lazaret_model::{
+    Condition, ConditionStatus, DeviceTaintRule, DisruptionGuard, ResourceClaim, Text, Timestamp,
+};
 use std::sync::Arc;
 
 use crate::{
@@ -47,6 +50,8 @@ pub(crate) struct Controller {
     /// Its clock is ahead of the server's by this, in ms.
     pub(crate) skew: i64,
     pub(crate) eviction: Eviction,
+    /// What it asks for room.
+    capacity: Capacity,
     options: Options,
     leading: bool,
     /// It has the lease, but not seen yet what had been written when it got it.
@@ -97,8 +102,15 @@ pub(crate) struct Sent {
     pub(crate) outcome: Outcome,
     /// A disruption budget refused.
     held: bool,
+    /// Whether there is room, and why not, if that was asked.
+    room: Option<Result<(), Text>>,
     /// An answer that was given before.
     echo: bool,
+}
+
+/// As the scheduler of the world knows shares of devices.
+fn new_capacity() -> Capacity {
+    Capacity::new(Features::all())
 }
 
 impl Controller {
@@ -120,6 +132,7 @@ impl Controller {
             life: 0,
             skew: i64::from(skew) - i64::from(SKEW_MS_MAX),
             eviction: Eviction::new(options.clone()),
+            capacity: new_capacity(),
             options,
             leading: false,
             fence: None,
@@ -248,6 +261,7 @@ impl World {
                 effect,
                 outcome: Outcome::Unknown,
                 held: false,
+                room: None,
                 echo: false,
             };
             self.push(self.now + delay, Step::Send(Box::new(sent)));
@@ -456,6 +470,7 @@ impl World {
         controller.tick_at = None;
         controller.frozen_until = 0;
         controller.eviction = Eviction::new(controller.options.clone());
+        controller.capacity = new_capacity();
         let life = controller.life;
         self.clients[number].forget();
         self.push(self.now + down_ms, Step::Restart(number, life));
@@ -476,6 +491,13 @@ impl World {
             return;
         }
         let wire = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+        if let EffectKind::AskCapacity(question) = &sent.effect.kind {
+            let question = question.clone();
+            let fails = self.errors.is_some_and(|errors| errors.until > self.now && errors.manner % 5 == 0);
+            sent.outcome = Outcome::RetryLater;
+            sent.room = (!fails).then(|| self.ask_capacity(number, &question));
+            return self.push(self.now + wire, Step::Answer(sent));
+        }
         let may = controller.holds(self.now) && controller.term == sent.term;
         if may || self.mutant == Some(Mutant::NoLease) || self.mutant == Some(Mutant::DeafLeader) {
             self.push(self.now + wire, Step::Arrive(sent));
@@ -531,7 +553,7 @@ impl World {
         let back = self.controllers[number].rng.below(u64::from(self.config.latency_ms) / 2 + 1);
         if self.controllers[number].rng.chance(REPEATED_ACK_PERMILLE) && !self.resting {
             self.coverage.hit(Mark::RepeatedAck);
-            let again = Sent { effect: sent.effect.clone(), echo: true, ..*sent };
+            let again = Sent { effect: sent.effect.clone(), room: None, echo: true, ..*sent };
             self.push(self.now + back + 500, Step::Answer(Box::new(again)));
         }
         self.push(self.now + back, Step::Answer(sent));
@@ -552,13 +574,42 @@ impl World {
         }
         self.say(format_args!("controller {} hears {:?}", sent.controller, sent.outcome));
         let effect = sent.effect.id;
-        let input = if sent.held {
+        if let EffectKind::AskCapacity(question) = &sent.effect.kind {
+            self.note_room(sent.controller, question, sent.room == Some(Ok(())));
+        }
+        let ignores = self.mutant == Some(Mutant::IgnoreCapacity);
+        let input = if let Some(room) = &sent.room {
+            match room {
+                Err(why) if !ignores => Input::Held { effect, why: why.clone() },
+                Ok(()) | Err(_) => Input::Acknowledged { effect, outcome: Outcome::Done },
+            }
+        } else if sent.held {
             Input::Held { effect, why: "a budget refuses".into() }
         } else {
             Input::Acknowledged { effect, outcome: sent.outcome }
         };
         self.feed(sent.controller, input);
         self.end_if_all_is_said(sent.controller);
+    }
+
+    /// Whether there is room for replacements, as far as a controller has heard of the world.
+    fn ask_capacity(&mut self, number: usize, question: &CapacityQuestion) -> Result<(), Text> {
+        let now = self.controllers[number].clock(self.now);
+        let mut fleet = self.clients[number].fleet.clone();
+        if self.mutant == Some(Mutant::PromiseTwice) {
+            self.controllers[number].capacity = new_capacity();
+        }
+        match self.controllers[number].capacity.ask(now, &mut fleet, question) {
+            CapacityAnswer::Room(promised) => {
+                self.check_promises(number, question, &promised);
+                Ok(())
+            }
+            CapacityAnswer::NoRoom(why) => {
+                self.coverage.hit(Mark::NoRoom);
+                Err(why)
+            }
+            CapacityAnswer::Gone => Err("a pod is gone".into()),
+        }
     }
 
     /// Whether a disruption budget refuses. An eviction of somebody who is leaving or gone is moot before it is refused.
@@ -580,7 +631,7 @@ impl World {
             EffectKind::SetRuleStatus(status) => self.perform_status(status),
             EffectKind::SetLastPublished(write) => self.perform_memory(write),
             EffectKind::SetGuardStatus(write) => self.perform_guard(write),
-            EffectKind::Event(_) | EffectKind::RuleEvent(_) => Outcome::Done,
+            EffectKind::AskCapacity(_) | EffectKind::Event(_) | EffectKind::RuleEvent(_) => Outcome::Done,
         }
     }
 

@@ -67,7 +67,7 @@ impl World {
 
     /// The author of a rule whose spec was written, as the server names it.
     pub(crate) fn review(&self) -> Option<Box<Review>> {
-        let author = Review { is_required: true, written_by: Some("alice".into()), approval: None };
+        let author = Review { is_required: true, written_by: Some("alice".into()), ..Review::default() };
         self.approval_is_wanted().then(|| Box::new(author))
     }
 
@@ -81,8 +81,13 @@ impl World {
             devices: u64::from(number / 64 % 64),
         };
         let by = if number.is_multiple_of(3) { "alice" } else { "bob" };
-        let approval =
-            Approval { uid: rule.uid.clone(), generation: rule.generation, seen, by: Some(by.into()) };
+        let approval = Approval {
+            uid: rule.uid.clone(),
+            generation: rule.generation,
+            seen,
+            by: Some(by.into()),
+            ..Approval::default()
+        };
         rule.review.get_or_insert_default().approval = Some(approval);
         self.api.rules.put(&mut self.api.versions, rule);
         self.coverage.hit(Mark::Approved);

@@ -187,7 +187,7 @@ pub(crate) fn device_differs(seen: Seen<'_>, fleet: &Fleet, device: Named<'_>) -
     if ours.capacity(palette::DRIVERS[0], "memory") != memory {
         return Some(format!("{id}: memory is {memory:?}, which is not what the reference has"));
     }
-    let bandwidth = theirs.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64()).sum();
+    let bandwidth: i64 = theirs.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64()).sum();
     let used = seen.used(device);
     let same =
         (used.whole > 0) == theirs.in_use() && used.shares == theirs.shares() && used.bandwidth == bandwidth;

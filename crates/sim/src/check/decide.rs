@@ -66,6 +66,15 @@ impl World {
                     );
                 }
             }
+            EffectKind::AskCapacity(question) => {
+                if !controller.leads() {
+                    let pods = question.pods.len();
+                    self.violate(
+                        "only a leader decides",
+                        format!("controller {number} asks about {pods} pods"),
+                    );
+                }
+            }
             EffectKind::Event(_) | EffectKind::RuleEvent(_) => {}
         }
     }
@@ -92,6 +101,7 @@ impl World {
         self.check_approval(number, evict);
         self.check_group(number, evict);
         self.check_windows(number, evict);
+        self.check_capacity(number, evict);
         self.check_first_attempt(number, id, evict);
         self.check_brake(number, evict);
         marks.into_iter().for_each(|mark| self.coverage.hit(mark));

@@ -1,6 +1,7 @@
 //! The invariants. A decision is judged by what the controller that made it had been told, through the reference;
 //! a write by what the server holds; the rest of the world at rest.
 
+mod capacity;
 mod claims;
 mod compare;
 mod decide;
@@ -43,6 +44,10 @@ pub(crate) struct Checker {
     holdings: claims::Holdings,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
     parties: Vec<(usize, u64, Uid)>,
+    /// By controller and life: when it heard that there is room for the replacement of a pod.
+    rooms: BTreeMap<(usize, u64, Uid), u64>,
+    /// By controller and life: room that was promised to a pod.
+    promised: BTreeMap<(usize, u64, Uid), capacity::PromisedRoom>,
     leaders: u64,
     /// Leaders that ended without a word, or lost the lease.
     abrupt_ends: u64,

@@ -214,6 +214,7 @@ impl World {
                     EffectKind::Evict(_)
                     | EffectKind::SetLastPublished(_)
                     | EffectKind::SetGuardStatus(_)
+                    | EffectKind::AskCapacity(_)
                     | EffectKind::Event(_)
                     | EffectKind::RuleEvent(_) => None,
                 };

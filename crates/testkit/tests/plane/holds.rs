@@ -225,3 +225,44 @@ fn what_makes_no_sense_is_refused() {
         assert!(error.contains(part), "{part}: {error}");
     }
 }
+
+/// A drain of two devices makes a rule for each. A guard counts them as one, and one approval is good for both.
+#[test]
+fn rules_of_one_request_are_held_and_approved_together() {
+    let stage = stage(1, 2);
+    stage.template("one", &json!([]));
+    for name in ["a", "b"] {
+        stage.pod(name, "one");
+        stage.running(name);
+    }
+    confirm(&stage, &json!({"devices": 1}));
+    let names = ["a", "b"].map(|pod| {
+        let (pool, device) = stage.device_of(pod);
+        let request = json!({"id": "drain-1", "evicts": true, "pods": 2, "namespaces": 1, "devices": 2});
+        let rule = json!({
+            "apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule",
+            "metadata": {"name": format!("drain-{device}"), "annotations": {"lazaret.dev/request": request.to_string()}},
+            "spec": {"deviceSelector": {"driver": DRIVER, "pool": pool, "device": device}, "taint": taint("NoExecute")},
+        });
+        as_user(&stage, "ada", "POST", RULES, &rule)["metadata"]["name"].as_str().unwrap().to_owned()
+    });
+    for name in &names {
+        let said = held(&stage, name, "ApprovalRequired");
+        let said = said["message"].as_str().unwrap();
+        assert!(said.starts_with("2 pods in 1 namespace on 2 devices"), "{said}");
+    }
+    assert!(stage.pod_now("a").is_some() && stage.pod_now("b").is_some());
+    for name in &names {
+        let mut approval = approval(&stage, name, 2, 2);
+        approval["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .retain(|key, _| key.ends_with("approval"));
+        as_user(&stage, "bob", "PATCH", &format!("{RULES}/{name}"), &approval);
+    }
+    for name in &names {
+        held(&stage, name, "NotHeld");
+    }
+    stage.gone("a");
+    stage.gone("b");
+}

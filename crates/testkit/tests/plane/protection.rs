@@ -258,3 +258,66 @@ fn a_namespace_may_ask_for_time_and_a_pod_may_give_it_up() {
     stage.merge("/api/v1/namespaces/default", &say("0"));
     stage.gone("a");
 }
+
+/// Both devices are in use: a pod stays where it is until the other one is free, and everybody says so in the same words.
+#[test]
+fn a_pod_leaves_once_there_is_room_for_its_replacement() {
+    let stage = Stage::with(2, 1);
+    stage.template("one", &json!([]));
+    for name in ["a", "b"] {
+        stage.pod(name, "one");
+        stage.running(name);
+    }
+    let (pool, _) = stage.device_of("a");
+    let eviction = json!({"mode": "Evict", "capacity": "Wait"});
+    let spec = json!({"deviceSelector": {"pool": pool}, "taint": taint("NoExecute"), "eviction": eviction});
+    let rule = json!({
+        "apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "roomy"},
+        "spec": spec,
+    });
+    stage.create(RULES, &rule);
+    let condition = blocked(&stage, "roomy", "True", "Capacity");
+    let words = condition["message"].as_str().unwrap().to_owned();
+    assert!(
+        words.starts_with(
+            "Capacity: 1 pod not evicted (default/a): no room for the replacement of pod default/a: "
+        ),
+        "{words}"
+    );
+    let told = stage.until("an event says so", || {
+        let told = stage.events("roomy", "EvictionBlocked");
+        if told.is_empty() { Err("no event".to_owned()) } else { Ok(told) }
+    });
+    assert_eq!(told, [words], "once");
+    stage.until("the metric counts it", || match kept(&stage, "Capacity").as_str() {
+        "1" => Ok(()),
+        other => Err(other.to_owned()),
+    });
+    stage.delete("/api/v1/namespaces/default/pods/b");
+    stage.gone("b");
+    stage.gone("a");
+    blocked(&stage, "roomy", "False", "NotBlocked");
+    assert_eq!(kept(&stage, "Capacity"), "0");
+}
+
+#[test]
+fn a_rule_says_how_long_it_waits_for_room_only_if_it_waits() {
+    let stage = Stage::with(1, 1);
+    let refused = |eviction: Value| {
+        let spec =
+            json!({"deviceSelector": {"driver": DRIVER}, "taint": taint("NoSchedule"), "eviction": eviction});
+        let rule = json!({
+            "apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "bad"},
+            "spec": spec,
+        });
+        stage.try_request("POST", RULES, "application/json", &rule).unwrap_err()
+    };
+    for (eviction, expected) in [
+        (json!({"capacity": "Sometimes"}), "spec.eviction.capacity"),
+        (json!({"capacityTimeoutSeconds": 5}), "needs capacity Wait"),
+        (json!({"capacity": "Wait", "capacityTimeoutSeconds": -1}), "must be between 0 and 31536000"),
+    ] {
+        let said = refused(eviction);
+        assert!(said.contains(expected), "{said}");
+    }
+}

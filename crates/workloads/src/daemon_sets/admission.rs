@@ -72,7 +72,7 @@ impl Admission {
         let node = lazaret_model::Node {
             name: name.into(),
             labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
-            declared_features: Vec::new(),
+            ..lazaret_model::Node::default()
         };
         // A malformed selector selects nothing.
         selector.matches(&node).unwrap_or(false)

@@ -14,7 +14,7 @@ use std::fmt;
 use lazaret_json::Value;
 use lazaret_kinds::{Access, Features, Kind};
 
-use crate::{ApiError, auth::node::node_name, server::Call};
+use crate::{ApiError, auth::node::node_name, call::Call};
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use lazaret_patch::json_patch;
 use tokio::task::JoinSet;
 
 use super::attributes::{self, Subject};
-use crate::{ApiError, Server, server::Call};
+use crate::{ApiError, Server, call::Call};
 
 pub(super) use client::Hook;
 pub(crate) use limits::WebhookLimits;

@@ -12,7 +12,7 @@ use lazaret_kinds::Served;
 use lazaret_store::Item;
 
 use super::Page;
-use crate::{body::Chunks, kind_ref::KindRef, negotiate::Form, object, server::Call, table};
+use crate::{body::Chunks, call::Call, kind_ref::KindRef, negotiate::Form, object, table};
 
 /// A piece is sent when it is this long.
 const PIECE_BYTES: usize = 64 << 10;

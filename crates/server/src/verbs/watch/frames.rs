@@ -9,6 +9,7 @@ use lazaret_store::{Event, Item};
 
 use crate::{
     ApiError, Server,
+    call::Call,
     kind_ref::KindRef,
     metrics::OpenWatch,
     negotiate::Form,
@@ -16,7 +17,6 @@ use crate::{
     recent::{FrameKey, Seen},
     request::Verb,
     selector::Selector,
-    server::Call,
     table,
 };
 

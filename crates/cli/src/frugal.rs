@@ -1,0 +1,22 @@
+//! Little memory, for a process that waits most of its life: what it frees is given back at once, and nothing is taken in advance.
+
+use std::{env, os::unix::process::CommandExt, process::Command};
+
+/// What the allocator reads before anything else runs. With these a node of 100 pods had 14 MB of its own instead of 20.
+const SETTINGS: [(&str, &str); 2] = [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ARENA_EAGER_COMMIT", "0")];
+
+/// Executes this program anew with them, in the same process, unless one of them is set already. Where that does not work, it goes on
+/// as it is.
+pub(crate) fn start() {
+    if SETTINGS.iter().any(|(name, _)| env::var_os(name).is_some()) {
+        return;
+    }
+    let Ok(program) = env::current_exe() else { return };
+    let mut words = env::args_os();
+    let mut command = Command::new(program);
+    if let Some(name) = words.next() {
+        command.arg0(name);
+    }
+    let error = command.args(words).envs(SETTINGS).exec();
+    crate::output::note(&format!("more memory than need be is used: execute this program anew: {error}"));
+}

@@ -1,0 +1,95 @@
+// Where pods went that had to leave a device: which left, which pod its owner made instead, and which devices that one has. Follows from what
+// is watched: claims say who holds a device, the metadata of pods says whose they are.
+
+/** Pods that left, in the memory of the page. */
+const LEFT_MAX = 1_000;
+/** With more pods in a cluster, whose they are is not followed. */
+export const PODS_MAX = 50_000;
+/** A claim may be seen to lose its pod before the rule that evicts it is seen. */
+const SLACK_MS = 5_000;
+
+export class Moves {
+  constructor(fleet, clock = () => Date.now()) {
+    this.fleet = fleet;
+    this.clock = clock;
+    /** By UID: `{name, owner, number, ends}`; numbers say what came first. */
+    this.pods = new Map();
+    this.past = new Map();
+    this.number = 0;
+    this.left = [];
+    /** Nobody may see the pods, or there are too many to follow. */
+    this.isHidden = false;
+    fleet.onRelease = (pod, device) => this.#release(pod, device);
+  }
+
+  /** What a follower of the pods' metadata feeds. */
+  sink() {
+    return {
+      reset: (items) => {
+        const there = new Set(items.map((pod) => pod.metadata.uid));
+        for (const uid of [...this.pods.keys()]) if (!there.has(uid)) this.#gone(uid);
+        for (const pod of items) this.#set(pod);
+        this.fleet.touch();
+      },
+      set: (pod) => { this.#set(pod); this.fleet.touch(); },
+      remove: (pod) => { this.#gone(pod.metadata.uid); this.fleet.touch(); },
+      refused: () => { this.isHidden = true; this.fleet.touch(); },
+    };
+  }
+
+  #set(pod) {
+    const { uid, namespace, name, ownerReferences, deletionTimestamp } = pod.metadata;
+    const owner = ownerReferences?.find((one) => one.controller);
+    const known = this.pods.get(uid) ?? { name: `${namespace}/${name}`, owner: owner ? { uid: owner.uid, text: `${owner.kind}/${owner.name}` } : null, number: ++this.number, ends: 0 };
+    // Its owner makes another one only after this.
+    if (deletionTimestamp && !known.ends) known.ends = this.number;
+    this.pods.set(uid, known);
+  }
+
+  /** Pods that are gone are remembered for a while: that one left its device may be heard later. */
+  #gone(uid) {
+    const pod = this.pods.get(uid);
+    if (!pod) return;
+    pod.ends ||= this.number;
+    this.pods.delete(uid);
+    this.past.set(uid, pod);
+    if (this.past.size > LEFT_MAX) this.past.delete(this.past.keys().next().value);
+  }
+
+  #release(pod, device) {
+    const known = this.left.find((entry) => entry.uid === pod.uid);
+    if (known) { known.devices.add(device); return; }
+    this.left.push({ uid: pod.uid, name: `${pod.namespace}/${pod.name}`, devices: new Set([device]), at: this.clock() });
+    if (this.left.length > LEFT_MAX) this.left.shift();
+  }
+
+  /** Pods that left these devices since the rule or incident of this UID was first seen, each with its replacement as far as there is one. */
+  of(id, devices) {
+    const since = (this.fleet.firstSeen.get(id) ?? this.clock()) - SLACK_MS;
+    const keys = new Set(devices.map((device) => device.key));
+    const taken = new Set();
+    const found = [];
+    for (const { uid, name, devices: had, at } of this.left) {
+      const pod = this.pods.get(uid) ?? this.past.get(uid);
+      const by = pod?.owner && pod.ends ? this.#replacement(pod, taken) : null;
+      if (at >= since && [...had].some((key) => keys.has(key))) found.push({ name, owner: pod?.owner?.text ?? "", at, by });
+    }
+    return found;
+  }
+
+  #replacement(pod, taken) {
+    let first = null;
+    for (const [uid, other] of this.pods) {
+      if (other.owner?.uid === pod.owner.uid && other.number > pod.ends && !taken.has(uid) && (!first || other.number < first[1].number)) first = [uid, other];
+    }
+    if (!first) return null;
+    taken.add(first[0]);
+    return { name: first[1].name, devices: this.#devicesOf(first[0]) };
+  }
+
+  #devicesOf(uid) {
+    const held = [];
+    for (const key of this.fleet.byPod.get(uid) ?? []) if (this.fleet.devices.has(key)) held.push(this.fleet.devices.get(key));
+    return held;
+  }
+}

@@ -1,0 +1,153 @@
+//! Which events are written, which are counted, and which are left out: as Kubernetes' own clients do it, so that a pod that fails
+//! for ever costs the API a few objects and not one for each failure. Pure.
+
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+
+use crate::Millis;
+
+/// Events of one type about one object: this many at once, and one more each time that the other passes.
+const BURST: u32 = 25;
+const REFILL_MS: Millis = 300_000;
+/// Events about one object for one reason that differ in their message. From this many on, within the time, they are one event.
+const MESSAGES_MAX: usize = 10;
+const MESSAGES_MS: Millis = 600_000;
+/// What the message of such an event begins with.
+const COMBINED: &str = "(combined from similar events): ";
+/// Objects, reasons and events that are remembered, of each. A node has at most 1,024 pods; what is forgotten is written anew.
+const REMEMBERED_MAX: usize = 1_024;
+const NANOSECONDS_PER_MILLI: u64 = 1_000_000;
+
+/// What an event says, and about what.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Said {
+    /// The object that it is about.
+    pub uid: String,
+    /// The part of the object.
+    pub field: Option<String>,
+    /// Whether its type is `Warning`.
+    pub is_warning: bool,
+    /// One word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What is written of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The end of its name, after that of the object.
+    pub stamp: u64,
+    /// How often it was said. From the second time on the object is there, unless it has expired.
+    pub count: i32,
+    /// When it was said first, since 1970.
+    pub first_at: Millis,
+    /// The message as it is written.
+    pub message: String,
+}
+
+/// Remembers what was said.
+#[derive(Debug, Default)]
+pub struct Correlator {
+    buckets: Recent<(String, bool), Bucket>,
+    messages: Recent<(String, bool, &'static str), Messages>,
+    events: Recent<Said, Event>,
+    last_stamp: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Thousandths of an event that may be written.
+    left_milli: u64,
+    at: Millis,
+}
+
+#[derive(Debug)]
+struct Messages {
+    different: Vec<String>,
+    at: Millis,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    stamp: u64,
+    count: i32,
+    first_at: Millis,
+}
+
+impl Correlator {
+    /// What is to be written of an event that is said now; nothing when there are too many about its object.
+    pub fn hear(&mut self, now: Millis, mut said: Said) -> Option<Written> {
+        let message = self.combine(now, &mut said);
+        let stamp = self.last_stamp.saturating_add(1).max(now.saturating_mul(NANOSECONDS_PER_MILLI));
+        let (uid, is_warning) = (said.uid.clone(), said.is_warning);
+        let event = self.events.get_or_insert(said, || Event { stamp, count: 0, first_at: now });
+        event.count = event.count.saturating_add(1);
+        let Event { stamp, count, first_at } = *event;
+        self.last_stamp = self.last_stamp.max(stamp);
+        self.take(now, uid, is_warning).then_some(Written { stamp, count, first_at, message })
+    }
+
+    /// The message as it is written. An event that is one of many alike loses its own, and becomes the same as the others.
+    fn combine(&mut self, now: Millis, said: &mut Said) -> String {
+        let key = (said.uid.clone(), said.is_warning, said.reason);
+        let known = self.messages.get_or_insert(key, || Messages { different: Vec::new(), at: now });
+        if now.saturating_sub(known.at) > MESSAGES_MS {
+            known.different.clear();
+        }
+        known.at = now;
+        let is_known = known.different.contains(&said.message);
+        if known.different.len() + usize::from(!is_known) < MESSAGES_MAX {
+            if !is_known {
+                known.different.push(said.message.clone());
+            }
+            return said.message.clone();
+        }
+        said.field = None;
+        format!("{COMBINED}{}", core::mem::take(&mut said.message))
+    }
+
+    /// Whether one more may be written about an object.
+    fn take(&mut self, now: Millis, uid: String, is_warning: bool) -> bool {
+        const ONE: u64 = 1_000;
+        const FULL: u64 = BURST as u64 * ONE;
+        let bucket = self.buckets.get_or_insert((uid, is_warning), || Bucket { left_milli: FULL, at: now });
+        let gained = now.saturating_sub(bucket.at).saturating_mul(ONE) / REFILL_MS;
+        if gained > 0 {
+            // What is not a whole thousandth yet stays in the time.
+            bucket.at = bucket.at.saturating_add(gained * REFILL_MS / ONE);
+            bucket.left_milli = bucket.left_milli.saturating_add(gained).min(FULL);
+        }
+        let Some(left) = bucket.left_milli.checked_sub(ONE) else { return false };
+        bucket.left_milli = left;
+        true
+    }
+
+    /// How many entries are remembered.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.buckets.0.len() + self.messages.0.len() + self.events.0.len()
+    }
+}
+
+/// The entries that were used last, and the count of uses.
+#[derive(Debug)]
+struct Recent<K, V>(BTreeMap<K, (u64, V)>, u64);
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self(BTreeMap::new(), 0)
+    }
+}
+
+impl<K: Clone + Ord, V> Recent<K, V> {
+    fn get_or_insert(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
+        self.1 += 1;
+        if self.0.len() >= REMEMBERED_MAX && !self.0.contains_key(&key) {
+            let oldest = self.0.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| self.0.remove(&oldest));
+        }
+        let (used, value) = self.0.entry(key).or_insert_with(|| (0, new()));
+        *used = self.1;
+        value
+    }
+}

@@ -1,0 +1,104 @@
+//! One request for objects, from its arrival to its answer.
+
+use lazaret_kinds::{Access, Context, Scope, Served, User};
+use lazaret_store::Store;
+
+use crate::{
+    Server, clock,
+    held::Held,
+    kind_ref::KindRef,
+    metrics::{How, Subject},
+    negotiate::Form,
+    object,
+    query::Query,
+    request::{Target, Verb},
+};
+
+/// One request for objects, understood.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) user: &'a User,
+    pub(crate) verb: Verb,
+    pub(crate) kind: KindRef,
+    pub(crate) served: Served,
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    /// `fieldManager`, or what the client calls itself.
+    pub(crate) manager: String,
+    pub(crate) content_type: Option<String>,
+    /// What the request holds while it runs.
+    pub(crate) held: Held,
+}
+
+impl<'a> Call<'a> {
+    /// The same call on something else, without its body.
+    pub(crate) fn on(&self, target: Target) -> Call<'a> {
+        Call {
+            server: self.server,
+            user: self.user,
+            verb: self.verb,
+            kind: self.kind.clone(),
+            served: self.served.clone(),
+            target,
+            query: self.query.clone(),
+            form: self.form,
+            manager: self.manager.clone(),
+            content_type: None,
+            held: self.held.clone(),
+        }
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn store(&self) -> &Store {
+        self.server.store()
+    }
+
+    pub(crate) fn key(&self, name: &str) -> String {
+        object::key(&self.kind, &self.target.namespace, name)
+    }
+
+    /// Whether the collection is one of a namespace, or the cluster's: not one across namespaces.
+    pub(crate) fn whole_collection(&self) -> bool {
+        self.kind.scope == Scope::Cluster || !self.target.namespace.is_empty()
+    }
+
+    /// What numbers know of this call.
+    pub(crate) fn subject(&self, verb: Verb) -> Subject {
+        let apply =
+            self.content_type.as_deref().is_some_and(|text| text.starts_with("application/apply-patch"));
+        let how = How { dry_run: self.query.get("dryRun") == Some("All"), apply };
+        Subject::objects(&self.kind, &self.served.version, &self.target, verb, how)
+    }
+
+    /// Now as the API writes it.
+    pub(crate) fn timestamp() -> String {
+        let now = clock::now();
+        jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+    }
+
+    /// Runs `inner` with what rules may look at.
+    pub(crate) fn with_context<T>(&self, inner: impl FnOnce(&Context<'_>) -> T) -> T {
+        let namespace = || {
+            lazaret_kinds::find("", "namespaces")
+                .filter(|_| self.kind.scope == Scope::Namespaced)
+                .and_then(|namespaces| self.server.get(namespaces, "", &self.target.namespace))
+        };
+        let lookup = |resource: &str, namespace: &str, name: &str| {
+            let kind = lazaret_kinds::all().iter().find(|kind| kind.plural == resource)?;
+            self.server.get(kind, namespace, name)
+        };
+        let may = |access: Access<'_>| self.server.may(self.user, access).is_ok();
+        inner(&Context {
+            now: clock::now(),
+            features: self.server.features(),
+            user: self.user,
+            verb: self.verb.name(),
+            version: &self.served.version,
+            namespace: &namespace,
+            lookup: &lookup,
+            may: &may,
+        })
+    }
+}
