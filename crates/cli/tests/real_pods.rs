@@ -202,6 +202,22 @@ fn an_image_is_a_volume_that_nobody_writes_to() {
     assert!(!mounts.contains(below.to_str().unwrap()), "nothing is mounted any more");
 }
 
+/// The reason of the status is the answer, as kubelet's is.
+#[test]
+fn a_log_that_is_not_there_is_refused_with_the_reason() {
+    let (cluster, root) = start_with_node(&[]);
+    let mut waits = pod("waits", &root.0, "true", "Never");
+    waits["spec"]["containers"][0]["image"] = json!("localhost/absent:1");
+    waits["spec"]["containers"][0]["imagePullPolicy"] = json!("Never");
+    let name = waits["spec"]["containers"][0]["name"].as_str().unwrap().to_owned();
+    cluster.send("POST", PODS, &waits);
+    let why = format!("container \"{name}\" in pod \"waits\" is waiting to start: ErrImageNeverPull");
+    cluster.until("the log is refused with the reason", |cluster| {
+        let answer = cluster.try_send("GET", &format!("{PODS}/waits/log"), &json!(null));
+        answer.is_err_and(|error| error.contains(&why))
+    });
+}
+
 /// `kubectl port-forward` names no container: a port is the pod's, whichever of its containers run.
 #[test]
 fn ports_of_a_pod_with_several_containers_can_be_forwarded() {

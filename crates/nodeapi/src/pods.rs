@@ -59,5 +59,11 @@ pub struct FoundSandbox {
 
 /// Why there is none, in kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct NotFound(pub String);
+pub enum NotFound {
+    /// There is no such pod, or no such container in it.
+    #[error("{0}")]
+    Unknown(String),
+    /// The pod has the container, which has not started, or not before.
+    #[error("{0}")]
+    NotStarted(String),
+}

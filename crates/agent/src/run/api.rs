@@ -33,7 +33,8 @@ impl Pods for Asked {
         let spec = chosen(object, container)?;
         let name = &spec.name;
         let waits = || {
-            NotFound(format!("container \"{name}\" in pod \"{pod}\" is waiting to start: ContainerCreating"))
+            let why = waits_for(object, name);
+            NotFound::NotStarted(format!("container \"{name}\" in pod \"{pod}\" is waiting to start: {why}"))
         };
         let sandbox = entry.sandbox.as_ref().ok_or_else(waits)?;
         let mut own: Vec<_> = sandbox.containers.iter().filter(|state| state.key.name == *name).collect();
@@ -41,7 +42,9 @@ impl Pods for Asked {
         let found = match is_previous {
             false => own.first().copied().ok_or_else(waits)?,
             true => own.get(1).copied().ok_or_else(|| {
-                NotFound(format!("previous terminated container \"{name}\" in pod \"{pod}\" not found"))
+                NotFound::NotStarted(format!(
+                    "previous terminated container \"{name}\" in pod \"{pod}\" not found"
+                ))
             })?,
         };
         Ok(Found {
@@ -59,8 +62,8 @@ impl Pods for Asked {
         let table = self.0.table();
         let (entry, object) = find(&table, namespace, pod)?;
         let ready = entry.sandbox.as_ref().filter(|sandbox| sandbox.is_ready);
-        let sandbox =
-            ready.ok_or_else(|| NotFound(format!("pod \"{pod}\" does not run yet, or any more")))?;
+        let sandbox = ready
+            .ok_or_else(|| NotFound::NotStarted(format!("pod \"{pod}\" does not run yet, or any more")))?;
         let pod_uid = object.metadata.uid.clone().unwrap_or_default();
         Ok(FoundSandbox { id: sandbox.id.clone(), pod_uid })
     }
@@ -81,25 +84,45 @@ fn find<'a>(table: &'a Table, namespace: &str, name: &str) -> Result<(&'a Entry,
     // One that is gone may still be here beside the one that has its name now.
     pods.filter(|(_, pod)| is_it(pod))
         .min_by_key(|(entry, _)| entry.is_gone)
-        .ok_or_else(|| NotFound(format!("pod \"{name}\" not found in namespace \"{namespace}\"")))
+        .ok_or_else(|| NotFound::Unknown(format!("pod \"{name}\" not found in namespace \"{namespace}\"")))
+}
+
+/// Why a container has not started, as its status has it, in the words that kubelet uses of logs.
+fn waits_for<'a>(pod: &'a Pod, container: &str) -> &'a str {
+    let status = pod.status.as_ref();
+    let lists = status.map(|status| {
+        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses]
+    });
+    let mut all = lists.into_iter().flatten().flatten().flatten();
+    let waiting = all
+        .find(|status| status.name == container)
+        .and_then(|status| status.state.as_ref()?.waiting.as_ref());
+    match waiting.and_then(|waiting| waiting.reason.as_deref()) {
+        Some("ErrImagePull") => "image can't be pulled",
+        Some("ImagePullBackOff") => "trying and failing to pull image",
+        Some(reason) => reason,
+        None => "ContainerCreating",
+    }
 }
 
 fn chosen<'a>(pod: &'a Pod, name: Option<&str>) -> Result<Cow<'a, Container>, NotFound> {
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-    let Some(spec) = &pod.spec else { return Err(NotFound(format!("pod {pod_name} has no containers"))) };
+    let Some(spec) = &pod.spec else {
+        return Err(NotFound::Unknown(format!("pod {pod_name} has no containers")));
+    };
     let default = || pod.metadata.annotations.as_ref()?.get(DEFAULT_CONTAINER).map(String::as_str);
     let declared = spec.init_containers.iter().flatten().chain(&spec.containers).map(Cow::Borrowed);
     let mut all = declared.chain(ephemeral(spec).map(Cow::Owned));
     match name.filter(|name| !name.is_empty()).or_else(default) {
         Some(name) => all
             .find(|container| container.name == name)
-            .ok_or_else(|| NotFound(format!("container {name} is not valid for pod {pod_name}"))),
+            .ok_or_else(|| NotFound::Unknown(format!("container {name} is not valid for pod {pod_name}"))),
         None => match spec.containers.as_slice() {
             [only] => Ok(Cow::Borrowed(only)),
             several => {
                 let names: Vec<&str> = several.iter().map(|container| container.name.as_str()).collect();
                 let names = names.join(" ");
-                Err(NotFound(format!(
+                Err(NotFound::Unknown(format!(
                     "a container name must be specified for pod {pod_name}, choose one of: [{names}]"
                 )))
             }

@@ -57,7 +57,7 @@ impl Shared {
         directory: &ContainerDir,
     ) -> Result<Option<ContainerState>, RuntimeError> {
         let Some(record) = layout::read::<ContainerRecord>(&directory.record())? else { return Ok(None) };
-        let phase = self.phase(directory, &record)?;
+        let Some(phase) = self.phase(directory, &record)? else { return Ok(None) };
         let ContainerRecord { spec, log } = record;
         Ok(Some(ContainerState {
             id: layout::container_id(&spec.key),
@@ -70,23 +70,30 @@ impl Shared {
         }))
     }
 
-    fn phase(&self, directory: &ContainerDir, record: &ContainerRecord) -> Result<Phase, RuntimeError> {
+    /// How far a container is; none when it is being removed.
+    fn phase(
+        &self,
+        directory: &ContainerDir,
+        record: &ContainerRecord,
+    ) -> Result<Option<Phase>, RuntimeError> {
         if let Some(exit) = layout::read::<ExitRecord>(&directory.exit())? {
-            return Ok(Phase::Exited(exit.into()));
+            return Ok(Some(Phase::Exited(exit.into())));
         }
         let is_held = layout::lock_holder(&directory.lock()).is_some();
         // Written before the lock is let go of, so a second look after it finds it.
         if let Some(exit) = layout::read::<ExitRecord>(&directory.exit())? {
-            return Ok(Phase::Exited(exit.into()));
+            return Ok(Some(Phase::Exited(exit.into())));
         }
         let started = layout::read::<StartRecord>(&directory.started())?;
         if !is_held {
-            return Ok(Phase::Exited(self.lost(directory, record, started).into()));
+            // The record is removed before the end is: what has none any more was not lost.
+            let is_there = directory.record().exists();
+            return Ok(is_there.then(|| Phase::Exited(self.lost(directory, record, started).into())));
         }
-        Ok(match started {
+        Ok(Some(match started {
             Some(StartRecord { at, pid, .. }) => Phase::Running { started_at: at, pid },
             None => Phase::Created,
-        })
+        }))
     }
 
     /// The shim is gone and said nothing: nobody reads what the container writes, and nobody will learn how it ends. So

@@ -126,6 +126,13 @@ impl Shared {
                 .remove(&group)
                 .map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
             unmount_at(&directory.rootfs()).map_err(failed(&directory.0))?;
+            // Whoever lists meanwhile does not take it for one whose shim was killed.
+            match std::fs::remove_file(directory.record()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(failed(&directory.0)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
             remove_directory(&directory.0).map_err(failed(&directory.0))
         })
         .await

@@ -103,7 +103,7 @@ pub(crate) fn answer(pods: &Arc<dyn Pods>, place: &Place, parameters: &Parameter
     let found = pods.find(&place.namespace, &place.pod, Some(&place.container), selection.previous);
     let found = match found {
         Ok(found) => found,
-        Err(NotFound(why)) => return respond::text(code_of(&why), why),
+        Err(why) => return respond::text(code_of(&why), why.to_string()),
     };
     let (pieces, body) = mpsc::channel(PIECES_MAX);
     let follow = {
@@ -123,10 +123,11 @@ pub(crate) fn answer(pods: &Arc<dyn Pods>, place: &Place, parameters: &Parameter
 }
 
 /// Kubelet says 404 of a pod or container that it does not know, and 400 of one that has no log yet.
-fn code_of(why: &str) -> StatusCode {
-    let unknown = why.starts_with("pod ") && why.ends_with("does not exist")
-        || why.starts_with("container ") && why.contains(" not found in pod ");
-    if unknown { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST }
+fn code_of(why: &NotFound) -> StatusCode {
+    match why {
+        NotFound::Unknown(_) => StatusCode::NOT_FOUND,
+        NotFound::NotStarted(_) => StatusCode::BAD_REQUEST,
+    }
 }
 
 #[allow(

@@ -109,7 +109,7 @@ pub(crate) fn begin(
             })
         }
         Asked::PortForward(place) => {
-            let found = pods.find_sandbox(&place.namespace, &place.pod).map_err(not_found)?;
+            let found = pods.find_sandbox(&place.namespace, &place.pod).map_err(|why| not_found(&why))?;
             check_uid(place, &found.pod_uid)?;
             let session = spdy::Session::new(Arc::clone(runtime), found.id, place.pod.clone());
             Box::new(move |handshake| {
@@ -172,22 +172,28 @@ fn switch(
     Ok((response, Stream { upgrade: hyper::upgrade::on(request), what }))
 }
 
-fn not_found(NotFound(why): NotFound) -> Box<Response<Body>> {
-    Box::new(respond::text(StatusCode::NOT_FOUND, why))
+fn not_found(why: &NotFound) -> Box<Response<Body>> {
+    Box::new(respond::text(StatusCode::NOT_FOUND, why.to_string()))
+}
+
+/// A container that does not run. No colon may be in it: clients that speak SPDY read an answer with one as YAML, and show nothing of it.
+fn not_running(place: &Place) -> NotFound {
+    NotFound::NotStarted(format!("container not found ({:?})", place.container))
 }
 
 fn check_uid(place: &Place, uid: &str) -> Result<(), Box<Response<Body>>> {
     match &place.uid {
-        Some(wanted) if wanted != uid => Err(not_found(NotFound("pod does not exist".to_owned()))),
+        Some(wanted) if wanted != uid => Err(not_found(&NotFound::Unknown("pod does not exist".to_owned()))),
         Some(_) | None => Ok(()),
     }
 }
 
 fn running(pods: &Arc<dyn Pods>, place: &Place) -> Result<Found, Box<Response<Body>>> {
-    let found = pods.find(&place.namespace, &place.pod, Some(&place.container), false).map_err(not_found)?;
+    let found = pods.find(&place.namespace, &place.pod, Some(&place.container), false);
+    let found = found.map_err(|why| match why {
+        NotFound::Unknown(_) => not_found(&why),
+        NotFound::NotStarted(_) => not_found(&not_running(place)),
+    })?;
     check_uid(place, &found.pod_uid)?;
-    if found.is_running {
-        return Ok(found);
-    }
-    Err(not_found(NotFound(format!("container not found ({:?})", place.container))))
+    if found.is_running { Ok(found) } else { Err(not_found(&not_running(place))) }
 }

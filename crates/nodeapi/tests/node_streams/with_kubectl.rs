@@ -33,6 +33,8 @@ async fn kubectl_logs_shows_what_is_asked_for() {
     assert!(bare.contains("a container name must be specified for pod pair, choose one of: [a b]"), "{bare}");
     let why = world.refused(&["logs", "pair", "-c", "b"]).await;
     assert!(why.contains(r#"container "b" in pod "pair" is waiting to start: ContainerCreating"#), "{why}");
+    let why = world.refused(&["exec", "pair", "-c", "b", "--", "true"]).await;
+    assert!(why.contains(r#"container not found ("b")"#), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

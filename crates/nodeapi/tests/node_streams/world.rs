@@ -59,21 +59,21 @@ impl Pods for Known {
         if let Some(found) = known.get(&(pod.to_owned(), container.to_owned(), previous)) {
             return Ok(found.clone());
         }
-        Err(NotFound(match of_pod.next() {
-            None => format!("pod {pod:?} does not exist"),
-            Some(_) if previous => {
-                format!("previous terminated container {container:?} in pod {pod:?} not found")
-            }
-            Some(_) => {
-                format!("container {container:?} in pod {pod:?} is waiting to start: ContainerCreating")
-            }
-        }))
+        Err(match of_pod.next() {
+            None => NotFound::Unknown(format!("pod {pod:?} does not exist")),
+            Some(_) if previous => NotFound::NotStarted(format!(
+                "previous terminated container {container:?} in pod {pod:?} not found"
+            )),
+            Some(_) => NotFound::NotStarted(format!(
+                "container {container:?} in pod {pod:?} is waiting to start: ContainerCreating"
+            )),
+        })
     }
 
     fn find_sandbox(&self, namespace: &str, pod: &str) -> Result<FoundSandbox, NotFound> {
         let known = self.0.lock().unwrap();
         let mut of_pod = known.iter().filter(|((name, _, _), _)| namespace == "default" && name == pod);
-        let (_, found) = of_pod.next().ok_or_else(|| NotFound("pod does not exist".into()))?;
+        let (_, found) = of_pod.next().ok_or_else(|| NotFound::Unknown("pod does not exist".into()))?;
         Ok(FoundSandbox { id: "s1".into(), pod_uid: found.pod_uid.clone() })
     }
 
