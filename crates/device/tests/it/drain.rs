@@ -44,6 +44,8 @@ async fn a_device_is_closed_emptied_and_brought_back() {
         NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   EVICTED   BUDGET
         research    trainer   node-1   Job/trainer   0          600s        in 600s   <none>
 
+        estimated duration: 10m until the last pod is gone
+
         gpu.example.com/node-1/gpu-0 tainted lazaret.dev/drain:NoSchedule (rule node-1-gpu-0-drain-fbe05b95)
         gpu.example.com/node-1/gpu-0 now tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95)
         pod research/trainer gone after 0s

@@ -85,7 +85,7 @@ async fn a_recording_begins_with_what_there_is() {
     let mut kinds: Vec<&str> =
         file["objects"].as_array().unwrap().iter().filter_map(|object| object["kind"].as_str()).collect();
     kinds.dedup();
-    assert_eq!(kinds, ["ResourceSlice", "ResourceClaim"]);
+    assert_eq!(kinds, ["ResourceSlice", "ResourceClaim", "DeviceClass"]);
     assert!(!text.contains("managedFields"));
 }
 

@@ -37,6 +37,10 @@ async fn who_would_leave_when_and_against_which_budget() {
         research    trainer   node-1   Job/trainer   0          600s        in 600s   <none>
         research    monitor   node-2   Job/monitor   0          forever     never     <none>
 
+        no room for the replacement of pod research/server: 1 node: request gpu wants 1, 0 of 2 devices suitable (1 in use, 1 about to be used); 1 node: request gpu wants 1, 0 of 2 devices suitable (1 in use, 1 tainted example.com/fan:NoExecute by rule gpu-example-com-fan-noexecute-28a12256), nor for 1 more
+
+        estimated duration: 10m until the last pod is gone
+
         1 pod of research would be evicted although disruption budget one-server allows 0: eviction by taint ignores budgets
     "#]].assert_eq(&cluster.run(&words).await.ok());
     expect![[r#"
@@ -72,6 +76,7 @@ async fn who_would_leave_when_and_against_which_budget() {
             }
           ],
           "effect": "NoExecute",
+          "estimatedSeconds": 630,
           "namespaces": {
             "research": 1
           },
@@ -81,12 +86,14 @@ async fn who_would_leave_when_and_against_which_budget() {
               "devices": [
                 "gpu.example.com/node-1/gpu-0"
               ],
+              "evictedAfterSeconds": 600,
               "name": "trainer",
               "namespace": "research",
               "node": "node-1",
               "owner": "Job/trainer",
               "position": 1,
               "priority": 0,
+              "replacementNode": "node-1",
               "tolerationSeconds": 600,
               "uid": "UID"
             }

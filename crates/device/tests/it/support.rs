@@ -172,11 +172,12 @@ impl Cluster {
 
     pub(crate) async fn fill(&self) {
         for node in ["node-1", "node-2"] {
-            self.post(
-                "/api/v1/nodes",
-                json!({"metadata": {"name": node, "labels": {"zone": node.replace("node-", "z"), "hollow.lazaret.dev/node": "true"}}}),
-            )
-            .await;
+            let labels = json!({"zone": node.replace("node-", "z"), "hollow.lazaret.dev/node": "true"});
+            let mut made =
+                self.post("/api/v1/nodes", json!({"metadata": {"name": node, "labels": labels}})).await;
+            // As the controller that watches conditions does for a node that is ready.
+            made["spec"]["taints"] = json!([]);
+            self.send("PUT", &format!("/api/v1/nodes/{node}"), "application/json", &made).await;
             self.post("/apis/resource.k8s.io/v1/resourceslices", slice(node)).await;
         }
         self.post(
