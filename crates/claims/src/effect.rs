@@ -3,8 +3,8 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
+pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{Awaited, Consumer, ObjectKey, Text, Timestamp, Uid};
-pub use lazaret_model::{EffectId, Outcome};
 
 use crate::{holder::Holder, input::Template};
 

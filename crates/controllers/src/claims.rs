@@ -88,7 +88,7 @@ impl Agent for ClaimsAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = reply.outcome.into();
+        let outcome = reply.outcome;
         let why = reply.why.map(Text::from);
         self.claims.handle(now, Input::Acknowledged { effect: EffectId(effect), outcome, why });
     }

@@ -157,7 +157,7 @@ impl Agent for EvictionAgent {
         let input = if reply.outcome == Outcome::Held {
             Input::Held { effect, why: budget_words(reply.why) }
         } else {
-            Input::Acknowledged { effect, outcome: reply.outcome.into() }
+            Input::Acknowledged { effect, outcome: reply.outcome }
         };
         self.eviction.handle(now, &self.fleet, input);
         self.show();

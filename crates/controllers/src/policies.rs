@@ -2,7 +2,8 @@
 //! [`lazaret_eviction`] for the policies alone, with their pace.
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{EffectId, Timestamp};
+use lazaret_machine::EffectId;
+use lazaret_model::Timestamp;
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
 use lazaret_runtime::{
     Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Inbox, Model, News,
@@ -139,7 +140,7 @@ impl Agent for PoliciesAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let input = Input::Acknowledged(EffectId(effect), reply.outcome.into());
+        let input = Input::Acknowledged(EffectId(effect), reply.outcome);
         self.policies.handle(now, &self.fleet, input);
     }
 

@@ -1,7 +1,8 @@
 //! Status of resource pools: runs [`lazaret_pools`] and does what it decides.
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{EffectId, Text, Timestamp};
+use lazaret_machine::EffectId;
+use lazaret_model::{Text, Timestamp};
 use lazaret_pools::{
     CapacityStatus, EffectKind, Input, PartitionStatus, PoolStatus, Pools, Progress, Request, SetStatus,
     ShareableStatus, Slice, Status,
@@ -87,7 +88,7 @@ impl Agent for PoolsAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let input = Input::Acknowledged(EffectId(effect), reply.outcome.into());
+        let input = Input::Acknowledged(EffectId(effect), reply.outcome);
         self.pools.handle(now, &self.fleet, input);
     }
 

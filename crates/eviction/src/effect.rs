@@ -3,11 +3,11 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
+pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{
     BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text,
     Timestamp, Uid,
 };
-pub use lazaret_model::{EffectId, Outcome};
 
 use crate::{
     marks::mark_of,

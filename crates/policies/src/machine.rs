@@ -7,7 +7,8 @@ use alloc::{
 };
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{DeviceSelector, Effect as TaintEffect, EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::{EffectId, Outcome};
+use lazaret_model::{DeviceSelector, Effect as TaintEffect, Text, Timestamp, Uid};
 
 use crate::wanted::{Compiled, Owner, Wanted, compile};
 

@@ -1,6 +1,7 @@
 //! What is to be done.
 
-use lazaret_model::{EffectId, Text, Uid};
+use lazaret_machine::EffectId;
+use lazaret_model::{Text, Uid};
 
 use crate::Status;
 

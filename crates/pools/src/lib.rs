@@ -22,7 +22,7 @@ mod tests;
 mod views;
 
 pub use effect::{Delete, Effect, EffectKind, SetStatus};
-pub use lazaret_model::{EffectId, Outcome};
+pub use lazaret_machine::{EffectId, Outcome};
 pub use machine::{Input, Pools};
 pub use request::{COMPLETED_SECONDS_MAX, PENDING_SECONDS_MAX, Progress, Request};
 pub use status::{Counts, PoolStatus, Slice, Status};

@@ -7,7 +7,8 @@ use alloc::{
 use core::mem;
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::{EffectId, Outcome};
+use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{Delete, Effect, EffectKind, Progress, Request, SetStatus, Slice, status::answer};
 
@@ -269,7 +270,7 @@ impl Pools {
                 entry.failures = 0;
                 Phase::Answered
             }
-            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 entry.failures = entry.failures.saturating_add(1);
                 let factor = 1 << entry.failures.saturating_sub(1).min(16);
                 Phase::Retry(now.plus_millis((RETRY_MILLIS_MIN * factor).min(RETRY_MILLIS_MAX)))

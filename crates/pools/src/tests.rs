@@ -1,9 +1,10 @@
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 use lazaret_fleet::{Fleet, Input as Object};
+use lazaret_machine::Outcome;
 use lazaret_model::{
     Allocation, AttrValue, CapacityValue, CounterConsumption, CounterSet, Device, DeviceId, DeviceResult,
-    DeviceSelector, DeviceTaintRule, Effect as TaintEffect, NodeScope, ObjectKey, Outcome, PoolSpec,
+    DeviceSelector, DeviceTaintRule, Effect as TaintEffect, NodeScope, ObjectKey, PoolSpec,
     Quantity, ResourceClaim, ResourceSlice, Taint, Text, Timestamp,
 };
 

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-pub use lazaret_model::EffectId;
+pub use lazaret_machine::EffectId;
 use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{record::Record, status::Status};

@@ -1,6 +1,7 @@
 //! What became of an effect.
 
 use bytes::Bytes;
+use lazaret_machine::Outcome;
 
 use crate::CallError;
 
@@ -33,54 +34,6 @@ impl From<Result<Bytes, CallError>> for Reply {
 impl From<&CallError> for Reply {
     fn from(error: &CallError) -> Self {
         Self { outcome: error.into(), object: None, why: Some(error.to_string()) }
-    }
-}
-
-/// Whether an effect was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// Done, by this effect.
-    Done,
-    /// Nothing left to do: no such object, or another incarnation.
-    Gone,
-    /// The object is not as it was thought to be. Nothing was done.
-    Conflict,
-    /// Refused for good. Nothing was done.
-    Refused,
-    /// Refused for now by a disruption budget. Nothing was done.
-    Held,
-    /// It failed, certainly. Nothing was done.
-    RetryLater,
-    /// It may or may not have been done.
-    Unknown,
-}
-
-impl Outcome {
-    /// As a label.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Gone => "gone",
-            Self::Conflict => "conflict",
-            Self::Refused => "refused",
-            Self::Held => "held",
-            Self::RetryLater => "retry",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// For a core that tries again whatever was refused, in case somebody mends it.
-impl From<Outcome> for lazaret_model::Outcome {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done => Self::Done,
-            Outcome::Gone => Self::Gone,
-            Outcome::Conflict => Self::Conflict,
-            Outcome::Refused | Outcome::Held | Outcome::RetryLater => Self::RetryLater,
-            Outcome::Unknown => Self::Unknown,
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
+pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{Allocation, ClaimSpec, Consumer, ObjectKey, Owner, Text, Timestamp, Uid};
-pub use lazaret_model::{EffectId, Outcome};
 
 use crate::shares::NodeAllocatableStatus;
 

@@ -262,11 +262,16 @@ impl Scheduler {
                 flight.phase = Phase::Bound;
                 self.announce(ix);
             }
-            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Gone
+            | Outcome::Conflict
+            | Outcome::Refused
+            | Outcome::Held
+            | Outcome::RetryLater
+            | Outcome::Unknown => {
                 // If it is gone or bound, the watch will tell before the next try.
                 flight.tries += 1;
-                let (tries, certain) = (flight.tries, matches!(outcome, Outcome::Gone | Outcome::RetryLater));
-                if !certain {
+                let tries = flight.tries;
+                if matches!(outcome, Outcome::Conflict | Outcome::Unknown) {
                     self.set_uncertain(ix);
                 }
                 if tries > BIND_TRIES_MAX {

@@ -322,7 +322,7 @@ impl Scheduler {
                 entry.wanted.extend(write.pods);
                 self.drop_claim(key, "the claim is gone");
             }
-            Outcome::RetryLater => {
+            Outcome::Refused | Outcome::Held | Outcome::RetryLater => {
                 entry.wanted.extend(write.pods);
                 self.drop_claim(key, "the claim could not be written");
             }

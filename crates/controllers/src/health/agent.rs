@@ -10,7 +10,8 @@ use lazaret_fleet::{Fleet, Gates, Input as Told};
 use lazaret_lifecycle::{
     ChildKind, DoneWhen, History, Incident, Input as Heard, Notice, Owner, Reconciler, Task, WriteKind,
 };
-use lazaret_model::{DeviceId, EffectId, Text, Timestamp};
+use lazaret_machine::EffectId;
+use lazaret_model::{DeviceId, Text, Timestamp};
 use lazaret_runtime::{
     Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS, RULES,
     Reply, Resource, SIGNALS, TAINT_POLICIES,
@@ -372,7 +373,7 @@ impl Agent for HealthAgent {
             now,
             Notice::Acknowledged {
                 id: EffectId(effect),
-                outcome: reply.outcome.into(),
+                outcome: reply.outcome,
                 version: written.as_ref().map(|one| one.resource_version.as_str().into()),
                 uid: written.as_ref().map(|one| one.uid.as_str().into()),
                 refused,

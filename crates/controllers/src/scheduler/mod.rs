@@ -75,7 +75,7 @@ impl Agent for SchedulerAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = reply.outcome.into();
+        let outcome = reply.outcome;
         let written = reply.object.as_deref().and_then(wire::metadata).map(|metadata| Written {
             name: metadata.name.into(),
             uid: metadata.uid.into(),

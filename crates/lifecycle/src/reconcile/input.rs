@@ -2,7 +2,8 @@
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
-use lazaret_model::{DeviceId, EffectId, Outcome, Text, Uid};
+use lazaret_machine::{EffectId, Outcome};
+use lazaret_model::{DeviceId, Text, Uid};
 
 use super::{Child, ChildKind, Owner, Report, Stored};
 use crate::{

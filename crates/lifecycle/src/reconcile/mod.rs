@@ -17,7 +17,8 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_model::{EffectId, Text, Timestamp};
+use lazaret_machine::EffectId;
+use lazaret_model::{Text, Timestamp};
 
 pub use input::{Effect, Input, WriteKind};
 pub use objects::{Acts, Child, ChildKind, History, Owner, PersonAct, Report, Stored, Target};

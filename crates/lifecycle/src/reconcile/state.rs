@@ -2,7 +2,8 @@
 
 use alloc::{boxed::Box, sync::Arc};
 
-use lazaret_model::{DeviceId, EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::{EffectId, Outcome};
+use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
 use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind, taints::tainted};
 use crate::{
