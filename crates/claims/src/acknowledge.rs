@@ -45,9 +45,7 @@ impl Claims {
             | Outcome::Refused
             | Outcome::Held
             | Outcome::RetryLater
-            | Outcome::Unknown => {
-                (&mut counters.create_failed, &mut counters.create_failed_admin)
-            }
+            | Outcome::Unknown => (&mut counters.create_failed, &mut counters.create_failed_admin),
         };
         *all += 1;
         *admin += u64::from(admin_access);
