@@ -10,15 +10,11 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 mod effect;
 mod machine;
 mod request;
 mod status;
-#[cfg(test)]
-mod tests;
 mod views;
 
 pub use effect::{Delete, Effect, EffectKind, SetStatus};

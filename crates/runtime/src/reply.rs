@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use lazaret_machine::Outcome;
+use lazaret_model::Text;
 
 use crate::CallError;
 
@@ -33,7 +34,16 @@ impl From<Result<Bytes, CallError>> for Reply {
 
 impl From<&CallError> for Reply {
     fn from(error: &CallError) -> Self {
-        Self { outcome: error.into(), object: None, why: Some(error.to_string()) }
+        // A budget's own words: they are shown as the reason why a pod stays.
+        let why = if let CallError::Budget(why) = error { why.clone() } else { error.to_string() };
+        Self { outcome: error.into(), object: None, why: Some(why) }
+    }
+}
+
+/// For a machine that has no use for what was written.
+impl From<Reply> for lazaret_machine::Reply {
+    fn from(reply: Reply) -> Self {
+        Self { outcome: reply.outcome, why: reply.why.map(Text::from), written: None }
     }
 }
 

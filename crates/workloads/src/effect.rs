@@ -2,14 +2,8 @@
 
 use crate::prelude::*;
 
-/// Something to do. Answer with the same `id`; events need no answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
-    /// Never used twice in the life of a process.
-    pub id: u64,
-    /// What to do.
-    pub write: Write,
-}
+/// Something to do. Answer with the same id, never used twice in the life of a process; events need no answer.
+pub type Effect = lazaret_machine::Effect<Write>;
 
 /// What to do. Everything but an event carries what must still be true for it to be done.
 #[derive(Clone, Debug, PartialEq)]

@@ -54,13 +54,7 @@ pub enum Input {
 }
 
 /// Something to be done.
-#[derive(Clone, Debug)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: WriteKind,
-}
+pub type Effect = lazaret_machine::Effect<WriteKind>;
 
 /// What is to be done. Everything can be done twice.
 #[derive(Clone, Debug)]
