@@ -63,11 +63,9 @@ impl World {
                 }
                 Reply::of(Outcome::Unknown)
             }
-            Outcome::Gone
-            | Outcome::Conflict
-            | Outcome::Refused
-            | Outcome::Held
-            | Outcome::RetryLater => Reply::of(outcome),
+            Outcome::Gone | Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater => {
+                Reply::of(outcome)
+            }
         };
         let releases = matches!(&effect.kind, EffectKind::ReleaseClaim(release) if release.deallocate);
         if releases && self.mutant == Some(Mutant::UnansweredRelease) {
