@@ -236,17 +236,18 @@ impl Perform<Write> for Executor {
                     Call::patch(kind, &key.namespace, &key.name, subresource, language, body.to_string());
                 self.client.send(call).await.into()
             }
-            Write::Replace { resource: kind, key, subresource, body } => {
-                if **kind == kinds::NAMESPACES && *subresource == "finalize" {
-                    match content::clear(&self.client, &key.name).await {
-                        Ok(true) => {}
-                        Ok(false) => return Outcome::RetryLater.into(),
-                        Err(error) => return Reply::from(&error),
-                    }
-                }
-                let call = Call::replace(kind, &key.namespace, &key.name, subresource, body.to_string());
+            Write::Replace { resource: kind, key, body } => {
+                let call = Call::replace(kind, &key.namespace, &key.name, "", body.to_string());
                 self.client.send(call).await.into()
             }
+            Write::Finalize { key, body } => match content::clear(&self.client, &key.name).await {
+                Ok(true) => {
+                    let call = Call::replace(&kinds::NAMESPACES, "", &key.name, "finalize", body.to_string());
+                    self.client.send(call).await.into()
+                }
+                Ok(false) => Outcome::RetryLater.into(),
+                Err(error) => Reply::from(&error),
+            },
             Write::Delete { .. } => self.delete(&write).await,
             Write::Evict { key, uid } => {
                 self.client.send(eviction(&key.namespace, &key.name, uid, false)).await.into()

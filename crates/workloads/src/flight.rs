@@ -40,6 +40,7 @@ impl Flight {
             Write::Delete { .. } => 1,
             Write::Patch { .. }
             | Write::Replace { .. }
+            | Write::Finalize { .. }
             | Write::Evict { .. }
             | Write::Confirm { .. }
             | Write::ReadScale { .. }
@@ -202,7 +203,7 @@ impl Flight {
                 Vec::new()
             }
             // Its namespace has gone, or it went while we looked: news of that is on its way.
-            Write::Create { .. } | Write::Patch { .. } | Write::Replace { .. } => {
+            Write::Create { .. } | Write::Patch { .. } | Write::Replace { .. } | Write::Finalize { .. } => {
                 self.failed = true;
                 Vec::new()
             }
@@ -223,6 +224,7 @@ impl Flight {
             }
             Write::Patch { .. }
             | Write::Replace { .. }
+            | Write::Finalize { .. }
             | Write::Delete { .. }
             | Write::Evict { .. }
             | Write::Confirm { .. }
@@ -239,6 +241,7 @@ fn is_changed_before(write: &Write, released: &[Planned]) -> bool {
         Write::Patch { resource: other, key: changed, .. } => (other, changed) == (resource, key),
         Write::Create { .. }
         | Write::Replace { .. }
+        | Write::Finalize { .. }
         | Write::Delete { .. }
         | Write::Evict { .. }
         | Write::Confirm { .. }
@@ -255,6 +258,7 @@ fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8
         Write::Create { resource, .. } | Write::Patch { resource, .. } | Write::Replace { resource, .. } => {
             parsed(resource).and_then(|object| world.put(object))
         }
+        Write::Finalize { .. } => parsed(&resource::NAMESPACES).and_then(|object| world.put(object)),
         Write::Delete { resource, key, uid, .. } => world.mark_leaving(now, resource, key, uid),
         Write::Evict { key, uid } => world.mark_leaving(now, &resource::PODS, key, uid),
         Write::Confirm { resource, key, uid } => {

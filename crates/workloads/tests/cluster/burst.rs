@@ -22,6 +22,7 @@ fn drain(core: &mut Workloads, api: &mut Api, now: Timestamp) -> (usize, usize) 
                 Write::Event(_) => {}
                 Write::Patch { .. }
                 | Write::Replace { .. }
+                | Write::Finalize { .. }
                 | Write::Delete { .. }
                 | Write::Evict { .. }
                 | Write::Confirm { .. }

@@ -57,6 +57,7 @@ impl Cluster {
                     other @ (Write::Create { .. }
                     | Write::Patch { .. }
                     | Write::Replace { .. }
+                    | Write::Finalize { .. }
                     | Write::Delete { .. }
                     | Write::Evict { .. }
                     | Write::Confirm { .. }
