@@ -40,9 +40,12 @@ impl Claims {
         let counters = &mut self.counters;
         let (all, admin) = match outcome {
             Outcome::Done => (&mut counters.created, &mut counters.created_admin),
-            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
-                (&mut counters.create_failed, &mut counters.create_failed_admin)
-            }
+            Outcome::Gone
+            | Outcome::Conflict
+            | Outcome::Refused
+            | Outcome::Held
+            | Outcome::RetryLater
+            | Outcome::Unknown => (&mut counters.create_failed, &mut counters.create_failed_admin),
         };
         *all += 1;
         *admin += u64::from(admin_access);
@@ -67,7 +70,9 @@ impl Claims {
                 work.taken = work.taken.saturating_add(1);
                 work.setback.fail(now, &options);
             }
-            Outcome::Gone | Outcome::RetryLater | Outcome::Unknown => work.setback.fail(now, &options),
+            Outcome::Gone | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
+                work.setback.fail(now, &options);
+            }
         }
         let failed = outcome != Outcome::Done && outcome != Outcome::Conflict;
         if let Some(why) = why
@@ -86,7 +91,7 @@ impl Claims {
         match outcome {
             // That it is gone will be heard, or it is asked again after a while.
             Outcome::Done | Outcome::Gone => work.setback = Default::default(),
-            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 work.written = None;
                 work.setback.fail(now, &options);
             }
@@ -122,7 +127,7 @@ impl Claims {
                     slot.setback.wait_for_news(now, &self.options);
                 }
             }
-            Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 slot.plan = None;
                 slot.setback.fail(now, &self.options);
             }
@@ -135,7 +140,7 @@ impl Claims {
         match outcome {
             Outcome::Done => self.hearsay.lives(uid, now.plus_millis(self.options.recheck_ms)),
             Outcome::Gone => self.hearsay.is_gone(uid),
-            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 let options = &self.options;
                 self.hearsay.failed(uid, now, |failures| options.retry_ms(failures));
             }

@@ -6,8 +6,9 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_machine::Recent;
 use lazaret_model::{
-    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, Awaited, Consumer, NodeReport, ObjectKey, Remembered,
+    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, Awaited, Consumer, NodeReport, ObjectKey,
     ResourceClaim, Text, Uid,
 };
 
@@ -28,7 +29,7 @@ pub(crate) const REMOVED_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Asking {
     /// Pods that are gone and of which nothing is prepared: they had ended, or were on no node. What is forgotten is asked for.
-    pub(crate) ended: Remembered,
+    pub(crate) ended: Recent<Uid>,
     /// By the UID of a pod or claim that is gone: whether its node is in service and reports, where that was not heard.
     pub(crate) silent: Hearsay,
     /// Nodes that say what is prepared on them.
@@ -74,7 +75,7 @@ pub(crate) enum Waiting {
 impl Asking {
     pub(crate) fn new(gone_max: usize) -> Self {
         Self {
-            ended: Remembered::new(gone_max),
+            ended: Recent::new(gone_max),
             silent: Hearsay::new(gone_max),
             nodes: BTreeMap::new(),
             waits: BTreeMap::new(),

@@ -1,10 +1,9 @@
 //! What is to be done about claims, and what is heard back.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::fmt;
 
-use lazaret_model::{Awaited, Consumer, ObjectKey, Text, Timestamp, Uid};
-pub use lazaret_model::{EffectId, Outcome};
+pub use lazaret_machine::{EffectId, Outcome};
+use lazaret_model::{Awaited, Consumer, ObjectKey, Text, Uid};
 
 use crate::{holder::Holder, input::Template};
 
@@ -21,14 +20,8 @@ pub const AWAITING_REASON: &str = "AwaitingUnprepare";
 /// The reason of the event about a claim that was released without the word of its node.
 pub const RELEASED_REASON: &str = "ReleasedByForce";
 
-/// Something to be done by whoever runs the machine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: EffectKind,
-}
+/// Something to be done by the shell.
+pub type Effect = lazaret_machine::Effect<EffectKind>;
 
 /// What is to be done. All but events are to be acknowledged.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,13 +146,7 @@ pub struct ClaimEvent {
 }
 
 /// When the machine wants to be called again, if nothing happens before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wake {
-    /// Not before this instant.
-    pub at: Timestamp,
-    /// What will be done then.
-    pub why: WakeReason,
-}
+pub type Wake = lazaret_machine::Wake<WakeReason>;
 
 /// What a wake-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,11 +157,11 @@ pub enum WakeReason {
     Recheck,
 }
 
-impl fmt::Display for WakeReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Retry => "a failed write is tried again",
-            Self::Recheck => "a write that nobody has seen yet is looked after",
-        })
+impl From<WakeReason> for &'static str {
+    fn from(why: WakeReason) -> Self {
+        match why {
+            WakeReason::Retry => "a failed write is tried again",
+            WakeReason::Recheck => "a write that was not seen yet is looked after",
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
+use lazaret_machine::{Machine, Turn};
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{
     asking::Asking,
     claim_work::RESERVED_MAX,
     counters::{Census, Counters},
-    effect::{Effect, Wake, WakeReason},
+    effect::{Effect, EffectKind, Wake, WakeReason},
     flights::Flights,
     holder::HolderKind,
     input::Input,
@@ -32,6 +33,38 @@ pub struct Claims {
     pub(crate) counters: Counters,
     /// The latest instant heard of.
     latest: Timestamp,
+}
+
+impl Machine for Claims {
+    type View = ();
+    type Input<'a> = Input;
+    type Kind = EffectKind;
+    type Why = WakeReason;
+
+    fn handle(&mut self, now: Timestamp, (): &(), input: Input) {
+        Self::handle(self, now, input);
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        Self::poll_effect(self)
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        Self::next_wake(self)
+    }
+}
+
+impl From<Turn> for Input {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Tick => Self::Tick,
+            Turn::BecameLeader => Self::BecameLeader,
+            Turn::LostLeadership => Self::LostLeadership,
+            Turn::Acknowledged(effect, reply) => {
+                Self::Acknowledged { effect, outcome: reply.outcome, why: reply.why }
+            }
+        }
+    }
 }
 
 impl Claims {

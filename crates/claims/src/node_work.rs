@@ -2,12 +2,12 @@
 
 use alloc::{collections::BTreeSet, format, vec::Vec};
 
-use lazaret_model::{Awaited, Consumer, ObjectKey, Outcome, ResourceClaim, Text, Timestamp, Uid};
+use lazaret_model::{Awaited, Consumer, ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
     Claims, SeenClaim,
     asking::{REMOVED_MAX, Wait, Waiting},
-    effect::{AWAITING_REASON, AskNode, ClaimEvent, EffectKind, RELEASED_REASON, WakeReason},
+    effect::{AWAITING_REASON, AskNode, ClaimEvent, EffectKind, Outcome, RELEASED_REASON, WakeReason},
     flights::Flight,
     queue::Item,
     standing::{Inquiry, is_done},
@@ -43,7 +43,12 @@ impl Claims {
     pub(crate) fn confirmed_node(&mut self, now: Timestamp, gone: &Uid, item: Item, outcome: Outcome) {
         match outcome {
             Outcome::Gone => self.asking.silent.is_gone(gone),
-            Outcome::Done | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Done
+            | Outcome::Conflict
+            | Outcome::Refused
+            | Outcome::Held
+            | Outcome::RetryLater
+            | Outcome::Unknown => {
                 let options = &self.options;
                 self.asking.silent.failed(gone, now, |failures| options.retry_ms(failures));
             }
@@ -210,7 +215,9 @@ impl Claims {
                     slot.setback.wait_for_news(now, &options);
                 }
             }
-            Outcome::RetryLater | Outcome::Unknown => slot.setback.fail(now, &options),
+            Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
+                slot.setback.fail(now, &options);
+            }
         }
         self.touch(Item::Node(node.clone()));
     }

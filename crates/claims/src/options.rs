@@ -1,5 +1,7 @@
 //! What whoever runs the machine may choose.
 
+use lazaret_machine::Backoff;
+
 /// Knobs of [`Claims`](crate::Claims).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -40,19 +42,6 @@ impl Default for Options {
 impl Options {
     /// The pause after the `failures`-th failure in a row: 5 ms, 10 ms, 20 ms, … up to the longest.
     pub(crate) fn retry_ms(&self, failures: u32) -> i64 {
-        let doubled = self.retry_ms_min.saturating_mul(1_i64 << failures.saturating_sub(1).min(40));
-        doubled.clamp(0, self.retry_ms_max.max(0))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retries_double_up_to_the_longest() {
-        let options = Options::default();
-        let pauses = [1, 2, 3, 18, 19, u32::MAX].map(|failures| options.retry_ms(failures));
-        assert_eq!(pauses, [5, 10, 20, 655_360, 1_000_000, 1_000_000]);
+        Backoff::new(self.retry_ms_min, self.retry_ms_max).after(failures)
     }
 }

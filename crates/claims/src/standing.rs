@@ -1,7 +1,8 @@
 //! Whether a pod still needs its claims.
 
 use hashbrown::HashMap;
-use lazaret_model::{Pod, Remembered, Timestamp, Uid};
+use lazaret_machine::Recent;
+use lazaret_model::{Pod, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -28,7 +29,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Hearsay {
     /// Known to exist no more.
-    pub(crate) gone: Remembered,
+    pub(crate) gone: Recent<Uid>,
     /// About those that a claim names and nobody has seen. Old answers are swept out when it has doubled.
     asked: HashMap<Uid, Asked, FxBuildHasher>,
     sweep_at: usize,
@@ -57,7 +58,7 @@ pub(crate) enum Inquiry {
 
 impl Hearsay {
     pub(crate) fn new(gone_max: usize) -> Self {
-        Self { gone: Remembered::new(gone_max), asked: HashMap::default(), sweep_at: ASKED_MIN }
+        Self { gone: Recent::new(gone_max), asked: HashMap::default(), sweep_at: ASKED_MIN }
     }
 
     /// [`Inquiry::Ask`] is said once: whoever hears it has to ask.

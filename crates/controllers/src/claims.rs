@@ -1,28 +1,25 @@
 //! The claims of pods: runs [`lazaret_claims`] and does what it decides.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use lazaret_api::{awaiting_to_text, read_node_report};
 use lazaret_claims::{
-    AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, Effect, EffectId,
-    EffectKind, FIELD_MANAGER, FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames,
-    Template,
+    AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, EffectKind, FIELD_MANAGER,
+    FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
 };
 use lazaret_model::{AWAITING_UNPREPARE, Consumer, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, NODES, News, Object, Outcome, POD_GROUPS,
-    PODS, PatchKind, Perform, Postbox, Reply, Resource,
+    CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, NODES, News, Object, Outcome, POD_GROUPS, PODS,
+    PatchKind, Perform, Reply, Resource,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
     Sources,
-    event::Event,
+    event::{Event, Events},
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
     telemetry::ClaimsMetrics,
     wire,
 };
@@ -40,25 +37,27 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// The core with what it has been told.
+/// What the core has been told.
 #[derive(Debug)]
-pub(crate) struct ClaimsAgent {
-    claims: Claims,
+pub(crate) struct ClaimsShell {
     ledger: Ledger,
     metrics: ClaimsMetrics,
 }
 
-impl ClaimsAgent {
-    pub(crate) fn new(options: Options, metrics: ClaimsMetrics) -> Self {
-        Self { claims: Claims::new(options), ledger: Ledger::default(), metrics }
+impl ClaimsShell {
+    pub(crate) fn agent(options: Options, metrics: ClaimsMetrics) -> MachineAgent<Self> {
+        MachineAgent::new(Claims::new(options), Self { ledger: Ledger::default(), metrics })
     }
 }
 
-impl Agent for ClaimsAgent {
-    type Effect = EffectKind;
+impl Shell for ClaimsShell {
+    type Machine = Claims;
 
-    fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { claims, ledger, .. } = self;
+    fn view(&self) -> &() {
+        &()
+    }
+
+    fn hear(&mut self, claims: &mut Claims, now: Timestamp, news: News) {
         // How a pod ended is said by its last state, which may have come with the news that it is gone.
         let mut last_told = false;
         if let News::Gone(PODS, object) = &news
@@ -67,38 +66,22 @@ impl Agent for ClaimsAgent {
             claims.handle(now, Input::Pod(Arc::clone(pod)));
             last_told = true;
         }
-        ledger.changes(news, |change| {
+        self.ledger.changes(news, |change| {
             if let Some(input) = input(change, last_told) {
                 claims.handle(now, input);
             }
         });
     }
 
-    fn think(&mut self, now: Timestamp) {
-        self.claims.handle(now, Input::Tick);
-        self.metrics.report(self.claims.counters(), self.claims.census());
-        self.metrics.report_awaiting(self.claims.awaiting());
+    fn think(&mut self, claims: &mut Claims, now: Timestamp) {
+        claims.handle(now, Input::Tick);
+        self.metrics.report(claims.counters(), claims.census());
+        self.metrics.report_awaiting(claims.awaiting());
     }
 
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        if leading {
-            self.claims.handle(now, Input::Synced);
-        }
-        self.claims.handle(now, if leading { Input::BecameLeader } else { Input::LostLeadership });
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = reply.outcome.into();
-        let why = reply.why.map(Text::from);
-        self.claims.handle(now, Input::Acknowledged { effect: EffectId(effect), outcome, why });
-    }
-
-    fn poll(&mut self) -> Option<(u64, EffectKind)> {
-        self.claims.poll_effect().map(|Effect { id, kind }| (id.0, kind))
-    }
-
-    fn wake(&self) -> Option<Timestamp> {
-        self.claims.next_wake().map(|wake| wake.at)
+    fn begin(&mut self, claims: &mut Claims, now: Timestamp) {
+        claims.handle(now, Input::Synced);
+        claims.handle(now, Input::BecameLeader);
     }
 }
 
@@ -185,13 +168,12 @@ fn template(object: &Object) -> Option<Template> {
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
-    events: Postbox,
-    serial: AtomicU64,
+    events: Events,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, events: Postbox) -> Self {
-        Self { client, events, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Events) -> Self {
+        Self { client, events }
     }
 
     async fn create(&self, create: &CreateClaim) -> Reply {
@@ -293,11 +275,6 @@ impl Executor {
         }
     }
 
-    fn post(&self, event: &Event<'_>) -> Reply {
-        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        self.events.post(event.call(self.client.clock().now(), serial)).into()
-    }
-
     async fn confirm(&self, holder: &Holder) -> Reply {
         let call = Call::get(&resource(holder.kind), &holder.key.namespace, &holder.key.name);
         match self.client.send(call).await {
@@ -330,18 +307,21 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.post(&event)
+                self.events.post(&event).into()
             }
-            EffectKind::ClaimEvent(event) => self.post(&Event {
-                about: CLAIMS,
-                key: &event.claim,
-                uid: &event.uid,
-                severity: "Warning",
-                reason: event.reason,
-                action: "ReleasingClaim",
-                message: &event.message,
-                component: NAME,
-            }),
+            EffectKind::ClaimEvent(event) => {
+                let event = Event {
+                    about: CLAIMS,
+                    key: &event.claim,
+                    uid: &event.uid,
+                    severity: "Warning",
+                    reason: event.reason,
+                    action: "ReleasingClaim",
+                    message: &event.message,
+                    component: NAME,
+                };
+                self.events.post(&event).into()
+            }
         }
     }
 }

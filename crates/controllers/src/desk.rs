@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Hub, Inbox, Leadership, Metrics, Perform, Postbox, Resource, Tasks, run,
+    Agent, AgentOptions, CallError, Client, Hub, Inbox, Leadership, Metrics, News, Object, Perform, Postbox,
+    Resource, Tasks, run,
 };
 use tokio::sync::watch;
+use tracing::warn;
+
+use crate::event::Events;
 
 /// What the agents of one part share. None of them gets a client that writes without the lease.
 #[derive(Clone, Debug)]
@@ -34,9 +38,41 @@ impl Desk {
         self.hub.client().under(&self.leadership)
     }
 
-    /// Where events are left.
-    pub(crate) fn events(&self) -> Postbox {
-        self.events.clone()
+    /// Posts events: through the postbox, so that nothing waits for them.
+    pub(crate) fn events(&self) -> Events {
+        Events::new(self.events.clone(), self.hub.client().clock().clone())
+    }
+
+    /// Waits until there is an object of these resources, of which nothing is kept in memory. `kind` is their name for people.
+    pub(crate) async fn first_object(&self, resources: &[Resource], kind: &str) {
+        self.first_news(resources, kind, |objects| std::future::ready(!objects.is_empty())).await;
+    }
+
+    /// The same with another answer to whether a list is worth waking for.
+    pub(crate) async fn first_news<F: Future<Output = bool>>(
+        &self,
+        resources: &[Resource],
+        kind: &str,
+        is_work: impl Fn(&[Arc<Object>]) -> F,
+    ) {
+        let mut inbox = self.listen_if_possible(&[], resources);
+        loop {
+            match inbox.next().await {
+                News::Set(..) => return,
+                News::Listed(_, objects, _) => {
+                    if is_work(&objects).await {
+                        return;
+                    }
+                }
+                News::Gone(..) => {}
+                News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => warn!(
+                    "there are no {kind} here; to have them: lazaret install --crds-only | kubectl apply -f -"
+                ),
+                News::Barred(_, why) => {
+                    warn!(%why, "{kind} cannot be read; get, list and watch them must be permitted");
+                }
+            }
+        }
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

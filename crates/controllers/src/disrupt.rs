@@ -54,16 +54,7 @@ impl Disruption<'_> {
     }
 
     fn eviction(&self, dry_run: bool) -> Call {
-        let ObjectKey { namespace, name } = self.pod;
-        let mut body = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction",
-            "metadata": {"name": &**name, "namespace": &**namespace},
-            "deleteOptions": {"preconditions": {"uid": &**self.uid}},
-        });
-        if dry_run {
-            body["deleteOptions"]["dryRun"] = json!(["All"]);
-        }
-        Call::create_under(&PODS, namespace, name, "eviction", body.to_string())
+        eviction(&self.pod.namespace, &self.pod.name, self.uid, dry_run)
     }
 
     /// Writes the condition and the mark. [`Outcome::Gone`]: the pod is terminating already, or gone.
@@ -95,4 +86,17 @@ pub(crate) fn done_or_gone(sent: Result<Bytes, CallError>) -> Result<Outcome, Ca
         Err(CallError::Conflict(_) | CallError::NotFound(_)) => Ok(Outcome::Gone),
         Err(error) => Err(error),
     }
+}
+
+/// Evicts a pod of this UID, as disruption budgets permit; a dry run only asks them.
+pub(crate) fn eviction(namespace: &str, name: &str, uid: &str, dry_run: bool) -> Call {
+    let mut body = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    });
+    if dry_run {
+        body["deleteOptions"]["dryRun"] = json!(["All"]);
+    }
+    Call::create_under(&PODS, namespace, name, "eviction", body.to_string())
 }

@@ -1,7 +1,9 @@
 //! Events for people.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use lazaret_model::{ObjectKey, Timestamp, Uid};
-use lazaret_runtime::{Call, EVENTS, Resource};
+use lazaret_runtime::{Call, Clock, EVENTS, Outcome, Postbox, Resource};
 use serde_json::json;
 
 /// Something worth telling about an object.
@@ -18,12 +20,31 @@ pub(crate) struct Event<'a> {
     pub(crate) component: &'static str,
 }
 
+/// Leaves events in the postbox of a part.
+#[derive(Debug)]
+pub(crate) struct Events {
+    postbox: Postbox,
+    clock: Clock,
+    serial: AtomicU64,
+}
+
+impl Events {
+    pub(crate) fn new(postbox: Postbox, clock: Clock) -> Self {
+        Self { postbox, clock, serial: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn post(&self, event: &Event<'_>) -> Outcome {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        self.postbox.post(event.call(self.clock.now(), serial))
+    }
+}
+
 /// The longest message that the API takes.
 const MESSAGE_MAX: usize = 1_024;
 
 impl Event<'_> {
     /// The call that posts it. `serial` tells two events of one object in one millisecond apart.
-    pub(crate) fn call(&self, now: Timestamp, serial: u64) -> Call {
+    fn call(&self, now: Timestamp, serial: u64) -> Call {
         // Objects without a namespace have their events in the default one.
         let namespace = if self.key.namespace.is_empty() { "default" } else { &self.key.namespace };
         let time =

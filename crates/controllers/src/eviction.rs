@@ -2,14 +2,14 @@
 
 use lazaret_api::{LAST_PUBLISHED, last_published_to_text};
 use lazaret_eviction::{
-    BlockCounts, EVICTION_BLOCKED, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner,
-    Options, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
+    BlockCounts, EVICTION_BLOCKED, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner, Options,
+    RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Fleet;
-use lazaret_model::{ObjectKey, SetBack, Text, Timestamp};
+use lazaret_model::{ObjectKey, SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, NAMESPACES, News, Outcome, PODS, PatchKind,
-    Perform, Postbox, Reply, Resource, ViewWish,
+    Agent, CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, Effect, EffectId, NAMESPACES, News, Outcome,
+    PODS, PatchKind, Perform, Reply, Resource, ViewWish, Wake,
 };
 use serde_json::json;
 use tracing::info;
@@ -17,7 +17,7 @@ use tracing::info;
 use crate::{
     capacity::CapacityDesk,
     disrupt::{Disruption, done_or_gone},
-    event::Event,
+    event::{Event, Events},
     feed::{Sources, kind},
     guard::{GuardBook, status_call},
     says::NamespaceSays,
@@ -152,28 +152,27 @@ impl Agent for EvictionAgent {
         }
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let effect = EffectId(effect);
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         let input = if reply.outcome == Outcome::Held {
-            Input::Held { effect, why: budget_words(reply.why) }
+            Input::Held { effect, why: reply.why.unwrap_or_default().into() }
         } else {
-            Input::Acknowledged { effect, outcome: reply.outcome.into() }
+            Input::Acknowledged { effect, outcome: reply.outcome }
         };
         self.eviction.handle(now, &self.fleet, input);
         self.show();
     }
 
-    fn poll(&mut self) -> Option<(u64, EffectKind)> {
-        self.eviction.poll_effect().map(|Effect { id, kind }| (id.0, kind))
+    fn poll(&mut self) -> Option<Effect<EffectKind>> {
+        self.eviction.poll_effect()
     }
 
-    fn wake(&self) -> Option<Timestamp> {
+    fn wake(&self) -> Option<Wake> {
         if self.heard || self.guards.is_news || self.says.is_news {
-            Some(Timestamp::EPOCH)
-        } else {
-            let count = self.devices.as_ref().and_then(DeviceCounts::due);
-            self.eviction.next_wake().map(|wake| wake.at).into_iter().chain(count).min()
+            return Some(Wake::now("pods, devices or guards have changed"));
         }
+        let count = self.devices.as_ref().and_then(DeviceCounts::due);
+        let count = count.map(|at| Wake::new(at, "devices are to be counted"));
+        Wake::first([self.eviction.next_wake().map(lazaret_machine::Wake::in_words), count])
     }
 
     fn wants_view(&mut self) -> Option<ViewWish> {
@@ -195,28 +194,21 @@ impl Agent for EvictionAgent {
     }
 }
 
-/// What a disruption budget says, without our own words for the kind of error.
-fn budget_words(why: Option<String>) -> Text {
-    let why = why.unwrap_or_default();
-    why.strip_prefix("not now: ").unwrap_or(&why).into()
-}
-
 /// Deletes pods, writes statuses, posts events.
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
-    events: Postbox,
+    events: Events,
     rules: Resource,
     counts_evictions: bool,
     metrics: EvictionMetrics,
     capacity: CapacityDesk,
-    serial: std::sync::atomic::AtomicU64,
 }
 
 impl Executor {
     pub(crate) fn new(
         client: Client,
-        events: Postbox,
+        events: Events,
         sources: Sources,
         metrics: EvictionMetrics,
         capacity: CapacityDesk,
@@ -228,7 +220,6 @@ impl Executor {
             counts_evictions: sources.counts_evictions(),
             metrics,
             capacity,
-            serial: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -300,13 +291,6 @@ impl Executor {
     }
 }
 
-impl Executor {
-    fn post(&self, event: Event<'_>) -> Outcome {
-        let serial = self.serial.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.events.post(event.call(self.client.clock().now(), serial))
-    }
-}
-
 impl Perform<EffectKind> for Executor {
     async fn perform(&self, effect: EffectKind) -> Reply {
         let done = match &effect {
@@ -323,7 +307,7 @@ impl Perform<EffectKind> for Executor {
                 if held {
                     self.metrics.held();
                 }
-                Ok(self.post(Event {
+                Ok(self.events.post(&Event {
                     about: PODS,
                     key: &event.pod,
                     uid: &event.uid,
@@ -334,7 +318,7 @@ impl Perform<EffectKind> for Executor {
                     component: NAME,
                 }))
             }
-            EffectKind::RuleEvent(event) => Ok(self.post(Event {
+            EffectKind::RuleEvent(event) => Ok(self.events.post(&Event {
                 about: self.rules,
                 key: &ObjectKey::new("", event.rule.clone()),
                 uid: &event.uid,

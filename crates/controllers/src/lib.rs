@@ -15,6 +15,7 @@ mod feed;
 mod guard;
 mod health;
 mod ledger;
+mod machine_agent;
 mod plane;
 mod policies;
 mod pools;

@@ -262,7 +262,7 @@ impl Plane {
                 desk,
                 AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
                 desk.listen(&pools::resources(sources)),
-                move || pools::PoolsAgent::new(sources),
+                move || pools::PoolsShell::agent(sources),
                 pools::Executor::new(desk.client()),
             );
         }
@@ -308,7 +308,7 @@ impl Plane {
             desk,
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
             desk.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
-            move || claims::ClaimsAgent::new(chosen.clone(), counts.clone()),
+            move || claims::ClaimsShell::agent(chosen.clone(), counts.clone()),
             claims::Executor::new(desk.client(), desk.events()),
         );
     }
@@ -340,7 +340,7 @@ impl Plane {
             desk,
             AgentOptions { name: scheduler::NAME, in_flight_max: 256, precedence: Precedence::Usual },
             desk.listen(&scheduler::resources(sources)),
-            move || scheduler::SchedulerAgent::new(options.clone(), sources),
+            move || scheduler::SchedulerShell::agent(options.clone(), sources),
             scheduler::Executor::new(desk.client(), desk.events()),
         );
     }

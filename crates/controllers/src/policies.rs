@@ -2,11 +2,12 @@
 //! [`lazaret_eviction`] for the policies alone, with their pace.
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{EffectId, Timestamp};
+use lazaret_machine::Machine;
+use lazaret_model::Timestamp;
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
 use lazaret_runtime::{
-    Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Inbox, Model, News,
-    Object, Outcome, PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES,
+    AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Model, News, Object, Outcome,
+    PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES, Wake,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use crate::{
     feed::feed_policies,
     guard::GuardBook,
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
     telemetry::EvictionMetrics,
     without_effect::{self, say_without_effect},
 };
@@ -43,11 +45,10 @@ pub(crate) async fn serve(
         warn!(why = why.message(), "DeviceTaintPolicies have no effect here");
         return say_without_effect(desk, without_effect::TAINTS, why).await;
     }
-    let policies = desk.listen_if_possible(&[], &[TAINT_POLICIES]);
     tokio::select! {
         biased;
         () = desk.stopped() => return,
-        () = first_policy(policies) => {}
+        () = desk.first_object(&[TAINT_POLICIES], "DeviceTaintPolicies") => {}
     }
     let sources = sources.for_policies();
     let compile = desk.clone().run(
@@ -56,7 +57,7 @@ pub(crate) async fn serve(
             &[TAINT_POLICIES, sources.plain_rules(), CLASSES, CLAIMS, sources.slices()],
             &[DISRUPTION_GUARDS],
         ),
-        PoliciesAgent::default,
+        || MachineAgent::new(Policies::default(), PoliciesShell::default()),
         Executor { client: desk.client(), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
@@ -73,44 +74,29 @@ pub(crate) async fn serve(
     tokio::join!(compile, evict);
 }
 
-async fn first_policy(mut policies: Inbox) {
-    loop {
-        match policies.next().await {
-            News::Set(..) => return,
-            News::Listed(_, objects, _) if !objects.is_empty() => return,
-            News::Listed(..) | News::Gone(..) => {}
-            News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => {
-                warn!(
-                    "there are no DeviceTaintPolicies here; to have them: lazaret install --crds-only | kubectl apply -f -"
-                );
-            }
-            News::Barred(_, why) => {
-                warn!(%why, "DeviceTaintPolicies cannot be read; get, list and watch them must be permitted");
-            }
-        }
-    }
-}
-
-/// The core with what it has been told.
+/// The objects of the core.
 #[derive(Debug, Default)]
-struct PoliciesAgent {
+struct PoliciesShell {
     fleet: Fleet,
-    policies: Policies,
     ledger: Ledger,
     guards: GuardBook,
     /// There is something to tell the core.
     heard: bool,
 }
 
-impl Agent for PoliciesAgent {
-    type Effect = EffectKind;
+impl Shell for PoliciesShell {
+    type Machine = Policies;
 
-    fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { fleet, policies, ledger, guards, heard } = self;
+    fn view(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn hear(&mut self, policies: &mut Policies, now: Timestamp, news: News) {
+        let Self { fleet, ledger, guards, heard } = self;
         if guards.hear(&news) {
             let wanted = guards.all().iter().any(|guard| guard.confirm_above.is_some());
             policies.handle(now, fleet, Input::ApprovalWanted(wanted));
-        } else if resource_of(&news).plural == "devicetaintrules" {
+        } else if news.resource().plural == "devicetaintrules" {
             ledger.changes(news, |change| {
                 let input = match change {
                     Change::Set(_, object) => {
@@ -128,36 +114,13 @@ impl Agent for PoliciesAgent {
         }
     }
 
-    fn think(&mut self, now: Timestamp) {
+    fn think(&mut self, policies: &mut Policies, now: Timestamp) {
         let input = if core::mem::take(&mut self.heard) { Input::Changed } else { Input::Tick };
-        self.policies.handle(now, &self.fleet, input);
+        policies.handle(now, &self.fleet, input);
     }
 
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
-        self.policies.handle(now, &self.fleet, input);
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let input = Input::Acknowledged(EffectId(effect), reply.outcome.into());
-        self.policies.handle(now, &self.fleet, input);
-    }
-
-    fn poll(&mut self) -> Option<(u64, EffectKind)> {
-        self.policies.poll_effect().map(|effect| (effect.id.0, effect.kind))
-    }
-
-    fn wake(&self) -> Option<Timestamp> {
-        if self.heard { Some(Timestamp::EPOCH) } else { self.policies.next_wake() }
-    }
-}
-
-fn resource_of(news: &News) -> Resource {
-    match news {
-        News::Listed(resource, ..)
-        | News::Set(resource, _)
-        | News::Gone(resource, _)
-        | News::Barred(resource, _) => *resource,
+    fn wake(&self, policies: &Policies) -> Option<Wake> {
+        if self.heard { Some(Wake::now("policies or devices have changed")) } else { policies.next_wake() }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Status of resource pools: runs [`lazaret_pools`] and does what it decides.
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{EffectId, Text, Timestamp};
+use lazaret_machine::Machine;
+use lazaret_model::{Text, Timestamp};
 use lazaret_pools::{
     CapacityStatus, EffectKind, Input, PartitionStatus, PoolStatus, Pools, Progress, Request, SetStatus,
     ShareableStatus, Slice, Status,
 };
 use lazaret_runtime::{
-    Agent, CLAIMS, CLASSES, Call, CallError, Client, Model, News, Object, Outcome, PATCHES,
-    POOL_STATUS_REQUESTS, PatchKind, Perform, Reply, Resource, ViewWish,
+    CLAIMS, CLASSES, Call, CallError, Client, Model, News, Object, Outcome, PATCHES, POOL_STATUS_REQUESTS,
+    PatchKind, Perform, Reply, Resource, ViewWish,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,6 +18,7 @@ use tracing::{info, warn};
 use crate::{
     feed::{Sources, feed},
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
 };
 
 /// What it calls itself in logs and metrics, as in Kubernetes.
@@ -41,33 +43,36 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// The core with its objects.
+/// The objects of the core.
 #[derive(Debug)]
-pub(crate) struct PoolsAgent {
+pub(crate) struct PoolsShell {
     fleet: Fleet,
-    pools: Pools,
     ledger: Ledger,
     /// Of which a view is wanted.
     devices: Vec<Resource>,
 }
 
-impl PoolsAgent {
-    pub(crate) fn new(sources: Sources) -> Self {
-        Self {
+impl PoolsShell {
+    pub(crate) fn agent(sources: Sources) -> MachineAgent<Self> {
+        let shell = Self {
             fleet: Fleet::with_gates(sources.gates()),
-            pools: Pools::default(),
             ledger: Ledger::default(),
             devices: devices(sources),
-        }
+        };
+        MachineAgent::new(Pools::default(), shell)
     }
 }
 
-impl Agent for PoolsAgent {
-    type Effect = EffectKind;
+impl Shell for PoolsShell {
+    type Machine = Pools;
 
-    fn hear(&mut self, now: Timestamp, news: News) {
+    fn view(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn hear(&mut self, pools: &mut Pools, now: Timestamp, news: News) {
         feed(&mut self.fleet, &news);
-        let Self { fleet, pools, ledger, .. } = self;
+        let Self { fleet, ledger, .. } = self;
         // Nobody else is told what a change of the fleet means.
         let _ = fleet.take_changes();
         ledger.changes(news, |change| {
@@ -77,35 +82,13 @@ impl Agent for PoolsAgent {
         });
     }
 
-    fn think(&mut self, now: Timestamp) {
-        self.pools.handle(now, &self.fleet, Input::Tick);
-    }
-
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
-        self.pools.handle(now, &self.fleet, input);
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let input = Input::Acknowledged(EffectId(effect), reply.outcome.into());
-        self.pools.handle(now, &self.fleet, input);
-    }
-
-    fn poll(&mut self) -> Option<(u64, EffectKind)> {
-        self.pools.poll_effect().map(|effect| (effect.id.0, effect.kind))
-    }
-
-    fn wake(&self) -> Option<Timestamp> {
-        self.pools.next_wake()
-    }
-
-    fn wants_view(&mut self) -> Option<ViewWish> {
-        let number = self.pools.poll_view()?;
+    fn wants_view(&mut self, pools: &mut Pools) -> Option<ViewWish> {
+        let number = pools.poll_view()?;
         Some(ViewWish { number, resources: self.devices.clone() })
     }
 
-    fn view_reached(&mut self, now: Timestamp, number: u64) {
-        self.pools.handle(now, &self.fleet, Input::ViewReached(number));
+    fn view_reached(&mut self, pools: &mut Pools, now: Timestamp, number: u64) {
+        pools.handle(now, &self.fleet, Input::ViewReached(number));
     }
 }
 

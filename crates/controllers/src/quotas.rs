@@ -6,11 +6,10 @@ use std::{
 };
 
 use lazaret_model::{ObjectKey, Timestamp};
-use lazaret_quota::{
-    Amounts, Classes, Counted, DeviceClaim, Effect, Facts, Outcome as Ended, Quota, Quotas, Told, Usage,
-};
+use lazaret_quota::{Amounts, Classes, Counted, DeviceClaim, Facts, Quota, Quotas, SetStatus, Told, Usage};
 use lazaret_runtime::{
-    Agent, CLAIMS, CLASSES, Call, Client, News, Object, Outcome, PODS, Perform, Reply, Resource, ViewWish,
+    Agent, CLAIMS, CLASSES, Call, Client, Effect, EffectId, News, Object, Outcome, PODS, Perform, Reply,
+    Resource, ViewWish, Wake,
 };
 use lazaret_workloads::resource as kinds;
 use serde_json::{Value, json};
@@ -21,18 +20,8 @@ use crate::custom::CustomKinds;
 /// What it calls itself.
 pub(crate) const NAME: &str = "resource-quota";
 
-const fn resource(kind: &lazaret_workloads::Resource) -> Resource {
-    Resource {
-        group: kind.group,
-        version: kind.version,
-        plural: kind.plural,
-        kind: kind.kind,
-        namespaced: kind.namespaced,
-    }
-}
-
-const QUOTAS: Resource = resource(&kinds::QUOTAS);
-const DEFINITIONS: Resource = resource(&kinds::DEFINITIONS);
+const QUOTAS: Resource = kinds::QUOTAS;
+const DEFINITIONS: Resource = kinds::DEFINITIONS;
 
 /// What it must hear of before it does anything. Kinds that quotas count are followed while there are such quotas.
 pub(crate) const RESOURCES: &[Resource] = &[QUOTAS];
@@ -125,7 +114,7 @@ impl QuotaAgent {
             self.needs_changed |= new.is_some() || old.is_some();
             if let Some(old) = old.filter(|old| old.namespaced) {
                 self.quotas.forget(now, old.group, old.plural);
-                self.objects.remove(&resource(old));
+                self.objects.remove(old);
             }
             if let Some(new) = new.filter(|new| new.namespaced) {
                 self.quotas.learn(new.group, new.plural);
@@ -277,7 +266,7 @@ impl QuotaAgent {
         let find = |group: &str, plural: &str| {
             let known =
                 kinds::KNOWN.iter().find(|kind| kind.plural == plural && kind.group == group).copied();
-            known.or_else(|| self.custom.find(group, plural)).map(resource)
+            known.or_else(|| self.custom.find(group, plural)).copied()
         };
         self.quotas.needs().into_iter().filter_map(|(group, plural)| find(group, plural)).collect()
     }
@@ -287,12 +276,7 @@ impl Agent for QuotaAgent {
     type Effect = Write;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let about = match &news {
-            News::Listed(resource, ..)
-            | News::Set(resource, _)
-            | News::Gone(resource, _)
-            | News::Barred(resource, _) => *resource,
-        };
+        let about = news.resource();
         if about == DEFINITIONS {
             self.define(now, &news);
         } else if about == CLASSES {
@@ -345,33 +329,26 @@ impl Agent for QuotaAgent {
         self.quotas.view_reached(number);
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let ended = match reply.outcome {
-            Outcome::Done => Ended::Done,
-            Outcome::Gone | Outcome::Conflict => Ended::Outdated,
-            Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => Ended::Failed,
-        };
-        if let Some(quota) =
-            reply.object.filter(|_| ended == Ended::Done).and_then(|text| Quota::read(&text).ok())
-        {
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
+        if let Some(quota) = reply.object.and_then(|text| Quota::read(&text).ok()) {
             self.quotas.set_quota(now, quota);
         }
-        self.quotas.acknowledge(now, effect, ended);
+        self.quotas.acknowledge(now, effect, reply.outcome);
     }
 
-    fn poll(&mut self) -> Option<(u64, Write)> {
+    fn poll(&mut self) -> Option<Effect<Write>> {
         loop {
-            let effect = self.quotas.poll()?;
-            let key = ObjectKey::new(effect.namespace.as_str(), effect.name.as_str());
+            let Effect { id, kind: set } = self.quotas.poll_effect()?;
+            let key = ObjectKey::new(set.namespace.as_str(), set.name.as_str());
             let stored = self.stored.get(&key);
-            match stored.filter(|stored| *stored.resource_version == effect.resource_version) {
-                Some(stored) => return Some((effect.id, Write::new(key, stored, &effect))),
-                None => self.quotas.acknowledge(self.now, effect.id, Ended::Outdated),
+            match stored.filter(|stored| *stored.resource_version == set.resource_version) {
+                Some(stored) => return Some(Effect { id, kind: Write::new(key, stored, &set) }),
+                None => self.quotas.acknowledge(self.now, id, Outcome::Conflict),
             }
         }
     }
 
-    fn wake(&self) -> Option<Timestamp> {
+    fn wake(&self) -> Option<Wake> {
         self.quotas.next_wake()
     }
 }
@@ -384,14 +361,14 @@ pub(crate) struct Write {
 }
 
 impl Write {
-    fn new(key: ObjectKey, stored: &Object, effect: &Effect) -> Self {
+    fn new(key: ObjectKey, stored: &Object, set: &SetStatus) -> Self {
         let mut quota: Value = serde_json::from_slice(stored.json()).unwrap_or_default();
         let text = |amounts: &Amounts| -> BTreeMap<String, String> {
             amounts.iter().map(|(name, amount)| (name.to_owned(), amount.to_string())).collect()
         };
         quota["apiVersion"] = QUOTAS.api_version().into();
         quota["kind"] = QUOTAS.kind.into();
-        quota["status"] = json!({"hard": text(&effect.hard), "used": text(&effect.used)});
+        quota["status"] = json!({"hard": text(&set.hard), "used": text(&set.used)});
         Self { key, body: quota.to_string() }
     }
 }

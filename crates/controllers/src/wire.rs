@@ -1,6 +1,7 @@
 //! Pieces of objects that several agents read and write.
 
 use lazaret_model::{Condition, ConditionStatus, Consumer};
+use lazaret_runtime::Reply;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -68,4 +69,14 @@ impl Metadata {
 /// The metadata of an object.
 pub(crate) fn metadata(object: &[u8]) -> Option<Metadata> {
     serde_json::from_slice::<Written>(object).ok().map(|written| written.metadata)
+}
+
+/// An answer with what was written, for a machine that goes by it.
+pub(crate) fn with_written(reply: Reply) -> lazaret_machine::Reply {
+    let written = reply.object.as_deref().and_then(metadata).map(|metadata| lazaret_machine::Written {
+        name: metadata.name.into(),
+        uid: metadata.uid.into(),
+        version: metadata.resource_version.into(),
+    });
+    lazaret_machine::Reply { written, ..reply.into() }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lazaret_model::{Text, Timestamp, Uid};
 use lazaret_runtime::{
-    Agent, AgentOptions, Call, CallError, Client, HEALTH_POLICIES, News, Object, Outcome, PatchKind, Perform,
-    Precedence, Reply, Resource, TAINT_POLICIES,
+    Agent, AgentOptions, Call, CallError, Client, Effect, EffectId, HEALTH_POLICIES, News, Object, Outcome,
+    PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES, Wake,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -85,7 +85,7 @@ struct Tell {
 enum Phase {
     /// To be written, not before.
     Due(Timestamp),
-    InFlight(u64),
+    InFlight(EffectId),
 }
 
 /// Policies that do not say yet that they have no effect.
@@ -149,7 +149,7 @@ impl Agent for Teller {
         self.leads = leading;
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         let is_it = |phase: &Phase| matches!(phase, Phase::InFlight(id) if *id == effect);
         let Some(name) = self.open.iter().find(|(_, (_, phase))| is_it(phase)).map(|(name, _)| name.clone())
         else {
@@ -168,7 +168,7 @@ impl Agent for Teller {
         }
     }
 
-    fn poll(&mut self) -> Option<(u64, Tell)> {
+    fn poll(&mut self) -> Option<Effect<Tell>> {
         if !self.leads {
             return None;
         }
@@ -176,16 +176,19 @@ impl Agent for Teller {
         let is_due = |phase: &Phase| matches!(phase, Phase::Due(at) if *at <= now);
         let (tell, phase) = self.open.values_mut().find(|(_, phase)| is_due(phase))?;
         self.next += 1;
-        *phase = Phase::InFlight(self.next);
-        Some((self.next, tell.clone()))
+        let id = EffectId(self.next);
+        *phase = Phase::InFlight(id);
+        Some(Effect { id, kind: tell.clone() })
     }
 
-    fn wake(&self) -> Option<Timestamp> {
+    fn wake(&self) -> Option<Wake> {
         let due = self.open.values().filter_map(|(_, phase)| match phase {
             Phase::Due(at) => Some(*at),
             Phase::InFlight(_) => None,
         });
-        due.min().filter(|_| self.leads)
+        due.min()
+            .filter(|_| self.leads)
+            .map(|at| Wake::new(at, "a policy is to be told that it has no effect"))
     }
 }
 
@@ -241,21 +244,21 @@ mod tests {
         teller.think(at(0));
         assert_eq!(teller.poll(), None, "who does not lead writes nothing");
         teller.lead(at(0), true);
-        let (id, tell) = teller.poll().unwrap();
+        let Effect { id, kind: tell } = teller.poll().unwrap();
         assert_eq!((&*tell.name, tell.generation), ("a", 1));
         assert_eq!((teller.poll(), teller.wake()), (None, None), "it is in flight");
         teller.acknowledge(at(10), id, Outcome::RetryLater.into());
-        assert_eq!((teller.poll(), teller.wake()), (None, Some(at(10 + RETRY_MS))));
+        assert_eq!((teller.poll(), teller.wake().map(|wake| wake.at)), (None, Some(at(10 + RETRY_MS))));
         teller.think(at(10 + RETRY_MS));
-        let (id, _) = teller.poll().unwrap();
+        let id = teller.poll().unwrap().id;
         teller.acknowledge(at(6_000), id, Outcome::Done.into());
         let told = r#"{"type":"Compiled","status":"False","reason":"RulesNotServed","observedGeneration":1}"#;
         teller.hear(at(6_000), policy(1, told));
         assert_eq!((teller.poll(), teller.wake()), (None, None));
         teller.hear(at(7_000), policy(2, told));
-        assert_eq!(teller.poll().unwrap().1.generation, 2);
+        assert_eq!(teller.poll().unwrap().kind.generation, 2);
         let other = r#"{"type":"Compiled","status":"True","reason":"AsSelected","observedGeneration":3}"#;
         teller.hear(at(8_000), policy(3, other));
-        assert_eq!(teller.poll().unwrap().1.generation, 3);
+        assert_eq!(teller.poll().unwrap().kind.generation, 3);
     }
 }

@@ -1,20 +1,15 @@
 //! What keeps a cluster going: runs [`lazaret_workloads`] and does what it decides.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use lazaret_model::{ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Object, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource,
+    Agent, Call, CallError, Client, Effect, EffectId, News, Object, Outcome, PatchKind, Perform, Reply,
+    Resource, Wake,
 };
 use lazaret_workloads::{
-    Effect, Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind,
-    Selection, TYPED, Workloads, Write, resource as kinds,
+    Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind, Selection,
+    TYPED, Workloads, Write, resource as kinds,
 };
 use serde_json::json;
 use tracing::warn;
@@ -22,33 +17,24 @@ use tracing::warn;
 use crate::{
     content,
     custom::CustomKinds,
-    event::Event,
+    disrupt::eviction,
+    event::{Event, Events},
     ledger::{Change, Ledger},
 };
 
 /// What it calls itself.
 pub(crate) const NAME: &str = "workload-controllers";
 
-const fn resource(kind: &Kind) -> Resource {
-    Resource {
-        group: kind.group,
-        version: kind.version,
-        plural: kind.plural,
-        kind: kind.kind,
-        namespaced: kind.namespaced,
-    }
-}
-
-const DEFINITIONS: Resource = resource(&kinds::DEFINITIONS);
+const DEFINITIONS: Resource = kinds::DEFINITIONS;
 
 /// What it must hear of before it does anything: the kinds that controllers look into.
 pub(crate) fn resources() -> Vec<Resource> {
-    TYPED.iter().map(|kind| resource(kind)).collect()
+    TYPED.iter().map(|kind| **kind).collect()
 }
 
 /// What it hears of besides, as far as it is served: the other kinds that own, are owned, or are in namespaces.
 pub(crate) fn optional() -> Vec<Resource> {
-    kinds::KNOWN.iter().filter(|kind| !TYPED.contains(kind)).map(|kind| resource(kind)).collect()
+    kinds::KNOWN.iter().filter(|kind| !TYPED.contains(kind)).map(|kind| **kind).collect()
 }
 
 /// The cores with what they have been told.
@@ -63,7 +49,7 @@ pub(crate) struct WorkloadsAgent {
     follow: bool,
     leading: bool,
     /// Decided and not taken yet: bounded by what the controllers let be under way.
-    ready: VecDeque<Effect>,
+    ready: VecDeque<Effect<Write>>,
 }
 
 impl WorkloadsAgent {
@@ -91,7 +77,7 @@ impl WorkloadsAgent {
             Change::Set(..) | Change::Gone(..) => return,
         };
         if let Some(old) = old {
-            self.ledger.forget(&resource(old));
+            self.ledger.forget(old);
             self.workloads.forget(now, old, matches!(change, Change::Gone(..)));
         }
         if let Some(new) = new {
@@ -135,7 +121,7 @@ impl Agent for WorkloadsAgent {
     }
 
     fn follow(&mut self) -> Option<Vec<Resource>> {
-        core::mem::take(&mut self.follow).then(|| self.custom.all().map(resource).collect())
+        core::mem::take(&mut self.follow).then(|| self.custom.all().copied().collect())
     }
 
     fn think(&mut self, now: Timestamp) {
@@ -153,7 +139,7 @@ impl Agent for WorkloadsAgent {
         }
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         let object = || reply.object.as_deref().map(<[u8]>::to_vec);
         let answer = match reply.outcome {
             Outcome::Done => Answer::Done(object()),
@@ -166,12 +152,12 @@ impl Agent for WorkloadsAgent {
         self.workloads.acknowledge(now, effect, answer);
     }
 
-    fn poll(&mut self) -> Option<(u64, Write)> {
-        self.ready.pop_front().map(|Effect { id, write }| (id, write))
+    fn poll(&mut self) -> Option<Effect<Write>> {
+        self.ready.pop_front()
     }
 
-    fn wake(&self) -> Option<Timestamp> {
-        self.workloads.next_wake()
+    fn wake(&self) -> Option<Wake> {
+        self.workloads.next_wake().map(|at| Wake::new(at, "a workload is to be looked at"))
     }
 }
 
@@ -189,13 +175,12 @@ fn read(kind: &'static Kind, object: &Arc<Object>) -> Option<Read> {
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
-    events: Postbox,
-    serial: AtomicU64,
+    events: Events,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, events: Postbox) -> Self {
-        Self { client, events, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Events) -> Self {
+        Self { client, events }
     }
 
     async fn delete(&self, write: &Write) -> Reply {
@@ -210,7 +195,7 @@ impl Executor {
         if let Some(grace) = grace {
             options["gracePeriodSeconds"] = (*grace).into();
         }
-        let call = Call::delete(&resource(kind), &key.namespace, &key.name, options.to_string());
+        let call = Call::delete(kind, &key.namespace, &key.name, options.to_string());
         match self.client.send(call).await {
             // Without a version the only precondition is the UID.
             Err(CallError::Conflict(_)) if resource_version.is_none() => Outcome::Gone.into(),
@@ -218,22 +203,10 @@ impl Executor {
         }
     }
 
-    async fn evict(&self, key: &Key, uid: &str) -> Reply {
-        let body = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction",
-            "metadata": {"name": key.name, "namespace": key.namespace},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        });
-        self.client
-            .send(Call::create_under(&PODS, &key.namespace, &key.name, "eviction", body.to_string()))
-            .await
-            .into()
-    }
-
     fn event(&self, note: &Note) -> Reply {
         let key = ObjectKey::new(note.key.namespace.as_str(), note.key.name.as_str());
         let event = Event {
-            about: resource(note.resource),
+            about: *note.resource,
             key: &key,
             uid: &Text::from(note.uid.as_str()),
             severity: note.kind.as_str(),
@@ -242,9 +215,7 @@ impl Executor {
             message: &note.message,
             component: note.component,
         };
-        self.events
-            .post(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
-            .into()
+        self.events.post(&event).into()
     }
 }
 
@@ -252,7 +223,7 @@ impl Perform<Write> for Executor {
     async fn perform(&self, write: Write) -> Reply {
         match &write {
             Write::Create { resource: kind, namespace, body } => {
-                self.client.send(Call::create(&resource(kind), namespace, body.to_string())).await.into()
+                self.client.send(Call::create(kind, namespace, body.to_string())).await.into()
             }
             Write::Patch { resource: kind, key, subresource, kind: language, body } => {
                 let language = match language {
@@ -261,35 +232,31 @@ impl Perform<Write> for Executor {
                     Language::Apply => PatchKind::Apply { manager: NAME },
                     Language::Strategic => PatchKind::Strategic,
                 };
-                let call = Call::patch(
-                    &resource(kind),
-                    &key.namespace,
-                    &key.name,
-                    subresource,
-                    language,
-                    body.to_string(),
-                );
-                self.client.send(call).await.into()
-            }
-            Write::Replace { resource: kind, key, subresource, body } => {
-                if **kind == kinds::NAMESPACES && *subresource == "finalize" {
-                    match content::clear(&self.client, &key.name).await {
-                        Ok(true) => {}
-                        Ok(false) => return Outcome::RetryLater.into(),
-                        Err(error) => return Reply::from(&error),
-                    }
-                }
                 let call =
-                    Call::replace(&resource(kind), &key.namespace, &key.name, subresource, body.to_string());
+                    Call::patch(kind, &key.namespace, &key.name, subresource, language, body.to_string());
                 self.client.send(call).await.into()
             }
+            Write::Replace { resource: kind, key, body } => {
+                let call = Call::replace(kind, &key.namespace, &key.name, "", body.to_string());
+                self.client.send(call).await.into()
+            }
+            Write::Finalize { key, body } => match content::clear(&self.client, &key.name).await {
+                Ok(true) => {
+                    let call = Call::replace(&kinds::NAMESPACES, "", &key.name, "finalize", body.to_string());
+                    self.client.send(call).await.into()
+                }
+                Ok(false) => Outcome::RetryLater.into(),
+                Err(error) => Reply::from(&error),
+            },
             Write::Delete { .. } => self.delete(&write).await,
-            Write::Evict { key, uid } => self.evict(key, uid).await,
+            Write::Evict { key, uid } => {
+                self.client.send(eviction(&key.namespace, &key.name, uid, false)).await.into()
+            }
             Write::Confirm { resource: kind, key, .. } => {
-                self.client.send(Call::get(&resource(kind), &key.namespace, &key.name)).await.into()
+                self.client.send(Call::get(kind, &key.namespace, &key.name)).await.into()
             }
             Write::ReadScale { resource: kind, key, .. } => {
-                let call = Call::get_under(&resource(kind), &key.namespace, &key.name, "scale");
+                let call = Call::get_under(kind, &key.namespace, &key.name, "scale");
                 self.client.send(call).await.into()
             }
             Write::Event(note) => self.event(note),

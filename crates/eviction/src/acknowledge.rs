@@ -49,7 +49,7 @@ impl Eviction {
                 self.give_back(now, flight);
                 self.see_leaving(now, flight.at, &flight.pod.uid);
             }
-            Outcome::Conflict | Outcome::RetryLater => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater => {
                 self.give_back(now, flight);
                 self.stays(now, flight.at);
                 self.unblock(flight.at);

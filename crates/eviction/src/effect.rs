@@ -1,13 +1,12 @@
 //! What the eviction wants done, and what it hears back.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::fmt;
 
+pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{
     BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text,
     Timestamp, Uid,
 };
-pub use lazaret_model::{EffectId, Outcome};
 
 use crate::{
     marks::mark_of,
@@ -21,13 +20,7 @@ pub const EVENT_REASON: &str = "DeviceTaintManagerEviction";
 pub const HELD_REASON: &str = "DeviceTaintEvictionHeld";
 
 /// Something to be done by whoever runs the machine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: EffectKind,
-}
+pub type Effect = lazaret_machine::Effect<EffectKind>;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -202,13 +195,7 @@ pub struct RuleEvent {
 }
 
 /// When the machine wants to be called again, if nothing happens before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wake {
-    /// Not before this instant.
-    pub at: Timestamp,
-    /// What will be done then.
-    pub why: WakeReason,
-}
+pub type Wake = lazaret_machine::Wake<WakeReason>;
 
 /// What a wake-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,19 +222,19 @@ pub enum WakeReason {
     Memory,
 }
 
-impl fmt::Display for WakeReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Deadline => "a pod's toleration ends",
-            Self::Pace => "the pace of a taint lets the next pod go",
-            Self::Ceiling => "the ceiling over all evictions lets the next pod go",
-            Self::Brake => "a pod that is back on a tainted device was held long enough",
-            Self::Retry => "a failed eviction is tried again",
-            Self::Blocked => "an eviction that was blocked is tried again",
-            Self::Guard => "what a guard says may have changed",
-            Self::Capacity => "there may be room for the replacement of a pod",
-            Self::Memory => "what devices were like is written onto their claim again",
-            Self::Status => "the status of a rule may be written again",
-        })
+impl From<WakeReason> for &'static str {
+    fn from(why: WakeReason) -> Self {
+        match why {
+            WakeReason::Deadline => "a pod's toleration ends",
+            WakeReason::Pace => "the pace of a taint lets the next pod go",
+            WakeReason::Ceiling => "the ceiling over all evictions lets the next pod go",
+            WakeReason::Brake => "a pod that is back on a tainted device was held long enough",
+            WakeReason::Retry => "a failed eviction is tried again",
+            WakeReason::Blocked => "an eviction that was blocked is tried again",
+            WakeReason::Guard => "what a guard says may have changed",
+            WakeReason::Capacity => "there may be room for the replacement of a pod",
+            WakeReason::Memory => "what devices were like is written onto their claim again",
+            WakeReason::Status => "the status of a rule may be written again",
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! granted. So a new leader begins with empty buckets, and only a taint set after it began has its burst (see
 //! `causes`). The price: the first pods of an old taint wait for one interval of its pace.
 
-use lazaret_model::{Remembered, Timestamp};
+use lazaret_machine::Recent;
+use lazaret_model::Timestamp;
 
 use crate::{Eviction, capacity_wait::CapacityWait, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
 
@@ -20,7 +21,7 @@ impl Eviction {
             .options
             .global_per_second
             .map(|rate| Limiter::empty_since(rate, self.options.burst, now, now));
-        self.counted = Remembered::new(REMEMBERED_MAX);
+        self.counted = Recent::new(REMEMBERED_MAX);
         self.rules.start_leading();
         self.views.clear();
         self.restart_guards();

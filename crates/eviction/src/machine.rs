@@ -3,9 +3,8 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
-use lazaret_model::{
-    DisruptionGuard, EvictionCount, EvictionSay, ObjectKey, Remembered, Text, Timestamp, Uid,
-};
+use lazaret_machine::Recent;
+use lazaret_model::{DisruptionGuard, EvictionCount, EvictionSay, ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
     block::BlockedPods,
@@ -98,9 +97,9 @@ pub struct Eviction {
     pub(crate) flights: Flights,
     pub(crate) brake: Brake,
     /// Pods that are known to have left, so that old news does not get them evicted again.
-    pub(crate) left: Remembered,
+    pub(crate) left: Recent<Uid>,
     /// Pods whose eviction has been counted in this leadership.
-    pub(crate) counted: Remembered,
+    pub(crate) counted: Recent<Uid>,
     /// The fleet has changed in more than has been told yet.
     pub(crate) partial: bool,
     /// The latest instant heard of.
@@ -179,8 +178,8 @@ impl Eviction {
             ceiling: None,
             flights: Flights::default(),
             brake: Brake::default(),
-            left: Remembered::new(REMEMBERED_MAX),
-            counted: Remembered::new(REMEMBERED_MAX),
+            left: Recent::new(REMEMBERED_MAX),
+            counted: Recent::new(REMEMBERED_MAX),
             partial: false,
             latest: Timestamp::from_millis(i64::MIN),
             cancelling: "Cancelling deletion".into(),

@@ -165,7 +165,7 @@ impl Eviction {
                 self.memories.ready.insert(at);
             }
             Outcome::Gone => self.memories.forget(at),
-            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 memory.failures = memory.failures.saturating_add(1);
                 let again = now.plus_millis(self.options.retry_ms(memory.failures));
                 memory.phase = Phase::Retry(again);

@@ -1,5 +1,6 @@
 //! What whoever runs the eviction may choose.
 
+use lazaret_machine::Backoff;
 use lazaret_model::{SetBack, Taint, Timestamp};
 
 /// Knobs of an [`Eviction`](crate::Eviction). The default follows Kubernetes 1.37: no pace of its own, a status at most
@@ -85,22 +86,19 @@ impl Options {
     /// How long a pod is held after so many evictions from the same device: 1 s, 2 s, 4 s, … up to the longest.
     #[must_use]
     pub(crate) fn brake_ms(&self, times: u32) -> i64 {
-        let doubled = self.brake_ms_min.saturating_mul(1_i64 << times.saturating_sub(1).min(40));
-        doubled.clamp(0, self.brake_ms_max.max(0))
+        Backoff::new(self.brake_ms_min, self.brake_ms_max).after(times)
     }
 
     /// The pause after the `failures`-th refusal of a disruption budget in a row: 1 s, 2 s, 4 s, … up to the longest.
     #[must_use]
     pub(crate) fn budget_retry_ms(&self, failures: u32) -> i64 {
-        let doubled = self.budget_retry_ms_min.saturating_mul(1_i64 << failures.saturating_sub(1).min(40));
-        doubled.clamp(0, self.budget_retry_ms_max.max(0))
+        Backoff::new(self.budget_retry_ms_min, self.budget_retry_ms_max).after(failures)
     }
 
     /// The pause after the `failures`-th failure in a row: 5 ms, 10 ms, 20 ms, … up to the longest.
     #[must_use]
     pub(crate) fn retry_ms(&self, failures: u32) -> i64 {
-        let doubled = self.retry_ms_min.saturating_mul(1_i64 << failures.saturating_sub(1).min(40));
-        doubled.clamp(0, self.retry_ms_max.max(0))
+        Backoff::new(self.retry_ms_min, self.retry_ms_max).after(failures)
     }
 }
 

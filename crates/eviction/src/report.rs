@@ -196,7 +196,12 @@ impl Eviction {
                 state.status.failures = 0;
                 state.status.not_before = None;
             }
-            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Gone
+            | Outcome::Conflict
+            | Outcome::Refused
+            | Outcome::Held
+            | Outcome::RetryLater
+            | Outcome::Unknown => {
                 if outcome == Outcome::Unknown {
                     state.status.known = None;
                 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, CLAIMS, CLASSES, CallError, Client, Hub, Leadership, Model, NODES, News, Object,
-    Outcome, PODS, Perform, Precedence, Reply, SLICES, Tasks, VOLUME_CLAIMS, VOLUMES, run,
+    Agent, AgentOptions, CLAIMS, CLASSES, CallError, Client, Effect as Emitted, EffectId, Hub, Leadership,
+    Model, NODES, News, Object, Outcome, PODS, Perform, Precedence, Reply, SLICES, Tasks, VOLUME_CLAIMS,
+    VOLUMES, Wake, run,
 };
 use tokio::sync::watch;
 use tracing::debug;
@@ -177,18 +178,18 @@ impl Agent for KubeletAgent {
         self.kubelet.lead(now, leading);
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        self.kubelet.acknowledge(now, effect, reply.outcome);
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
+        self.kubelet.acknowledge(now, effect.0, reply.outcome);
     }
 
-    fn poll(&mut self) -> Option<(u64, Sent)> {
+    fn poll(&mut self) -> Option<Emitted<Sent>> {
         let (id, effect) = self.kubelet.poll()?;
         let node = self.by_node.then(|| self.kubelet.node_of(id)).flatten();
-        Some((id, Sent { node, effect }))
+        Some(Emitted { id: EffectId(id), kind: Sent { node, effect } })
     }
 
-    fn wake(&self) -> Option<Timestamp> {
-        self.kubelet.wake()
+    fn wake(&self) -> Option<Wake> {
+        self.kubelet.wake().map(|at| Wake::new(at, "a pod goes on, or a lease is renewed"))
     }
 }
 
@@ -230,18 +231,18 @@ impl Agent for DriverAgent {
         self.driver.lead(leading);
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        self.driver.acknowledge(now, effect, reply.outcome);
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
+        self.driver.acknowledge(now, effect.0, reply.outcome);
     }
 
-    fn poll(&mut self) -> Option<(u64, Sent)> {
+    fn poll(&mut self) -> Option<Emitted<Sent>> {
         let (id, effect) = self.driver.poll()?;
         let node = self.by_node.then(|| self.driver.node_of(id)).flatten();
-        Some((id, Sent { node, effect }))
+        Some(Emitted { id: EffectId(id), kind: Sent { node, effect } })
     }
 
-    fn wake(&self) -> Option<Timestamp> {
-        self.driver.wake()
+    fn wake(&self) -> Option<Wake> {
+        self.driver.wake().map(|at| Wake::new(at, "a slice is to be written"))
     }
 }
 
@@ -279,16 +280,17 @@ impl Agent for VolumesAgent {
         self.volumes.lead(leading);
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        self.volumes.acknowledge(now, effect, reply.outcome);
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
+        self.volumes.acknowledge(now, effect.0, reply.outcome);
     }
 
-    fn poll(&mut self) -> Option<(u64, Sent)> {
-        self.volumes.poll().map(|(id, effect)| (id, Sent { node: None, effect }))
+    fn poll(&mut self) -> Option<Emitted<Sent>> {
+        let (id, effect) = self.volumes.poll()?;
+        Some(Emitted { id: EffectId(id), kind: Sent { node: None, effect } })
     }
 
-    fn wake(&self) -> Option<Timestamp> {
-        self.volumes.wake()
+    fn wake(&self) -> Option<Wake> {
+        self.volumes.wake().map(|at| Wake::new(at, "a volume is to be made or deleted"))
     }
 }
 

@@ -11,7 +11,8 @@ use std::time::Instant;
 use lazaret_lifecycle::{
     Input, Lifecycle, Mode, Notice, Policy, Reconciler, Rule, Signal, Source, Target, When, WriteKind,
 };
-use lazaret_model::{DeviceId, Outcome, Timestamp};
+use lazaret_machine::Outcome;
+use lazaret_model::{DeviceId, Timestamp};
 
 const RULES: usize = 50;
 const SIGNALS: usize = 20_000;

@@ -9,7 +9,8 @@ use lazaret_lifecycle::{
     Acts, Child, ChildTarget, Incident, Input, Mode, Notice, Owner, Policy, Reconciler, Rule, Signal, Source,
     Stage, Stored, Target, When, WriteKind,
 };
-use lazaret_model::{DeviceId, Outcome, Text, Timestamp};
+use lazaret_machine::Outcome;
+use lazaret_model::{DeviceId, Text, Timestamp};
 
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);

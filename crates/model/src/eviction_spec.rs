@@ -26,6 +26,9 @@ pub struct EvictionSpec {
 }
 
 impl EvictionSpec {
+    /// A year: the longest of its deadlines and timeouts. Longer than any pod is worth waiting for.
+    pub const SECONDS_MAX: i64 = 31_536_000;
+
     /// Whether the rule applies no more.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {

@@ -16,7 +16,6 @@ mod clock;
 mod confirm;
 mod cron;
 mod device;
-mod effect;
 mod eviction_spec;
 mod group;
 mod guard;
@@ -27,7 +26,6 @@ mod node;
 mod patience;
 mod pod;
 mod quantity;
-mod remembered;
 mod rule;
 mod slab;
 mod slice;
@@ -54,7 +52,6 @@ pub use device::{
     CapacityValue, CounterConsumption, Device, DeviceId, NodeAllocatable, NodeMapping, PoolId, RequestPolicy,
     ValidRange,
 };
-pub use effect::{EffectId, Outcome};
 pub use eviction_spec::{CapacityMode, EvictionMode, EvictionSay, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share};
@@ -71,7 +68,6 @@ pub use pod::{
     ClaimSource, Condition, ConditionStatus, EvictionMark, NodeRequirements, Owner, Pod, PodClaim, PodPhase,
 };
 pub use quantity::{Format, Quantity, QuantityError};
-pub use remembered::Remembered;
 pub use rule::{
     DevicePatch, DeviceSelector, DeviceTaintRule, EvictionCount, ResourceSlicePatch,
     V1ALPHA3_FIELDS_ANNOTATION, V1ALPHA3_ONLY_DRIVER,

@@ -80,6 +80,15 @@ pub struct Taint {
     pub eviction: Option<Arc<EvictionSpec>>,
 }
 
+impl Taint {
+    /// The longest description, in bytes.
+    pub const DESCRIPTION_BYTES_MAX: usize = 1024;
+    /// The longest data that a driver may attach, in bytes.
+    pub const DATA_BYTES_MAX: usize = 10 * 1024;
+    /// The pace of a taint of v1alpha3 that names none.
+    pub const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+}
+
 /// `key=value:effect`, leaving out what is empty, as kubectl writes taints.
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,6 +18,6 @@ extern crate alloc;
 mod machine;
 mod wanted;
 
-pub use lazaret_model::{EffectId, Outcome};
+pub use lazaret_machine::{EffectId, Outcome};
 pub use machine::{Effect, EffectKind, Input, Owned, Policies};
 pub use wanted::{Compiled, Owner, RULES_PER_POLICY_MAX, Wanted, compile, rule_name};

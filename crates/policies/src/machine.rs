@@ -7,15 +7,15 @@ use alloc::{
 };
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{DeviceSelector, Effect as TaintEffect, EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Turn, Wake};
+use lazaret_model::{DeviceSelector, Effect as TaintEffect, Text, Timestamp, Uid};
 
 use crate::wanted::{Compiled, Owner, Wanted, compile};
 
 /// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
 const SEEN_WITHIN_MS: i64 = 5_000;
-/// A write that failed is tried again after this, and each time after twice as long.
-const RETRY_MS_MIN: i64 = 500;
-const RETRY_MS_MAX: i64 = 60_000;
+/// Pauses after writes that failed.
+const RETRY: Backoff = Backoff::new(500, 60_000);
 
 /// A rule of Kubernetes that a policy owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +59,7 @@ pub enum Input {
 }
 
 /// Something to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: EffectKind,
-}
+pub type Effect = lazaret_machine::Effect<EffectKind>;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,18 +94,32 @@ pub struct Policies {
     needs_no_approval: bool,
     owned: BTreeMap<Text, Owned>,
     queue: VecDeque<EffectKind>,
-    in_flight: BTreeMap<EffectId, EffectKind>,
+    flights: Flights<EffectKind, EffectKind>,
     /// What is left alone until then, and how often a write of it failed; by [`key`].
     not_before: BTreeMap<Text, (Timestamp, u32)>,
     reported: BTreeMap<Owner, Reported>,
-    next: u64,
     /// When the queue was last filled.
     planned: Option<Timestamp>,
 }
 
-impl Policies {
-    /// Takes note, and decides.
-    pub fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input) {
+impl From<Turn> for Input {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Tick => Self::Tick,
+            Turn::BecameLeader => Self::BecameLeader,
+            Turn::LostLeadership => Self::LostLeadership,
+            Turn::Acknowledged(effect, reply) => Self::Acknowledged(effect, reply.outcome),
+        }
+    }
+}
+
+impl Machine for Policies {
+    type View = Fleet;
+    type Input<'a> = Input;
+    type Kind = EffectKind;
+    type Why = &'static str;
+
+    fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input) {
         let mut is_stale = true;
         match input {
             Input::Changed => {}
@@ -133,7 +141,7 @@ impl Policies {
                 self.leads = false;
                 self.queue.clear();
             }
-            Input::Tick => is_stale = self.next_wake().is_some_and(|at| at <= now),
+            Input::Tick => is_stale = self.next_wake().is_some_and(|wake| wake.at <= now),
         }
         if self.leads && is_stale {
             self.planned = Some(now);
@@ -141,29 +149,26 @@ impl Policies {
         }
     }
 
-    /// The next thing to be done.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    fn poll_effect(&mut self) -> Option<Effect> {
         let kind = self.queue.pop_front()?;
-        let id = EffectId(self.next);
-        self.next += 1;
-        self.in_flight.insert(id, kind.clone());
-        Some(Effect { id, kind })
+        Some(self.flights.send(kind.clone(), kind))
     }
 
-    /// When there may be something to do though nothing happens.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    fn next_wake(&self) -> Option<Wake> {
         let later = |at: &Timestamp| self.planned.is_none_or(|planned| *at > planned);
-        self.not_before.values().map(|(at, _)| *at).filter(later).min().filter(|_| self.leads)
+        let at = self.not_before.values().map(|(at, _)| *at).filter(later).min().filter(|_| self.leads)?;
+        Some(Wake::new(at, "a rule that was written is looked at again"))
     }
+}
 
+impl Policies {
     fn acknowledged(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
-        let Some(kind) = self.in_flight.remove(&id) else { return };
+        let Some(kind) = self.flights.land(id) else { return };
         let key = key(&kind);
         let failures = self.not_before.get(&key).map_or(0, |(_, failures)| *failures);
         if !is_done(outcome) {
-            let wait = RETRY_MS_MIN.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
-            self.not_before.insert(key, (now.plus_millis(wait), failures.saturating_add(1)));
+            let failures = failures.saturating_add(1);
+            self.not_before.insert(key, (now.plus_millis(RETRY.after(failures)), failures));
         } else if let EffectKind::Report { policy, generation, rules, left_out } = kind {
             self.not_before.remove(&key);
             self.reported.insert(policy, (generation, rules, left_out));
@@ -188,7 +193,7 @@ impl Policies {
             reports.push((owner, (view.rule.generation, rules.len(), left_out)));
             wanted.extend(rules.into_iter().map(|rule| (rule.name.clone(), rule)));
         }
-        let in_flight: Vec<Text> = self.in_flight.values().map(key).collect();
+        let in_flight: Vec<Text> = self.flights.all().into_iter().map(key).collect();
         let waits =
             |key: &Text| in_flight.contains(key) || self.not_before.get(key).is_some_and(|(at, _)| *at > now);
         let mut deletions = Vec::new();

@@ -8,6 +8,7 @@ mod objects;
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::{Fleet, Input as Told};
+use lazaret_machine::Machine;
 use lazaret_model::{Condition, ConditionStatus, Effect as TaintEffect, Timestamp, Uid};
 use lazaret_policies::{
     Effect, EffectKind, Input, Outcome, Owned, Owner, Policies, RULES_PER_POLICY_MAX, Wanted, compile,
@@ -255,7 +256,7 @@ fn what_fails_is_tried_again_later_and_what_was_done_is_not_done_twice() {
     }
     assert!(world.effects().is_empty());
     let wake = world.policies.next_wake().unwrap();
-    assert_eq!(wake, Timestamp::from_millis(500));
+    assert_eq!(wake.at, Timestamp::from_millis(500));
     world.now = 500;
     world.hear(Input::Tick);
     let second = world.effects();

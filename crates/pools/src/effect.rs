@@ -1,17 +1,11 @@
 //! What is to be done.
 
-use lazaret_model::{EffectId, Text, Uid};
+use lazaret_model::{Text, Uid};
 
 use crate::Status;
 
-/// Something to be done, acknowledged by its number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What it is.
-    pub kind: EffectKind,
-}
+/// Something to be done.
+pub type Effect = lazaret_machine::Effect<EffectKind>;
 
 /// The kinds of effect.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,19 +10,15 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 mod effect;
 mod machine;
 mod request;
 mod status;
-#[cfg(test)]
-mod tests;
 mod views;
 
 pub use effect::{Delete, Effect, EffectKind, SetStatus};
-pub use lazaret_model::{EffectId, Outcome};
+pub use lazaret_machine::{EffectId, Outcome};
 pub use machine::{Input, Pools};
 pub use request::{COMPLETED_SECONDS_MAX, PENDING_SECONDS_MAX, Progress, Request};
 pub use status::{Counts, PoolStatus, Slice, Status};

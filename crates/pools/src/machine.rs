@@ -1,22 +1,21 @@
 //! Which requests are answered or deleted, and when.
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
 use core::mem;
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Turn, Wake};
+use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{Delete, Effect, EffectKind, Progress, Request, SetStatus, Slice, status::answer};
 
 /// Effects that are not acknowledged yet. Statuses are large, and computing one looks at every claim: no more are made than can be written soon.
 const EFFECTS_MAX: usize = 8;
-/// The first pause after a write that failed; each further one is twice as long.
-const RETRY_MILLIS_MIN: i64 = 250;
-/// The longest pause.
-const RETRY_MILLIS_MAX: i64 = 60_000;
+/// Pauses after writes that failed.
+const RETRY: Backoff = Backoff::new(250, 60_000);
 
 /// What the machine is told.
 #[derive(Clone, Debug)]
@@ -39,6 +38,17 @@ pub enum Input {
     Acknowledged(EffectId, Outcome),
     /// Time has passed, or claims or taints have changed.
     Tick,
+}
+
+impl From<Turn> for Input {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Tick => Self::Tick,
+            Turn::BecameLeader => Self::BecameLeader,
+            Turn::LostLeadership => Self::LostLeadership,
+            Turn::Acknowledged(effect, reply) => Self::Acknowledged(effect, reply.outcome),
+        }
+    }
 }
 
 /// Where a request is on its way.
@@ -77,9 +87,8 @@ pub struct Pools {
     /// Requests that wait for slices, by driver.
     incomplete: BTreeMap<Text, BTreeSet<Text>>,
     timers: BTreeSet<(Timestamp, Text)>,
-    effects: VecDeque<Effect>,
-    in_flight: BTreeMap<EffectId, Text>,
-    last_effect: u64,
+    /// With the names of the requests.
+    flights: Flights<EffectKind, Text>,
     leading: bool,
     /// Requests that wait for a view that nobody has asked for.
     unseen: BTreeSet<Text>,
@@ -88,9 +97,13 @@ pub struct Pools {
     last_view: u64,
 }
 
-impl Pools {
-    /// Takes note of something, and decides.
-    pub fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input) {
+impl Machine for Pools {
+    type View = Fleet;
+    type Input<'a> = Input;
+    type Kind = EffectKind;
+    type Why = &'static str;
+
+    fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input) {
         match input {
             Input::Slice(slice) => {
                 let (name, driver) = (slice.slice.name.clone(), slice.slice.driver.clone());
@@ -122,11 +135,23 @@ impl Pools {
         }
     }
 
-    /// The next thing to be done.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.flights.take()
     }
 
+    fn next_wake(&self) -> Option<Wake> {
+        if !self.leading || !self.has_room() {
+            return None;
+        }
+        if !self.ready.is_empty() {
+            return Some(Wake::now("a request can be answered"));
+        }
+        let (at, _) = self.timers.first()?;
+        Some(Wake::new(*at, "a request is old, or a failed write is tried again"))
+    }
+}
+
+impl Pools {
     /// The number of a view of slices, claims and taints that is wanted now.
     pub fn poll_view(&mut self) -> Option<u64> {
         if !self.leading || self.view.is_some() || self.unseen.is_empty() {
@@ -137,16 +162,8 @@ impl Pools {
         Some(self.last_view)
     }
 
-    /// When it wants a [`Input::Tick`].
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
-        let timer = self.timers.first().map(|(at, _)| *at).filter(|_| self.leading);
-        let ready = self.leading && !self.ready.is_empty() && self.has_room();
-        if ready { Some(Timestamp::EPOCH) } else { timer.filter(|_| self.has_room()) }
-    }
-
     fn has_room(&self) -> bool {
-        self.in_flight.len() < EFFECTS_MAX
+        self.flights.len() < EFFECTS_MAX
     }
 
     fn set(&mut self, request: Request) {
@@ -217,8 +234,7 @@ impl Pools {
             self.timers.remove(&(at, name.clone()));
         }
         if let Phase::InFlight(id) = entry.phase {
-            self.in_flight.remove(&id);
-            self.effects.retain(|effect| effect.id != id);
+            self.flights.withdraw(id);
         }
     }
 
@@ -231,10 +247,9 @@ impl Pools {
     /// Forgets what it began: the next leader does it, or this one when it leads again.
     fn follow(&mut self) {
         self.leading = false;
-        self.effects.clear();
+        self.flights.abandon();
         self.view = None;
         self.unseen.clear();
-        self.in_flight.clear();
         let names: Vec<Text> = self.requests.keys().cloned().collect();
         for name in names {
             let Some(entry) = self.requests.get_mut(&name) else { continue };
@@ -257,22 +272,21 @@ impl Pools {
     }
 
     fn acknowledged(&mut self, now: Timestamp, effect: EffectId, outcome: Outcome) {
-        let Some(name) = self.in_flight.remove(&effect) else { return };
+        let Some(name) = self.flights.land(effect) else { return };
         let Some(entry) = self.requests.get_mut(&name) else { return };
         let phase = match outcome {
             // A finalizer keeps a request that was deleted.
             Outcome::Done | Outcome::Gone if entry.request.expires().is_some_and(|at| at <= now) => {
-                Phase::Retry(now.plus_millis(RETRY_MILLIS_MAX))
+                Phase::Retry(now.plus_millis(RETRY.longest_ms))
             }
             // The watch says the rest: that it has a status, or is gone.
             Outcome::Done | Outcome::Gone => {
                 entry.failures = 0;
                 Phase::Answered
             }
-            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 entry.failures = entry.failures.saturating_add(1);
-                let factor = 1 << entry.failures.saturating_sub(1).min(16);
-                Phase::Retry(now.plus_millis((RETRY_MILLIS_MIN * factor).min(RETRY_MILLIS_MAX)))
+                Phase::Retry(now.plus_millis(RETRY.after(entry.failures)))
             }
         };
         self.enter(&name, phase);
@@ -319,10 +333,7 @@ impl Pools {
     }
 
     fn emit(&mut self, name: &Text, kind: EffectKind) {
-        self.last_effect += 1;
-        let id = EffectId(self.last_effect);
-        self.in_flight.insert(id, name.clone());
-        self.effects.push_back(Effect { id, kind });
+        let id = self.flights.launch(name.clone(), kind);
         self.enter(name, Phase::InFlight(id));
     }
 }

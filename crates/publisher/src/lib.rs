@@ -14,7 +14,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod backoff;
 mod compare;
 mod compose;
 mod dropped;

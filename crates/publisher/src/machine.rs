@@ -9,16 +9,20 @@ use alloc::{
 use core::fmt;
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
+use lazaret_machine::{Backoff, Retry};
 use lazaret_model::Timestamp;
 
 use crate::{
     Dropped, Pool, PoolError, Scope,
-    backoff::{Backoff, PASSING_MS_MAX, REFUSED_MS_MAX},
     dropped::missing,
     plan::{Accepted, Identity, Step, plan},
     validate::validate,
 };
 
+/// Pauses after failures that pass: a server that restarts is back within the longest.
+const PASSING: Backoff = Backoff::new(200, 30_000);
+/// Pauses after a refusal: somebody has to change something first.
+const REFUSED: Backoff = Backoff::new(200, 300_000);
 /// Writes in flight, one for each pool.
 const IN_FLIGHT_MAX: usize = 16;
 /// Problems that nobody has read. The oldest go first.
@@ -124,7 +128,7 @@ struct Progress {
     /// Steps of the plan that are left.
     steps: VecDeque<Step>,
     is_in_flight: bool,
-    backoff: Backoff,
+    backoff: Retry,
     /// The last failure was a refusal of what was sent.
     was_refused: bool,
     accepted: Accepted,
@@ -151,7 +155,7 @@ enum Flight {
 struct OwnerState {
     is_wanted: bool,
     is_in_flight: bool,
-    backoff: Backoff,
+    backoff: Retry,
 }
 
 impl Publisher {
@@ -384,7 +388,7 @@ impl Publisher {
             Answer::Conflict(why) | Answer::Refused(why) | Answer::Failed(why) => why,
             Answer::Stored(_) => "the answer is no Node".into(),
         };
-        self.owner.backoff.fail(now, PASSING_MS_MAX);
+        self.owner.backoff.fail(now, PASSING);
         let retry_in_ms = self.owner.backoff.until().map_or(0, |at| at.millis_since(now));
         self.report(Problem::Failed { pool: String::new(), why, retry_in_ms });
     }
@@ -393,7 +397,7 @@ impl Publisher {
         let Some(actual) = &mut self.actual else { return };
         let Some(progress) = self.pools.get_mut(pool) else { return };
         progress.is_in_flight = false;
-        let (why, longest) = match answer {
+        let (why, pauses) = match answer {
             Answer::Stored(slice) => {
                 let dropped = step.wanted.as_ref().map(|sent| (missing(sent, &slice.spec), sent));
                 if let (Some(index), Some((gates, sent))) = (step.index, dropped) {
@@ -421,26 +425,26 @@ impl Publisher {
                 }
                 Effect::Update(slice) => {
                     actual.remove(slice.metadata.name.as_deref().unwrap_or_default());
-                    ("the slice is gone".into(), PASSING_MS_MAX)
+                    ("the slice is gone".into(), PASSING)
                 }
-                Effect::Create(_) | Effect::ReadOwner { .. } => ("not found".into(), PASSING_MS_MAX),
+                Effect::Create(_) | Effect::ReadOwner { .. } => ("not found".into(), PASSING),
             },
-            Answer::Refused(why) => (why, REFUSED_MS_MAX),
-            Answer::Conflict(why) | Answer::Failed(why) => (why, PASSING_MS_MAX),
-            Answer::Owner(_) => ("the answer is no slice".into(), PASSING_MS_MAX),
+            Answer::Refused(why) => (why, REFUSED),
+            Answer::Conflict(why) | Answer::Failed(why) => (why, PASSING),
+            Answer::Owner(_) => ("the answer is no slice".into(), PASSING),
         };
-        progress.was_refused = longest == REFUSED_MS_MAX;
+        progress.was_refused = pauses == REFUSED;
         // Planned anew from what is known then.
         progress.is_dirty = true;
         progress.steps.clear();
-        progress.backoff.fail(now, longest);
+        progress.backoff.fail(now, pauses);
         let retry_in_ms = progress.backoff.until().map_or(0, |at| at.millis_since(now));
         self.report(Problem::Failed { pool: pool.into(), why, retry_in_ms });
     }
 
     fn advanced(&mut self, pool: &str) {
         let Some(progress) = self.pools.get_mut(pool) else { return };
-        progress.backoff.reset();
+        progress.backoff = Retry::default();
         progress.was_refused = false;
         // The driver wants something else by now: what is left of the plan is not it.
         if progress.is_dirty {

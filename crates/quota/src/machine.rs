@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_machine::{Backoff, EffectId, Flights, Outcome, Retry, Wake};
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -16,19 +17,18 @@ use crate::{
 
 /// Everything is counted anew so often, whatever was heard.
 pub const RESYNC_SECS: i64 = 300;
-/// The first wait after a write that failed; it doubles with every further one.
-const RETRY_MS_MIN: i64 = 500;
-/// The longest wait after a write that failed.
-const RETRY_MS_MAX: i64 = 60_000;
+/// Pauses after writes that failed.
+const RETRY: Backoff = Backoff::new(500, 60_000);
 
 /// A kind of objects, by its group and plural name.
 pub type Kind = (String, String);
 
+/// Something to be done.
+pub type Effect = lazaret_machine::Effect<SetStatus>;
+
 /// A status to be written, if the quota is still this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: u64,
+pub struct SetStatus {
     /// Where the quota is.
     pub namespace: String,
     /// Its name.
@@ -54,17 +54,6 @@ pub enum Told {
     Same,
 }
 
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was done.
-    Done,
-    /// The quota is another one by now, or gone.
-    Outdated,
-    /// It was not done, or nobody knows.
-    Failed,
-}
-
 /// The quotas of all namespaces, and what is used in namespaces that have one.
 #[derive(Debug, Default)]
 pub struct Quotas {
@@ -82,10 +71,9 @@ pub struct Quotas {
     differing: BTreeSet<Place>,
     /// The view that was asked for, and the versions of the quotas that it is for.
     view: Option<(u64, BTreeMap<Place, String>)>,
-    ready: Vec<Effect>,
-    in_flight: BTreeMap<u64, Place>,
+    flights: Flights<SetStatus, Place>,
     resync_at: Option<Timestamp>,
-    next_id: u64,
+    last_view: u64,
 }
 
 /// Namespace and name.
@@ -252,16 +240,15 @@ impl Quotas {
             return None;
         }
         let kinds = self.needs().into_iter().cloned().collect();
-        let number = self.id();
-        self.view = Some((number, versions));
-        Some((number, kinds))
+        self.last_view += 1;
+        self.view = Some((self.last_view, versions));
+        Some((self.last_view, kinds))
     }
 
     /// All that the server had when a view was asked for has been told.
     pub fn view_reached(&mut self, number: u64) {
         let Some((_, versions)) = self.view.take_if(|(wanted, _)| *wanted == number) else { return };
         for (at, version) in versions {
-            let id = self.id();
             let tracked = find(&mut self.namespaces, &at);
             let Some(tracked) = tracked.filter(|tracked| tracked.quota.metadata.resource_version == version)
             else {
@@ -270,17 +257,16 @@ impl Quotas {
             let Some(used) = tracked.wanted(&self.kinds, &self.listed, &self.classes) else { continue };
             tracked.in_flight = true;
             let (uid, hard) = (tracked.quota.metadata.uid.clone(), tracked.quota.spec.hard.clone());
-            self.in_flight.insert(id, at.clone());
-            let (namespace, name) = at;
-            self.ready.push(Effect { id, namespace, name, uid, resource_version: version, hard, used });
+            let (namespace, name) = at.clone();
+            let write = SetStatus { namespace, name, uid, resource_version: version, hard, used };
+            self.flights.launch(at, write);
         }
     }
 
     /// No answer will come to what is in flight, and no view: another leads.
     pub fn abandon(&mut self) {
         self.view = None;
-        self.ready.clear();
-        for at in core::mem::take(&mut self.in_flight).into_values() {
+        for at in self.flights.abandon() {
             if let Some(tracked) = find(&mut self.namespaces, &at) {
                 tracked.in_flight = false;
             }
@@ -288,39 +274,37 @@ impl Quotas {
     }
 
     /// What is to be written.
-    pub fn poll(&mut self) -> Option<Effect> {
-        self.ready.pop()
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.flights.take()
     }
 
     /// What became of a write.
-    pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
-        let Some(at) = self.in_flight.remove(&id) else { return };
+    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+        let Some(at) = self.flights.land(id) else { return };
         let Some(tracked) = find(&mut self.namespaces, &at) else { return };
         tracked.in_flight = false;
-        match outcome {
-            Outcome::Done => {
-                tracked.failures = 0;
-                tracked.not_before = None;
-            }
-            Outcome::Outdated | Outcome::Failed => {
-                let wait = RETRY_MS_MIN.saturating_mul(1 << tracked.failures.min(16)).min(RETRY_MS_MAX);
-                tracked.not_before = Some(now.plus_millis(wait));
-                tracked.failures = tracked.failures.saturating_add(1);
-            }
+        if outcome == Outcome::Done {
+            tracked.retry = Retry::default();
+        } else {
+            tracked.retry.fail(now, RETRY);
         }
         self.touched.insert(at);
     }
 
     /// When to think again, unless something is told before.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub fn next_wake(&self) -> Option<Wake> {
         if !self.touched.is_empty() {
-            return Some(Timestamp::EPOCH);
+            return Some(Wake::now("quotas may differ from their status"));
         }
         let tracked = |(namespace, name): &Place| self.namespaces.get(namespace)?.quotas.get(name)?.due_at();
         let due = if self.view.is_some() { None } else { self.differing.iter().filter_map(tracked).min() };
         let ending = self.ending.first().map(|(at, _)| at.plus_millis(1));
-        [due, ending, self.resync_at].into_iter().flatten().min()
+        Wake::first([
+            due.map(|at| Wake::new(at, "the status of a quota is to be written")),
+            ending.map(|at| Wake::new(at, "a pod stops counting")),
+            self.resync_at.map(|at| Wake::new(at, "everything is counted anew")),
+        ])
     }
 
     fn unlist(&mut self, now: Timestamp, kind: &Counted) {
@@ -342,16 +326,8 @@ impl Quotas {
             self.touched.extend(namespace.quotas.keys().map(|name| place(at, name)));
         }
     }
-
-    fn id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
-    }
 }
 
 fn find<'n>(namespaces: &'n mut BTreeMap<String, Namespace>, at: &Place) -> Option<&'n mut Tracked> {
     namespaces.get_mut(&at.0)?.quotas.get_mut(&at.1)
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,6 +6,7 @@ use alloc::{
     string::String,
 };
 
+use lazaret_machine::Retry;
 use lazaret_model::{Quantity, Timestamp};
 
 use crate::{Amounts, Classes, Counted, Quota, Usage, machine::Kind};
@@ -36,8 +37,7 @@ pub(crate) struct Tracked {
     /// Since when the status has been another than it should be.
     pub(crate) differs_since: Option<Timestamp>,
     pub(crate) in_flight: bool,
-    pub(crate) failures: u32,
-    pub(crate) not_before: Option<Timestamp>,
+    pub(crate) retry: Retry,
 }
 
 impl Namespace {
@@ -134,6 +134,6 @@ impl Tracked {
         let since = self.differs_since.filter(|_| !self.in_flight)?;
         let fresh = self.quota.enforced_amounts() != Some(&self.quota.spec.hard);
         let at = if fresh { since } else { since.plus_millis(SETTLING_MS) };
-        Some(self.not_before.map_or(at, |not_before| at.max(not_before)))
+        Some(self.retry.until().map_or(at, |until| at.max(until)))
     }
 }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
-    effect::{EffectId, Outcome},
+    effect::{EffectId, Outcome, Reply},
     ending::Ending,
     machine::{Replacement, Step},
     objects::Pod,
@@ -15,13 +15,14 @@ use crate::{
 };
 
 impl Replacement {
-    pub(crate) fn acknowledge_step(&mut self, now: Timestamp, uid: &Uid, kind: Step, outcome: Outcome) {
+    pub(crate) fn acknowledge_step(&mut self, now: Timestamp, uid: &Uid, kind: Step, reply: Reply) {
         let settle = if self.shows(uid, kind) { now } else { now.plus_millis(self.options.settle_ms) };
         let Some(flight) = self.flights.get_mut(uid) else { return };
         flight.step = None;
         let policy = flight.policy();
-        match outcome {
-            Outcome::Done(_) => {
+        let why = reply.why.unwrap_or_default();
+        match reply.outcome {
+            Outcome::Done => {
                 flight.failures = 0;
                 // The news of it will come; until then nothing is done on old ones.
                 flight.not_before = settle;
@@ -40,8 +41,8 @@ impl Replacement {
                 let failures = flight.failures;
                 self.retry(now, uid, failures);
             }
-            Outcome::Held(why) => self.hold(now, uid, &why),
-            Outcome::Refused(why) => {
+            Outcome::Held => self.hold(now, uid, &why),
+            Outcome::Refused => {
                 flight.failures += 1;
                 let failures = flight.failures;
                 self.figures.refused += 1;
@@ -53,7 +54,7 @@ impl Replacement {
                 self.retry(now, uid, failures.max(4));
             }
             Outcome::RetryLater | Outcome::Unknown => {
-                if outcome == Outcome::Unknown {
+                if reply.outcome == Outcome::Unknown {
                     flight.unsure_until = now.plus_millis(2 * self.options.settle_ms);
                 }
                 flight.failures += 1;
@@ -120,13 +121,13 @@ impl Replacement {
         now: Timestamp,
         policy: &ObjectKey,
         effect: EffectId,
-        outcome: Outcome,
+        reply: Reply,
     ) {
         let (interval, pause) = (self.options.status_ms, |this: &Self, failures| this.pause(failures));
         let Some(overseer) = self.overseers.get_mut(policy) else { return };
         let Some((_, status)) = overseer.writing.take_if(|(id, _)| *id == effect) else { return };
-        match outcome {
-            Outcome::Done(version) => {
+        match reply.outcome {
+            Outcome::Done => {
                 overseer.failures = 0;
                 overseer.not_before = now.plus_millis(interval);
                 let Some(known) = self.tables.policies.get_mut(policy) else { return };
@@ -135,14 +136,14 @@ impl Replacement {
                         flight.recorded = true;
                     }
                 }
-                let version = version.unwrap_or_else(|| known.policy.version.clone());
+                let version = reply.written.map_or_else(|| known.policy.version.clone(), |one| one.version);
                 let written = Policy { version, status, ..Policy::clone(&known.policy) };
                 *known = Known::new(Arc::new(written));
             }
             Outcome::Gone
             | Outcome::Conflict
-            | Outcome::Held(_)
-            | Outcome::Refused(_)
+            | Outcome::Held
+            | Outcome::Refused
             | Outcome::RetryLater
             | Outcome::Unknown => {
                 overseer.dirty = true;

@@ -142,8 +142,7 @@ impl Replacement {
     }
 
     fn step(&mut self, uid: &Uid, kind: Step, effect: EffectKind) {
-        let id = self.emit(effect);
-        self.under_way.insert(id, UnderWay::Step { uid: uid.clone(), kind });
+        let id = self.effects.launch(UnderWay::Step { uid: uid.clone(), kind }, effect);
         let Some(flight) = self.flights.get_mut(uid) else { return };
         flight.step = Some(id);
         flight.relieved |= kind == Step::Delete;

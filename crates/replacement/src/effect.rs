@@ -2,19 +2,13 @@
 
 use alloc::sync::Arc;
 
-pub use lazaret_model::EffectId;
+pub use lazaret_machine::{EffectId, Outcome, Reply};
 use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{record::Record, status::Status};
 
-/// Something to be done by whoever runs the machine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: EffectKind,
-}
+/// Something to be done by the shell.
+pub type Effect = lazaret_machine::Effect<EffectKind>;
 
 /// What is to be done. All but events are to be acknowledged.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,23 +104,4 @@ pub enum Severity {
     Normal,
     /// Somebody should look.
     Warning,
-}
-
-/// What became of an effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done. The version of what was written, where there is one.
-    Done(Option<Text>),
-    /// Nothing left to do: no such object, or another incarnation.
-    Gone,
-    /// The object is not as it was thought to be. Nothing was done.
-    Conflict,
-    /// A disruption budget does not permit it now. Nothing was done.
-    Held(Text),
-    /// Not permitted, or refused for good. Nothing was done.
-    Refused(Text),
-    /// It failed, certainly. Nothing was done.
-    RetryLater,
-    /// It may or may not have been done.
-    Unknown,
 }

@@ -35,10 +35,10 @@ impl Replacement {
         let policy = flight.policy();
         self.touch(&policy);
         if flight.had_copy || flight.evicted || ending == Ending::Replaced {
-            self.remember_ended(uid.clone());
+            self.ended.insert(uid.clone());
         }
         if let Some((_, bound)) = &flight.bound {
-            self.remember_ended(bound.clone());
+            self.ended.insert(bound.clone());
         }
         let record = flight.record;
         match ending {

@@ -43,7 +43,7 @@ mod tables;
 mod takeover;
 mod words;
 
-pub use effect::{Effect, EffectId, EffectKind, Note, Outcome, Severity, Subject};
+pub use effect::{Effect, EffectId, EffectKind, Note, Outcome, Reply, Severity, Subject};
 pub use figures::Figures;
 pub use finding::{Cause, Finding, Origin};
 pub use input::{Input, Sight, Source};
@@ -52,7 +52,6 @@ pub use objects::{Failing, Node, NodeTaint, Pod, ReplicaSet};
 pub use options::Options;
 pub use policy::{Policy, Problem, Share, Spec, Strategy, TaintOption};
 pub use record::{Mark, Plan, Record};
-pub use selector::{Match, Selector};
 pub use status::{
     BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
 };

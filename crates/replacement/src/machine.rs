@@ -1,12 +1,13 @@
 //! The machine: its state, and the order in which it thinks.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use lazaret_fleet::Fleet;
+use lazaret_machine::{Backoff, Flights, Recent, Wake};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
-    effect::{Effect, EffectId, EffectKind, Note, Outcome},
+    effect::{Effect, EffectId, EffectKind, Note, Reply},
     figures::Figures,
     flight::{Flight, Overseer, Watch},
     input::Source,
@@ -40,11 +41,9 @@ pub struct Replacement {
     pub(crate) concerned: BTreeSet<ObjectKey>,
     /// Something may be begun that could not be before.
     pub(crate) may_start: bool,
-    ended: VecDeque<Uid>,
-    effects: VecDeque<Effect>,
-    events: usize,
-    pub(crate) under_way: BTreeMap<EffectId, UnderWay>,
-    next_effect: u64,
+    /// Pods that were replaced, or took a place, by this leader.
+    pub(crate) ended: Recent<Uid>,
+    pub(crate) effects: Flights<EffectKind, UnderWay>,
     pub(crate) figures: Figures,
 }
 
@@ -83,11 +82,8 @@ impl Replacement {
             held: BTreeMap::new(),
             concerned: BTreeSet::new(),
             may_start: false,
-            ended: VecDeque::new(),
-            effects: VecDeque::new(),
-            events: 0,
-            under_way: BTreeMap::new(),
-            next_effect: 0,
+            ended: Recent::new(ENDED_MAX),
+            effects: Flights::default(),
             figures: Figures::default(),
         }
     }
@@ -105,9 +101,7 @@ impl Replacement {
         self.ripe.clear();
         self.timers.clear();
         self.held.clear();
-        self.effects.clear();
-        self.events = 0;
-        self.under_way.clear();
+        self.effects.abandon();
         self.ended.clear();
         self.concerned.clear();
         if leading {
@@ -133,27 +127,23 @@ impl Replacement {
     }
 
     /// What became of an effect. Unknown or repeated ids are ignored.
-    pub fn acknowledge(&mut self, now: Timestamp, effect: EffectId, outcome: Outcome) {
+    pub fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         self.now = now;
-        match self.under_way.remove(&effect) {
-            Some(UnderWay::Step { uid, kind }) => self.acknowledge_step(now, &uid, kind, outcome),
-            Some(UnderWay::Status { policy }) => self.acknowledge_status(now, &policy, effect, outcome),
+        match self.effects.land(effect) {
+            Some(UnderWay::Step { uid, kind }) => self.acknowledge_step(now, &uid, kind, reply),
+            Some(UnderWay::Status { policy }) => self.acknowledge_status(now, &policy, effect, reply),
             None => {}
         }
     }
 
     /// The next effect to be done, the oldest first. None is given twice.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        let effect = self.effects.pop_front()?;
-        if matches!(effect.kind, EffectKind::Event(_)) {
-            self.events -= 1;
-        }
-        Some(effect)
+        self.effects.take()
     }
 
     /// When to think again if nothing happens before. `None`: there is nothing to wait for.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub fn next_wake(&self) -> Option<Wake> {
         if !self.leading {
             return None;
         }
@@ -168,7 +158,13 @@ impl Replacement {
         let statuses =
             self.overseers.values().filter(|overseer| overseer.dirty && overseer.writing.is_none());
         let status = statuses.map(|overseer| overseer.not_before).min();
-        [timer, held, flight, status].into_iter().flatten().min()
+        let wake = |at: Option<Timestamp>, why| at.map(|at| Wake::new(at, why));
+        Wake::first([
+            wake(timer, "a taint of a pod has lasted long enough"),
+            wake(held, "a disruption budget may permit an eviction"),
+            wake(flight, "a replacement goes on, or is overdue"),
+            wake(status, "the status of a policy may be written again"),
+        ])
     }
 
     /// How much of what there is.
@@ -187,35 +183,12 @@ impl Replacement {
         self.flights.keys()
     }
 
-    pub(crate) fn remember_ended(&mut self, uid: Uid) {
-        if self.ended.len() >= ENDED_MAX {
-            self.ended.pop_front();
-        }
-        self.ended.push_back(uid);
-    }
-
-    /// Whether a pod was replaced, or took a place, by this leader.
-    pub(crate) fn has_ended(&self, uid: &Uid) -> bool {
-        self.ended.contains(uid)
-    }
-
-    pub(crate) fn emit(&mut self, kind: EffectKind) -> EffectId {
-        self.next_effect += 1;
-        let id = EffectId(self.next_effect);
-        self.effects.push_back(Effect { id, kind });
-        id
-    }
-
     pub(crate) fn say(&mut self, note: Note) {
-        if self.events < self.options.events_max {
-            self.events += 1;
-            self.emit(EffectKind::Event(note));
-        }
+        self.effects.announce(EffectKind::Event(note), self.options.events_max);
     }
 
-    /// The pause after so many failures in a row.
+    /// The pause after this many failures in a row.
     pub(crate) fn pause(&self, failures: u32) -> i64 {
-        let doubled = self.options.retry_ms_min.saturating_mul(1 << failures.saturating_sub(1).min(20));
-        doubled.min(self.options.retry_ms_max)
+        Backoff::new(self.options.retry_ms_min, self.options.retry_ms_max).after(failures)
     }
 }

@@ -2,9 +2,10 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
+use lazaret_machine::LabelSelector;
 use lazaret_model::{ObjectKey, Owner, Text, Timestamp, Uid};
 
-use crate::{record::Mark, selector::Selector};
+use crate::record::Mark;
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,5 +109,5 @@ pub struct ReplicaSet {
     /// How many pods it wants.
     pub replicas: u32,
     /// Which pods it takes for its own.
-    pub selector: Selector,
+    pub selector: LabelSelector,
 }

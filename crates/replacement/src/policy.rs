@@ -3,9 +3,10 @@
 use alloc::{format, sync::Arc, vec::Vec};
 use core::fmt;
 
+use lazaret_machine::LabelSelector;
 use lazaret_model::{ObjectKey, Text, Uid};
 
-use crate::{selector::Selector, status::Status};
+use crate::status::Status;
 
 /// The key that stands for every key without an entry of its own.
 pub(crate) const WILDCARD: &str = "*";
@@ -33,7 +34,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Which pods of its namespace it looks after.
-    pub selector: Selector,
+    pub selector: LabelSelector,
     /// Whether anything is done at all.
     pub enabled: bool,
     /// How many replacements may be under way at once; in each fault domain, if those are named.

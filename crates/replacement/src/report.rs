@@ -48,12 +48,10 @@ impl Replacement {
             let same = recorded && *status == *known.policy.status;
             let (uid, version) = (known.policy.uid.clone(), known.policy.version.clone());
             let written = (!same).then(|| {
-                let policy = key.clone();
-                self.emit(EffectKind::SetStatus { policy, uid, version, status: status.clone() })
+                let (policy, flight) = (key.clone(), UnderWay::Status { policy: key.clone() });
+                let write = EffectKind::SetStatus { policy, uid, version, status: status.clone() };
+                self.effects.launch(flight, write)
             });
-            if let Some(id) = written {
-                self.under_way.insert(id, UnderWay::Status { policy: key.clone() });
-            }
             if let Some(overseer) = self.overseers.get_mut(&key) {
                 (overseer.dirty, overseer.urgent) = (false, false);
                 overseer.writing = written.map(|id| (id, status));

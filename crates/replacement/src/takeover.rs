@@ -42,7 +42,7 @@ impl Replacement {
     pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
         let Some(mark) = &pod.mark else { return };
         let record = mark.record();
-        if self.flights.contains_key(&record.uid) || self.has_ended(&record.uid) {
+        if self.flights.contains_key(&record.uid) || self.ended.contains(&record.uid) {
             return;
         }
         let unfinished = match mark {

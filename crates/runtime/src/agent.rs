@@ -1,5 +1,6 @@
 //! What runs on a hub: a core with its objects, and who does what it decides.
 
+use lazaret_machine::{Effect, EffectId, Wake};
 use lazaret_model::{SetBack, Timestamp};
 
 use crate::{News, Precedence, Reply, Resource};
@@ -28,13 +29,13 @@ pub trait Agent: Send + 'static {
     fn lead(&mut self, now: Timestamp, leading: bool);
 
     /// What became of an effect.
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply);
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply);
 
-    /// The next thing to be done, and the number to acknowledge it by.
-    fn poll(&mut self) -> Option<(u64, Self::Effect)>;
+    /// The next thing to be done, and the id to acknowledge it by.
+    fn poll(&mut self) -> Option<Effect<Self::Effect>>;
 
-    /// When it wants to think again if nothing happens before.
-    fn wake(&self) -> Option<Timestamp>;
+    /// When it wants to think again if nothing happens before, and what for.
+    fn wake(&self) -> Option<Wake>;
 
     /// It leads and wants to have heard of some resources as the server has them now, or later. Asked for after each thought while no such
     /// wish is open; [`Agent::view_reached`] grants it.

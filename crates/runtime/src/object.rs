@@ -35,6 +35,19 @@ pub enum News {
     Barred(Resource, Arc<CallError>),
 }
 
+impl News {
+    /// What it is about.
+    #[must_use]
+    pub fn resource(&self) -> Resource {
+        match self {
+            Self::Listed(resource, ..)
+            | Self::Set(resource, _)
+            | Self::Gone(resource, _)
+            | Self::Barred(resource, _) => *resource,
+        }
+    }
+}
+
 /// An object. Its bytes are shared; each of its readings is made when first asked for.
 pub struct Object {
     /// Where it is.

@@ -1,6 +1,8 @@
 //! What became of an effect.
 
 use bytes::Bytes;
+use lazaret_machine::Outcome;
+use lazaret_model::Text;
 
 use crate::CallError;
 
@@ -32,55 +34,16 @@ impl From<Result<Bytes, CallError>> for Reply {
 
 impl From<&CallError> for Reply {
     fn from(error: &CallError) -> Self {
-        Self { outcome: error.into(), object: None, why: Some(error.to_string()) }
+        // A budget's own words: they are shown as the reason why a pod stays.
+        let why = if let CallError::Budget(why) = error { why.clone() } else { error.to_string() };
+        Self { outcome: error.into(), object: None, why: Some(why) }
     }
 }
 
-/// Whether an effect was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// Done, by this effect.
-    Done,
-    /// Nothing left to do: no such object, or another incarnation.
-    Gone,
-    /// The object is not as it was thought to be. Nothing was done.
-    Conflict,
-    /// Refused for good. Nothing was done.
-    Refused,
-    /// Refused for now by a disruption budget. Nothing was done.
-    Held,
-    /// It failed, certainly. Nothing was done.
-    RetryLater,
-    /// It may or may not have been done.
-    Unknown,
-}
-
-impl Outcome {
-    /// As a label.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Gone => "gone",
-            Self::Conflict => "conflict",
-            Self::Refused => "refused",
-            Self::Held => "held",
-            Self::RetryLater => "retry",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// For a core that tries again whatever was refused, in case somebody mends it.
-impl From<Outcome> for lazaret_model::Outcome {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done => Self::Done,
-            Outcome::Gone => Self::Gone,
-            Outcome::Conflict => Self::Conflict,
-            Outcome::Refused | Outcome::Held | Outcome::RetryLater => Self::RetryLater,
-            Outcome::Unknown => Self::Unknown,
-        }
+/// For a machine that has no use for what was written.
+impl From<Reply> for lazaret_machine::Reply {
+    fn from(reply: Reply) -> Self {
+        Self { outcome: reply.outcome, why: reply.why.map(Text::from), written: None }
     }
 }
 

@@ -1,48 +1,6 @@
 //! The resources that agents watch and write.
 
-/// A resource of the API in one version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource {
-    /// Its group; empty for the core.
-    pub group: &'static str,
-    /// Its version.
-    pub version: &'static str,
-    /// Its name in paths.
-    pub plural: &'static str,
-    /// Its kind.
-    pub kind: &'static str,
-    /// Whether its objects are in namespaces.
-    pub namespaced: bool,
-}
-
-impl Resource {
-    /// `v1`, `apps/v1`.
-    #[must_use]
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.to_owned()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
-    }
-
-    /// The path of a collection, of an object, or of its subresource. An empty namespace means all.
-    #[must_use]
-    pub fn path(&self, namespace: &str, name: &str, subresource: &str) -> String {
-        let mut path =
-            if self.group.is_empty() { "/api/".to_owned() } else { format!("/apis/{}/", self.group) };
-        path.push_str(self.version);
-        if self.namespaced && !namespace.is_empty() {
-            path.push_str("/namespaces/");
-            path.push_str(namespace);
-        }
-        for part in [self.plural, name, subresource].into_iter().filter(|part| !part.is_empty()) {
-            path.push('/');
-            path.push_str(part);
-        }
-        path
-    }
-}
+pub use lazaret_machine::Resource;
 
 macro_rules! resources {
     ($($(#[$doc:meta])* $name:ident: $group:literal $version:literal $plural:literal $kind:literal $namespaced:literal;)*) => {
@@ -115,22 +73,4 @@ resources! {
     SIGNALS: "lazaret.dev" "v1alpha1" "devicesignals" "DeviceSignal" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths() {
-        let rows = [
-            (PODS.path("", "", ""), "/api/v1/pods"),
-            (PODS.path("a", "b", "status"), "/api/v1/namespaces/a/pods/b/status"),
-            (NODES.path("", "n", ""), "/api/v1/nodes/n"),
-            (CLAIMS.path("a", "", ""), "/apis/resource.k8s.io/v1/namespaces/a/resourceclaims"),
-        ];
-        for (path, wanted) in rows {
-            assert_eq!(path, wanted);
-        }
-    }
 }

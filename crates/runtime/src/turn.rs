@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc, time::Duration};
 
+use lazaret_machine::{Effect, EffectId, Wake};
 use lazaret_model::Timestamp;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{debug, error, info, warn};
@@ -131,7 +132,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
             () = progressed.notified() => {}
             news = turn.shell.inbox.next(), if deaf_until.is_none() => turn.hear(news),
             () = gathered(deaf_until), if deaf_until.is_some() => turn.deaf_until = None,
-            () = turn.clock.sleep_until(wake) => {}
+            () = turn.clock.sleep_until(wake.map(|wake| wake.at)) => turn.woken(wake),
             () = turn.clock.sleep_until(look_again), if look_again.is_some() => {}
             () = std::future::ready(()), if sent == Sent::Some => {}
         }
@@ -196,7 +197,7 @@ struct Shell<P> {
     leadership: Leadership,
     metrics: Metrics,
     options: AgentOptions,
-    flying: JoinSet<(u64, Reply, f64)>,
+    flying: JoinSet<(EffectId, Reply, f64)>,
     /// There was an agent before: what it did must be seen before anything is done.
     follows: bool,
 }
@@ -256,7 +257,14 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
         }
     }
 
-    fn landed(&mut self, landed: Option<(u64, Reply, f64)>) {
+    /// It wanted to think now.
+    fn woken(&self, wake: Option<Wake>) {
+        if let Some(Wake { why, .. }) = wake {
+            debug!(controller = self.shell.options.name, why, "woken");
+        }
+    }
+
+    fn landed(&mut self, landed: Option<(EffectId, Reply, f64)>) {
         let now = self.now();
         self.landed_at = now;
         let mut next = landed;
@@ -369,7 +377,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
                 return;
             }
             while self.send() == Sent::Some {}
-            let wake = self.agent.wake().map_or(end, |wake| wake.min(end));
+            let wake = self.agent.wake().map_or(end, |wake| wake.at.min(end));
             tokio::select! {
                 Some(landed) = self.shell.flying.join_next() => self.landed(landed.ok()),
                 () = self.clock.sleep_until(Some(wake)) => {}
@@ -402,7 +410,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
             if self.shell.flying.len() >= way.room(precedence, self.room) {
                 return Sent::Full;
             }
-            let Some((id, effect)) = self.agent.poll() else { return Sent::All };
+            let Some(Effect { id, kind }) = self.agent.poll() else { return Sent::All };
             if !self.leading || self.shell.leadership.term() != self.term {
                 self.agent.acknowledge(now, id, Outcome::RetryLater.into());
                 continue;
@@ -411,10 +419,10 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
             let metrics = self.shell.metrics.clone();
             self.shell.flying.spawn(async move {
                 let start = Instant::now();
-                let reply = caught(performer.perform(effect)).await.unwrap_or_else(|panic| {
+                let reply = caught(performer.perform(kind)).await.unwrap_or_else(|panic| {
                     error!(
                         controller = options.name,
-                        effect = id,
+                        effect = id.0,
                         panic,
                         "an effect panicked; its outcome is unknown"
                     );

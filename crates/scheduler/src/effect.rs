@@ -1,10 +1,9 @@
 //! What the scheduler wants done, and what it hears back.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::fmt;
 
+pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{Allocation, ClaimSpec, Consumer, ObjectKey, Owner, Text, Timestamp, Uid};
-pub use lazaret_model::{EffectId, Outcome};
 
 use crate::shares::NodeAllocatableStatus;
 
@@ -15,13 +14,7 @@ pub const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-res
 
 /// Something to be done by whoever runs the scheduler. Effects are independent of each other: whatever must wait for
 /// another is not given out before that is acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: EffectKind,
-}
+pub type Effect = lazaret_machine::Effect<EffectKind>;
 
 /// What is to be done. All but [`EffectKind::Event`] are to be acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,13 +258,7 @@ pub struct Written {
 }
 
 /// When the scheduler wants to be called again, if nothing happens before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wake {
-    /// Not before this instant.
-    pub at: Timestamp,
-    /// What will be done then.
-    pub why: WakeReason,
-}
+pub type Wake = lazaret_machine::Wake<WakeReason>;
 
 /// What a wake-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -290,15 +277,15 @@ pub enum WakeReason {
     Report,
 }
 
-impl fmt::Display for WakeReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Queue => "more pods can be decided on",
-            Self::Backoff => "a pod may be tried again",
-            Self::Flush => "a pod has waited for an event long enough",
-            Self::Retry => "a failed write is tried again",
-            Self::BindingTimeout => "the devices of a pod were not ready in time",
-            Self::Report => "something new is to be said of a pod",
-        })
+impl From<WakeReason> for &'static str {
+    fn from(why: WakeReason) -> Self {
+        match why {
+            WakeReason::Queue => "more pods can be decided on",
+            WakeReason::Backoff => "a pod may be tried again",
+            WakeReason::Flush => "a pod has waited for an event long enough",
+            WakeReason::Retry => "a failed write is tried again",
+            WakeReason::BindingTimeout => "the devices of a pod were not ready in time",
+            WakeReason::Report => "something new is to be said of a pod",
+        }
     }
 }

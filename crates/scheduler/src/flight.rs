@@ -18,6 +18,8 @@ use crate::{
     why::{Verdict, Why},
 };
 
+/// Events that wait to be taken; more are dropped. As many may wait to be posted.
+const EVENTS_WAITING_MAX: usize = 16_384;
 /// A binding that failed is tried again, but only so often: then the pod is decided on anew.
 const BIND_TRIES_MAX: u32 = 5;
 
@@ -128,7 +130,7 @@ impl Scheduler {
             generate_name: format!("{}-extended-resources-", pod.key.name).into(),
             spec: extended.spec.clone(),
         };
-        let effect = self.outbox.push(EffectKind::CreateExtendedClaim(create), Purpose::Pod(ix));
+        let effect = self.outbox.launch(Purpose::Pod(ix), EffectKind::CreateExtendedClaim(create));
         self.set_phase(ix, Phase::Making, Some(effect));
     }
 
@@ -165,7 +167,7 @@ impl Scheduler {
             claim: key.name.clone(),
             mappings: extended.mappings.clone(),
         };
-        let effect = self.outbox.push(EffectKind::SetExtendedClaim(set), Purpose::Pod(ix));
+        let effect = self.outbox.launch(Purpose::Pod(ix), EffectKind::SetExtendedClaim(set));
         self.set_phase(ix, Phase::Naming, Some(effect));
     }
 
@@ -187,7 +189,7 @@ impl Scheduler {
     ) -> Option<EffectId> {
         let pod = &self.pods.get(ix)?.pod;
         let set = SetNodeAllocatable { pod: pod.key.clone(), uid: pod.uid.clone(), statuses };
-        Some(self.outbox.push(EffectKind::SetNodeAllocatable(set), purpose))
+        Some(self.outbox.launch(purpose, EffectKind::SetNodeAllocatable(set)))
     }
 
     fn bind(&mut self, ix: u32) {
@@ -195,7 +197,7 @@ impl Scheduler {
         let Some(node) = entry.on.and_then(|on| self.nodes.get(on)) else { return };
         let (pod, uid) = (entry.pod.key.clone(), entry.pod.uid.clone());
         let effect = Bind { pod, uid, node: node.name.clone() };
-        let effect = self.outbox.push(EffectKind::Bind(effect), Purpose::Pod(ix));
+        let effect = self.outbox.launch(Purpose::Pod(ix), EffectKind::Bind(effect));
         self.set_phase(ix, Phase::Binding, Some(effect));
     }
 
@@ -209,7 +211,7 @@ impl Scheduler {
 
     /// What became of an effect.
     pub(crate) fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
-        match self.outbox.acknowledge(effect) {
+        match self.outbox.land(effect) {
             Some(Purpose::Claim(key)) => {
                 let current = self.desk.get(&key).and_then(|entry| entry.write.as_ref());
                 if current.is_some_and(|write| write.effect == effect) {
@@ -262,11 +264,16 @@ impl Scheduler {
                 flight.phase = Phase::Bound;
                 self.announce(ix);
             }
-            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Gone
+            | Outcome::Conflict
+            | Outcome::Refused
+            | Outcome::Held
+            | Outcome::RetryLater
+            | Outcome::Unknown => {
                 // If it is gone or bound, the watch will tell before the next try.
                 flight.tries += 1;
-                let (tries, certain) = (flight.tries, matches!(outcome, Outcome::Gone | Outcome::RetryLater));
-                if !certain {
+                let tries = flight.tries;
+                if matches!(outcome, Outcome::Conflict | Outcome::Unknown) {
                     self.set_uncertain(ix);
                 }
                 if tries > BIND_TRIES_MAX {
@@ -291,7 +298,7 @@ impl Scheduler {
     pub(crate) fn tell(&mut self, pod: &Pod, kind: EventKind, message: &str) {
         let (key, uid) = (pod.key.clone(), pod.uid.clone());
         let event = Event { pod: key, uid, kind, message: message.into() };
-        self.outbox.push(EffectKind::Event(event), Purpose::Aside);
+        self.outbox.announce(EffectKind::Event(event), EVENTS_WAITING_MAX);
     }
 
     // === Endings ===
@@ -333,7 +340,7 @@ impl Scheduler {
         self.desk.close(&claim);
         self.free(&uid);
         let delete = DeleteExtendedClaim { claim, uid };
-        self.outbox.push(EffectKind::DeleteExtendedClaim(delete), Purpose::Delete(owner));
+        self.outbox.launch(Purpose::Delete(owner), EffectKind::DeleteExtendedClaim(delete));
     }
 
     /// Starts to write.
@@ -350,7 +357,7 @@ impl Scheduler {
             return;
         }
         self.leads = false;
-        let withdrawn = self.outbox.withdraw();
+        let withdrawn = self.outbox.withdraw_waiting();
         self.evicting.clear();
         self.pods.for_each_mut(|entry| entry.saying = None);
         let unfinished: Vec<u32> = self

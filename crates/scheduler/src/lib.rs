@@ -32,7 +32,6 @@ mod flight;
 mod gang;
 mod holds;
 mod input;
-mod labels;
 mod machine;
 mod memo;
 mod neighbours;
@@ -60,7 +59,7 @@ pub use effect::{
     SetExtendedClaim, SetNodeAllocatable, SetPodCondition, Wake, WakeReason, Written,
 };
 pub use input::{Budget, Claim, DeviceStatus, Input};
-pub use labels::{LabelSelector, Labels};
+pub use lazaret_machine::{LabelSelector, Labels};
 pub use machine::{Scheduler, Sizes};
 pub use node::Node;
 pub use options::{Options, Packing};

@@ -9,6 +9,7 @@ use alloc::{
 use hashbrown::HashMap;
 use lazaret_allocator::{Allocator, Overlay};
 use lazaret_fleet::{Fleet, Snapshot};
+use lazaret_machine::{Machine, Turn};
 use lazaret_model::{ObjectKey, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
@@ -16,7 +17,7 @@ use crate::{
     Budget, Input, Labels, Options, Pod, Unscheduled,
     claims::Book,
     desk::Desk,
-    effect::{Effect, Wake, WakeReason},
+    effect::{Effect, EffectKind, Reply, Wake, WakeReason, Written},
     extended::Delegated,
     flight::Flight,
     memo::Memo,
@@ -128,6 +129,43 @@ pub struct Sizes {
     pub claims_in_flight: usize,
     /// Effects that wait to be acknowledged.
     pub effects_pending: usize,
+}
+
+impl Machine for Scheduler {
+    type View = ();
+    type Input<'a> = Input;
+    type Kind = EffectKind;
+    type Why = WakeReason;
+
+    fn handle(&mut self, now: Timestamp, (): &(), input: Input) {
+        Self::handle(self, now, input);
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        Self::poll_effect(self)
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        Self::next_wake(self)
+    }
+}
+
+impl From<Turn> for Input {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Tick => Self::Tick,
+            Turn::BecameLeader => Self::BecameLeader,
+            Turn::LostLeadership => Self::LostLeadership,
+            Turn::Acknowledged(effect, reply) => {
+                let written = reply.written.map(|written| Written {
+                    name: written.name,
+                    uid: written.uid,
+                    version: written.version.parse().unwrap_or(0),
+                });
+                Self::Acknowledged(effect, Reply { outcome: reply.outcome, written })
+            }
+        }
+    }
 }
 
 impl Scheduler {
@@ -275,7 +313,7 @@ impl Scheduler {
             gated,
             in_flight: self.flights.len(),
             claims_in_flight: self.desk.len(),
-            effects_pending: self.outbox.pending(),
+            effects_pending: self.outbox.len(),
         }
     }
 

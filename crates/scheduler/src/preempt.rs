@@ -238,7 +238,7 @@ impl Scheduler {
                 at: self.now,
             };
             self.evicting.insert(victim_ix);
-            self.outbox.push(EffectKind::Evict(evict), Purpose::Evict(victim_ix));
+            self.outbox.launch(Purpose::Evict(victim_ix), EffectKind::Evict(evict));
             let message = format!("Preempted by pod {} on node {node}", pod.uid);
             self.tell(&victim, EventKind::Preempted, &message);
         }

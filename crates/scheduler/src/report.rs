@@ -66,7 +66,7 @@ impl Scheduler {
             Some(failed) => condition.nominated = condition.nominated.or(failed.sent.nominated),
             None => {}
         }
-        let effect = self.outbox.push(EffectKind::SetPodCondition(condition.clone()), Purpose::Say(ix));
+        let effect = self.outbox.launch(Purpose::Say(ix), EffectKind::SetPodCondition(condition.clone()));
         entry.saying = Some(Box::new(Saying { effect: Some(effect), sent: condition, next: None }));
     }
 

@@ -214,7 +214,7 @@ impl Scheduler {
             allocation,
         };
         let allocates = write.allocation.is_some();
-        let effect = self.outbox.push(EffectKind::ReserveClaim(write), Purpose::Claim(key.clone()));
+        let effect = self.outbox.launch(Purpose::Claim(key.clone()), EffectKind::ReserveClaim(write));
         entry.write = Some(Write { effect, version, pods, allocates, releases: false, deallocates: false });
     }
 
@@ -237,7 +237,7 @@ impl Scheduler {
         }
         let write =
             ReleaseClaim { claim: key.clone(), uid: entry.uid.clone(), version, consumer, deallocate };
-        let effect = self.outbox.push(EffectKind::ReleaseClaim(write), Purpose::Claim(key.clone()));
+        let effect = self.outbox.launch(Purpose::Claim(key.clone()), EffectKind::ReleaseClaim(write));
         let pods = BTreeMap::new();
         entry.write =
             Some(Write { effect, version, pods, allocates: false, releases: true, deallocates: deallocate });
@@ -322,7 +322,7 @@ impl Scheduler {
                 entry.wanted.extend(write.pods);
                 self.drop_claim(key, "the claim is gone");
             }
-            Outcome::RetryLater => {
+            Outcome::Refused | Outcome::Held | Outcome::RetryLater => {
                 entry.wanted.extend(write.pods);
                 self.drop_claim(key, "the claim could not be written");
             }

@@ -3,6 +3,8 @@
 //! While writes for a key are under way the key is not looked at again. Their results are put into the [`World`] before
 //! the next look, so a decision counts what the one before it did, without keeping books of what to expect.
 
+use lazaret_machine::EffectId;
+
 use crate::{
     effect::Effect, effect::Outcome, failure_run::FailureRun, flight::Flight, limits::Limits, prelude::*,
     queue::Queue,
@@ -118,7 +120,7 @@ pub struct Controller {
     rules: Rules,
     queue: Queue,
     flights: BTreeMap<Key, Flight>,
-    by_effect: BTreeMap<u64, Key>,
+    by_effect: BTreeMap<EffectId, Key>,
     failures: BTreeMap<Key, String>,
     /// What was refused for the time being is created again from then on, whatever is heard before.
     refused: BTreeMap<Key, Timestamp>,
@@ -214,7 +216,7 @@ impl Controller {
         &mut self,
         now: Timestamp,
         world: &mut World,
-        id: u64,
+        id: EffectId,
         outcome: Outcome,
     ) -> Vec<Heard> {
         let Some(key) = self.by_effect.remove(&id) else { return Vec::new() };
@@ -222,7 +224,7 @@ impl Controller {
         let (heard, note) = flight.land(now, world, id, outcome);
         if let Some(note) = note {
             let id = self.id();
-            self.out.push(Effect { id, write: Write::Event(note) });
+            self.out.push(Effect { id, kind: Write::Event(note) });
         }
         self.proceed(now, world, key);
         heard
@@ -287,7 +289,7 @@ impl Controller {
         }
         for planned in flight.release(now, world) {
             let id = self.id();
-            self.out.push(Effect { id, write: planned.write.clone() });
+            self.out.push(Effect { id, kind: planned.write.clone() });
             if !matches!(planned.write, Write::Event(_)) {
                 self.by_effect.insert(id, key.clone());
                 flight.sent(now, id, planned);
@@ -325,9 +327,9 @@ impl Controller {
         self.refused.remove(key);
     }
 
-    fn id(&mut self) -> u64 {
+    fn id(&mut self) -> EffectId {
         self.next_id += CONTROLLERS_MAX;
-        self.next_id
+        EffectId(self.next_id)
     }
 }
 

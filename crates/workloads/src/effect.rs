@@ -2,14 +2,8 @@
 
 use crate::prelude::*;
 
-/// Something to do. Answer with the same `id`; events need no answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
-    /// Never used twice in the life of a process.
-    pub id: u64,
-    /// What to do.
-    pub write: Write,
-}
+/// Something to do. Answer with the same id, never used twice in the life of a process; events need no answer.
+pub type Effect = lazaret_machine::Effect<Write>;
 
 /// What to do. Everything but an event carries what must still be true for it to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,15 +31,21 @@ pub enum Write {
         /// The patch.
         body: Value,
     },
-    /// Replace an object, or a subresource that takes nothing but that (`finalize` of a namespace).
+    /// Replace an object.
     Replace {
         /// The kind.
         resource: &'static Resource,
         /// Which one.
         key: Key,
-        /// The subresource, or nothing.
-        subresource: &'static str,
         /// The whole object, with UID and resource version.
+        body: Value,
+    },
+    /// Let a namespace go that is empty as far as is known: delete what is left in it of any kind that is served, past every cache, and replace its
+    /// subresource `finalize` once nothing is. Answers `RetryLater` while something is left.
+    Finalize {
+        /// Which namespace.
+        key: Key,
+        /// The whole namespace, with UID and resource version and without the finalizer.
         body: Value,
     },
     /// Delete just this object.

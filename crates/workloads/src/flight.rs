@@ -1,5 +1,7 @@
 //! The writes of one decision, under way.
 
+use lazaret_machine::EffectId;
+
 use crate::{controller::Planned, effect::Outcome, meta, prelude::*, queue::backoff_ms};
 
 /// A write is sent so often before the decision is made anew. Each has a precondition or a name, so that sending it
@@ -17,7 +19,7 @@ const AWAIT_MS_MAX: i64 = 10_000;
 pub(crate) struct Flight {
     waiting: VecDeque<Planned>,
     /// What was sent, and when.
-    outstanding: BTreeMap<u64, (Timestamp, Planned)>,
+    outstanding: BTreeMap<EffectId, (Timestamp, Planned)>,
     /// To be sent again, not before the time.
     again: VecDeque<(Timestamp, Planned)>,
     /// What others have created under a name that we wanted, until the time.
@@ -38,6 +40,7 @@ impl Flight {
             Write::Delete { .. } => 1,
             Write::Patch { .. }
             | Write::Replace { .. }
+            | Write::Finalize { .. }
             | Write::Evict { .. }
             | Write::Confirm { .. }
             | Write::ReadScale { .. }
@@ -97,14 +100,14 @@ impl Flight {
         released
     }
 
-    pub(crate) fn sent(&mut self, now: Timestamp, id: u64, planned: Planned) {
+    pub(crate) fn sent(&mut self, now: Timestamp, id: EffectId, planned: Planned) {
         self.outstanding.insert(id, (now, planned));
     }
 
     /// Gives up on answers that should have come long ago, and returns to what: whoever owed them is no more.
-    pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<u64> {
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<EffectId> {
         let overdue = |sent: &Timestamp| sent.plus_millis(ANSWER_MS_MAX) <= now;
-        let ids: Vec<u64> =
+        let ids: Vec<EffectId> =
             self.outstanding.iter().filter(|(_, (sent, _))| overdue(sent)).map(|(id, _)| *id).collect();
         for id in &ids {
             if let Some((_, planned)) = self.outstanding.remove(id) {
@@ -141,7 +144,7 @@ impl Flight {
         &mut self,
         now: Timestamp,
         world: &mut World,
-        id: u64,
+        id: EffectId,
         outcome: Outcome,
     ) -> (Vec<Heard>, Option<Note>) {
         let Some((_, planned)) = self.outstanding.remove(&id) else { return (Vec::new(), None) };
@@ -200,7 +203,7 @@ impl Flight {
                 Vec::new()
             }
             // Its namespace has gone, or it went while we looked: news of that is on its way.
-            Write::Create { .. } | Write::Patch { .. } | Write::Replace { .. } => {
+            Write::Create { .. } | Write::Patch { .. } | Write::Replace { .. } | Write::Finalize { .. } => {
                 self.failed = true;
                 Vec::new()
             }
@@ -221,6 +224,7 @@ impl Flight {
             }
             Write::Patch { .. }
             | Write::Replace { .. }
+            | Write::Finalize { .. }
             | Write::Delete { .. }
             | Write::Evict { .. }
             | Write::Confirm { .. }
@@ -237,6 +241,7 @@ fn is_changed_before(write: &Write, released: &[Planned]) -> bool {
         Write::Patch { resource: other, key: changed, .. } => (other, changed) == (resource, key),
         Write::Create { .. }
         | Write::Replace { .. }
+        | Write::Finalize { .. }
         | Write::Delete { .. }
         | Write::Evict { .. }
         | Write::Confirm { .. }
@@ -253,6 +258,7 @@ fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8
         Write::Create { resource, .. } | Write::Patch { resource, .. } | Write::Replace { resource, .. } => {
             parsed(resource).and_then(|object| world.put(object))
         }
+        Write::Finalize { .. } => parsed(&resource::NAMESPACES).and_then(|object| world.put(object)),
         Write::Delete { resource, key, uid, .. } => world.mark_leaving(now, resource, key, uid),
         Write::Evict { key, uid } => world.mark_leaving(now, &resource::PODS, key, uid),
         Write::Confirm { resource, key, uid } => {

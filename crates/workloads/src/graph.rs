@@ -1,6 +1,8 @@
 //! Who owns what: the metadata of every object of every kind, tied together by UID.
 
-use crate::{meta, prelude::*, recent::Recent};
+use lazaret_machine::Recent;
+
+use crate::{meta, prelude::*};
 
 /// So many owners that a fresh look did not find are remembered.
 const ABSENT_MAX: usize = 4_096;

@@ -46,7 +46,6 @@ mod portion;
 mod prelude;
 mod queue;
 mod rank;
-mod recent;
 mod replica_sets;
 mod replication_controllers;
 pub mod resource;

@@ -1,13 +1,13 @@
 //! What is to be looked at, and when: each key once, at its earliest.
 
+use lazaret_machine::Backoff;
+
 use crate::prelude::*;
 
 /// A key that has just been looked at rests so long: a burst of news about one set's pods is one look, not thousands.
 const REST_MS: i64 = 20;
-/// The first wait after a failure; it doubles with every further one.
-const BACKOFF_MS_MIN: i64 = 50;
-/// The longest wait after a failure.
-const BACKOFF_MS_MAX: i64 = 60_000;
+/// Pauses after failures.
+const BACKOFF: Backoff = Backoff::new(50, 60_000);
 /// When so many keys have rested, the rested ones are forgotten.
 const RESTING_MAX: usize = 4_096;
 
@@ -87,9 +87,9 @@ impl Queue {
     }
 }
 
-/// The wait after so many failures before this one.
+/// The wait after a failure with this many before it.
 pub(crate) fn backoff_ms(failures: u32) -> i64 {
-    BACKOFF_MS_MIN.saturating_mul(1_i64 << failures.min(20)).min(BACKOFF_MS_MAX)
+    BACKOFF.after(failures.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
             queue.pop(at(i64::MAX));
         }
         assert_eq!(waits[..4], [50, 100, 200, 400]);
-        assert_eq!(waits[13], BACKOFF_MS_MAX);
+        assert_eq!(waits[13], BACKOFF.longest_ms);
         queue.forgive(&key);
         queue.fail(at(0), &key);
         assert_eq!(queue.next(), Some(at(50)));

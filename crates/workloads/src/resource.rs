@@ -1,40 +1,6 @@
 //! The kinds that controllers read and write, as they are called in addresses.
 
-use crate::prelude::*;
-
-/// A kind of object: where it is served and what it is called.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource {
-    /// Empty for the core group.
-    pub group: &'static str,
-    /// The version that is read and written.
-    pub version: &'static str,
-    /// As in addresses: `pods`.
-    pub plural: &'static str,
-    /// As in objects: `Pod`.
-    pub kind: &'static str,
-    /// Whether objects are in namespaces.
-    pub namespaced: bool,
-}
-
-impl Resource {
-    /// As objects say it: `apps/v1`, or `v1`.
-    #[must_use]
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.to_owned()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
-    }
-
-    /// Whether an owner reference or the like means this kind, in whatever version.
-    #[must_use]
-    pub fn is(&self, api_version: &str, kind: &str) -> bool {
-        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        self.kind == kind && self.group == group
-    }
-}
+pub use lazaret_machine::Resource;
 
 macro_rules! resources {
     ($($(#[$doc:meta])* $name:ident = $group:literal, $version:literal, $plural:literal, $kind:literal, $namespaced:literal;)*) => {

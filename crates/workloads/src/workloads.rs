@@ -1,5 +1,7 @@
 //! All controllers over one world.
 
+use lazaret_machine::EffectId;
+
 use crate::{
     controller::{CONTROLLERS_MAX, Controller},
     effect::{Effect, Outcome},
@@ -117,8 +119,8 @@ impl Workloads {
     }
 
     /// An effect has come to an end.
-    pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
-        let index = usize::try_from(id % CONTROLLERS_MAX).unwrap_or(usize::MAX);
+    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+        let index = usize::try_from(id.0 % CONTROLLERS_MAX).unwrap_or(usize::MAX);
         let Some(controller) = self.controllers.get_mut(index) else { return };
         let heard = controller.acknowledge(now, &mut self.world, id, outcome);
         self.hear(now, heard);

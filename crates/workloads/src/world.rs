@@ -11,13 +11,13 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
     policy::v1::PodDisruptionBudget,
 };
+use lazaret_machine::Recent;
 
 use crate::{
     graph::Graph,
     meta,
     pod_index::PodIndex,
     prelude::*,
-    recent::Recent,
     scales::{Scale, Scales},
     shelf::Shelf,
 };

@@ -11,13 +11,6 @@ use lazaret_model::{
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
 use crate::{field::Path, review::read_review, wire, zones};
 
-/// The pace of a taint of v1alpha3 that names none.
-const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
-const DESCRIPTION_BYTES_MAX: usize = 1024;
-const DATA_BYTES_MAX: usize = 10 * 1024;
-/// A year. Longer than any pod is worth waiting for.
-const DEADLINE_SECONDS_MAX: i64 = 31_536_000;
-
 pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<DeviceTaintRule> {
     let mut metadata = wire.metadata.0;
     let mut spec = wire.spec.0;
@@ -121,7 +114,7 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
 /// An object with a UID was stored by a server, which has filled in the defaults of the version that it was written in.
 pub(super) fn default_pace(taint: &mut Taint, version: Version, metadata: &wire::ObjectMeta) {
     if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
-        taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
+        taint.evictions_per_second.get_or_insert(Taint::EVICTIONS_PER_SECOND_DEFAULT);
     }
 }
 
@@ -135,10 +128,10 @@ pub(super) fn taint(wire: wire::Taint, version: Version, path: &Path<'_>) -> Res
         }
     }
     if let Some(description) = &wire.description {
-        bounded(description.len(), DESCRIPTION_BYTES_MAX, version, &path.field("description"))?;
+        bounded(description.len(), Taint::DESCRIPTION_BYTES_MAX, version, &path.field("description"))?;
     }
     if let Some(data) = &wire.data {
-        bounded(data.0.get().len(), DATA_BYTES_MAX, version, &path.field("data"))?;
+        bounded(data.0.get().len(), Taint::DATA_BYTES_MAX, version, &path.field("data"))?;
     }
     Ok(Taint {
         key: required(wire.key.0, &path.field("key"))?,
@@ -163,10 +156,9 @@ fn eviction(wire: wire::Eviction, version: Version, path: &Path<'_>) -> Result<E
     };
     let path_of_deadline = path.field("deadlineSeconds");
     match wire.deadline_seconds {
-        Some(seconds) if !(0..=DEADLINE_SECONDS_MAX).contains(&seconds) => {
-            return Err(
-                path_of_deadline.error(format!("must be from 0 to {DEADLINE_SECONDS_MAX}, not {seconds}"))
-            );
+        Some(seconds) if !(0..=EvictionSpec::SECONDS_MAX).contains(&seconds) => {
+            return Err(path_of_deadline
+                .error(format!("must be from 0 to {}, not {seconds}", EvictionSpec::SECONDS_MAX)));
         }
         None if mode == EvictionMode::EvictThenDelete => {
             return Err(path_of_deadline.error("is required with mode EvictThenDelete"));
@@ -204,8 +196,8 @@ fn capacity(name: &str, path: &Path<'_>) -> Result<CapacityMode> {
 
 fn capacity_timeout(seconds: i64, capacity: &str, path: &Path<'_>) -> Result<i64> {
     let path = path.field("capacityTimeoutSeconds");
-    if !(0..=DEADLINE_SECONDS_MAX).contains(&seconds) {
-        return Err(path.error(format!("must be from 0 to {DEADLINE_SECONDS_MAX}, not {seconds}")));
+    if !(0..=EvictionSpec::SECONDS_MAX).contains(&seconds) {
+        return Err(path.error(format!("must be from 0 to {}, not {seconds}", EvictionSpec::SECONDS_MAX)));
     }
     if capacity == CapacityMode::Wait.name() { Ok(seconds) } else { Err(path.error("needs capacity Wait")) }
 }

@@ -10,10 +10,10 @@ use lazaret_fleet::{Fleet, Gates, Input as Told};
 use lazaret_lifecycle::{
     ChildKind, DoneWhen, History, Incident, Input as Heard, Notice, Owner, Reconciler, Task, WriteKind,
 };
-use lazaret_model::{DeviceId, EffectId, Text, Timestamp};
+use lazaret_model::{DeviceId, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS, RULES,
-    Reply, Resource, SIGNALS, TAINT_POLICIES,
+    Agent, Call, Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome,
+    PATCHES, PODS, RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, Wake,
 };
 use serde_json::Value;
 use tracing::warn;
@@ -58,11 +58,11 @@ pub(crate) struct HealthAgent {
     /// What was said of devices with open incidents.
     usage: BTreeMap<DeviceId, Usage>,
     /// Requests in flight, to read their answers.
-    asked: BTreeMap<u64, (Text, DoneWhen)>,
+    asked: BTreeMap<EffectId, (Text, DoneWhen)>,
     /// What policies are, and whether that was written.
     verdicts: BTreeMap<Text, (Verdict, bool)>,
     reports: VecDeque<Text>,
-    reporting: BTreeMap<u64, Text>,
+    reporting: BTreeMap<EffectId, Text>,
     next: u64,
     leads: bool,
     now: Timestamp,
@@ -211,7 +211,7 @@ impl HealthAgent {
     }
 
     /// What has to be written for an effect of the core.
-    fn deed(&mut self, id: u64, kind: WriteKind) -> Deed {
+    fn deed(&mut self, id: EffectId, kind: WriteKind) -> Deed {
         match kind {
             WriteKind::Create(incident) => {
                 let body = lazaret_api::incident_to_json(&incident).to_string();
@@ -240,7 +240,7 @@ impl HealthAgent {
         }
     }
 
-    fn run(&mut self, id: u64, owner: &Owner, name: &Text, task: Task, incident: &Incident) -> Deed {
+    fn run(&mut self, id: EffectId, owner: &Owner, name: &Text, task: Task, incident: &Incident) -> Deed {
         let Some(policy) = self.policies.get(&incident.policy).cloned() else {
             return Deed::Impossible("its policy is gone".to_owned());
         };
@@ -285,14 +285,14 @@ impl HealthAgent {
     }
 
     /// What a policy is, for its status.
-    fn poll_report(&mut self) -> Option<(u64, Deed)> {
+    fn poll_report(&mut self) -> Option<Effect<Deed>> {
         let name = self.reports.pop_front()?;
         let Some(((generation, problem), _)) = self.verdicts.get(&name) else { return self.poll_report() };
         let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
-        let id = self.next;
+        let id = EffectId(self.next);
         self.next += 1;
         self.reporting.insert(id, name);
-        Some((id, Deed::Send(Box::new(call))))
+        Some(Effect { id, kind: Deed::Send(Box::new(call)) })
     }
 }
 
@@ -303,7 +303,7 @@ impl Agent for HealthAgent {
         if self.limits.hear(&news) {
             return;
         }
-        let of = resource_of(&news);
+        let of = news.resource();
         if of.plural == PATCHES.plural {
             self.levels.tell_all();
         }
@@ -348,7 +348,7 @@ impl Agent for HealthAgent {
         }
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         if let Some(name) = self.reporting.remove(&effect) {
             if reply.outcome == Outcome::Done
                 && let Some((_, told)) = self.verdicts.get_mut(&name)
@@ -371,8 +371,8 @@ impl Agent for HealthAgent {
         self.core.handle(
             now,
             Notice::Acknowledged {
-                id: EffectId(effect),
-                outcome: reply.outcome.into(),
+                id: effect,
+                outcome: reply.outcome,
                 version: written.as_ref().map(|one| one.resource_version.as_str().into()),
                 uid: written.as_ref().map(|one| one.uid.as_str().into()),
                 refused,
@@ -380,25 +380,17 @@ impl Agent for HealthAgent {
         );
     }
 
-    fn poll(&mut self) -> Option<(u64, Deed)> {
-        if let Some(effect) = self.core.poll_effect() {
-            return Some((effect.id.0, self.deed(effect.id.0, effect.kind)));
+    fn poll(&mut self) -> Option<Effect<Deed>> {
+        if let Some(Effect { id, kind }) = self.core.poll_effect() {
+            return Some(Effect { id, kind: self.deed(id, kind) });
         }
         if self.leads { self.poll_report() } else { None }
     }
 
-    fn wake(&self) -> Option<Timestamp> {
+    fn wake(&self) -> Option<Wake> {
         let count = if self.leads { self.limits.wake(&self.fleet) } else { None };
-        [self.core.next_wake(), count].into_iter().flatten().min()
-    }
-}
-
-fn resource_of(news: &News) -> Resource {
-    match news {
-        News::Listed(resource, ..)
-        | News::Set(resource, _)
-        | News::Gone(resource, _)
-        | News::Barred(resource, _) => *resource,
+        let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
+        Wake::first([self.core.next_wake(), count])
     }
 }
 

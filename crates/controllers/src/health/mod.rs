@@ -14,8 +14,8 @@ mod writes;
 
 use lazaret_lifecycle::History;
 use lazaret_runtime::{
-    AgentOptions, CLAIMS, CLASSES, CallError, DISRUPTION_GUARDS, HEALTH_POLICIES, INCIDENTS, Inbox, JOBS,
-    NODES, News, PATCHES, PODS, Precedence, SIGNALS, TAINT_POLICIES,
+    AgentOptions, CLAIMS, CLASSES, DISRUPTION_GUARDS, HEALTH_POLICIES, INCIDENTS, JOBS, NODES, PATCHES, PODS,
+    Precedence, SIGNALS, TAINT_POLICIES,
 };
 use tracing::warn;
 
@@ -38,11 +38,10 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
         warn!(why = why.message(), "DeviceHealthPolicies have no effect here");
         return say_without_effect(desk, without_effect::HEALTH, why).await;
     }
-    let first = desk.listen_if_possible(&[], &[HEALTH_POLICIES, INCIDENTS]);
     tokio::select! {
         biased;
         () = desk.stopped() => return,
-        () = first_work(first) => {}
+        () = desk.first_object(&[HEALTH_POLICIES, INCIDENTS], "DeviceHealthPolicies") => {}
     }
     let mut needed = vec![
         HEALTH_POLICIES,
@@ -63,22 +62,4 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || agent::HealthAgent::new(sources, history);
     desk.run(options, inbox, make, executor).await;
-}
-
-async fn first_work(mut inbox: Inbox) {
-    loop {
-        match inbox.next().await {
-            News::Set(..) => return,
-            News::Listed(_, objects, _) if !objects.is_empty() => return,
-            News::Listed(..) | News::Gone(..) => {}
-            News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => {
-                warn!(
-                    "there are no DeviceHealthPolicies here; to have them: lazaret install --crds-only | kubectl apply -f -"
-                );
-            }
-            News::Barred(_, why) => {
-                warn!(%why, "DeviceHealthPolicies cannot be read; get, list and watch them must be permitted");
-            }
-        }
-    }
 }

@@ -4,11 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::{Fleet, Gates};
 use lazaret_model::{SetBack, Timestamp};
-use lazaret_replacement::{
-    Effect, EffectId, EffectKind, Input, Options, Outcome as Became, Replacement, Sight, Source,
-};
+use lazaret_replacement::{EffectKind, Input, Options, Replacement, Sight, Source};
 use lazaret_runtime::{
-    Agent, CallError, NODES, News, Object, Outcome, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
+    Agent, CallError, Effect, EffectId, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply,
+    Resource, Wake,
 };
 use tracing::warn;
 
@@ -104,28 +103,15 @@ impl Agent for ReplacementAgent {
         self.machine.lead(now, &self.fleet, leading);
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let why = reply.why.unwrap_or_default();
-        let outcome = match reply.outcome {
-            Outcome::Done => {
-                let written = reply.object.as_deref().and_then(wire::metadata);
-                Became::Done(written.map(|metadata| metadata.resource_version.into()))
-            }
-            Outcome::Gone => Became::Gone,
-            Outcome::Conflict => Became::Conflict,
-            Outcome::Refused => Became::Refused(why.into()),
-            Outcome::Held => Became::Held(why.into()),
-            Outcome::RetryLater => Became::RetryLater,
-            Outcome::Unknown => Became::Unknown,
-        };
-        self.machine.acknowledge(now, EffectId(effect), outcome);
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
+        self.machine.acknowledge(now, effect, wire::with_written(reply));
     }
 
-    fn poll(&mut self) -> Option<(u64, EffectKind)> {
-        self.machine.poll_effect().map(|Effect { id, kind }| (id.0, kind))
+    fn poll(&mut self) -> Option<Effect<EffectKind>> {
+        self.machine.poll_effect()
     }
 
-    fn wake(&self) -> Option<Timestamp> {
+    fn wake(&self) -> Option<Wake> {
         self.machine.next_wake()
     }
 }

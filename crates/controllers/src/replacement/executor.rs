@@ -1,29 +1,29 @@
 //! Does what the core decides, each with its preconditions.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use bytes::Bytes;
 use lazaret_model::{ObjectKey, Text};
 use lazaret_replacement::{EffectKind, Note, Record, Severity, Status, Subject};
 use lazaret_runtime::{
-    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, REPLACEMENT_POLICIES, Reply,
+    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply,
 };
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::{MARK, NAME, copy::copy, record, status};
-use crate::event::Event;
+use crate::{
+    disrupt::eviction,
+    event::{Event, Events},
+};
 
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
-    events: Postbox,
-    serial: AtomicU64,
+    events: Events,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, events: Postbox) -> Self {
-        Self { client, events, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Events) -> Self {
+        Self { client, events }
     }
 
     async fn set_status(&self, policy: &ObjectKey, uid: &str, version: &str, status: &Status) -> Reply {
@@ -93,16 +93,7 @@ impl Executor {
     }
 
     async fn evict(&self, pod: &ObjectKey, uid: &str) -> Reply {
-        let body = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction",
-            "metadata": {"name": &*pod.name, "namespace": &*pod.namespace},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        });
-        let call = Call::create_under(&PODS, &pod.namespace, &pod.name, "eviction", body.to_string());
-        match self.client.send(call).await {
-            Err(CallError::Budget(why)) => Reply { outcome: Outcome::Held, object: None, why: Some(why) },
-            sent => reply(only_uid(sent)),
-        }
+        reply(only_uid(self.client.send(eviction(&pod.namespace, &pod.name, uid, false)).await))
     }
 
     async fn delete(&self, pod: &ObjectKey, uid: &str) -> Reply {
@@ -128,8 +119,7 @@ impl Executor {
             message: &note.message,
             component: NAME,
         };
-        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        self.events.post(event.call(self.client.clock().now(), serial)).into()
+        self.events.post(&event).into()
     }
 }
 
@@ -178,13 +168,8 @@ fn only_uid(sent: Result<Bytes, CallError>) -> Result<Bytes, CallError> {
 }
 
 fn reply(sent: Result<Bytes, CallError>) -> Reply {
-    let error = match sent {
-        Ok(object) => return Reply { outcome: Outcome::Done, object: Some(object), why: None },
-        Err(error) => error,
-    };
     // What is not permitted is reported, not only tried again.
-    let outcome =
-        if matches!(error, CallError::Forbidden(_)) { Outcome::Refused } else { Outcome::from(&error) };
-    let why = (outcome == Outcome::Refused).then(|| error.to_string());
-    Reply { outcome, object: None, why }
+    let is_forbidden = matches!(sent, Err(CallError::Forbidden(_)));
+    let reply = Reply::from(sent);
+    if is_forbidden { Reply { outcome: Outcome::Refused, ..reply } } else { reply }
 }

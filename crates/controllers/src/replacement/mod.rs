@@ -9,11 +9,12 @@ mod policy;
 mod record;
 mod status;
 
+use std::sync::Arc;
+
 use lazaret_runtime::{
-    AgentOptions, Call, CallError, Client, Inbox, News, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS,
+    AgentOptions, Call, Client, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS,
 };
 use serde::Deserialize;
-use tracing::warn;
 
 use crate::{Sources, desk::Desk};
 
@@ -25,11 +26,16 @@ pub(crate) const MARK: &str = "lazaret.dev/replacement";
 
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
 pub(crate) async fn serve(desk: Desk, sources: Sources) {
-    let (client, policies) = (desk.client(), desk.listen_if_possible(&[], &[REPLACEMENT_POLICIES]));
+    let client = desk.client();
+    // A pod may have been marked when there still was a policy.
+    let is_work = |policies: &[Arc<Object>]| {
+        let (is_empty, client) = (policies.is_empty(), &client);
+        async move { !is_empty || has_marks(client).await }
+    };
     tokio::select! {
         biased;
         () = desk.stopped() => return,
-        () = first_work(&client, policies) => {}
+        () = desk.first_news(&[REPLACEMENT_POLICIES], "TaintReplacementPolicies", is_work) => {}
     }
     let mut optional = sources.resources();
     optional.push(REPLICA_SETS);
@@ -39,27 +45,6 @@ pub(crate) async fn serve(desk: Desk, sources: Sources) {
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || agent::ReplacementAgent::new(sources.gates(), counts.clone());
     desk.run(options, inbox, make, executor).await;
-}
-
-/// Waits for a policy, or for a pod that was marked when there still was one.
-async fn first_work(client: &Client, mut policies: Inbox) {
-    loop {
-        match policies.next().await {
-            News::Set(..) => return,
-            News::Listed(_, objects, _) => {
-                if !objects.is_empty() || has_marks(client).await {
-                    return;
-                }
-            }
-            News::Gone(..) => {}
-            News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => warn!(
-                "there are no TaintReplacementPolicies here; to have them: lazaret install --crds-only | kubectl apply -f -"
-            ),
-            News::Barred(_, why) => {
-                warn!(%why, "TaintReplacementPolicies cannot be read; get, list and watch them must be permitted");
-            }
-        }
-    }
 }
 
 async fn has_marks(client: &Client) -> bool {

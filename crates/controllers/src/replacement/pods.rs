@@ -7,10 +7,11 @@ use k8s_openapi::{
         apps::v1::ReplicaSet as ApiReplicaSet,
         core::v1::{Node as ApiNode, Pod as ApiPod},
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference, Time},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector as WireSelector, OwnerReference, Time},
 };
-use lazaret_model::{Owner, Text, Timestamp};
-use lazaret_replacement::{Failing, Mark, Match, Node, NodeTaint, Pod, Problem, ReplicaSet, Selector};
+use lazaret_machine::LabelSelector;
+use lazaret_model::{Operator, Owner, Requirement, Text, Timestamp};
+use lazaret_replacement::{Failing, Mark, Node, NodeTaint, Pod, Problem, ReplicaSet};
 use lazaret_runtime::Object;
 
 use super::{MARK, record};
@@ -87,21 +88,21 @@ pub(super) fn replica_set(object: &Object, set: &ApiReplicaSet) -> ReplicaSet {
 ///
 /// # Errors
 /// An operator that does not exist, or values that it cannot have.
-pub(super) fn selector(selector: &LabelSelector) -> Result<Selector, Problem> {
-    let mut all: Vec<(Text, Match)> = Vec::new();
+pub(super) fn selector(selector: &WireSelector) -> Result<LabelSelector, Problem> {
+    let mut all = LabelSelector::default();
     for (key, value) in selector.match_labels.iter().flatten() {
-        all.push((key.as_str().into(), Match::In(vec![value.as_str().into()])));
+        all.require(key.as_str(), value.as_str());
     }
     for (at, wanted) in selector.match_expressions.iter().flatten().enumerate() {
         let problem = |field: &str, message: String| {
             Err(Problem::new(format!("spec.podSelector.matchExpressions[{at}].{field}"), message))
         };
         let values: Vec<Text> = wanted.values.iter().flatten().map(|value| value.as_str().into()).collect();
-        let matched = match (wanted.operator.as_str(), values.is_empty()) {
-            ("In", false) => Match::In(values),
-            ("NotIn", false) => Match::NotIn(values),
-            ("Exists", true) => Match::Exists,
-            ("DoesNotExist", true) => Match::Absent,
+        let operator = match (wanted.operator.as_str(), values.is_empty()) {
+            ("In", false) => Operator::In,
+            ("NotIn", false) => Operator::NotIn,
+            ("Exists", true) => Operator::Exists,
+            ("DoesNotExist", true) => Operator::DoesNotExist,
             (operator @ ("In" | "NotIn"), true) => {
                 return problem("values", format!("must not be empty, for the operator is {operator}"));
             }
@@ -113,9 +114,9 @@ pub(super) fn selector(selector: &LabelSelector) -> Result<Selector, Problem> {
                 return problem("operator", message);
             }
         };
-        all.push((wanted.key.as_str().into(), matched));
+        all.requirements.push(Requirement { key: wanted.key.as_str().into(), operator, values });
     }
-    Ok(Selector { all })
+    Ok(all)
 }
 
 fn controller(owner: &OwnerReference) -> Option<Owner> {

@@ -1,9 +1,7 @@
 //! Reserves claims, binds pods, says why.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use lazaret_model::{Condition, ConditionStatus};
-use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply};
+use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Reply};
 use lazaret_scheduler::{
     Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
     ReserveClaim, SetExtendedClaim, SetNodeAllocatable, SetPodCondition,
@@ -11,18 +9,21 @@ use lazaret_scheduler::{
 use serde_json::{Value, json};
 
 use super::{allocatable, claims};
-use crate::{disrupt::Disruption, event::Event, wire};
+use crate::{
+    disrupt::Disruption,
+    event::{Event, Events},
+    wire,
+};
 
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
-    events: Postbox,
-    serial: AtomicU64,
+    events: Events,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, events: Postbox) -> Self {
-        Self { client, events, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Events) -> Self {
+        Self { client, events }
     }
 
     async fn reserve(&self, reserve: &ReserveClaim) -> Reply {
@@ -183,9 +184,7 @@ impl Executor {
             message: &event.message,
             component: super::NAME,
         };
-        self.events
-            .post(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
-            .into()
+        self.events.post(&event).into()
     }
 }
 

@@ -11,10 +11,8 @@ mod specs;
 use std::sync::Arc;
 
 use lazaret_model::Timestamp;
-use lazaret_runtime::{
-    Agent, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, POD_GROUPS, Reply, Resource,
-};
-use lazaret_scheduler::{Effect, EffectId, EffectKind, Input, Options, Scheduler, Written};
+use lazaret_runtime::{DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, POD_GROUPS, Reply, Resource};
+use lazaret_scheduler::{Input, Options, Scheduler};
 
 use self::specs::Specs;
 pub(crate) use executor::Executor;
@@ -22,6 +20,7 @@ pub(crate) use executor::Executor;
 use crate::{
     Sources,
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
     wire,
 };
 
@@ -38,27 +37,30 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// The core with what it has been told.
+/// What the core has been told.
 #[derive(Debug)]
-pub(crate) struct SchedulerAgent {
-    scheduler: Scheduler,
+pub(crate) struct SchedulerShell {
     ledger: Ledger,
     sources: Sources,
     specs: Specs,
 }
 
-impl SchedulerAgent {
-    pub(crate) fn new(options: Options, sources: Sources) -> Self {
-        let scheduler = Scheduler::new(options);
-        Self { scheduler, ledger: Ledger::default(), sources, specs: Specs::default() }
+impl SchedulerShell {
+    pub(crate) fn agent(options: Options, sources: Sources) -> MachineAgent<Self> {
+        let shell = Self { ledger: Ledger::default(), sources, specs: Specs::default() };
+        MachineAgent::new(Scheduler::new(options), shell)
     }
 }
 
-impl Agent for SchedulerAgent {
-    type Effect = EffectKind;
+impl Shell for SchedulerShell {
+    type Machine = Scheduler;
 
-    fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { scheduler, ledger, sources, specs } = self;
+    fn view(&self) -> &() {
+        &()
+    }
+
+    fn hear(&mut self, scheduler: &mut Scheduler, now: Timestamp, news: News) {
+        let Self { ledger, sources, specs } = self;
         ledger.changes(news, |change| {
             if let Some(input) = input(change, *sources, specs) {
                 scheduler.handle(now, input);
@@ -66,31 +68,8 @@ impl Agent for SchedulerAgent {
         });
     }
 
-    fn think(&mut self, now: Timestamp) {
-        self.scheduler.handle(now, Input::Tick);
-    }
-
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        self.scheduler.handle(now, if leading { Input::BecameLeader } else { Input::LostLeadership });
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = reply.outcome.into();
-        let written = reply.object.as_deref().and_then(wire::metadata).map(|metadata| Written {
-            name: metadata.name.into(),
-            uid: metadata.uid.into(),
-            version: metadata.resource_version.parse().unwrap_or(0),
-        });
-        let reply = lazaret_scheduler::Reply { outcome, written };
-        self.scheduler.handle(now, Input::Acknowledged(EffectId(effect), reply));
-    }
-
-    fn poll(&mut self) -> Option<(u64, EffectKind)> {
-        self.scheduler.poll_effect().map(|Effect { id, kind }| (id.0, kind))
-    }
-
-    fn wake(&self) -> Option<Timestamp> {
-        self.scheduler.next_wake().map(|wake| wake.at)
+    fn reply(reply: Reply) -> lazaret_machine::Reply {
+        wire::with_written(reply)
     }
 }
 

@@ -268,7 +268,7 @@ impl World {
             self.work();
             match self.machine.next_wake() {
                 Some(wake) if wake.at.as_millis() <= end_ms => {
-                    assert!(wake.at > self.at(), "wakes up for nothing at {:?}: {}", wake.at, wake.why);
+                    assert!(wake.at > self.at(), "wakes up for nothing at {:?}: {:?}", wake.at, wake.why);
                     self.now = wake.at.as_millis();
                     self.hear(Input::Tick);
                 }

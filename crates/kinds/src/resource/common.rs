@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_json::Value;
+use lazaret_model::Taint;
 
 use crate::{
     Context, Errors, FieldProblem,
@@ -22,10 +23,6 @@ pub(super) const CONFIG_MAX: usize = 32;
 pub(super) const TOLERATIONS_MAX: usize = 16;
 const BINDING_CONDITIONS_MAX: usize = 4;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
-/// The pace of a taint of v1alpha3 that names none.
-const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
-const TAINT_DESCRIPTION_BYTES_MAX: usize = 1024;
-const TAINT_DATA_BYTES_MAX: usize = 10 * 1024;
 
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];
@@ -41,7 +38,7 @@ pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
 /// The pace of a taint that is written in v1alpha3 and names none. Other versions know no pace: what is written there goes at once.
 pub(super) fn default_pace(taint: &mut Value, context: &Context<'_>) {
     if context.version == "v1alpha3" && taint.is_object() && context.features.is_on(DEFAULT_PACE) {
-        fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
+        fill(taint, "evictionsPerSecond", Taint::EVICTIONS_PER_SECOND_DEFAULT);
     }
 }
 
@@ -53,11 +50,11 @@ pub(super) fn taint(errors: &mut Errors, path: &Path<'_>, taint: &Value, old: Op
     if old.is_none_or(|old| text(old, "effect") != effect) {
         one_of(errors, &path.field("effect"), effect, EFFECTS);
     }
-    if text(taint, "description").len() > TAINT_DESCRIPTION_BYTES_MAX {
-        errors.push(path.field("description"), FieldProblem::TooLong(TAINT_DESCRIPTION_BYTES_MAX));
+    if text(taint, "description").len() > Taint::DESCRIPTION_BYTES_MAX {
+        errors.push(path.field("description"), FieldProblem::TooLong(Taint::DESCRIPTION_BYTES_MAX));
     }
-    if some(taint, "data").is_some_and(|data| data.to_string().len() > TAINT_DATA_BYTES_MAX) {
-        errors.push(path.field("data"), FieldProblem::TooLong(TAINT_DATA_BYTES_MAX));
+    if some(taint, "data").is_some_and(|data| data.to_string().len() > Taint::DATA_BYTES_MAX) {
+        errors.push(path.field("data"), FieldProblem::TooLong(Taint::DATA_BYTES_MAX));
     }
     if let Some(pace) = some(taint, "evictionsPerSecond").filter(|pace| pace.as_i64().is_none_or(|n| n < 1)) {
         errors.invalid(path.field("evictionsPerSecond"), pace.clone(), "must be greater than zero");

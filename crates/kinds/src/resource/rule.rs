@@ -2,7 +2,7 @@
 
 use lazaret_api::window;
 use lazaret_json::{Value, json};
-use lazaret_model::{CapacityMode, EvictionMode, GroupMode, WindowError};
+use lazaret_model::{CapacityMode, EvictionMode, EvictionSpec, GroupMode, WindowError};
 
 use super::{
     cel,
@@ -19,8 +19,6 @@ use crate::{
 };
 
 const CONDITIONS_MAX: usize = 8;
-/// A year. Longer than any pod is worth waiting for.
-const DEADLINE_SECONDS_MAX: i64 = 31_536_000;
 const WINDOWS_MAX: usize = 16;
 const CONCURRENT_MAX: i64 = u32::MAX as i64;
 
@@ -189,9 +187,9 @@ fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
     if deadline.is_none() && mode == EvictionMode::EvictThenDelete.name() {
         errors.required(path_of_deadline, "with mode EvictThenDelete");
     } else if let Some(seconds) =
-        deadline.filter(|value| value.as_i64().is_none_or(|n| !(0..=DEADLINE_SECONDS_MAX).contains(&n)))
+        deadline.filter(|value| value.as_i64().is_none_or(|n| !(0..=EvictionSpec::SECONDS_MAX).contains(&n)))
     {
-        let message = format!("must be between 0 and {DEADLINE_SECONDS_MAX}, inclusive");
+        let message = format!("must be between 0 and {}, inclusive", EvictionSpec::SECONDS_MAX);
         errors.invalid(path_of_deadline, seconds.clone(), message);
     }
     let too_few = |value: &&Value| value.as_i64().is_none_or(|n| !(1..=CONCURRENT_MAX).contains(&n));
@@ -210,8 +208,8 @@ fn capacity(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
     }
     let Some(timeout) = some(eviction, "capacityTimeoutSeconds") else { return };
     let path = path.field("capacityTimeoutSeconds");
-    if timeout.as_i64().is_none_or(|n| !(0..=DEADLINE_SECONDS_MAX).contains(&n)) {
-        let message = format!("must be between 0 and {DEADLINE_SECONDS_MAX}, inclusive");
+    if timeout.as_i64().is_none_or(|n| !(0..=EvictionSpec::SECONDS_MAX).contains(&n)) {
+        let message = format!("must be between 0 and {}, inclusive", EvictionSpec::SECONDS_MAX);
         errors.invalid(path, timeout.clone(), message);
     } else if capacity != CapacityMode::Wait.name() {
         errors.invalid(path, timeout.clone(), "needs capacity Wait");

@@ -2,7 +2,8 @@
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
-use lazaret_model::{DeviceId, EffectId, Outcome, Text, Uid};
+use lazaret_machine::{EffectId, Outcome};
+use lazaret_model::{DeviceId, Text, Uid};
 
 use super::{Child, ChildKind, Owner, Report, Stored};
 use crate::{
@@ -53,13 +54,7 @@ pub enum Input {
 }
 
 /// Something to be done.
-#[derive(Clone, Debug)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: WriteKind,
-}
+pub type Effect = lazaret_machine::Effect<WriteKind>;
 
 /// What is to be done. Everything can be done twice.
 #[derive(Clone, Debug)]

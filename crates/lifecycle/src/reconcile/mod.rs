@@ -17,7 +17,8 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_model::{EffectId, Text, Timestamp};
+use lazaret_machine::{Flights, Wake};
+use lazaret_model::{Text, Timestamp};
 
 pub use input::{Effect, Input, WriteKind};
 pub use objects::{Acts, Child, ChildKind, History, Owner, PersonAct, Report, Stored, Target};
@@ -51,7 +52,7 @@ pub struct Reconciler {
     /// What effects that wait are about, in order; what is not among `waiting` any more is passed over.
     queue: VecDeque<Text>,
     waiting: BTreeMap<Text, Queued>,
-    in_flight: BTreeMap<EffectId, Queued>,
+    in_flight: Flights<WriteKind, Queued>,
     /// What they are about.
     flying: BTreeSet<Text>,
     /// By what an effect is about: it is left alone until then; and how often it failed.
@@ -62,7 +63,6 @@ pub struct Reconciler {
     tainting: Tainting,
     /// Which version of each policy's counts is stored.
     tallied: BTreeMap<Text, u64>,
-    next: u64,
     planned: Timestamp,
 }
 
@@ -89,13 +89,12 @@ impl Reconciler {
             alerts: Alerts::default(),
             queue: VecDeque::new(),
             waiting: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: Flights::default(),
             flying: BTreeSet::new(),
             not_before: BTreeMap::new(),
             touched: BTreeSet::new(),
             tainting: Tainting::default(),
             tallied: BTreeMap::new(),
-            next: 0,
             planned: Timestamp::EPOCH,
         }
     }
@@ -171,24 +170,26 @@ impl Reconciler {
             }
         };
         self.flying.insert(queued.key.clone());
-        let id = EffectId(self.next);
-        self.next += 1;
         let kind = queued.kind.clone();
         self.taint_sent(&kind);
-        self.in_flight.insert(id, queued);
-        Some(Effect { id, kind })
+        Some(self.in_flight.send(queued, kind))
     }
 
     /// When there may be something to do though nothing happens.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub fn next_wake(&self) -> Option<Wake> {
         if !self.leads {
             return None;
         }
         let later = |at: &Timestamp| *at > self.planned;
         let retries = self.not_before.values().map(|(at, _)| *at).filter(later).min();
         let expiry = self.over.first().map(|(at, _)| at.plus_millis(self.history.keep_ms)).filter(later);
-        [retries, expiry, self.lifecycle.wake()].into_iter().flatten().min()
+        let wake = |at: Option<Timestamp>, why| at.map(|at| Wake::new(at, why));
+        Wake::first([
+            wake(retries, "a write is looked at again"),
+            wake(expiry, "an incident has been over for long"),
+            wake(self.lifecycle.wake(), "a device is to be looked at again"),
+        ])
     }
 
     /// A policy's expression that cannot be evaluated is told; other effects of the machine are read off its incidents.

@@ -2,7 +2,8 @@
 
 use alloc::{boxed::Box, sync::Arc};
 
-use lazaret_model::{DeviceId, EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::{Backoff, EffectId, Outcome};
+use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
 use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind, taints::tainted};
 use crate::{
@@ -13,9 +14,8 @@ use crate::{
 
 /// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
 const SEEN_WITHIN_MS: i64 = 5_000;
-/// A write that failed is tried again after this, and each time after twice as long.
-const RETRY_MS_MIN: i64 = 500;
-const RETRY_MS_MAX: i64 = 60_000;
+/// Pauses after writes that failed.
+const RETRY: Backoff = Backoff::new(500, 60_000);
 /// Counts of a policy are written this often at most: they may change with every signal.
 const TALLY_EVERY_MS: i64 = 1_000;
 /// A request that repairs is looked at this often.
@@ -349,7 +349,7 @@ impl Reconciler {
         outcome: Outcome,
         (version, uid, refused): (Option<Text>, Option<Uid>, Option<alloc::string::String>),
     ) {
-        let Some(Queued { key, change, kind }) = self.in_flight.remove(&id) else { return };
+        let Some(Queued { key, change, kind }) = self.in_flight.land(id) else { return };
         self.taint_answered(now, &kind, outcome);
         self.flying.remove(&key);
         let failures = self.not_before.get(&key).map_or(0, |(_, failures)| *failures);
@@ -362,8 +362,8 @@ impl Reconciler {
             if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &kind {
                 self.contested(now, &incident.name);
             }
-            let wait = RETRY_MS_MIN.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
-            self.not_before.insert(key, (now.plus_millis(wait), failures.saturating_add(1)));
+            let failures = failures.saturating_add(1);
+            self.not_before.insert(key, (now.plus_millis(RETRY.after(failures)), failures));
             return;
         }
         match &kind {
@@ -372,7 +372,7 @@ impl Reconciler {
                 let Some(written) = self.incidents.get_mut(&incident.name) else { return };
                 if outcome == Outcome::Gone {
                     // It was deleted: the watch tells so.
-                    self.not_before.insert(key, (now.plus_millis(RETRY_MS_MIN), 0));
+                    self.not_before.insert(key, (now.plus_millis(RETRY.first_ms), 0));
                     return;
                 }
                 if let Some(version) = version {

@@ -2,7 +2,8 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use lazaret_model::{DeviceId, Outcome, Text, Timestamp};
+use lazaret_machine::Outcome;
+use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{Child, Reconciler, Target, WriteKind};
 
@@ -39,7 +40,9 @@ impl Reconciler {
                     *until = now.plus_millis(UNSEEN_MS_MAX);
                 }
             }
-            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater => self.taint_settled(&owner.name),
+            Outcome::Gone | Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater => {
+                self.taint_settled(&owner.name);
+            }
         }
     }
 

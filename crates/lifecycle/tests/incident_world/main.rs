@@ -10,7 +10,8 @@ use lazaret_lifecycle::{
     Acts, Child, ChildKind, ChildTarget, History, Incident, Input, Mode, Notice, Owner, PersonAct,
     Reconciler, Report, Signal, Source, Stage, Stored, Write, WriteKind,
 };
-use lazaret_model::{DeviceId, Outcome, Text, Timestamp};
+use lazaret_machine::Outcome;
+use lazaret_model::{DeviceId, Text, Timestamp};
 
 use objects::{Api, Dice, Event, KEYS, Mutant, View, id, policy};
 

@@ -6,7 +6,8 @@ use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Count, Flaps, HeldReason, Input, Limit, Mode, Notice, Owner, Policy,
     Recovery, Report, Rule, Selected, Signal, Source, Step, Stored, Tally, Target, Unit, When,
 };
-use lazaret_model::{DeviceId, Outcome, Text};
+use lazaret_machine::Outcome;
+use lazaret_model::{DeviceId, Text};
 
 use super::{DEVICES, SECOND};
 

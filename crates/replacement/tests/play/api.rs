@@ -2,19 +2,26 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use lazaret_machine::LabelSelector;
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use lazaret_replacement::{
-    Match, Node, NodeTaint, Note, Pod, Policy, ReplicaSet, Selector, Spec, Status, Strategy, TaintOption,
+    Node, NodeTaint, Note, Pod, Policy, ReplicaSet, Spec, Status, Strategy, TaintOption,
 };
 
 pub(crate) fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(secs)
 }
 
+fn selecting(labels: &[(&str, &str)]) -> LabelSelector {
+    let mut selector = LabelSelector::default();
+    labels.iter().for_each(|(key, value)| selector.require(*key, *value));
+    selector
+}
+
 /// A bare spec: select `app=web`, no taints.
 pub(crate) fn spec() -> Spec {
     Spec {
-        selector: Selector { all: vec![("app".into(), Match::In(vec!["web".into()]))] },
+        selector: selecting(&[("app", "web")]),
         enabled: true,
         max_concurrent: 1,
         node_options: Vec::new(),
@@ -182,12 +189,7 @@ impl Api {
 
     pub(crate) fn replica_set(&self, key: &ObjectKey) -> Option<ReplicaSet> {
         let set = self.sets.iter().find(|set| set.name == key.name && set.kind == Kind::ReplicaSet)?;
-        let selector = Selector {
-            all: vec![
-                ("app".into(), Match::In(vec!["web".into()])),
-                ("pod-template-hash".into(), Match::In(vec![set.name.clone()])),
-            ],
-        };
+        let selector = selecting(&[("app", "web"), ("pod-template-hash", &set.name)]);
         Some(ReplicaSet { key: key.clone(), uid: set.uid.clone(), replicas: set.replicas, selector })
     }
 

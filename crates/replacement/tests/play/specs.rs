@@ -52,7 +52,7 @@ fn every_bad_field_is_named() {
 fn a_selector_that_selects_nothing_is_said() {
     let mut play = Play::with(2, 2);
     let mut nobody = Spec { node_options: vec![option("a", 1)], ..spec() };
-    nobody.selector.all[0].0 = "nobody".into();
+    nobody.selector.requirements[0].key = "nobody".into();
     play.api.set_policy("p", nobody);
     play.until(6);
     assert!(play.condition("p", "Progressing").starts_with("False NothingSelected: spec.podSelector"));

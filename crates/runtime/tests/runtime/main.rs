@@ -6,3 +6,4 @@ mod room;
 mod size;
 mod streaming_lists;
 mod views;
+mod wakes;

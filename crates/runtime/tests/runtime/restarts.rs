@@ -15,8 +15,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use lazaret_model::{Text, Timestamp};
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Clock, Hub, Leadership, Metrics, News, Outcome, PODS, Perform, Precedence,
-    Reply, run,
+    Agent, AgentOptions, Client, Clock, Effect, EffectId, Hub, Leadership, Metrics, News, Outcome, PODS,
+    Perform, Precedence, Reply, Wake, run,
 };
 use tokio::{sync::watch, task::JoinSet};
 
@@ -153,25 +153,25 @@ impl Agent for Marker {
         self.leading = leading;
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         self.tell(now);
-        let pod = self.in_flight.remove(&effect).unwrap();
+        let pod = self.in_flight.remove(&effect.0).unwrap();
         if !matches!(reply.outcome, Outcome::Done | Outcome::Gone) {
             self.waiting.insert(pod, now);
         }
     }
 
-    fn poll(&mut self) -> Option<(u64, Text)> {
+    fn poll(&mut self) -> Option<Effect<Text>> {
         let due = self.leading && self.waiting.values().any(|at| *at <= self.now);
         let pod = self.waiting.iter().find(|(_, at)| **at <= self.now && due)?.0.clone();
         self.waiting.remove(&pod);
         self.next += 1;
         self.in_flight.insert(self.next, pod.clone());
-        Some((self.next, pod))
+        Some(Effect { id: EffectId(self.next), kind: pod })
     }
 
-    fn wake(&self) -> Option<Timestamp> {
-        self.waiting.values().min().copied()
+    fn wake(&self) -> Option<Wake> {
+        self.waiting.values().min().map(|at| Wake::new(*at, "a pod is to be marked"))
     }
 }
 

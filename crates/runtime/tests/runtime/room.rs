@@ -13,8 +13,8 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, Perform, Precedence, RULES, Reply,
-    run,
+    Agent, AgentOptions, Client, Effect, EffectId, Hub, Leadership, Metrics, News, Outcome, Perform,
+    Precedence, RULES, Reply, Wake, run,
 };
 use tokio::{
     sync::{Semaphore, watch},
@@ -39,15 +39,15 @@ impl Agent for Busy {
 
     fn lead(&mut self, _: Timestamp, _: bool) {}
 
-    fn acknowledge(&mut self, _: Timestamp, _: u64, _: Reply) {}
+    fn acknowledge(&mut self, _: Timestamp, _: EffectId, _: Reply) {}
 
-    fn poll(&mut self) -> Option<(u64, ())> {
+    fn poll(&mut self) -> Option<Effect<()>> {
         self.next += 1;
-        Some((self.next, ()))
+        Some(Effect { id: EffectId(self.next), kind: () })
     }
 
-    fn wake(&self) -> Option<Timestamp> {
-        Some(Timestamp::EPOCH)
+    fn wake(&self) -> Option<Wake> {
+        Some(Wake::now("there is always something to do"))
     }
 }
 

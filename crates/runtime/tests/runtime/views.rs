@@ -15,8 +15,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, News, Outcome, PODS,
-    Perform, Precedence, Reply, ViewWish, run,
+    Agent, AgentOptions, Client, Effect, EffectId, Hub, Leader, Leadership, LeaseOptions, Metrics, News,
+    Outcome, PODS, Perform, Precedence, Reply, ViewWish, Wake, run,
 };
 use tokio::{sync::watch, task::JoinSet};
 
@@ -93,13 +93,13 @@ impl Agent for Looker {
         }
     }
 
-    fn acknowledge(&mut self, _: Timestamp, _: u64, _: Reply) {}
+    fn acknowledge(&mut self, _: Timestamp, _: EffectId, _: Reply) {}
 
-    fn poll(&mut self) -> Option<(u64, ())> {
+    fn poll(&mut self) -> Option<Effect<()>> {
         None
     }
 
-    fn wake(&self) -> Option<Timestamp> {
+    fn wake(&self) -> Option<Wake> {
         None
     }
 

@@ -206,7 +206,10 @@ impl World {
         }
         let key = (number, self.controllers[number].life, evict.uid.clone());
         match self.checker.attempts.insert(key, Attempt::UnderWay(id)) {
-            None | Some(Attempt::Over(Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown)) => {}
+            None
+            | Some(Attempt::Over(
+                Outcome::Conflict | Outcome::Held | Outcome::RetryLater | Outcome::Unknown,
+            )) => {}
             Some(other) => {
                 self.violate("evicts nobody twice", format!("{} again after {other:?}", evict.pod))
             }
@@ -365,7 +368,11 @@ impl World {
             }
             let burst = u64::from(self.config.burst);
             match sent.outcome {
-                Outcome::Conflict | Outcome::RetryLater | Outcome::Gone => {
+                Outcome::Conflict
+                | Outcome::Refused
+                | Outcome::Held
+                | Outcome::RetryLater
+                | Outcome::Gone => {
                     if let Some(pace) = &evict.granted_by {
                         self.checker.paces.refund(pace, burst);
                     }

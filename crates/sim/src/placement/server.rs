@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lazaret_model::{ObjectKey, Outcome, Uid};
+use lazaret_machine::Outcome;
+use lazaret_model::{ObjectKey, Uid};
 use lazaret_scheduler::{Claim, Effect, EffectKind, Input, Pod, Reply, Unscheduled, Written};
 
 use super::{Kind, PlacementMutant as Mutant, Step, World};
@@ -62,7 +63,9 @@ impl World {
                 }
                 Reply::of(Outcome::Unknown)
             }
-            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater => Reply::of(outcome),
+            Outcome::Gone | Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater => {
+                Reply::of(outcome)
+            }
         };
         let releases = matches!(&effect.kind, EffectKind::ReleaseClaim(release) if release.deallocate);
         if releases && self.mutant == Some(Mutant::UnansweredRelease) {

@@ -206,7 +206,7 @@ fn write(context: &Context<'_>, owner: &Owner<'_>, mut changes: Changes, plan: &
     for slice in changes.update {
         let key = Key::of(&slice.metadata);
         let body = json!(slice);
-        plan.write(Write::Replace { resource: &resource::ENDPOINT_SLICES, key, subresource: "", body });
+        plan.write(Write::Replace { resource: &resource::ENDPOINT_SLICES, key, body });
     }
     for slice in delete {
         plan.write(writes::delete(&resource::ENDPOINT_SLICES, &slice.metadata));

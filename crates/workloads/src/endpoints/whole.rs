@@ -62,7 +62,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
             set_truncated(&mut metadata, truncated);
             let key = context.key.clone();
             let body = json!(Endpoints { metadata, subsets: Some(subsets) });
-            plan.write(Write::Replace { resource: &resource::ENDPOINTS, key, subresource: "", body });
+            plan.write(Write::Replace { resource: &resource::ENDPOINTS, key, body });
         }
         None if meta::is_leaving(&service.metadata) => {}
         None => {

@@ -73,12 +73,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let mut body = json!(**namespace);
     let left: Vec<&String> = finalizers.iter().filter(|name| *name != FINALIZER).collect();
     body["spec"]["finalizers"] = json!(left);
-    plan.write(Write::Replace {
-        resource: &resource::NAMESPACES,
-        key: context.key.clone(),
-        subresource: "finalize",
-        body,
-    });
+    plan.write(Write::Finalize { key: context.key.clone(), body });
 }
 
 /// Writes into the status what remains, once it has been the same for a while.

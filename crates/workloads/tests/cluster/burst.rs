@@ -17,17 +17,18 @@ fn drain(core: &mut Workloads, api: &mut Api, now: Timestamp) -> (usize, usize) 
             return (creates, others);
         }
         for effect in effects {
-            match &effect.write {
+            match &effect.kind {
                 Write::Create { .. } => creates += 1,
                 Write::Event(_) => {}
                 Write::Patch { .. }
                 | Write::Replace { .. }
+                | Write::Finalize { .. }
                 | Write::Delete { .. }
                 | Write::Evict { .. }
                 | Write::Confirm { .. }
                 | Write::ReadScale { .. } => others += 1,
             }
-            let outcome: Outcome = api.carry_out(now, &effect.write);
+            let outcome: Outcome = api.carry_out(now, &effect.kind);
             core.acknowledge(now, effect.id, outcome);
         }
     }

@@ -40,7 +40,7 @@ impl Cluster {
 
     fn run(&mut self, seconds: i64) {
         for turn in 0..seconds * 10 {
-            for Effect { id, write } in self.core.poll(self.now) {
+            for Effect { id, kind: write } in self.core.poll(self.now) {
                 let outcome = match &write {
                     Write::Event(note) => {
                         self.events.push((note.reason, note.message.clone()));
@@ -57,6 +57,7 @@ impl Cluster {
                     other @ (Write::Create { .. }
                     | Write::Patch { .. }
                     | Write::Replace { .. }
+                    | Write::Finalize { .. }
                     | Write::Delete { .. }
                     | Write::Evict { .. }
                     | Write::Confirm { .. }

@@ -16,7 +16,7 @@ fn asking() -> (Workloads, Timestamp, Write) {
 }
 
 fn creation(effects: Vec<lazaret_workloads::Effect>) -> Option<Write> {
-    effects.into_iter().map(|effect| effect.write).find(|write| matches!(write, Write::Create { .. }))
+    effects.into_iter().map(|effect| effect.kind).find(|write| matches!(write, Write::Create { .. }))
 }
 
 #[test]

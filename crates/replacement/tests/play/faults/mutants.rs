@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_model::Timestamp;
-use lazaret_replacement::{EffectKind, Input, Node, NodeTaint, Outcome, Pod, Policy, Spec, Status};
+use lazaret_replacement::{EffectKind, Input, Node, NodeTaint, Outcome, Pod, Policy, Reply, Spec, Status};
 
 use super::world::{Place, Stay};
 use crate::api::Api;
@@ -81,9 +81,9 @@ impl Mutant {
     }
 
     /// Does what it asks for.
-    pub(super) fn perform(self, api: &mut Api, now: Timestamp, effect: &EffectKind) -> Outcome {
+    pub(super) fn perform(self, api: &mut Api, now: Timestamp, effect: &EffectKind) -> Reply {
         let deletes = matches!(effect, EffectKind::Delete { .. });
-        if deletes && self == Self::Endless { Outcome::Done(None) } else { api.perform(now, effect) }
+        if deletes && self == Self::Endless { Outcome::Done.into() } else { api.perform(now, effect) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lazaret_fleet::{Fleet, Input as Told};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
-use lazaret_replacement::{Effect, EffectId, EffectKind, Input, Options, Outcome, Pod, Replacement};
+use lazaret_replacement::{Effect, EffectId, EffectKind, Input, Options, Outcome, Pod, Replacement, Reply};
 
 use super::{dice::Dice, fate::set_policies, mutants::Mutant};
 use crate::{
@@ -27,7 +27,7 @@ pub(super) struct Process {
     news: [VecDeque<(Timestamp, News)>; KINDS],
     /// Kinds whose watch has lost the thread, until the next list.
     pub(super) lost: [Option<Timestamp>; KINDS],
-    pub(super) answers: Vec<(Timestamp, EffectId, Outcome)>,
+    pub(super) answers: Vec<(Timestamp, EffectId, Reply)>,
 }
 
 /// A piece of news, for the fleet and for the machine.
@@ -220,17 +220,17 @@ impl World {
         for (_, from, life, id, kind) in due {
             let fault = if self.calm { 100 } else { self.dice.roll(100) };
             let outcome = match fault {
-                0..4 => Outcome::RetryLater,
-                4..7 => Outcome::Unknown,
-                7..9 => Outcome::Conflict,
+                0..4 => Outcome::RetryLater.into(),
+                4..7 => Outcome::Unknown.into(),
+                7..9 => Outcome::Conflict.into(),
                 fault => {
                     let before = self.before(&kind);
                     let outcome = self.mutant.perform(&mut self.api, self.now, &kind);
                     self.trace(|| format!("{from}: {}: {outcome:?}", brief(&kind)));
-                    if matches!(outcome, Outcome::Done(_)) {
+                    if outcome.outcome == Outcome::Done {
                         self.check(&kind, before);
                     }
-                    if fault < 12 { Outcome::Unknown } else { outcome }
+                    if fault < 12 { Outcome::Unknown.into() } else { outcome }
                 }
             };
             if self.lives[from] == life {

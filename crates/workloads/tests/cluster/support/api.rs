@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_model::Timestamp;
-use lazaret_workloads::{Key, Outcome, Propagation, Resource, Write};
+use lazaret_workloads::{Key, Outcome, Propagation, Resource, Write, resource};
 use serde_json::{Value, json};
 
 /// One entry of the log.
@@ -133,6 +133,18 @@ impl Api {
         });
     }
 
+    fn replace(&mut self, resource: &'static Resource, key: &Key, body: &Value) -> Outcome {
+        let mut patch = body.clone();
+        let metadata = &body["metadata"];
+        patch["metadata"] = json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
+        for field in ["labels", "annotations"] {
+            if !metadata[field].is_null() {
+                patch["metadata"][field] = metadata[field].clone();
+            }
+        }
+        self.patch(resource, key, "", &patch)
+    }
+
     /// Carries out what a controller wants.
     pub fn carry_out(&mut self, now: Timestamp, write: &Write) -> Outcome {
         match write {
@@ -150,18 +162,8 @@ impl Api {
             Write::Patch { resource, key, subresource, body, .. } => {
                 self.patch(resource, key, subresource, body)
             }
-            Write::Replace { resource, key, body, .. } => {
-                let mut patch = body.clone();
-                let metadata = &body["metadata"];
-                patch["metadata"] =
-                    json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
-                for field in ["labels", "annotations"] {
-                    if !metadata[field].is_null() {
-                        patch["metadata"][field] = metadata[field].clone();
-                    }
-                }
-                self.patch(resource, key, "", &patch)
-            }
+            Write::Replace { resource, key, body } => self.replace(resource, key, body),
+            Write::Finalize { key, body } => self.replace(&resource::NAMESPACES, key, body),
             Write::Delete { resource, key, uid, resource_version, propagation, .. } => {
                 let Some(old) = self.objects.get(&(*resource, key.clone())) else { return Outcome::Gone };
                 let wrong_version = resource_version

@@ -110,7 +110,7 @@ impl Rig {
         self.core = Workloads::new(rules);
         while let Some(effect) = self.under_way.pop_front() {
             if self.rng.percent(50) {
-                self.api.carry_out(self.now, &effect.write);
+                self.api.carry_out(self.now, &effect.kind);
             }
         }
         for resource in resource::KNOWN.iter().copied() {
@@ -205,11 +205,11 @@ impl Rig {
             Outcome::RetryLater(None)
         } else if self.rng.percent(self.faults.unknown) {
             if self.rng.percent(50) {
-                self.api.carry_out(self.now, &effect.write);
+                self.api.carry_out(self.now, &effect.kind);
             }
             Outcome::Unknown
         } else {
-            self.api.carry_out(self.now, &effect.write)
+            self.api.carry_out(self.now, &effect.kind)
         };
         self.core.acknowledge(self.now, effect.id, outcome);
     }

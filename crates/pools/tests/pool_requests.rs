@@ -1,13 +1,16 @@
-use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
+//! Requests for the status of pools: what is answered, when, and what is deleted.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::sync::Arc;
 
 use lazaret_fleet::{Fleet, Input as Object};
+use lazaret_machine::{Machine, Outcome};
 use lazaret_model::{
     Allocation, AttrValue, CapacityValue, CounterConsumption, CounterSet, Device, DeviceId, DeviceResult,
-    DeviceSelector, DeviceTaintRule, Effect as TaintEffect, NodeScope, ObjectKey, Outcome, PoolSpec,
-    Quantity, ResourceClaim, ResourceSlice, Taint, Text, Timestamp,
+    DeviceSelector, DeviceTaintRule, Effect as TaintEffect, NodeScope, ObjectKey, PoolSpec, Quantity,
+    ResourceClaim, ResourceSlice, Taint, Text, Timestamp,
 };
-
-use crate::{EffectKind, Input, PoolStatus, Pools, Progress, Request, Slice, Status};
+use lazaret_pools::{EffectKind, Input, PoolStatus, Pools, Progress, Request, Slice, Status};
 
 const DRIVER: &str = "gpu.example.com";
 
@@ -249,8 +252,9 @@ fn partitions_are_counted_by_type_and_by_what_is_left_of_the_counters() {
     let summary = |world: &mut World, name: &str, attribute: Option<&str>| {
         let asked = Request { partition_attribute: attribute.map(Text::from), ..request(name) };
         let pool = world.answer(asked).unwrap().pools.remove(0);
-        let each =
-            |p: &crate::PartitionStatus| format!("{} {} {}/{}", p.attribute, p.kind, p.allocatable, p.total);
+        let each = |p: &lazaret_pools::PartitionStatus| {
+            format!("{} {} {}/{}", p.attribute, p.kind, p.allocatable, p.total)
+        };
         (pool.partitions.iter().map(each).collect::<Vec<_>>().join(", "), pool.error)
     };
     world.slice(partitions(devices.clone()));
@@ -350,7 +354,7 @@ fn a_write_that_failed_is_tried_again_after_a_pause() {
     world.tell(Input::Tick);
     assert_eq!(world.steps(Outcome::Done), "", "not at once");
     let wake = world.pools.next_wake().unwrap();
-    assert!(wake > at(0) && wake <= at(1));
+    assert!(wake.at > at(0) && wake.at <= at(1));
     world.now = 1;
     world.tell(Input::Tick);
     assert_eq!(world.steps(Outcome::Done), "answer r@2");
@@ -366,7 +370,7 @@ fn old_requests_are_deleted() {
     world.slice(ResourceSlice { pool, ..slice("s", "a", vec![]) });
     world.tell(Input::Request(request("pending")));
     world.see_all();
-    assert_eq!(world.pools.next_wake(), Some(at(3_600).plus_millis(1)));
+    assert_eq!(world.pools.next_wake().map(|wake| wake.at), Some(at(3_600).plus_millis(1)));
     for (now, steps) in
         [(3_600, ""), (3_601, "delete odd"), (3_661, "delete done"), (86_400, ""), (86_401, "delete pending")]
     {

@@ -1,7 +1,8 @@
-use alloc::{format, string::ToString};
+//! What the status of a quota should say, and when it is written.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use super::*;
-use crate::Facts;
+use lazaret_machine::Outcome;
+use lazaret_quota::{Classes, Counted, Effect, Facts, Quota, Quotas, RESYNC_SECS, Timestamp, Told, Usage};
 
 const START: Timestamp = Timestamp::from_secs(1_000);
 
@@ -28,7 +29,7 @@ fn written(quotas: &mut Quotas, now: Timestamp) -> Option<Effect> {
     quotas.think(now);
     let (number, _) = quotas.wants_view(now)?;
     quotas.view_reached(number);
-    quotas.poll()
+    quotas.poll_effect()
 }
 
 fn ready() -> Quotas {
@@ -53,16 +54,16 @@ fn a_new_quota_is_written_at_once_when_all_that_it_counts_is_known() {
     quotas.list("", "configmaps");
     let effect = written(&mut quotas, START).unwrap();
     assert_eq!(
-        (effect.used.to_string().as_str(), effect.resource_version.as_str()),
+        (effect.kind.used.to_string().as_str(), effect.kind.resource_version.as_str()),
         ("configmaps=0,pods=1", "1")
     );
-    assert_eq!(effect.hard.to_string(), "configmaps=2,count/unknown.example.com=1,pods=5");
+    assert_eq!(effect.kind.hard.to_string(), "configmaps=2,count/unknown.example.com=1,pods=5");
     assert_eq!(written(&mut quotas, START), None, "it is in flight");
     quotas.acknowledge(START, effect.id, Outcome::Done);
     let stored = r#"{"hard": {"pods": "5", "configmaps": "2", "count/unknown.example.com": "1"}, "used": {"pods": "1", "configmaps": "0"}}"#;
     assert_eq!(quotas.set_quota(START, quota(2, stored)), Told::Same);
     assert_eq!(written(&mut quotas, START.plus_secs(60)), None);
-    assert_eq!(quotas.next_wake(), Some(START.plus_secs(RESYNC_SECS)));
+    assert_eq!(quotas.next_wake().map(|wake| wake.at), Some(START.plus_secs(RESYNC_SECS)));
 }
 
 #[test]
@@ -88,13 +89,13 @@ fn a_difference_is_written_once_it_lasts_and_only_for_the_version_that_the_view_
     let (number, _) = quotas.wants_view(later).unwrap();
     quotas.set_quota(later, quota(3, &stored(2)));
     quotas.view_reached(number);
-    assert_eq!(quotas.poll(), None, "the view is older than the quota");
+    assert_eq!(quotas.poll_effect(), None, "the view is older than the quota");
     let effect = written(&mut quotas, later.plus_secs(1)).unwrap();
     assert_eq!(
-        (effect.resource_version.as_str(), effect.used.to_string().as_str()),
+        (effect.kind.resource_version.as_str(), effect.kind.used.to_string().as_str()),
         ("3", "configmaps=0,pods=0")
     );
-    quotas.acknowledge(later, effect.id, Outcome::Outdated);
+    quotas.acknowledge(later, effect.id, Outcome::Conflict);
     assert_eq!(written(&mut quotas, later), None, "after a failure it waits");
     assert!(written(&mut quotas, later.plus_secs(2)).is_some());
 }
@@ -108,10 +109,10 @@ fn a_pod_that_should_be_gone_stops_counting_at_its_time() {
         r#"{"metadata": {"deletionTimestamp": "1970-01-01T00:16:50Z", "deletionGracePeriodSeconds": 30}}"#;
     put(&mut quotas, START, "pods", "a", leaving);
     let effect = written(&mut quotas, START).unwrap();
-    assert_eq!(effect.used.to_string(), "configmaps=0,pods=1");
-    quotas.acknowledge(START, effect.id, Outcome::Failed);
+    assert_eq!(effect.kind.used.to_string(), "configmaps=0,pods=1");
+    quotas.acknowledge(START, effect.id, Outcome::RetryLater);
     let over = START.plus_secs(41);
-    assert_eq!(written(&mut quotas, over).unwrap().used.to_string(), "configmaps=0,pods=0");
+    assert_eq!(written(&mut quotas, over).unwrap().kind.used.to_string(), "configmaps=0,pods=0");
     quotas.remove_quota("n", "q");
     assert!(!quotas.tracks("n") && quotas.needs().is_empty());
 }
@@ -127,7 +128,7 @@ fn a_kind_that_is_not_known_any_more_stops_the_count_until_it_is() {
     put(&mut quotas, START, "pods", "b", RUNNING);
     put(&mut quotas, START, "pods", "c", RUNNING);
     quotas.list("", "pods");
-    assert_eq!(written(&mut quotas, START).unwrap().used.to_string(), "configmaps=0,pods=2");
+    assert_eq!(written(&mut quotas, START).unwrap().kind.used.to_string(), "configmaps=0,pods=2");
 }
 
 mod against_counting_anew {
@@ -141,7 +142,7 @@ mod against_counting_anew {
             let mut quotas = ready();
             quotas.list("", "pods");
             quotas.list("", "configmaps");
-            let mut there = alloc::collections::BTreeMap::new();
+            let mut there = std::collections::BTreeMap::new();
             let kind = Counted::of("", "pods").unwrap();
             let mut now = START;
             for (name, what, passed) in steps {
@@ -160,7 +161,7 @@ mod against_counting_anew {
                 }
             }
             let count = there.values().filter(|end| end.is_none_or(|end| now <= end)).count();
-            let used = written(&mut quotas, now).unwrap().used;
+            let used = written(&mut quotas, now).unwrap().kind.used;
             prop_assert_eq!(used.get("pods").unwrap().to_string(), count.to_string());
         }
     }

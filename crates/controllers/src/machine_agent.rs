@@ -1,0 +1,98 @@
+//! The agent of every core that is a [`Machine`]: what differs is its shell.
+
+use lazaret_machine::{Machine, Turn};
+use lazaret_model::Timestamp;
+use lazaret_runtime::{Agent, Effect, EffectId, News, Reply, ViewWish, Wake};
+
+/// What stands around a machine: the objects that it reads, and what news are to it.
+pub(crate) trait Shell: Send + 'static {
+    type Machine: Machine<Kind: Send + 'static> + Send + 'static;
+
+    /// What the machine reads.
+    fn view(&self) -> &<Self::Machine as Machine>::View;
+
+    /// Tells the machine what was heard.
+    fn hear(&mut self, machine: &mut Self::Machine, now: Timestamp, news: News);
+
+    /// After some news, or because time has passed.
+    fn think(&mut self, machine: &mut Self::Machine, now: Timestamp) {
+        machine.handle(now, self.view(), Turn::Tick.into());
+    }
+
+    /// Effects are wanted from now on: all that was heard has been told.
+    fn begin(&mut self, machine: &mut Self::Machine, now: Timestamp) {
+        machine.handle(now, self.view(), Turn::BecameLeader.into());
+    }
+
+    /// What the machine is told of an answer. Most have no use for what was written.
+    fn reply(reply: Reply) -> lazaret_machine::Reply {
+        reply.into()
+    }
+
+    /// When to think again.
+    fn wake(&self, machine: &Self::Machine) -> Option<Wake> {
+        machine.next_wake().map(lazaret_machine::Wake::in_words)
+    }
+
+    /// A view that the machine wants.
+    fn wants_view(&mut self, _machine: &mut Self::Machine) -> Option<ViewWish> {
+        None
+    }
+
+    /// It has that view.
+    fn view_reached(&mut self, _machine: &mut Self::Machine, _now: Timestamp, _number: u64) {}
+}
+
+/// A machine in its shell.
+#[derive(Debug)]
+pub(crate) struct MachineAgent<S: Shell> {
+    machine: S::Machine,
+    shell: S,
+}
+
+impl<S: Shell> MachineAgent<S> {
+    pub(crate) fn new(machine: S::Machine, shell: S) -> Self {
+        Self { machine, shell }
+    }
+}
+
+impl<S: Shell> Agent for MachineAgent<S> {
+    type Effect = <S::Machine as Machine>::Kind;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        self.shell.hear(&mut self.machine, now, news);
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.shell.think(&mut self.machine, now);
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        if leading {
+            self.shell.begin(&mut self.machine, now);
+        } else {
+            self.machine.handle(now, self.shell.view(), Turn::LostLeadership.into());
+        }
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
+        let turn = Turn::Acknowledged(effect, S::reply(reply));
+        self.machine.handle(now, self.shell.view(), turn.into());
+    }
+
+    fn poll(&mut self) -> Option<Effect<Self::Effect>> {
+        self.machine.poll_effect()
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        self.shell.wake(&self.machine)
+    }
+
+    fn wants_view(&mut self) -> Option<ViewWish> {
+        self.shell.wants_view(&mut self.machine)
+    }
+
+    fn view_reached(&mut self, now: Timestamp, number: u64) {
+        self.shell.view_reached(&mut self.machine, now, number);
+    }
+}

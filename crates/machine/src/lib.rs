@@ -1,0 +1,30 @@
+//! What every core is made of: how it is told things, what it wants done, when it wants to be called again.
+//!
+//! A core is a [`Machine`]. It gives each [`Effect`] an [`EffectId`], keeps what it has to know until the answer in [`Flights`], is told the
+//! [`Outcome`], and says by a [`Wake`] when and why it wants to be called again. [`Backoff`] is the pause after failures, [`Recent`] a set that
+//! forgets its oldest members.
+//!
+//! **Invariant.** An id names one effect of one machine and is never used again. Every queue and set here has a limit, or is bounded by what its
+//! machine lets be in flight. Nothing here knows what an effect does, how it is carried out, or what time it is: `now` comes in. Depends on
+//! `model` alone.
+#![no_std]
+
+extern crate alloc;
+
+mod backoff;
+mod effect;
+mod flights;
+mod labels;
+mod machine;
+mod recent;
+mod resource;
+mod wake;
+
+pub use backoff::{Backoff, Retry};
+pub use effect::{Effect, EffectId, Outcome, Reply, Written};
+pub use flights::Flights;
+pub use labels::{LabelSelector, Labels};
+pub use machine::{Machine, Turn};
+pub use recent::Recent;
+pub use resource::Resource;
+pub use wake::Wake;

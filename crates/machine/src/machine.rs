@@ -1,0 +1,39 @@
+//! The interface of every core.
+
+use lazaret_model::Timestamp;
+
+use crate::{Effect, EffectId, Reply, Wake};
+
+/// A core: takes note of inputs, decides, and never does anything itself.
+pub trait Machine {
+    /// What it reads and does not own, always the same one: a fleet; `()` where there is nothing.
+    type View;
+    /// What it is told.
+    type Input<'a>: From<Turn>;
+    /// What it wants done.
+    type Kind;
+    /// What it wants to be called again for.
+    type Why: Into<&'static str>;
+
+    /// Takes note of `input` and decides what is to be done at `now`. Total: any input in any state.
+    fn handle(&mut self, now: Timestamp, view: &Self::View, input: Self::Input<'_>);
+
+    /// The next effect to be done. None is given twice.
+    fn poll_effect(&mut self) -> Option<Effect<Self::Kind>>;
+
+    /// When to call again if nothing happens before. `None`: there is nothing to wait for.
+    fn next_wake(&self) -> Option<Wake<Self::Why>>;
+}
+
+/// What the shell tells every machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Time has passed. May come early, late, or for nothing.
+    Tick,
+    /// Effects are wanted from now on. Every object has been told.
+    BecameLeader,
+    /// No effects are wanted.
+    LostLeadership,
+    /// What became of an effect. Unknown or repeated ids are ignored.
+    Acknowledged(EffectId, Reply),
+}
