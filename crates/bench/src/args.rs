@@ -36,7 +36,7 @@ pub struct Args {
     /// Rules that are there beforehand and mean devices that are not
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) rules: usize,
-    /// A second: pods made (schedule, mixed), requests (api), evictions that the rule allows (evict; needs resource.k8s.io/v1alpha3); 0: as fast as it goes
+    /// A second: pods made (schedule, mixed), requests (api), signals (signals), evictions that the rule allows (evict; needs resource.k8s.io/v1alpha3); 0: as fast as it goes
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) rate: u32,
     /// How long each load lasts (api, mixed) or at most is waited for something to move
@@ -91,6 +91,7 @@ const EXAMPLES: &str = "Examples:
   lazaret bench evict --pods 300 --rate 50 -o json > evict.json
   lazaret bench taint-latency --nodes 50 --pods 200
   lazaret bench signal-latency --nodes 200
+  lazaret bench signals --nodes 12500 --devices 8 --seconds 30
   lazaret bench api --seconds 5 --clients 64
   lazaret bench hostile --clients 200 --nodes 50 --pods 300 --rate 20 --seconds 20
   lazaret bench node --kubeconfig ~/.kube/config --node node-1 --image localhost/busybox:1 --pods 100 --pid 1234
@@ -111,6 +112,8 @@ pub(crate) enum What {
     TaintLatency,
     /// Node by node, from what a driver reports in a slice to the taint that a health policy sets
     SignalLatency,
+    /// What the controller of health policies needs for --nodes times --devices devices and --rate signals a second (1000), alone on one core
+    Signals,
     /// Creates, reads and lists, by many clients at once
     Api,
     /// One write, seen by many watchers
@@ -157,6 +160,7 @@ impl What {
             Self::Evict => "evict",
             Self::TaintLatency => "taint-latency",
             Self::SignalLatency => "signal-latency",
+            Self::Signals => "signals",
             Self::Api => "api",
             Self::Watch => "watch",
             Self::Mixed => "mixed",
@@ -176,7 +180,7 @@ impl What {
             | Self::SignalLatency
             | Self::Mixed
             | Self::Hostile => true,
-            Self::Api | Self::Watch | Self::Node | Self::Churn | Self::Start => false,
+            Self::Signals | Self::Api | Self::Watch | Self::Node | Self::Churn | Self::Start => false,
         }
     }
 }
@@ -200,6 +204,7 @@ impl Args {
             What::Evict
             | What::TaintLatency
             | What::SignalLatency
+            | What::Signals
             | What::Api
             | What::Watch
             | What::Hostile

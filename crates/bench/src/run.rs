@@ -145,6 +145,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
             namespace: run.clone(),
             run: run.clone(),
             fleet: Fleet::of_embedded(args.nodes),
+            kubeconfig: kubeconfig.clone(),
             target: target.clone(),
         };
         let version = bench.caller.get("/version").await?.unwrap_or_default();
@@ -223,4 +224,5 @@ pub(crate) struct Bench<'a> {
     pub(crate) run: String,
     pub(crate) namespace: String,
     pub(crate) fleet: Fleet,
+    pub(crate) kubeconfig: Option<std::path::PathBuf>,
 }

@@ -293,6 +293,169 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
     up.pod("two");
 }
 
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+/// One flap makes a device suspect, two quarantine it, three drain it as budgets permit; then a Job resets it and a Job validates it.
+fn policy_of_flaps() -> Value {
+    let rule = |name: &str, at_least: u32, stage: &str| {
+        json!({
+            "name": name, "stage": stage, "taint": {"value": "flapping"},
+            "when": "signal.source == 'Taint' && signal.key == 'gpu.example.com/unhealthy'",
+            "count": {"atLeast": at_least, "within": "1h"},
+        })
+    };
+    let mut policy = held(policy());
+    let spec = &mut policy["spec"];
+    spec["rules"] =
+        json!([rule("once", 1, "Suspect"), rule("twice", 2, "Quarantined"), rule("thrice", 3, "Drained")]);
+    spec["clearAfter"] = "1h".into();
+    spec["eviction"] = json!({"mode": "Evict", "evictionsPerSecond": 5});
+    policy
+}
+
+/// The stages that an incident passes through.
+const STAGES: [&str; 6] = ["Suspect", "Quarantined", "Draining", "Repairing", "Probation", "Cleared"];
+
+/// One life of an incident. In these stages the process is killed once the stage and what it takes is stored.
+struct Flaps {
+    up: Up,
+    device: String,
+    killed: &'static [&'static str],
+}
+
+impl Flaps {
+    fn begin(folder: &Path, killed: &'static [&'static str]) -> Self {
+        let up = Up::start(folder);
+        wait_until("the devices are there", || !up.list(SLICES).is_empty());
+        let budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "training"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "trainer"}}},
+        });
+        up.send("POST", BUDGETS, &budget);
+        up.send("POST", POLICIES, &policy_of_flaps());
+        let device = up.pod("trainer");
+        up.send("PATCH", &format!("{PODS}/trainer"), &json!({"metadata": {"labels": {"app": "trainer"}}}));
+        Self { up, device, killed }
+    }
+
+    /// The incident is in this stage. Kills the process, if it is to be killed there, and starts it again.
+    fn reach(mut self, stage: &str) -> Self {
+        self.up.until_stage(stage);
+        if self.killed.contains(&stage) {
+            self.up = self.up.kill();
+            let again = self.up.incident();
+            assert_eq!(again["status"]["stage"], stage, "a restart changes nothing: {again:#}");
+        }
+        self
+    }
+
+    /// The driver reports the device, for the time of this number, and what was counted is stored.
+    fn flap(&self, time: usize) {
+        self.up.fail(&self.device);
+        let counted = || {
+            let policy = self.up.send("GET", &format!("{POLICIES}/gpus"), &Value::Null);
+            let counts = policy["status"]["counts"].as_array().cloned().unwrap_or_default();
+            counts.into_iter().find(|one| one["rule"] == "thrice").unwrap_or_default()
+        };
+        // A failure that begins and ends before the controller looks is not counted, nor is one that ends before it is stored.
+        wait_until("what was counted is stored", || {
+            let counted = counted();
+            counted["hits"].as_array().is_some_and(|hits| hits.len() == time)
+                && counted["lasting"] != json!([])
+        });
+        if time < 3 {
+            self.up.recover(&self.device);
+            wait_until("its end is stored", || counted()["lasting"] == json!([]));
+        }
+    }
+
+    /// The pod may not leave before its budget permits it, and leaves then.
+    fn leave_when_the_budget_permits(&self) {
+        let is_blocked = |policy: &Value| {
+            let conditions = policy["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|one| {
+                one["type"] == "EvictionBlocked" && one["status"] == "True" && one["reason"] == "Budget"
+            })
+        };
+        wait_until("the budget keeps the pod", || self.up.list(DRAINS).iter().any(is_blocked));
+        let why = self.up.said(&["why", "trainer"]);
+        assert!(why.contains("eviction by policy ") && why.contains(" is blocked (Budget): "), "{why}");
+        let pod = self.up.send("GET", &format!("{PODS}/trainer"), &Value::Null);
+        assert!(pod["metadata"]["deletionTimestamp"].is_null(), "a budget is obeyed: {pod:#}");
+        self.up.send("DELETE", &format!("{BUDGETS}/training"), &Value::Null);
+        // Counts that are not stored end with the process.
+        wait_until("the eviction is stored", || self.up.incident()["status"]["cost"]["podsEvicted"] == 1);
+        self.up.send("DELETE", &format!("{PODS}/trainer"), &json!({"gracePeriodSeconds": 0}));
+    }
+
+    /// All that does not depend on the time.
+    fn told(&self) -> Value {
+        let status = self.up.incident()["status"].clone();
+        let entries = status["timeline"].as_array().unwrap().iter();
+        let timeline: Vec<Value> =
+            entries.map(|one| json!([one["stage"], one["cause"], one["actor"]])).collect();
+        json!({
+            "incidents": self.up.list(INCIDENTS).len(),
+            "timeline": timeline,
+            "podsEvicted": status["cost"]["podsEvicted"],
+            "namespaces": status["cost"]["namespaces"],
+        })
+    }
+
+    fn assert_times(&self) {
+        let status = self.up.incident()["status"].clone();
+        let times = ["detected", "decided", "drained", "repaired", "cleared"]
+            .map(|time| status["times"][time].as_str().unwrap().to_owned());
+        assert!(times.is_sorted(), "{times:?}");
+        let described = self.up.said(&["incidents", &format!("node-1/{}", self.device)]);
+        for words in STAGES.into_iter().chain(["repair reset is done", "validation passed", "1 pod evicted"])
+        {
+            assert!(described.contains(words), "{words} is not in {described}");
+        }
+    }
+}
+
+/// A driver flaps a GPU; the policy quarantines it, drains it under a budget, a Job resets it, a Job validates it, and it is back.
+fn flap_until_it_is_cleared(killed: &'static [&'static str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let mut flaps = Flaps::begin(folder.path(), killed);
+    flaps.flap(1);
+    flaps = flaps.reach("Suspect");
+    flaps.flap(2);
+    flaps = flaps.reach("Quarantined");
+    wait_until("new claims are kept off", || {
+        flaps.up.list(RULES).iter().any(|rule| rule["spec"]["taint"]["effect"] == "NoSchedule")
+    });
+    flaps.flap(3);
+    flaps = flaps.reach("Draining");
+    flaps.leave_when_the_budget_permits();
+    flaps = flaps.reach("Repairing");
+    flaps.up.recover(&flaps.device);
+    flaps.up.release_jobs();
+    flaps = flaps.reach("Probation");
+    flaps.up.release_jobs();
+    flaps = flaps.reach("Cleared");
+    wait_until("nothing is left of it", || {
+        flaps.up.list(DRAINS).is_empty() && flaps.up.list(RULES).is_empty() && flaps.up.list(JOBS).is_empty()
+    });
+    flaps.assert_times();
+    // Both devices are there to be had again.
+    flaps.up.pod("one");
+    flaps.up.pod("two");
+    flaps.told()
+}
+
+#[test]
+fn an_incident_whose_process_is_killed_in_every_stage_ends_as_one_whose_process_is_not() {
+    let undisturbed = flap_until_it_is_cleared(&[]);
+    let stages: Vec<&str> =
+        undisturbed["timeline"].as_array().unwrap().iter().map(|one| one[0].as_str().unwrap()).collect();
+    let mut passed = stages.clone();
+    passed.dedup();
+    assert_eq!(passed, STAGES, "{undisturbed:#}");
+    assert_eq!(flap_until_it_is_cleared(&STAGES), undisturbed);
+}
+
 #[test]
 fn people_report_acknowledge_abandon_and_repair() {
     let folder = tempfile::tempdir().unwrap();
@@ -402,7 +565,14 @@ fn a_policy_that_makes_no_sense_is_refused_with_the_field_and_one_that_observes_
         change(&mut policy["spec"]);
         up.try_send("POST", POLICIES, &policy).unwrap_err()
     };
-    let rows: [(Change, &str); 9] = [
+    let rows: [(Change, &str); 10] = [
+        (
+            |spec| {
+                spec["rules"][1] = spec["rules"][0].clone();
+                (spec["rules"][1]["name"], spec["rules"][1]["stage"]) = ("other".into(), "Suspect".into());
+            },
+            "rule flapping means the same signals",
+        ),
         (|spec| spec["rules"][0]["when"] = "signal.colour == 'red'".into(), "undefined field 'colour'"),
         (|spec| spec["rules"][0]["when"] = "signal.key".into(), "must evaluate to bool"),
         (|spec| spec["clearAfter"] = "soon".into(), "spec.clearAfter"),
@@ -441,6 +611,63 @@ fn a_policy_that_makes_no_sense_is_refused_with_the_field_and_one_that_observes_
     let name = up.incident()["metadata"]["name"].as_str().unwrap().to_owned();
     let refused = up.try_send("PATCH", &format!("{INCIDENTS}/{name}"), &by_hand).unwrap_err();
     assert!(refused.contains("is what it was when the incident was opened"), "{refused}");
+}
+
+/// What the status of a policy says, once it says that of its spec.
+fn verdict(up: &Up, policy: &str, reason: &str) -> String {
+    let mut message = String::new();
+    wait_until(&format!("policy {policy} says {reason}"), || {
+        let policy = up.send("GET", &format!("{POLICIES}/{policy}"), &Value::Null);
+        let condition = &policy["status"]["conditions"][0];
+        message = condition["message"].as_str().unwrap_or_default().to_owned();
+        condition["reason"] == reason && condition["observedGeneration"] == policy["metadata"]["generation"]
+    });
+    message
+}
+
+#[test]
+fn a_policy_that_would_quarantine_everything_or_contradicts_another_is_not_enforced_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    let devices = json!([own_device("a", 9), own_device("b", 9), own_device("c", 9)]);
+    up.send("POST", SLICES, &slice(&devices));
+    let rows = |name: &str, stage: &str, mode: &str| {
+        let when = "signal.key == 'own.example.com/remappedRows' && int(signal.value) > 8";
+        json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceHealthPolicy", "metadata": {"name": name},
+            "spec": {
+                "deviceSelector": {"driver": "own.example.com"}, "mode": mode,
+                "rules": [{"name": "rows", "when": when, "stage": stage}],
+            },
+        })
+    };
+    up.send("POST", POLICIES, &rows("all", "Quarantined", "Observe"));
+    verdict(&up, "all", "Accepted");
+    wait_until("all devices are seen to be ill", || up.list(INCIDENTS).len() == 3);
+    let enforce = json!({"spec": {"mode": "Enforce"}});
+    up.send("PATCH", &format!("{POLICIES}/all"), &enforce);
+    let why = verdict(&up, "all", "WouldQuarantineEverything");
+    assert!(why.starts_with("all 3 devices that it selects would be taken out of service"), "{why}");
+    up = up.kill();
+    verdict(&up, "all", "WouldQuarantineEverything");
+    up.send("POST", POLICIES, &rows("other", "Suspect", "Enforce"));
+    let why = verdict(&up, "other", "Contradiction");
+    assert!(why.contains("rule rows of DeviceHealthPolicy all"), "{why}");
+    let is_touched = |one: &Value| one["status"]["enforced"] == true;
+    assert!(up.list(RULES).is_empty() && !up.list(INCIDENTS).iter().any(is_touched), "nothing was touched");
+    let guard = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "some"},
+        "spec": {"breaker": {"maxOutOfService": 1}},
+    });
+    up.send("POST", GUARDS, &guard);
+    verdict(&up, "all", "Accepted");
+    wait_until("as many are quarantined as the guard permits", || {
+        let rules = up.list(RULES);
+        rules.iter().filter(|rule| rule["spec"]["taint"]["effect"] == "NoSchedule").count() == 1
+    });
+    up.send("DELETE", &format!("{POLICIES}/all"), &Value::Null);
+    verdict(&up, "other", "Accepted");
 }
 
 /// A slice of a driver that only the test speaks for.

@@ -67,12 +67,14 @@ pub(crate) struct ApproveArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum GuardCommand {
     /// List guards: what is paused, which breakers are tripped
+    #[command(after_help = GUARD_LIST)]
     List {
         /// How to print
         #[arg(short, long, value_enum, default_value_t)]
         output: Tabular,
     },
     /// Let evictions begin again although the breaker of a guard is tripped
+    #[command(after_help = GUARD_RESET)]
     Reset {
         /// The DisruptionGuard
         guard: String,
@@ -109,3 +111,10 @@ pub(crate) const GUARD: &str = "Examples:
   kubectl device guard reset fleet --reason 'the rack has power again'
 
 A breaker that was reset does not trip again before its devices were below the limit.";
+
+const GUARD_LIST: &str = "Examples:
+  kubectl device guard list
+  kubectl device guard list -o json";
+
+const GUARD_RESET: &str = "Examples:
+  kubectl device guard reset fleet --reason 'the rack has power again'";

@@ -138,13 +138,27 @@ impl Lifecycle {
         self.policies.get(name).map(|policy| &**policy)
     }
 
+    /// How many incidents were opened or found so far.
+    #[must_use]
+    pub fn numbers_given(&self) -> u64 {
+        self.next_number
+    }
+
+    /// The open incidents that were opened or found after the one of this number.
+    pub fn incidents_after(&self, number: u64) -> impl Iterator<Item = &Incident> {
+        let later = (core::ops::Bound::Excluded(number), core::ops::Bound::Unbounded);
+        self.incidents.range(later).map(|(_, incident)| &**incident)
+    }
+
     /// The open incidents.
     pub fn incidents(&self) -> impl Iterator<Item = &Incident> {
         self.incidents.values().map(|incident| &**incident)
     }
 
     fn see_device(&mut self, now: Timestamp, id: DeviceId, hardware: Option<Text>, policies: Vec<Text>) {
-        let renamed = hardware.as_ref().and_then(|hardware| {
+        // Signals tell of the same devices again and again, and there may be thousands of incidents.
+        let is_news = self.devices.get(&id).is_none_or(|known| known.hardware != hardware);
+        let renamed = hardware.as_ref().filter(|_| is_news).and_then(|hardware| {
             let is_it = |incident: &&Arc<Incident>| incident.hardware.as_ref() == Some(hardware);
             self.incidents.values().find(is_it).map(|incident| incident.number)
         });

@@ -118,6 +118,8 @@ pub struct Flaps {
 #[derive(Clone, Debug)]
 pub struct When {
     expression: Expression,
+    /// As it was written.
+    source: Text,
     /// It means signals with this key and no others. Most signals are about something else, and are not evaluated.
     key: Option<Text>,
 }
@@ -194,7 +196,7 @@ impl When {
     pub fn compile(source: &str) -> Result<Self, String> {
         let expression = compile_expression(source, &[("signal", shape())], Wanted::Bool)
             .map_err(|error| error.render(source))?;
-        Ok(Self { expression, key: only_key(source) })
+        Ok(Self { expression, source: source.trim().into(), key: only_key(source) })
     }
 
     /// The key without which it means no signal.
@@ -209,6 +211,13 @@ impl When {
     pub(crate) fn matches(&self, signal: &Datum) -> Result<bool, String> {
         let (result, _) = self.expression.evaluate(core::slice::from_ref(signal));
         result.map(|value| value.as_bool().unwrap_or(false)).map_err(|error| error.to_string())
+    }
+}
+
+impl Rule {
+    /// Whether it holds whenever the other does.
+    fn means_the_same(&self, other: &Self) -> bool {
+        (&self.when.source, self.count, self.hold_ms) == (&other.when.source, other.count, other.hold_ms)
     }
 }
 
@@ -233,6 +242,11 @@ impl Policy {
             let field = |name: &str| format!("spec.rules[{index}].{name}");
             if self.rules[..index].iter().any(|before| before.name == rule.name) {
                 wrong(field("name"), "another rule has this name");
+            }
+            if let Some(before) = self.rules[..index].iter().find(|before| before.means_the_same(rule)) {
+                let message =
+                    format!("rule {} means the same signals: change or leave out one of them", before.name);
+                wrong(field("when"), &message);
             }
             if rule.hold_ms < 0 {
                 wrong(field("for"), "must not be negative");
@@ -266,6 +280,16 @@ impl Policy {
             }
         }
         problems
+    }
+
+    /// Two rules that mean the same signals and say another stage, by their names: one of this policy and one of the other.
+    #[must_use]
+    pub fn contradiction<'a>(&'a self, other: &'a Self) -> Option<(&'a Text, &'a Text)> {
+        let is_contrary = |one: &&Rule, two: &Rule| one.means_the_same(two) && one.target != two.target;
+        self.rules.iter().find_map(|two| {
+            let one = other.rules.iter().find(|one| is_contrary(one, two))?;
+            Some((&two.name, &one.name))
+        })
     }
 
     /// What a device must have passed before it is trusted: that of the policy, or as long a calm as it names.

@@ -147,6 +147,20 @@ marks! {
     Compared = "comparisons with the reference",
     /// A rule had to be skipped.
     RuleProblem = "rules that cannot be evaluated",
+    /// An incident was opened.
+    IncidentOpened = "incidents opened",
+    /// A guard kept a policy from taking a device out of service.
+    IncidentHeld = "incidents held by a guard",
+    /// The pods of a device had left, and it was repaired.
+    IncidentDrained = "incidents that came to repairs",
+    /// A device was brought back.
+    IncidentCleared = "incidents cleared",
+    /// A device was given up.
+    IncidentAbandoned = "incidents abandoned",
+    /// A person said something of an incident, or deleted it.
+    PersonActed = "acts of people on incidents",
+    /// All of a group were gone in time.
+    GroupGone = "groups that were gone in time",
     /// A world came to rest.
     Rest = "worlds at rest",
 }

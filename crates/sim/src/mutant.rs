@@ -103,6 +103,22 @@ mutants! {
     IgnoreCapacity = "ignore-capacity",
     /// Room that was promised to one replacement is promised to the next.
     PromiseTwice = "promise-twice",
+    /// Controllers take every approval for one of whatever a rule reaches: none lapses.
+    EndlessApproval = "endless-approval",
+    /// Of a group that leaves together half of the pods are evicted seconds later.
+    StraggleGroups = "straggle-groups",
+    /// A repair is written as if the device were only suspect.
+    StepBack = "step-back",
+    /// Deletions of an incident's rules are said to be done and are not.
+    KeepTaints = "keep-taints",
+    /// Where a rule of an incident is to be deleted, somebody else's is.
+    DeleteForeign = "delete-foreign",
+    /// Health controllers are not told what guards permit.
+    IgnoreLimits = "ignore-limits",
+    /// While a guard stands it is not written that an incident is over, though it is said to be.
+    HoldRecovery = "hold-recovery",
+    /// Incidents do not say what they wait for.
+    SilentIncidents = "silent-incidents",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

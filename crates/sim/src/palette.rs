@@ -29,7 +29,8 @@ pub const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
 /// How many rules, and how many patches, exist at most at a time.
 pub const NAMES: u32 = 6;
 
-const KEYS: [&str; 3] = ["broken.example.com/ecc", "broken.example.com/link", "maintenance"];
+/// What taints are about.
+pub const KEYS: [&str; 3] = ["broken.example.com/ecc", "broken.example.com/link", "maintenance"];
 
 /// What an expression means, said in Rust.
 #[derive(Clone, Copy, Debug)]

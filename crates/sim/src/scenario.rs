@@ -47,6 +47,8 @@ pub struct Config {
     pub wide: u32,
     /// Whether rules say how pods leave, and disruption budgets keep some.
     pub protected: u32,
+    /// Whether a health policy acts on what drivers say of devices.
+    pub healed: u32,
 }
 
 macro_rules! fields {
@@ -69,6 +71,7 @@ macro_rules! fields {
         each("restore", &mut config.restore);
         each("wide", &mut config.wide);
         each("protected", &mut config.protected);
+        each("healed", &mut config.healed);
     }};
 }
 
@@ -182,6 +185,8 @@ ops! {
     SetBudget = "set-budget",
     /// Guard `a` is written as `b` says, for `c` seconds if that matters, or taken away.
     WriteGuard = "write-guard",
+    /// A person does `b` about incident `a`.
+    Person = "person",
 }
 
 impl Op {
@@ -268,7 +273,7 @@ impl Scenario {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
         // A file that says nothing of them is from before there were such worlds.
-        (scenario.config.wide, scenario.config.protected) = (0, 0);
+        (scenario.config.wide, scenario.config.protected, scenario.config.healed) = (0, 0, 0);
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }
@@ -308,6 +313,14 @@ impl Scenario {
 const BIRTH: u64 = 3;
 /// And the one that all that protects pods comes from: worlds without it are what they were before there was any.
 const PROTECTION: u64 = 4;
+/// And the one that all about incidents comes from.
+const HEALTH: u64 = 5;
+/// At most so many transitions of a world are about incidents.
+const HEALTH_STEPS_MAX: u32 = 24;
+/// Devices that drivers say something of in these, so that incidents come to something.
+const HEALTH_DEVICES: u32 = 4;
+/// Numbers of taints without an effect.
+const HEALTH_TAINTS: u32 = 9;
 /// At most so many transitions of a world are about that.
 const PROTECTION_STEPS_MAX: u32 = 12;
 
@@ -349,6 +362,8 @@ fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         restore: number(rng, 0, 1),
         wide: u32::from(born.chance(600)),
         protected: u32::from(Rng::new(seed, PROTECTION).chance(350)),
+        // Of large worlds each step would look at every device.
+        healed: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, HEALTH).chance(300)),
     }
 }
 
@@ -365,7 +380,7 @@ fn weight(op: Op) -> u64 {
         Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
         Op::Repeat | Op::ClockJump | Op::SlowKubelet => 2,
         // Drawn apart.
-        Op::EditEviction | Op::SetBudget | Op::WriteGuard => 0,
+        Op::EditEviction | Op::SetBudget | Op::WriteGuard | Op::Person => 0,
     }
 }
 
@@ -421,9 +436,32 @@ fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Trans
             transitions.push(draw_one(op, at, rng));
         }
     }
+    if config.healed != 0 {
+        draw_incidents(config, &mut transitions);
+    }
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
+}
+
+/// Drivers report trouble of a few devices and its end, guards stand in the way, and people have their say.
+fn draw_incidents(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, HEALTH);
+    for _ in 0..number(rng, 4, HEALTH_STEPS_MAX) {
+        let op = match rng.below(7) {
+            0..=2 => Op::TaintDevice,
+            3 | 4 => Op::ClearDevice,
+            5 => Op::Person,
+            _ => Op::WriteGuard,
+        };
+        let at = number(rng, 0, config.horizon_ms);
+        let mut transition = draw_one(op, at, rng);
+        if matches!(op, Op::TaintDevice | Op::ClearDevice) {
+            transition.a %= HEALTH_DEVICES;
+            transition.b %= HEALTH_TAINTS;
+        }
+        transitions.push(transition);
+    }
 }
 
 fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
@@ -458,6 +496,7 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Repeat
         | Op::SetBudget
         | Op::WriteGuard
+        | Op::Person
         | Op::SlowKubelet => {}
     }
     Transition { at, op, a, b, c }

@@ -11,6 +11,7 @@ use crate::{
         client::Client,
         controller::{Controller, Sent},
         drivers::Drivers,
+        health::{Health, HealthStep},
         prepared::Prepared,
         scheduler::{Placement, Scheduler},
         workloads::Workloads,
@@ -90,6 +91,8 @@ pub(crate) enum Step {
     Recreate(usize, usize),
     /// A controller hears of the guards.
     Guards(usize),
+    /// Something about incidents.
+    Health(Box<HealthStep>),
 }
 
 /// What went wrong.
@@ -131,6 +134,7 @@ pub(crate) struct World {
     pub(crate) drivers: Drivers,
     pub(crate) workloads: Workloads,
     pub(crate) prepared: Prepared,
+    pub(crate) health: Health,
     pub(crate) errors: Option<Errors>,
     /// How many pods of a namespace may be terminating for the eviction API to permit one more.
     pub(crate) budgets: BTreeMap<Text, u32>,
@@ -225,6 +229,7 @@ impl World {
             drivers: Drivers::default(),
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
             prepared: Prepared::default(),
+            health: Health::new(config.seed),
             errors: None,
             budgets: BTreeMap::new(),
             guards: BTreeMap::new(),
@@ -318,6 +323,8 @@ impl World {
             self.take(step);
             self.tell();
             self.bring_views_about();
+            self.health_turn();
+            self.tell();
             self.check_step();
         }
     }
@@ -328,6 +335,7 @@ impl World {
             Step::Deliver(client, _) => *client,
             Step::Lease(controller) | Step::Tick(controller, _) | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
+            Step::Health(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -379,6 +387,7 @@ impl World {
             Step::Bind(placement) => self.bind(&placement),
             Step::Recreate(workload, slot) => self.recreate(workload, slot),
             Step::Guards(controller) => self.hear_guards(controller),
+            Step::Health(step) => self.health_step(*step),
         }
     }
 
@@ -420,6 +429,7 @@ impl World {
         self.errors = None;
         self.budgets.clear();
         self.lift_guards();
+        self.keep_guards_for_health();
         self.lift_limits();
         for client in &mut self.clients {
             client.unstall();

@@ -86,7 +86,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nvml-double", &[]),
     ("nvidia", &["cdi", "driver", "nvml"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
-    ("sim", &["model", "machine", "cel", "fleet", "eviction", "allocator", "scheduler", "api"]),
+    ("sim", &["model", "machine", "cel", "fleet", "eviction", "lifecycle", "allocator", "scheduler", "api"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard"]),
     ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print"]),

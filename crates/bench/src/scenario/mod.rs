@@ -9,6 +9,7 @@ mod mixed;
 mod node;
 mod schedule;
 mod signal_latency;
+mod signals;
 pub(crate) mod start;
 mod taint_latency;
 mod watch;
@@ -24,6 +25,7 @@ pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
         What::Evict => evict::play(bench, report).await,
         What::TaintLatency => taint_latency::play(bench, report).await,
         What::SignalLatency => signal_latency::play(bench, report).await,
+        What::Signals => signals::play(bench, report).await,
         What::Api => api::play(bench, report).await,
         What::Watch => watch::play(bench, report).await,
         What::Mixed => mixed::play(bench, report).await,

@@ -29,7 +29,8 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
         bench.args.kubeconfig.is_none(),
         "signal-latency leaves incidents behind: it measures a lazaret of this build, so leave out --kubeconfig"
     );
-    accept_policy(bench).await?;
+    let policy = policy(bench);
+    accept_policy(bench, &policy).await?;
     let (reported, tainted) = (Rc::new(FirstSeen::default()), Rc::new(FirstSeen::default()));
     let (slices, rules) = (format!("{SLICES}?watch=true"), format!("{RULES}?watch=true"));
     let target = bench.target.clone();
@@ -43,10 +44,10 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// A policy that quarantines what its driver reports, once it is acted on.
-async fn accept_policy(bench: &mut Bench<'_>) -> Result<()> {
-    let driver = bench.fleet.driver.clone();
-    let policy = json!({
+/// A policy that quarantines what its driver reports.
+fn policy(bench: &Bench<'_>) -> Value {
+    let driver = &bench.fleet.driver;
+    json!({
         "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceHealthPolicy", "metadata": meta(&bench.run, POLICY),
         "spec": {
             "deviceSelector": {"driver": driver},
@@ -56,8 +57,12 @@ async fn accept_policy(bench: &mut Bench<'_>) -> Result<()> {
             }],
             "mode": "Enforce",
         },
-    });
-    bench.caller.create(POLICIES, &policy).await?;
+    })
+}
+
+/// Makes the policy, and waits until it is acted on.
+pub(super) async fn accept_policy(bench: &mut Bench<'_>, policy: &Value) -> Result<()> {
+    bench.caller.create(POLICIES, policy).await?;
     let until = clock::now() + STALLED;
     while clock::now() < until {
         let policy = bench.caller.get(&format!("{POLICIES}/{POLICY}")).await?.unwrap_or_default();
@@ -87,7 +92,7 @@ async fn nodes(
 }
 
 /// The node, which is the pool, of a device that a rule keeps new claims from.
-fn tainted_node(rule: &Value) -> Option<&str> {
+pub(super) fn tainted_node(rule: &Value) -> Option<&str> {
     let is_quarantine = rule["spec"]["taint"]["effect"] == "NoSchedule";
     rule["spec"]["deviceSelector"]["pool"].as_str().filter(|_| is_quarantine)
 }

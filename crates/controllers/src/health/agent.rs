@@ -8,7 +8,8 @@ use std::{
 use lazaret_api::{HealthPolicy, HealthStep};
 use lazaret_fleet::{Fleet, Gates, Input as Told};
 use lazaret_lifecycle::{
-    ChildKind, DoneWhen, History, Incident, Input as Heard, Notice, Owner, Reconciler, Task, WriteKind,
+    ChildKind, DoneWhen, History, Incident, Input as Heard, Mode, Notice, Owner, Policy, Reconciler, Task,
+    WriteKind,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
 use lazaret_runtime::{
@@ -19,6 +20,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
+    acceptance::{self, Candidate, Problem},
     children,
     executor::{Deed, New, delete, record, resource},
     levels::Levels,
@@ -40,8 +42,8 @@ const OWN_EFFECTS: u64 = 1 << 63;
 /// What a device's pods were last said to be.
 type Usage = (bool, Vec<Text>);
 
-/// What a policy was last said to be: its generation, and what is wrong with it.
-type Verdict = (i64, Option<String>);
+/// What a policy was last said to be: its generation, and why it is not acted on.
+type Verdict = (i64, Option<Problem>);
 
 /// The core with what it has been told.
 #[derive(Debug)]
@@ -54,9 +56,20 @@ pub(crate) struct HealthAgent {
     ledger: Ledger,
     levels: Levels,
     limits: GuardLimits,
+    /// Policies that can be understood.
+    candidates: BTreeMap<Text, Candidate>,
+    /// Policies that only observe until it is found out whether they would take everything out of service.
+    untried: BTreeSet<Text>,
+    /// Those that would, which only observe.
+    excessive: BTreeMap<Text, Problem>,
+    /// Those that are acted on.
     policies: BTreeMap<Text, Arc<HealthPolicy>>,
     /// What was said of devices with open incidents.
     usage: BTreeMap<DeviceId, Usage>,
+    /// Claims, or names of devices, have changed since.
+    is_usage_stale: bool,
+    /// The number of the newest incident by then.
+    usage_told_at: u64,
     /// Requests in flight, to read their answers.
     asked: BTreeMap<EffectId, (Text, DoneWhen)>,
     /// What policies are, and whether that was written.
@@ -78,8 +91,13 @@ impl HealthAgent {
             ledger: Ledger::default(),
             levels: Levels::default(),
             limits: GuardLimits::default(),
+            candidates: BTreeMap::new(),
+            untried: BTreeSet::new(),
+            excessive: BTreeMap::new(),
             policies: BTreeMap::new(),
             usage: BTreeMap::new(),
+            is_usage_stale: true,
+            usage_told_at: 0,
             asked: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             reports: VecDeque::new(),
@@ -146,38 +164,123 @@ impl HealthAgent {
         match lazaret_api::read_health_policy(text(object)) {
             Ok(policy) => {
                 let generation = policy.generation;
-                if self
-                    .policies
-                    .get(&name)
-                    .is_some_and(|known| known.generation == generation && generation > 0)
-                {
+                let known = self.candidates.get(&name).map(|known| known.policy.generation);
+                if known == Some(generation) && generation > 0 {
                     return;
                 }
-                self.fleet.apply(Told::Rule(Arc::new(rules::selection(&policy))));
-                self.core.handle(now, Notice::Heard(Heard::Policy(Box::new(policy.policy.clone()))));
-                if !self.policies.contains_key(&name) && !policy.counts.is_empty() {
-                    let counted = Heard::Counted { policy: name.clone(), tallies: policy.counts.clone() };
-                    self.core.handle(now, Notice::Heard(counted));
-                }
-                self.policies.insert(name.clone(), Arc::new(policy));
-                self.levels.tell_all();
-                self.judge(name, (generation, None));
+                self.candidates.insert(name.clone(), Candidate::new(policy, object));
+                self.weigh(now, Some(&name));
             }
             Err(error) => {
                 let generation = generation(object);
-                self.policy_gone(now, &name);
-                self.judge(name, (generation, Some(error.to_string())));
+                self.discard(now, &name);
+                let problem = Problem { reason: "Invalid", message: error.to_string() };
+                self.judge(name, (generation, Some(problem)));
             }
         }
     }
 
     fn policy_gone(&mut self, now: Timestamp, name: &Text) {
         self.verdicts.remove(name);
+        self.discard(now, name);
+    }
+
+    /// There is no policy of this name that can be understood.
+    fn discard(&mut self, now: Timestamp, name: &Text) {
+        self.excessive.remove(name);
+        self.candidates.remove(name);
+        self.withdraw(now, name);
+        self.weigh(now, None);
+    }
+
+    /// Acts on every policy that can be acted on, and on no other; on `changed` anew.
+    fn weigh(&mut self, now: Timestamp, changed: Option<&Text>) {
+        let was_excessive = changed.is_some_and(|name| self.excessive.remove(name).is_some());
+        let names: Vec<Text> = self.candidates.keys().cloned().collect();
+        for name in names {
+            let Some(candidate) = self.candidates.get(&name).cloned() else { continue };
+            let generation = candidate.policy.generation;
+            if let Some(problem) = acceptance::contradiction(&name, &self.candidates) {
+                self.withdraw(now, &name);
+                self.judge(name, (generation, Some(problem)));
+                continue;
+            }
+            let known = self.policies.get(&name);
+            if changed == Some(&name) || known.is_none_or(|known| known.generation != generation) {
+                // One that enforced before goes on: its devices are out of service, and stay so.
+                let enforced = known.is_some_and(|known| known.policy.mode == Mode::Enforce)
+                    && !self.untried.contains(&name)
+                    && !was_excessive;
+                if candidate.must_be_tried() && !enforced {
+                    self.untried.insert(name.clone());
+                }
+                self.act_on(now, &name, &candidate.policy);
+            }
+            if !self.untried.contains(&name) {
+                let problem = self.excessive.get(&name).cloned();
+                self.judge(name, (generation, problem));
+            }
+        }
+    }
+
+    /// Hands a policy to the core. One that was not tried yet, or that would take everything out of service, only observes.
+    fn act_on(&mut self, now: Timestamp, name: &Text, policy: &Arc<HealthPolicy>) {
+        self.fleet.apply(Told::Rule(Arc::new(rules::selection(policy))));
+        let observes = self.untried.contains(name) || self.excessive.contains_key(name);
+        let mode = if observes { Mode::Observe } else { policy.policy.mode };
+        self.core
+            .handle(now, Notice::Heard(Heard::Policy(Box::new(Policy { mode, ..policy.policy.clone() }))));
+        if !self.policies.contains_key(name) && !policy.counts.is_empty() {
+            let counted = Heard::Counted { policy: name.clone(), tallies: policy.counts.clone() };
+            self.core.handle(now, Notice::Heard(counted));
+        }
+        self.policies.insert(name.clone(), Arc::clone(policy));
+        self.levels.tell_all();
+    }
+
+    fn withdraw(&mut self, now: Timestamp, name: &Text) {
+        self.untried.remove(name);
         if self.policies.remove(name).is_some() {
             self.fleet.apply(Told::RuleGone(name.clone()));
             self.core.handle(now, Notice::Heard(Heard::PolicyGone(name.clone())));
             self.levels.tell_all();
         }
+    }
+
+    /// Tells the core what changed. A leader finds out before that which policies would take everything out of service at once, unless guards say how much may
+    /// be: they go on observing.
+    fn tell_levels(&mut self, now: Timestamp) {
+        if self.leads && !self.untried.is_empty() {
+            self.levels.tell_all();
+        }
+        let told = self.levels.settle(now, &self.fleet, &self.policies);
+        let untried = if self.leads { core::mem::take(&mut self.untried) } else { BTreeSet::new() };
+        for name in untried {
+            let Some(policy) = self.policies.get(&name).cloned() else { continue };
+            let problem = acceptance::everything(now, &policy, &told).filter(|_| !self.limits.has_limits());
+            match problem {
+                Some(problem) => {
+                    warn!(policy = %name, problem = problem.message, "a DeviceHealthPolicy only observes");
+                    self.excessive.insert(name.clone(), problem.clone());
+                    self.judge(name, (policy.generation, Some(problem)));
+                }
+                None => {
+                    self.act_on(now, &name, &policy);
+                    self.judge(name, (policy.generation, None));
+                }
+            }
+        }
+        for heard in told {
+            // A device that is gone may have another name, under which its incident goes on.
+            self.is_usage_stale |= matches!(heard, Heard::DeviceGone(_));
+            self.core.handle(now, Notice::Heard(heard));
+        }
+    }
+
+    /// Guards have changed: what they permit may be enough for policies that would take everything out of service.
+    fn try_again(&mut self) {
+        let excessive = core::mem::take(&mut self.excessive);
+        self.untried.extend(excessive.into_keys());
     }
 
     fn judge(&mut self, name: Text, verdict: Verdict) {
@@ -194,11 +297,16 @@ impl HealthAgent {
         }
     }
 
-    /// Who uses the devices of open incidents.
+    /// Who uses the devices of open incidents: of those that were opened since, and of all where claims or the names of devices have changed.
     fn tell_usage(&mut self, now: Timestamp) {
-        let devices: BTreeSet<DeviceId> =
-            self.core.lifecycle().incidents().map(|incident| incident.device.clone()).collect();
-        self.usage.retain(|device, _| devices.contains(device));
+        let from = if core::mem::take(&mut self.is_usage_stale) { 0 } else { self.usage_told_at };
+        let lifecycle = self.core.lifecycle();
+        self.usage_told_at = lifecycle.numbers_given();
+        let opened = lifecycle.incidents_after(from).map(|incident| incident.device.clone());
+        let devices: BTreeSet<DeviceId> = opened.collect();
+        if from == 0 {
+            self.usage.retain(|device, _| devices.contains(device));
+        }
         for device in devices {
             let usage = usage(&self.fleet, &device);
             if self.usage.get(&device) != Some(&usage) {
@@ -301,6 +409,7 @@ impl Agent for HealthAgent {
 
     fn hear(&mut self, now: Timestamp, news: News) {
         if self.limits.hear(&news) {
+            self.try_again();
             return;
         }
         let of = news.resource();
@@ -322,11 +431,10 @@ impl Agent for HealthAgent {
         if !changes.classes.is_empty() {
             self.levels.tell_all();
         }
+        self.is_usage_stale |= !changes.claims.is_empty();
         // What is permitted is known before anything is wanted.
         self.tell_limits(now, false);
-        for heard in self.levels.settle(now, &self.fleet, &self.policies) {
-            self.core.handle(now, Notice::Heard(heard));
-        }
+        self.tell_levels(now);
         self.core.handle(now, Notice::Tick);
         if self.leads {
             self.tell_usage(now);
@@ -337,9 +445,11 @@ impl Agent for HealthAgent {
     fn lead(&mut self, now: Timestamp, leading: bool) {
         self.leads = leading;
         self.usage.clear();
+        self.is_usage_stale = true;
         self.asked.clear();
         if leading {
             self.tell_limits(now, true);
+            self.tell_levels(now);
         }
         self.core.handle(now, if leading { Notice::BecameLeader } else { Notice::LostLeadership });
         if leading {

@@ -41,6 +41,8 @@ pub(super) struct Levels {
     pods: BTreeMap<ObjectKey, Vec<Health>>,
     /// Of devices that pods say something of.
     health: BTreeMap<DeviceId, BTreeMap<ObjectKey, Level>>,
+    /// The same by pod.
+    devices_of: BTreeMap<ObjectKey, BTreeSet<DeviceId>>,
     /// Devices that are not published any more, with their node.
     vanished: BTreeMap<DeviceId, Option<Text>>,
     /// Slices that changed, as they were.
@@ -213,15 +215,15 @@ impl Levels {
         };
         let same_place =
             before.is_some_and(|before| before.nodes == slice.nodes && before.pool == slice.pool);
-        for device in &slice.devices {
-            let old = before.and_then(|before| before.devices.iter().find(|old| old.name == device.name));
+        for (at, device) in slice.devices.iter().enumerate() {
+            let old = before.and_then(|before| device_at(before, at, &device.name));
             if same_place && old == Some(device) && !is_all {
                 continue;
             }
             self.settle_device(now, (fleet, policies), &slice, DeviceNews { device, old, is_all }, told);
         }
-        for old in before.iter().flat_map(|before| &before.devices) {
-            if slice.devices.iter().all(|device| device.name != old.name) {
+        for (at, old) in before.iter().flat_map(|before| before.devices.iter().enumerate()) {
+            if device_at(&slice, at, &old.name).is_none() {
                 self.unpublish(now, (fleet, policies), &slice, old, told);
             }
         }
@@ -438,9 +440,13 @@ impl Levels {
             };
             said.insert(device, Level { value: one.health.clone(), message: message.into(), at: None });
         }
-        let mut touched: BTreeSet<DeviceId> = said.keys().cloned().collect();
-        touched
-            .extend(self.health.iter().filter(|(_, pods)| pods.contains_key(pod)).map(|(id, _)| id.clone()));
+        let devices: BTreeSet<DeviceId> = said.keys().cloned().collect();
+        let mut touched = devices.clone();
+        let before = match devices.is_empty() {
+            true => self.devices_of.remove(pod),
+            false => self.devices_of.insert(pod.clone(), devices),
+        };
+        touched.extend(before.into_iter().flatten());
         for id in touched {
             let pods = self.health.entry(id.clone()).or_default();
             match said.remove(&id) {
@@ -456,4 +462,10 @@ impl Levels {
             }
         }
     }
+}
+
+/// The device of this name, which is at the same place mostly.
+fn device_at<'a>(slice: &'a ResourceSlice, at: usize, name: &Text) -> Option<&'a Device> {
+    let here = slice.devices.get(at).filter(|device| device.name == *name);
+    here.or_else(|| slice.devices.iter().find(|device| device.name == *name))
 }

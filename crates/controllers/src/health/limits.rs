@@ -42,6 +42,11 @@ impl GuardLimits {
         self.book.hear(news)
     }
 
+    /// Whether a guard limits what policies take out of service.
+    pub(super) fn has_limits(&self) -> bool {
+        self.book.all().iter().any(|guard| guard.breaker.is_some() || guard.paused.is_some())
+    }
+
     /// The limits, if they are to be told anew. A new leader has them counted at once.
     pub(super) fn count(&mut self, now: Timestamp, fleet: &Fleet, at_once: bool) -> Option<Vec<Limit>> {
         let is_news = core::mem::take(&mut self.book.is_news);

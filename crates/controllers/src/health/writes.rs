@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     INCIDENT_LABEL, NAME, QUARANTINE,
+    acceptance::Problem,
     executor::{Deed, New},
     task::owner_reference,
 };
@@ -79,10 +80,10 @@ pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Deed {
 }
 
 /// What a policy is: understood and acted on, or why not.
-pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&String>) -> Call {
+pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Call {
     let (status, reason, message) = match problem {
         None => ("True", "Accepted", "the policy is acted on"),
-        Some(problem) => ("False", "Invalid", problem.as_str()),
+        Some(Problem { reason, message }) => ("False", *reason, message.as_str()),
     };
     let body = json!({
         "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,

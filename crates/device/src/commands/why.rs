@@ -1,6 +1,7 @@
 //! `kubectl device why`.
 
-use lazaret_model::{DeviceId, ObjectKey};
+use lazaret_api::Object;
+use lazaret_model::{DeviceId, DeviceTaintRule, ObjectKey};
 
 use super::{
     Session,
@@ -10,12 +11,12 @@ use super::{
 };
 use crate::{
     Error, Verdict,
-    api::{REPLACEMENT_POLICIES, Scope},
+    api::{REPLACEMENT_POLICIES, Scope, TAINT_POLICIES},
     args::WhyArgs,
     output::structured,
     view::{
         Cluster, IncidentRow, PolicyFacts, Why, incident_row, nearest, replacements, why_evicted,
-        why_pending, why_replaced, with_incidents, with_replacements,
+        why_pending, why_replaced, with_incidents, with_replacements, with_taint_policies,
     },
 };
 
@@ -40,6 +41,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     };
     let rows: Vec<IncidentRow> = all_incidents(session).await.iter().map(incident_row).collect();
     let why = with_incidents(why, &devices_of(&cluster, &key), &rows);
+    let why = with_taint_policies(why, &cluster, &key, &taint_policies(session).await);
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
         None => session.console.print(&why.text(now))?,
@@ -60,6 +62,21 @@ async fn policies(session: &Session<'_>, namespace: &str) -> Vec<PolicyFacts> {
     let scope = Scope { namespace: namespace.to_owned(), ..Scope::default() };
     let read = session.api.list(&REPLACEMENT_POLICIES, &scope, |item| {
         policies.extend(serde_json::from_str::<PolicyFacts>(item.json()).ok());
+        Ok(())
+    });
+    if read.await.is_err() {
+        policies.clear();
+    }
+    policies
+}
+
+/// The DeviceTaintPolicies; none where they are not served or may not be read.
+async fn taint_policies(session: &Session<'_>) -> Vec<DeviceTaintRule> {
+    let (mut policies, scope) = (Vec::new(), Scope::default());
+    let read = session.api.list(&TAINT_POLICIES, &scope, |item| {
+        if let Ok(Object::Rule(policy)) = lazaret_api::decode_json(item.json()) {
+            policies.push(policy);
+        }
         Ok(())
     });
     if read.await.is_err() {

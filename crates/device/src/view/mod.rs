@@ -67,5 +67,5 @@ pub use unprepare::{AwaitRow, release_patch};
 pub use webhook::Webhook;
 pub use why::{
     BlockedWhy, EvictionWhy, IncidentWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending,
-    why_replaced, with_incidents, with_replacements,
+    why_replaced, with_incidents, with_replacements, with_taint_policies,
 };

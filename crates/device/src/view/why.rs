@@ -116,6 +116,9 @@ pub struct TaintWhy {
 pub struct BlockedWhy {
     /// The rule's name.
     pub rule: String,
+    /// It is a DeviceTaintPolicy.
+    #[serde(skip)]
+    pub is_policy: bool,
     /// The reason of its condition `EvictionBlocked`.
     pub reason: String,
     /// The condition's message.
@@ -386,10 +389,28 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
     why.blocked.dedup();
 }
 
+/// The same with what keeps the DeviceTaintPolicies from evicting it that would.
+#[must_use]
+pub fn with_taint_policies(
+    mut why: Why,
+    cluster: &Cluster,
+    pod: &ObjectKey,
+    policies: &[DeviceTaintRule],
+) -> Why {
+    let theirs = policies.iter().filter(|policy| would_evict(cluster.everything(), policy, pod));
+    let blocked = theirs.filter_map(blocked_by).map(|blocked| BlockedWhy { is_policy: true, ..blocked });
+    why.blocked.extend(blocked);
+    why
+}
+
 /// Whether a rule is held that would evict this pod.
 fn holds_back(fleet: &Fleet, rule: &DeviceTaintRule, pod: &ObjectKey) -> bool {
-    let Some(selector) = rule.selector.as_ref().filter(|_| rule.is_held() && rule.taint.effect.evicts())
-    else {
+    rule.is_held() && would_evict(fleet, rule, pod)
+}
+
+/// Whether a rule evicts this pod, now or later, unless something keeps it from that.
+fn would_evict(fleet: &Fleet, rule: &DeviceTaintRule, pod: &ObjectKey) -> bool {
+    let Some(selector) = rule.selector.as_ref().filter(|_| rule.taint.effect.evicts()) else {
         return false;
     };
     fleet.selection_of(selector).held().any(|held| {
@@ -417,6 +438,7 @@ fn blocked_by(rule: &DeviceTaintRule) -> Option<BlockedWhy> {
         .find(|condition| condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True)?;
     Some(BlockedWhy {
         rule: rule.name.to_string(),
+        is_policy: false,
         reason: condition.reason.to_string(),
         message: condition.message.to_string(),
     })
@@ -569,8 +591,9 @@ impl Why {
             lines.push("  taints in the way:".to_owned());
             lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
         }
-        for BlockedWhy { rule, reason, message } in &self.blocked {
-            lines.push(format!("  eviction by rule {rule} is blocked ({reason}): {message}"));
+        for BlockedWhy { rule, is_policy, reason, message } in &self.blocked {
+            let kind = if *is_policy { "policy" } else { "rule" };
+            lines.push(format!("  eviction by {kind} {rule} is blocked ({reason}): {message}"));
         }
         for IncidentWhy { name, device, stage, because, waits_for } in &self.incidents {
             let waits = if waits_for.is_empty() { String::new() } else { format!(", waits for {waits_for}") };

@@ -134,6 +134,8 @@ impl Reconciler {
             }
             Input::ReportGone(name) => {
                 self.reports.remove(&name);
+                // A write that was done need not be waited for any more.
+                self.not_before.remove(&Text::from(alloc::format!("/report/{name}")));
                 self.alert_gone(now, &name);
             }
             Input::Asked(task, result) => self.asked(now, &task, result),

@@ -85,6 +85,7 @@ impl World {
             }
             Op::WriteGuard if c % 4 == 3 => self.approve(&rule_name(a), b),
             Op::WriteGuard => self.write_guard(a, b, c),
+            Op::Person => self.person(a, b),
             Op::SetBudget => {
                 let namespace = Text::from(palette::NAMESPACES[a as usize % palette::NAMESPACES.len()]);
                 match b % 4 {
@@ -257,6 +258,8 @@ impl World {
         let controller = &mut self.controllers[controller];
         controller.skew = controller.skew.saturating_add(by);
         let (number, life) = (controller.number, controller.life);
+        // A shell starts an agent again when its clock is set.
+        self.health.restart(number);
         // A sleeping process finds out when it wakes.
         self.push(self.now + 100, Step::Tick(number, life));
     }

@@ -34,6 +34,8 @@ const LEASE_PERIOD_MS: u64 = 400;
 const REPEATED_ACK_PERMILLE: u64 = 30;
 /// A wake-up that is further away than any world lasts is not planned.
 const WAKE_MS_MAX: u64 = 7_200_000;
+/// A mutant sends half of the evictions this much later.
+const STRAGGLE_MS: u64 = 4_000;
 /// What a predecessor wrote. A leader begins when it has seen all of it.
 const FENCED: [Kind; 2] = [Kind::Rule, Kind::Pod];
 /// Who ends in good order takes no longer than this to write what it knows.
@@ -181,6 +183,11 @@ impl Controller {
         self.began
     }
 
+    /// Grows whenever it begins to lead.
+    pub(crate) fn term(&self) -> u64 {
+        self.term
+    }
+
     /// What its clock says.
     pub(crate) fn clock(&self, now: u64) -> Timestamp {
         wall(now).plus_millis(self.skew)
@@ -208,6 +215,11 @@ impl Controller {
         (self.frozen_until > now).then_some(self.frozen_until)
     }
 
+    /// Whether its process was stopped at some time since.
+    pub(crate) fn was_frozen_since(&self, since: u64) -> bool {
+        self.frozen_until > since
+    }
+
     pub(crate) fn describe(&self) -> String {
         let wake = self.eviction.next_wake();
         format!(
@@ -221,6 +233,7 @@ impl World {
     /// Hands an input to the machine of a controller, at the time its clock shows.
     pub(crate) fn feed(&mut self, number: usize, input: Input<'_>) {
         let devices = matches!(input, Input::Changed(_));
+        self.health.agents[number].is_told = true;
         self.moved.get_or_insert(Moved { client: number, pod: None, devices });
         let controller = &mut self.controllers[number];
         let mut now = controller.clock(self.now);
@@ -252,7 +265,10 @@ impl World {
             }
             let controller = &mut self.controllers[number];
             controller.in_flight += 1;
-            let delay = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+            let mut delay = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+            if self.mutant == Some(Mutant::StraggleGroups) && is_odd_pod(&effect.kind) {
+                delay += STRAGGLE_MS;
+            }
             let (life, term) = (controller.life, controller.term);
             let sent = Sent {
                 controller: number,
@@ -473,6 +489,7 @@ impl World {
         controller.capacity = new_capacity();
         let life = controller.life;
         self.clients[number].forget();
+        self.health.restart(number);
         self.push(self.now + down_ms, Step::Restart(number, life));
     }
 
@@ -723,6 +740,12 @@ impl World {
         self.api.rules.put(&mut self.api.versions, rule);
         Outcome::Done
     }
+}
+
+/// Half of the pods that are evicted.
+fn is_odd_pod(kind: &EffectKind) -> bool {
+    let EffectKind::Evict(evict) = kind else { return false };
+    evict.uid.bytes().last().is_some_and(|byte| byte % 2 == 1)
 }
 
 fn set_condition(conditions: &mut Vec<Condition>, condition: &Condition) {

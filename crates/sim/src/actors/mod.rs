@@ -6,6 +6,8 @@ pub(crate) mod client;
 pub(crate) mod controller;
 pub(crate) mod drivers;
 pub(crate) mod guards;
+pub(crate) mod health;
+pub(crate) mod health_writes;
 pub(crate) mod kubelets;
 pub(crate) mod prepared;
 pub(crate) mod scheduler;

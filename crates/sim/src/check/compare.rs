@@ -44,6 +44,7 @@ impl World {
     pub(crate) fn check_step(&mut self) {
         self.note_pace_edits();
         self.check_parties();
+        self.check_leaving();
         let Some(Moved { client, pod, devices }) = self.moved.take() else { return };
         self.checker.compared += 1;
         let round = self.checker.compared;

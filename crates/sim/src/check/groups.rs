@@ -1,10 +1,10 @@
 //! Groups are whole: where a rule wants that, all pods of a group that have to leave are evicted at once, or none.
 
-use lazaret_eviction::{Evict, Manner};
-use lazaret_model::{GroupMode, Pod, Text};
+use lazaret_eviction::{Evict, Manner, Outcome};
+use lazaret_model::{GroupMode, ObjectKey, Pod, Text, Uid};
 
 use crate::{
-    check::decide::rule_of,
+    check::{Attempt, decide::rule_of},
     coverage::Mark,
     reference::{self, Cause},
     world::World,
@@ -22,6 +22,17 @@ pub(super) fn is_together(cause: &Cause<'_>) -> bool {
     cause.taint.eviction.as_ref().is_some_and(|spec| spec.groups == GroupMode::Together)
 }
 
+/// Pods that a controller decided to evict in one step.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    controller: usize,
+    life: u64,
+    term: u64,
+    /// When that was decided, in ms.
+    since: u64,
+    pods: Vec<(ObjectKey, Uid)>,
+}
+
 impl World {
     /// A pod goes because of rules that want groups to be whole: the others of its group have to go in the same step, and may.
     pub(super) fn check_group(&mut self, number: usize, evict: &Evict) {
@@ -37,7 +48,7 @@ impl World {
             return;
         }
         let Some(rule) = rule_of(due[0].source) else { return };
-        let mut members = Vec::new();
+        let (mut members, mut pods) = (Vec::new(), vec![(pod.key.clone(), pod.uid.clone())]);
         let mut early = None;
         for other in seen.pods().filter(|other| other.uid != pod.uid && group_of(other) == Some(group)) {
             let causes = reference::causes(seen, other);
@@ -51,9 +62,15 @@ impl World {
                 early = Some(format!("{} goes, and {} need not yet", evict.pod, other.key));
             }
             members.push((number, life, other.uid.clone()));
+            pods.push((other.key.clone(), other.uid.clone()));
         }
         if !members.is_empty() {
             self.coverage.hit(Mark::GroupLeft);
+        }
+        if !members.is_empty() {
+            let term = self.controllers[number].term();
+            let leaving = Leaving { controller: number, life, term, since: self.now, pods };
+            self.checker.leaving.push(leaving);
         }
         self.checker.parties.extend(members);
         if let Some(detail) = early {
@@ -68,6 +85,39 @@ impl World {
                 let detail = format!("{} is left behind by controller {}", key.2, key.0);
                 return self.violate("groups are whole", detail);
             }
+        }
+    }
+
+    /// Nobody of a group that leaves is there for longer than it takes to send as many requests, unless something came in between: the controller
+    /// ended, lost its lease or was stopped, requests failed, or a budget refused one of them.
+    pub(super) fn check_leaving(&mut self) {
+        let takes = u64::from(self.config.latency_ms) + 1;
+        if self.checker.leaving.first().is_none_or(|first| self.now <= first.since + takes) {
+            return;
+        }
+        let leaving = self.checker.leaving.remove(0);
+        let controller = &self.controllers[leaving.controller];
+        let is_disturbed = (self.resting && leaving.since < u64::from(self.config.horizon_ms))
+            || controller.life != leaving.life
+            || controller.term() != leaving.term
+            || !controller.holds(self.now)
+            || controller.was_frozen_since(leaving.since)
+            || self.errors.is_some_and(|errors| errors.until > leaving.since)
+            || leaving.pods.iter().any(|(key, _)| self.budgets.contains_key(&key.namespace));
+        if is_disturbed {
+            return;
+        }
+        let is_there = |(key, uid): &&(ObjectKey, Uid)| {
+            let stored = self.api.pods.get(key).filter(|stored| stored.object.uid == *uid);
+            let attempt = self.checker.attempts.get(&(leaving.controller, leaving.life, uid.clone()));
+            // One that failed before is tried again later.
+            let is_sent = matches!(attempt, Some(Attempt::UnderWay(_) | Attempt::Over(Outcome::Done)));
+            is_sent && stored.is_some_and(|stored| stored.object.deleting_since.is_none())
+        };
+        self.coverage.hit(Mark::GroupGone);
+        if let Some((key, _)) = leaving.pods.iter().find(is_there) {
+            let detail = format!("{key} is there {takes} ms after its group was to leave");
+            self.violate("groups are gone at once", detail);
         }
     }
 }

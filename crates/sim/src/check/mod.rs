@@ -7,6 +7,7 @@ mod compare;
 mod decide;
 mod end;
 mod groups;
+mod health;
 mod holds;
 mod pace;
 mod protection;
@@ -44,6 +45,8 @@ pub(crate) struct Checker {
     holdings: claims::Holdings,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
     parties: Vec<(usize, u64, Uid)>,
+    /// Groups of which a controller evicts all: they have to be gone soon.
+    leaving: Vec<groups::Leaving>,
     /// By controller and life: when it heard that there is room for the replacement of a pod.
     rooms: BTreeMap<(usize, u64, Uid), u64>,
     /// By controller and life: room that was promised to a pod.

@@ -39,6 +39,7 @@ impl World {
         self.check_devices_at_rest();
         self.check_pods_at_rest();
         self.check_rules_at_rest();
+        self.check_incidents_at_rest();
         let both = !self.config.is_large();
         let fresh = self.config.seed.is_multiple_of(FRESH_EVERY);
         if both || fresh {

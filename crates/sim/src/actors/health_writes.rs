@@ -1,0 +1,322 @@
+//! What becomes of the writes of health controllers, what guards permit them, and what people do about incidents.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lazaret_lifecycle::{
+    Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as Heard, Limit, Notice, Owner,
+    PersonAct, Selected, Stage, Stored, Unit, WriteKind,
+};
+use lazaret_model::{
+    BreakerUnit, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, EvictionMode,
+    EvictionSpec, GroupMode, NodeScope, Outcome, Taint, Text, Timestamp, Uid,
+};
+
+use crate::{
+    actors::health::{HealthEvent, HealthStep, Reply},
+    api::wall,
+    coverage::Mark,
+    mutant::Mutant,
+    world::{Step, World},
+};
+
+/// The key of the taints of incidents.
+const QUARANTINE: &str = "lazaret.dev/quarantine";
+/// A job takes so long at most.
+const JOB_MS_MAX: u64 = 5_000;
+/// After so long a pod of a drained device is deleted whatever its budget says.
+const DRAIN_DEADLINE_S: i64 = 15;
+
+const DONE: Reply = (Outcome::Done, None, None);
+
+/// The name of the rule that drains: both kinds of objects are rules here.
+pub(crate) fn rule_name(kind: ChildKind, incident: &Text) -> Text {
+    if kind == ChildKind::Drain { format!("{incident}.drain").into() } else { incident.clone() }
+}
+
+impl World {
+    pub(crate) fn health_perform(&mut self, kind: &WriteKind) -> Reply {
+        match kind {
+            WriteKind::Create(incident) => self.create_incident(incident),
+            WriteKind::Record(uid, version, incident) => self.record_incident(uid, version, incident),
+            WriteKind::Remove(name, uid) => {
+                self.remove_incident(name, uid);
+                DONE
+            }
+            WriteKind::Taint { owner, device, effect, value, uid } => {
+                let effect = if *effect == "None" { Effect::None } else { Effect::NoSchedule };
+                (self.write_taint(owner, ChildKind::Rule, device, (effect, value), uid.as_ref()), None, None)
+            }
+            WriteKind::Drain { owner, device, value, .. } => (
+                self.write_taint(owner, ChildKind::Drain, device, (Effect::NoExecute, value), None),
+                None,
+                None,
+            ),
+            WriteKind::Run { owner, name, .. } => (self.run_job(owner, name), None, None),
+            WriteKind::Delete(ChildKind::Job, _, name, uid) => {
+                if self.health.jobs.get(name).is_some_and(|job| job.uid == *uid) {
+                    self.health.jobs.remove(name);
+                    self.health_tell(HealthEvent::JobGone(name.clone()));
+                }
+                DONE
+            }
+            WriteKind::Delete(kind, _, name, uid) => {
+                self.delete_taint(&rule_name(*kind, name), uid);
+                DONE
+            }
+            WriteKind::Tally(_, tallies) => {
+                self.health.tallies.clone_from(tallies);
+                DONE
+            }
+            WriteKind::DropReport(..) | WriteKind::Broken(..) => DONE,
+        }
+    }
+
+    fn version(&mut self) -> Text {
+        self.health.versions += 1;
+        self.health.versions.to_string().into()
+    }
+
+    fn store_incident(&mut self, stored: Stored) {
+        self.health_tell(HealthEvent::Incident(Box::new(stored.clone())));
+        self.health.incidents.insert(stored.incident.name.clone(), stored);
+    }
+
+    /// A new incident has what it was opened with; its status is written apart.
+    fn create_incident(&mut self, incident: &Incident) -> Reply {
+        if self.health.incidents.contains_key(&incident.name) {
+            return (Outcome::Conflict, None, None);
+        }
+        self.coverage.hit(Mark::IncidentOpened);
+        let (uid, version) = (self.api.new_uid(), self.version());
+        let mut opened = incident.clone();
+        opened.timeline.truncate(1);
+        let first = opened.timeline.first();
+        (opened.stage, opened.since) =
+            first.map_or((opened.stage, opened.since), |entry| (entry.stage, entry.at));
+        opened.tries = 0;
+        self.health.stages.insert(uid.clone(), (opened.stage, false));
+        let acts = Acts::default();
+        self.store_incident(Stored { uid: uid.clone(), version: version.clone(), incident: opened, acts });
+        (Outcome::Done, Some(version), Some(uid))
+    }
+
+    fn record_incident(&mut self, uid: &Uid, version: &Text, incident: &Incident) -> Reply {
+        let Some(stored) = self.health.incidents.get(&incident.name).cloned() else {
+            return (Outcome::Gone, None, None);
+        };
+        if stored.uid != *uid || stored.version != *version {
+            return (Outcome::Conflict, None, None);
+        }
+        let mut incident = incident.clone();
+        match self.mutant {
+            Some(Mutant::StepBack) if incident.stage == Stage::Repairing => incident.stage = Stage::Suspect,
+            Some(Mutant::SilentIncidents) if incident.stage == Stage::Quarantined => {
+                incident.waits_for = Text::default();
+            }
+            Some(_) | None => {}
+        }
+        let is_stopped = self.mutant == Some(Mutant::HoldRecovery) && !self.health.kept_guards.is_empty();
+        if is_stopped && incident.stage == Stage::Cleared {
+            return (Outcome::Done, Some(version.clone()), None);
+        }
+        self.check_incident_written(&stored, &incident);
+        let version = self.version();
+        self.store_incident(Stored { version: version.clone(), incident, ..stored });
+        (Outcome::Done, Some(version), None)
+    }
+
+    fn remove_incident(&mut self, name: &Text, uid: &Uid) {
+        if self.health.incidents.get(name).is_some_and(|stored| stored.uid == *uid) {
+            self.health.incidents.remove(name);
+            self.health_tell(HealthEvent::IncidentGone(name.clone(), uid.clone()));
+        }
+    }
+
+    /// Makes a rule for an incident, or changes the one of this incarnation.
+    fn write_taint(
+        &mut self,
+        owner: &Owner,
+        kind: ChildKind,
+        device: &DeviceId,
+        (effect, value): (Effect, &Text),
+        uid: Option<&Uid>,
+    ) -> Outcome {
+        self.check_explained(owner);
+        let name = rule_name(kind, &owner.name);
+        let known = self.api.rules.get(&name).map(|stored| stored.object.uid.clone());
+        if let Some(uid) = uid {
+            if known.as_ref() != Some(uid) {
+                return Outcome::Gone;
+            }
+            let review = self.review();
+            self.api.edit_rule(self.now, &name, |rule| {
+                (rule.taint.effect, rule.taint.value) = (effect, value.clone());
+                rule.review = review;
+            });
+            return Outcome::Done;
+        }
+        if let Some(known) = known {
+            let is_ours = self.health.owners.get(&known).is_some_and(|(of, _)| of == owner);
+            return if is_ours { Outcome::Done } else { Outcome::Conflict };
+        }
+        let uid = self.api.new_uid();
+        self.health.owners.insert(uid.clone(), (owner.clone(), kind));
+        let at = wall(self.now).truncated_to_secs();
+        let eviction = (kind == ChildKind::Drain && self.config.protected != 0).then(|| self.drain_spec());
+        let rule = DeviceTaintRule {
+            name,
+            uid,
+            generation: 1,
+            created: Some(at),
+            selector: Some(DeviceSelector {
+                driver: Some(device.driver.clone()),
+                pool: Some(device.pool.clone()),
+                device: Some(device.device.clone()),
+                ..DeviceSelector::default()
+            }),
+            taint: Taint {
+                key: QUARANTINE.into(),
+                value: value.clone(),
+                effect,
+                time_added: Some(at),
+                eviction,
+                ..Taint::default()
+            },
+            review: self.review(),
+            ..DeviceTaintRule::default()
+        };
+        self.api.rules.put(&mut self.api.versions, rule);
+        Outcome::Done
+    }
+
+    /// Budgets are asked until the deadline; in some worlds groups leave together.
+    fn drain_spec(&self) -> Arc<EvictionSpec> {
+        let groups = if self.config.seed.is_multiple_of(3) { GroupMode::Together } else { GroupMode::Apart };
+        Arc::new(EvictionSpec {
+            mode: EvictionMode::EvictThenDelete,
+            deadline_seconds: Some(DRAIN_DEADLINE_S),
+            groups,
+            ..EvictionSpec::default()
+        })
+    }
+
+    fn delete_taint(&mut self, name: &Text, uid: &Uid) {
+        let is_it = self.api.rules.get(name).is_some_and(|stored| stored.object.uid == *uid);
+        if is_it && self.mutant != Some(Mutant::KeepTaints) {
+            self.api.rules.remove(&mut self.api.versions, name);
+        }
+    }
+
+    fn run_job(&mut self, owner: &Owner, name: &Text) -> Outcome {
+        self.check_explained(owner);
+        if let Some(there) = self.health.jobs.get(name) {
+            return if there.owner == *owner { Outcome::Done } else { Outcome::Conflict };
+        }
+        let uid = self.api.new_uid();
+        self.check_job_made(owner, name);
+        let (namespace, target) = (Text::default(), ChildTarget::Job { result: None });
+        let job = Child { namespace, name: name.clone(), uid: uid.clone(), owner: owner.clone(), target };
+        self.health.jobs.insert(name.clone(), job.clone());
+        self.health_tell(HealthEvent::Job(job));
+        let ends = self.now + self.health.rng.below(JOB_MS_MAX);
+        self.push(ends, Step::Health(Box::new(HealthStep::JobEnds(name.clone(), uid))));
+        Outcome::Done
+    }
+
+    /// The guards that count for policies: when faults have ended evictions go on, and in some worlds policies may still not take anything out of
+    /// service. What ends incidents goes on all the same.
+    pub(crate) fn guards_of_health(&self, number: usize) -> Vec<Arc<DisruptionGuard>> {
+        let mut guards = self.controllers[number].guards.clone();
+        guards.extend(self.health.kept_guards.iter().cloned());
+        guards
+    }
+
+    pub(crate) fn hear_limits(&mut self, number: usize, now: Timestamp) {
+        if self.mutant == Some(Mutant::IgnoreLimits) {
+            return;
+        }
+        let guards = self.guards_of_health(number);
+        let limits = guards.iter().map(|guard| self.limit(number, now, guard)).collect();
+        self.health.agents[number].core.handle(now, Notice::Heard(Heard::Limits(limits)));
+    }
+
+    /// What a guard permits, as far as a controller has seen the world.
+    pub(crate) fn limit(&self, number: usize, now: Timestamp, guard: &DisruptionGuard) -> Limit {
+        let fleet = &self.clients[number].fleet;
+        let all = DeviceSelector::default();
+        let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
+        let by_nodes = guard.breaker.is_some_and(|breaker| breaker.of == BreakerUnit::Nodes);
+        let (mut devices, mut nodes, mut out) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        for device in selection.published() {
+            let is_out = device.taints().any(|found| found.taint.effect.blocks_allocation());
+            let node = match device.nodes().unwrap_or_else(|| device.slice().nodes()) {
+                NodeScope::Node(node) => Some(node.clone()),
+                NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
+            };
+            let unit = match (&node, by_nodes) {
+                (Some(node), true) => Some(Unit::Node(node.clone())),
+                (None, true) => None,
+                (_, false) => Some(Unit::Device(device.id())),
+            };
+            out.extend(unit.filter(|_| is_out && guard.breaker.is_some()));
+            nodes.extend(node.map(|node| (device.id(), node)));
+            devices.insert(device.id());
+        }
+        devices.extend(selection.unpublished().map(|(device, _)| device));
+        let total = match by_nodes {
+            true => nodes.values().collect::<BTreeSet<_>>().len(),
+            false => selection.published_count(),
+        } as u64;
+        let is_paused = guard.paused.as_ref().is_some_and(|pause| pause.holds(now));
+        let is_tripped = guard.breaker.is_some() && guard.status.tripped;
+        Limit {
+            guard: guard.name.clone(),
+            selects: if by_nodes { Selected::Nodes(nodes) } else { Selected::Devices(devices) },
+            permitted: guard.breaker.map(|breaker| breaker.max_out_of_service.of(total)),
+            total,
+            out,
+            stops: match (is_paused, is_tripped) {
+                (true, _) => Some((HeldReason::Paused, "it is paused".into())),
+                (false, true) => Some((HeldReason::Breaker, "it is tripped".into())),
+                (false, false) => None,
+            },
+        }
+    }
+
+    /// A person says something of an incident, or deletes it.
+    pub(crate) fn person(&mut self, number: u32, how: u32) {
+        let count = self.health.incidents.len();
+        let Some(name) = self.health.incidents.keys().nth(number as usize % count.max(1)).cloned() else {
+            return;
+        };
+        let Some(mut stored) = self.health.incidents.get(&name).cloned() else { return };
+        self.coverage.hit(Mark::PersonActed);
+        let act = Some(PersonAct { at: wall(self.now), who: "jo".into(), why: Text::default() });
+        match how % 8 {
+            0 => return self.remove_incident(&name, &stored.uid),
+            1 => stored.acts.acknowledged = act,
+            2..=4 => stored.acts.repaired = act,
+            _ => stored.acts.abandoned = act,
+        }
+        if let Some(entry) = self.health.stages.get_mut(&stored.uid) {
+            entry.1 = true;
+        }
+        stored.version = self.version();
+        self.store_incident(stored);
+    }
+
+    /// Faults end. In every other world nothing more may be taken out of service by policies.
+    pub(crate) fn keep_guards_for_health(&mut self) {
+        if self.config.healed == 0 || self.config.seed.is_multiple_of(2) {
+            return;
+        }
+        let mut guard =
+            DisruptionGuard { name: "kept".into(), uid: "kept".into(), ..DisruptionGuard::default() };
+        guard.paused = Some(lazaret_model::Pause { reason: "played".into(), until: None });
+        self.health.kept_guards = vec![Arc::new(guard)];
+        self.health.agents.iter_mut().for_each(|agent| agent.is_told = true);
+    }
+}

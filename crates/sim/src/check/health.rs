@@ -1,0 +1,194 @@
+//! Incidents: the order of their stages, what explains their taints, what guards permit, and what they wait for at rest.
+
+use std::collections::BTreeSet;
+
+use lazaret_lifecycle::{ChildKind, Incident, Owner, Stage, Stored, Unit, Write, WriteKind};
+use lazaret_model::{BreakerUnit, DeviceId, Text};
+
+use crate::{actors::health::POLICY, coverage::Mark, mutant::Mutant, palette, world::World};
+
+/// Which stage may follow which, without a person.
+fn may_follow(before: Stage, after: Stage) -> bool {
+    match before {
+        Stage::Suspect => true,
+        Stage::Quarantined => after != Stage::Suspect,
+        Stage::Draining | Stage::Repairing | Stage::Probation => {
+            !matches!(after, Stage::Suspect | Stage::Quarantined)
+        }
+        Stage::Abandoned | Stage::Cleared => false,
+    }
+}
+
+impl World {
+    /// Only a leader decides, and only rules that were made for an incident are changed or deleted.
+    pub(crate) fn check_health_write(&mut self, number: usize, mut write: Write) -> Write {
+        if !self.health.agents[number].leads {
+            self.violate("only a leader decides", format!("health controller {number}: {:?}", write.kind));
+        }
+        if self.mutant == Some(Mutant::DeleteForeign)
+            && let WriteKind::Delete(ChildKind::Rule, _, name, uid) = &mut write.kind
+            && let Some(foreign) = self.api.rules.iter().find(|rule| rule.object.name.starts_with("rule-"))
+        {
+            (*name, *uid) = (foreign.object.name.clone(), foreign.object.uid.clone());
+        }
+        let touched = if let WriteKind::Delete(ChildKind::Rule | ChildKind::Drain, _, name, uid) = &write.kind
+        {
+            Some((name, uid))
+        } else if let WriteKind::Taint { owner, uid: Some(uid), .. } = &write.kind {
+            Some((&owner.name, uid))
+        } else {
+            None
+        };
+        if let Some((name, uid)) = touched
+            && !self.health.owners.contains_key(uid)
+        {
+            let detail = format!("health controller {number} writes {name}, which was made for no incident");
+            self.violate("foreign rules are never touched", detail);
+        }
+        write
+    }
+
+    /// What is done is done for an incident that is stored, or was.
+    pub(crate) fn check_explained(&mut self, owner: &Owner) {
+        if !self.health.stages.contains_key(&owner.uid) {
+            let detail = format!("something is made for {}, which was never stored", owner.name);
+            self.violate("every taint of an incident is explained", detail);
+        }
+    }
+
+    pub(crate) fn check_job_made(&mut self, owner: &Owner, name: &Text) {
+        let times = self.health.made.entry((owner.uid.clone(), name.clone())).or_default();
+        *times += 1;
+        let times = *times;
+        if times > 1 {
+            self.violate("no repair is done twice", format!("{name} is run {times} times"));
+        }
+    }
+
+    /// An incident is written: its stage follows from the one before, and it says what it waits for.
+    pub(crate) fn check_incident_written(&mut self, stored: &Stored, incident: &Incident) {
+        let name = &incident.name;
+        let (before, by_person) =
+            self.health.stages.get(&stored.uid).copied().unwrap_or((incident.stage, true));
+        if before != incident.stage {
+            if !by_person && !may_follow(before, incident.stage) {
+                let detail = format!("{name}: {before:?} is followed by {:?}", incident.stage);
+                self.violate("no stage is left backwards", detail);
+            }
+            self.health.stages.insert(stored.uid.clone(), (incident.stage, false));
+            match incident.stage {
+                Stage::Repairing => self.coverage.hit(Mark::IncidentDrained),
+                Stage::Cleared => self.coverage.hit(Mark::IncidentCleared),
+                Stage::Abandoned => self.coverage.hit(Mark::IncidentAbandoned),
+                Stage::Suspect | Stage::Quarantined | Stage::Draining | Stage::Probation => {}
+            }
+        }
+        if incident.held.is_some() {
+            self.coverage.hit(Mark::IncidentHeld);
+        }
+        if incident.stage != Stage::Cleared && incident.waits_for.is_empty() {
+            let detail = format!("{name} is {:?} and waits for nothing", incident.stage);
+            self.violate("an incident is over or says what it waits for", detail);
+        }
+    }
+
+    /// A machine takes devices out of service: every guard that it has heard of permits it.
+    pub(crate) fn check_taken_out(&mut self, number: usize) {
+        let now = self.controllers[number].clock(self.now);
+        let agent = &self.health.agents[number];
+        let is_out = |incident: &&Incident| incident.is_enforced && incident.stage.is_out_of_service();
+        let all: Vec<&Incident> = agent.core.lifecycle().incidents().filter(is_out).collect();
+        let out: BTreeSet<DeviceId> = all.iter().map(|incident| incident.device.clone()).collect();
+        let was_out = |device: &DeviceId| {
+            agent.out.contains(device)
+                || self.health.incidents.values().any(|stored| {
+                    stored.incident.device == *device && stored.incident.stage.is_out_of_service()
+                })
+        };
+        // What a person gave up is out of service whatever a guard says.
+        let by_policy = |incident: &&&Incident| incident.handled.abandoned.is_none();
+        let new = all.iter().filter(by_policy).map(|incident| &incident.device);
+        let new: BTreeSet<DeviceId> = new.filter(|device| !was_out(device)).cloned().collect();
+        let mut complaint = None;
+        for guard in self.guards_of_health(number).iter().filter(|_| !new.is_empty()) {
+            let limit = self.limit(number, now, guard);
+            let unit = |device: &DeviceId| limit_unit(&limit, device);
+            let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
+            let before =
+                out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
+            let added = new.difference(&before).count();
+            if !new.is_empty() && limit.stops.is_some() {
+                complaint = Some(format!("{} stops, and {new:?} are taken out", guard.name));
+            }
+            let of = guard.breaker.map_or(BreakerUnit::Devices, |breaker| breaker.of);
+            if let Some(permitted) = limit.permitted.filter(|_| added > 0)
+                && (before.len() + added) as u64 > permitted
+            {
+                complaint = Some(format!(
+                    "{} permits {permitted} of {of:?}: {before:?} are out, and {new:?}",
+                    guard.name
+                ));
+            }
+        }
+        self.health.agents[number].out = out;
+        if let Some(detail) = complaint {
+            self.violate("policies take out no more than guards permit", detail);
+        }
+    }
+
+    /// At rest: no taint is left that no open incident explains, an incident of a device that is calm and idle is over whatever guards say, and any other
+    /// says what it waits for.
+    pub(crate) fn check_incidents_at_rest(&mut self) {
+        let mut complaints = Vec::new();
+        for stored in self.api.rules.iter() {
+            let Some((owner, _)) = self.health.owners.get(&stored.object.uid) else { continue };
+            let incident = self.health.incidents.get(&owner.name).filter(|known| known.uid == owner.uid);
+            if incident.is_none_or(|known| !known.incident.is_open()) {
+                let detail = format!("{} is left of {}", stored.object.name, owner.name);
+                complaints.push(("every taint of an incident is explained", detail));
+            }
+        }
+        let Some(leader) = self.controllers.iter().position(|controller| controller.leads()) else { return };
+        let fleet = &self.clients[leader].fleet;
+        for Stored { incident, .. } in self.health.incidents.values().filter(|one| one.incident.is_open()) {
+            let name = &incident.name;
+            if incident.waits_for.is_empty() {
+                let detail = format!("{name} is {:?}", incident.stage);
+                complaints.push(("an incident is over or says what it waits for", detail));
+            }
+            let is_calm = fleet.effective_taints(&incident.device).all(|found| {
+                matches!(found.origin, lazaret_fleet::Origin::Rule { .. })
+                    || !palette::KEYS.contains(&&*found.taint.key)
+            });
+            let is_idle = fleet.holders(&incident.device).next().is_none();
+            if is_calm && is_idle && incident.stage != Stage::Abandoned {
+                let detail = format!("{name} is {:?}, waiting for {}", incident.stage, incident.waits_for);
+                complaints.push(("recovery waits for no guard", detail));
+            }
+        }
+        let mut open: Vec<&DeviceId> = self
+            .health
+            .incidents
+            .values()
+            .filter(|one| one.incident.is_open())
+            .map(|one| &one.incident.device)
+            .collect();
+        open.sort();
+        if let Some(twice) = open.windows(2).find(|two| two[0] == two[1]) {
+            complaints.push(("a device has one open incident", format!("{} has two by {POLICY}", twice[0])));
+        }
+        for (invariant, detail) in complaints {
+            self.violate(invariant, detail);
+        }
+    }
+}
+
+fn limit_unit(limit: &lazaret_lifecycle::Limit, device: &DeviceId) -> Option<Unit> {
+    use lazaret_lifecycle::Selected;
+    match &limit.selects {
+        Selected::Nodes(nodes) => nodes.get(device).map(|node| Unit::Node(node.clone())),
+        Selected::Devices(devices) => devices.contains(device).then(|| Unit::Device(device.clone())),
+        Selected::All => Some(Unit::Device(device.clone())),
+        Selected::Names(selector) => selector.names_match(device).then(|| Unit::Device(device.clone())),
+    }
+}
