@@ -9,7 +9,8 @@ use lazaret_lifecycle::{
     Reconciler, Recovery, Rule, Signal, Source, Stage, Step as RepairStep, Stored, Tally, Target, When,
     Write,
 };
-use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Outcome, Text, Timestamp, Uid};
+use lazaret_machine::Outcome;
+use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
 use std::sync::Arc;
 
 use crate::{
@@ -298,7 +299,7 @@ impl World {
         let agent = &mut self.health.agents[number];
         let Some(wake) = agent.core.next_wake() else { return };
         let virtual_ms =
-            wake.as_millis().saturating_sub(EPOCH_MS).saturating_sub(self.controllers[number].skew);
+            wake.at.as_millis().saturating_sub(EPOCH_MS).saturating_sub(self.controllers[number].skew);
         let at = u64::try_from(virtual_ms).unwrap_or(0).max(self.now + 1);
         if at > self.now + WAKE_MS_MAX || agent.tick_at.is_some_and(|planned| planned <= at) {
             return;

@@ -9,9 +9,10 @@ use lazaret_lifecycle::{
     Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as Heard, Limit, Notice, Owner,
     PersonAct, Selected, Stage, Stored, Unit, WriteKind,
 };
+use lazaret_machine::Outcome;
 use lazaret_model::{
     BreakerUnit, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, EvictionMode,
-    EvictionSpec, GroupMode, NodeScope, Outcome, Taint, Text, Timestamp, Uid,
+    EvictionSpec, GroupMode, NodeScope, Taint, Text, Timestamp, Uid,
 };
 
 use crate::{
