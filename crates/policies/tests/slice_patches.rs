@@ -61,8 +61,9 @@ impl World {
                 return;
             }
             for (id, effect) in effects {
-                self.perform(effect);
+                // The watch shows it after that.
                 self.hear(PatchInput::Acknowledged(id, Outcome::Done));
+                self.perform(effect);
             }
         }
     }
