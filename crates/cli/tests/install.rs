@@ -2,6 +2,7 @@
 //!
 //! `UPDATE_DEPLOY=1` writes the generated files anew: `deploy/crds`, `deploy/lazaret.yaml`, `deploy/chart/files`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stderr, reason = "what could not be tested is said")]
 
 mod support;
 #[path = "../../testkit/tests/tools/mod.rs"]
@@ -394,6 +395,7 @@ fn helm_installs_upgrades_rolls_back_and_leaves_nothing() {
             "devicesignals.lazaret.dev",
             "devicetaintpolicies.lazaret.dev",
             "disruptionguards.lazaret.dev",
+            "resourceslicepatches.lazaret.dev",
             "taintreplacementpolicies.lazaret.dev",
         ]
     );
@@ -493,6 +495,65 @@ fn metrics_that_are_watched_exist() {
         let literal = rest.map_or_else(|| format!("\"{base}\""), |rest| format!("\"{{prefix}}{rest}\""));
         assert!(code.contains(&literal), "nothing counts {name}");
     }
+}
+
+/// Where a program is, if there is one.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The expressions of the dashboard, as rules that record them: promtool reads rules and no dashboards.
+fn expressions(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get("expr").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|value| expressions(value, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| expressions(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Prometheus itself accepts every alert, and every expression of the dashboard.
+#[test]
+fn prometheus_accepts_the_alerts_and_the_dashboard() {
+    let Some(promtool) = program("promtool") else {
+        return eprintln!(
+            "NOT RUN: prometheus_accepts_the_alerts_and_the_dashboard: there is no promtool here"
+        );
+    };
+    let check = |file: &Path| tools::run(Command::new(&promtool).args(["check", "rules"]).arg(file));
+    let alerts = check(&deploy("observability/rules.yaml"));
+    assert!(alerts.contains("SUCCESS: 9 rules found"), "{alerts}");
+    let board = fs::read_to_string(deploy("observability/dashboard.json")).unwrap();
+    let mut found = BTreeSet::new();
+    expressions(&serde_json::from_str(&board).unwrap(), &mut found);
+    assert!(found.len() >= 10, "{found:?}");
+    // Variables of Grafana stand where Prometheus wants a text or a time.
+    let rules: Vec<Value> = found
+        .iter()
+        .enumerate()
+        .map(|(at, text)| {
+            let text =
+                text.replace("$__rate_interval", "5m").replace("$__interval", "1m").replace("$__range", "1h");
+            json!({"record": format!("board:{at}"), "expr": text})
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("board.yaml");
+    fs::write(&file, json!({"groups": [{"name": "board", "rules": rules}]}).to_string()).unwrap();
+    let boards = check(&file);
+    assert!(boards.contains(&format!("SUCCESS: {} rules found", found.len())), "{boards}");
+    // It would have found a mistake.
+    fs::write(
+        &file,
+        json!({"groups": [{"name": "board", "rules": [{"record": "a", "expr": "sum by (lazaret_leading"}]}]})
+            .to_string(),
+    )
+    .unwrap();
+    let refused = Command::new(&promtool).args(["check", "rules"]).arg(&file).output().unwrap();
+    assert!(!refused.status.success());
 }
 
 /// The scripts of a release work: an image whose files run without those of this machine, and a bill of materials of what is linked in.

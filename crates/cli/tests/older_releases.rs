@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use support::{Cluster, LAZARET};
 
 const POLICIES: &str = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+const PATCHES: &str = "/apis/lazaret.dev/v1alpha1/resourceslicepatches";
 const HEALTH_POLICIES: &str = "/apis/lazaret.dev/v1alpha1/devicehealthpolicies";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLASS: &str = "gpu.example.com";
@@ -62,6 +63,22 @@ fn policy(cluster: &Cluster) {
                 "deviceSelector": {"deviceClassName": CLASS},
                 "taint": {"key": "example.com/out", "effect": "NoExecute", "evictionsPerSecond": 5},
             },
+        }),
+    );
+}
+
+/// A patch with a taint, and an attribute that no scheduler of Kubernetes hears of.
+fn patch(cluster: &Cluster) {
+    cluster.send(
+        "POST",
+        PATCHES,
+        &json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "ResourceSlicePatch", "metadata": {"name": "corrected"},
+            "spec": {"devices": {
+                "filter": {"deviceClassName": CLASS},
+                "taints": [{"key": "example.com/patched", "effect": "NoSchedule"}],
+                "attributes": {"example.com/rack": {"string": "7"}},
+            }},
         }),
     );
 }
@@ -114,6 +131,19 @@ fn a_policy_becomes_rules_in_the_version_that_the_release_has() {
         });
         cluster.send("DELETE", &format!("{POLICIES}/out"), &Value::Null);
         cluster.until("its rules go with it", |cluster| cluster.names(&rules).is_empty());
+        patch(&cluster);
+        cluster.until("each device has a rule of the patch", |cluster| cluster.names(&rules).len() == 2);
+        let path = format!("{PATCHES}/corrected");
+        cluster.until("the patch says what it became", |cluster| {
+            condition(cluster, &path, "Compiled").is_some_and(|(status, ..)| status == "True")
+                && condition(cluster, &path, "AttributesApplied").is_some_and(|(status, _, message)| {
+                    status == "False" && message.starts_with("not in effect: example.com/rack;")
+                })
+        });
+        cluster.send("DELETE", &path, &Value::Null);
+        cluster.until("policies and rules go with it", |cluster| {
+            cluster.names(POLICIES).is_empty() && cluster.names(&rules).is_empty()
+        });
     }
 }
 
@@ -136,6 +166,7 @@ fn where_rules_have_no_effect_policies_have_none_and_say_so() {
         let cluster = cluster(words);
         workload(&cluster);
         policy(&cluster);
+        patch(&cluster);
         cluster.send(
             "POST",
             HEALTH_POLICIES,
@@ -144,9 +175,11 @@ fn where_rules_have_no_effect_policies_have_none_and_say_so() {
                 "spec": {"deviceSelector": {"driver": CLASS}, "rules": [{"name": "ecc", "when": "signal.key == 'ecc'", "stage": "Drained"}]},
             }),
         );
-        for (path, kind) in
-            [(format!("{POLICIES}/out"), "Compiled"), (format!("{HEALTH_POLICIES}/ecc"), "Accepted")]
-        {
+        for (path, kind) in [
+            (format!("{POLICIES}/out"), "Compiled"),
+            (format!("{PATCHES}/corrected"), "Compiled"),
+            (format!("{HEALTH_POLICIES}/ecc"), "Accepted"),
+        ] {
             cluster.until("the policy says that it has no effect", |cluster| {
                 condition(cluster, &path, kind)
                     .is_some_and(|(status, why, _)| status == "False" && why == reason)
@@ -157,7 +190,7 @@ fn where_rules_have_no_effect_policies_have_none_and_say_so() {
         let printed = String::from_utf8(output.stdout).unwrap();
         let line = printed.lines().find(|line| line.contains("policies are in effect")).unwrap();
         assert!(
-            line.starts_with('‼') && line.contains("out (") && line.contains("ecc ("),
+            line.starts_with('‼') && ["out (", "ecc (", "corrected ("].iter().all(|name| line.contains(name)),
             "{words:?}: {line}"
         );
     }

@@ -581,6 +581,143 @@ fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
 }
 
 /// Kubernetes 1.34 has no DeviceTaintRules in v1: what drivers publish counts, and the process says that this is all.
+fn conditions(object: &Value) -> BTreeMap<String, (String, String, String)> {
+    let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    all.iter()
+        .map(|one| (text(one, "type"), (text(one, "status"), text(one, "reason"), text(one, "message"))))
+        .collect()
+}
+
+/// A patch on a cluster whose scheduler does not read patches, under the roles of the chart.
+#[test]
+fn a_patch_taints_by_rules_and_says_which_attributes_are_not_in_effect() {
+    let stage = Stage::with(Controllers { claims: true, eviction: true, ..Controllers::NONE }, &[]);
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["policies", "replacement"]);
+    stage.until("it is ready", || replica.is_ready());
+    stage.workload(4);
+    let (patches, policies) =
+        ("/apis/lazaret.dev/v1alpha1/resourceslicepatches", "/apis/lazaret.dev/v1alpha1/devicetaintpolicies");
+    let rules = || stage.list("/apis/resource.k8s.io/v1/devicetaintrules");
+    let patch = |devices: Value| {
+        json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "ResourceSlicePatch", "metadata": {"name": "recall"},
+            "spec": {"devices": devices}})
+    };
+    let taints = json!([
+        {"key": "example.com/recalled", "value": "board", "effect": "NoExecute", "evictionsPerSecond": 5},
+        {"key": "example.com/seen", "effect": "None"},
+    ]);
+    for (devices, why) in [
+        (json!({"filter": {}, "taints": taints}), "an empty selector would select every device"),
+        (json!({"filter": {"driver": DRIVER}}), "the patch changes nothing"),
+        (
+            json!({"filter": {"driver": DRIVER}, "attributes": {"a": {"int": 1, "bool": true}}}),
+            "spec.devices.attributes",
+        ),
+    ] {
+        let refused = stage.request("POST", patches, "application/json", &patch(devices)).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+    stage.create(
+        patches,
+        &patch(json!({
+            "filter": {"deviceClassName": DRIVER, "pool": "node-1"}, "taints": taints,
+            "attributes": {"example.com/rack": {"string": "7"}}, "capacity": {"memory": {"value": "40Gi"}},
+        })),
+    );
+    stage.until("each taint is on each of four devices", || rules().len() == 8);
+    stage.until("nobody is left on node-1", || {
+        let pods = stage.pods();
+        pods.len() == 4
+            && pods
+                .iter()
+                .all(|pod| pod["spec"]["nodeName"] == "node-2" && pod["status"]["phase"] == "Running")
+    });
+    stage.until("late pods are kept off", || {
+        let of = |rule: &Value| rule["spec"]["taint"]["key"] == "example.com/recalled";
+        let all = rules();
+        all.iter().filter(|rule| of(rule)).all(|rule| rule["spec"]["taint"]["effect"] == "NoExecute")
+    });
+    let one =
+        || stage.request("GET", &format!("{patches}/recall"), "application/json", &Value::Null).unwrap();
+    stage.until("the patch says what it became", || conditions(&one()).len() == 2);
+    let said = conditions(&one());
+    assert_eq!(said["Compiled"], ("True".into(), "AsSelected".into(), "2 DeviceTaintPolicies".into()));
+    assert_eq!((&*said["AttributesApplied"].0, &*said["AttributesApplied"].1), ("False", "DriverPublishes"));
+    assert!(said["AttributesApplied"].2.starts_with("not in effect: example.com/rack, memory; "), "{said:?}");
+    let made = stage.list(policies);
+    assert!(
+        made.iter().all(|policy| policy["metadata"]["ownerReferences"][0]["uid"] == one()["metadata"]["uid"])
+    );
+    stage.request("DELETE", &format!("{patches}/recall"), "application/json", &Value::Null).unwrap();
+    stage.until("everything goes with it", || stage.list(policies).is_empty() && rules().is_empty());
+    assert!(stage.evictions().values().all(|times| *times == 1), "{:?}", stage.evictions());
+    assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
+/// Rules are made by creation, which never takes over what is there, and changed by an apply that owns what the policy says and nothing else.
+#[test]
+fn what_others_wrote_is_never_touched_and_what_they_changed_is_changed_back() {
+    let stage = Stage::with(OTHERS, &[]);
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["policies", "replacement"]);
+    stage.until("it is ready", || replica.is_ready());
+    let (policies, rules) =
+        ("/apis/lazaret.dev/v1alpha1/devicetaintpolicies", "/apis/resource.k8s.io/v1/devicetaintrules");
+    let policy = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "mine"},
+        "spec": {"deviceSelector": {"driver": DRIVER, "pool": "node-1"}, "taint": {"key": "example.com/out", "effect": "NoSchedule"}},
+    });
+    let send =
+        |method: &str, path: &str, kind: &str, body: &Value| stage.request(method, path, kind, body).unwrap();
+    stage.create(policies, &policy);
+    stage.until("it has its rule", || stage.list(rules).len() == 1);
+    let name = stage.list(rules)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let rule = format!("{rules}/{name}");
+    let get = |path: &str| send("GET", path, "application/json", &Value::Null);
+    send("DELETE", &format!("{policies}/mine"), "application/json", &Value::Null);
+    stage.until("the rule goes with it", || stage.list(rules).is_empty());
+
+    // Somebody else has the name, with the very same spec.
+    let theirs = stage.create(
+        rules,
+        &json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name},
+            "spec": policy["spec"]}),
+    );
+    stage.create(policies, &policy);
+    let compiled = || conditions(&get(&format!("{policies}/mine"))).remove("Compiled").unwrap_or_default();
+    stage.until("the policy says so", || compiled().1 == "NameTaken");
+    assert!(compiled().2.contains(&name), "{:?}", compiled());
+    assert_eq!(get(&rule)["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"]);
+    send("DELETE", &rule, "application/json", &Value::Null);
+    stage.until("the name is free and the rule is made", || compiled().1 == "AsSelected");
+    stage.until("the rule is the policy's", || !get(&rule)["metadata"]["ownerReferences"].is_null());
+
+    // Somebody edits the policy's rule.
+    let edit = json!({
+        "metadata": {"labels": {"team": "storage"}, "annotations": {"example.com/note": "ask first"}, "finalizers": ["example.com/keep"]},
+        "spec": {"taint": {"value": "edited", "effect": "NoExecute"}},
+    });
+    send("PATCH", &format!("{rule}?fieldManager=somebody"), "application/merge-patch+json", &edit);
+    stage.until("what the policy says is back", || {
+        let taint = &get(&rule)["spec"]["taint"];
+        taint["effect"] == "NoSchedule" && taint["value"].as_str().unwrap_or_default().is_empty()
+    });
+    let after = get(&rule);
+    assert_eq!(after["metadata"]["labels"]["team"], "storage");
+    assert_eq!(after["metadata"]["annotations"]["example.com/note"], "ask first");
+    assert_eq!(after["metadata"]["finalizers"], json!(["example.com/keep"]));
+    let managers = after["metadata"]["managedFields"].as_array().unwrap();
+    let of = |name: &str, operation: &str| {
+        managers.iter().find(|one| one["manager"] == name && one["operation"] == operation)
+    };
+    assert!(of("device-taint-policies", "Apply").is_some(), "{managers:?}");
+    let left = of("somebody", "Update").unwrap();
+    assert!(left["fieldsV1"]["f:spec"].is_null(), "the taint is the policy's alone: {left}");
+    let free = json!({"metadata": {"finalizers": null}});
+    send("PATCH", &rule, "application/merge-patch+json", &free);
+    assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
 #[test]
 fn a_cluster_without_rules_is_served_as_far_as_that_goes() {
     let release: lazaret_server::Release = "1.34".parse().unwrap();

@@ -24,6 +24,7 @@ mod replacement;
 mod rule_reviews;
 mod says;
 mod scheduler;
+mod slice_patches;
 mod telemetry;
 mod wire;
 mod without_effect;

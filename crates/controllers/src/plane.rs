@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::{
     RuleReviews, Sources, capacity::CapacityDesk, claims, desk::Desk, eviction, health, policies, pools,
-    quotas, replacement, rule_reviews, scheduler, telemetry, workloads,
+    quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
@@ -288,6 +288,7 @@ impl Plane {
                 lazaret_eviction::Options { writes_guards: !options.controllers.eviction, ..chosen.clone() };
             let served = policies::serve(desk.clone(), sources, second, counts.clone(), capacity.clone());
             self.agents.spawn(served);
+            self.agents.spawn(slice_patches::serve(desk.clone(), sources));
         }
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
         if options.controllers.eviction && sources.gates().taints {

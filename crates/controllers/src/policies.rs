@@ -3,7 +3,7 @@
 
 use lazaret_fleet::Fleet;
 use lazaret_machine::Machine;
-use lazaret_model::Timestamp;
+use lazaret_model::{Text, Timestamp};
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
 use lazaret_runtime::{
     AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Model, News, Object, Outcome,
@@ -30,8 +30,8 @@ use crate::{
 pub(crate) const NAME: &str = "device-taint-policies";
 /// What the eviction for policies calls itself in metrics.
 const EVICTION_NAME: &str = "device-taint-policy-eviction";
-/// On rules that policies own.
-const MANAGED_BY: &str = "lazaret";
+/// On rules that policies own, and policies that patches own.
+pub(crate) const MANAGED_BY: &str = "lazaret";
 
 /// Works as soon as there is a policy. Until then nothing is kept in memory for it.
 pub(crate) async fn serve(
@@ -147,20 +147,24 @@ struct WireOwner {
     controller: bool,
 }
 
-/// A rule, if a policy owns it.
-fn owned(object: &Object) -> Option<Owned> {
+/// The object of this kind that controls another, if one does.
+pub(crate) fn controller(object: &Object, of: Resource) -> Option<Owner> {
     let wire: Wire = serde_json::from_slice(object.json()).ok()?;
     let ours = |owner: &&WireOwner| {
-        owner.controller
-            && owner.kind == TAINT_POLICIES.kind
-            && owner.api_version == TAINT_POLICIES.api_version()
+        owner.controller && owner.kind == of.kind && owner.api_version == of.api_version()
     };
     let owner = wire.metadata.owner_references.iter().find(ours)?;
+    Some(Owner { name: owner.name.as_str().into(), uid: owner.uid.as_str().into() })
+}
+
+/// A rule, if a policy owns it.
+fn owned(object: &Object) -> Option<Owned> {
+    let owner = controller(object, TAINT_POLICIES)?;
     let Ok(Model::Rule(rule)) = object.model() else { return None };
     Some(Owned {
         name: rule.name.clone(),
         uid: rule.uid.clone(),
-        owner: Owner { name: owner.name.as_str().into(), uid: owner.uid.as_str().into() },
+        owner,
         selector: rule.selector.clone().unwrap_or_default(),
         key: rule.taint.key.clone(),
         value: rule.taint.value.clone(),
@@ -175,11 +179,8 @@ struct Executor {
     rules: Resource,
 }
 
-fn taint(wanted: &Wanted) -> Value {
-    json!({"key": &*wanted.key, "value": &*wanted.value, "effect": wanted.effect.name()})
-}
-
-fn new_rule(rules: Resource, wanted: &Wanted) -> Value {
+/// Everything of a rule that is its policy's to say.
+fn rule(rules: Resource, wanted: &Wanted) -> Value {
     let selector = &wanted.selector;
     let mut names = json!({});
     for (field, name) in
@@ -200,7 +201,10 @@ fn new_rule(rules: Resource, wanted: &Wanted) -> Value {
                 "name": &*wanted.owner.name, "uid": &*wanted.owner.uid, "controller": true,
             }],
         },
-        "spec": {"deviceSelector": names, "taint": taint(wanted)},
+        "spec": {
+            "deviceSelector": names,
+            "taint": {"key": &*wanted.key, "value": &*wanted.value, "effect": wanted.effect.name()},
+        },
     })
 }
 
@@ -209,19 +213,23 @@ impl Executor {
         let call = match effect {
             EffectKind::Create(wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, "create a rule");
-                Call::create(&self.rules, "", new_rule(self.rules, wanted).to_string())
+                // An apply would take over a rule of somebody else that has the name.
+                Call::create_as(&self.rules, "", NAME, rule(self.rules, wanted).to_string())
             }
             EffectKind::Retaint(uid, wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, effect = wanted.effect.name(), "change a rule");
-                let body = json!({"metadata": {"uid": &**uid}, "spec": {"taint": taint(wanted)}});
-                Call::patch(&self.rules, "", &wanted.name, "", PatchKind::Merge, body.to_string())
+                let mut body = rule(self.rules, wanted);
+                body["metadata"]["uid"] = (&**uid).into();
+                let kind = PatchKind::Apply { manager: NAME };
+                Call::patch(&self.rules, "", &wanted.name, "", kind, body.to_string())
             }
             EffectKind::Delete(name, uid) => {
                 info!(rule = %name, "delete a rule");
                 Call::delete(&self.rules, "", name, json!({"preconditions": {"uid": &**uid}}).to_string())
             }
-            EffectKind::Report { policy, generation, rules, left_out } => {
-                let body = self.report(policy, *generation, *rules, *left_out);
+            EffectKind::Report { policy, generation, rules, left_out, taken } => {
+                let said = compiled(*rules, *left_out, taken);
+                let body = self.report(policy, *generation, &said);
                 let kind = PatchKind::Apply { manager: NAME };
                 Call::patch(&TAINT_POLICIES, "", &policy.name, "status", kind, body.to_string())
             }
@@ -233,17 +241,8 @@ impl Executor {
         }
     }
 
-    fn report(&self, policy: &Owner, generation: i64, rules: usize, left_out: usize) -> Value {
-        let (status, reason, message) = match left_out {
-            0 => ("True", "AsSelected", format!("{rules} DeviceTaintRules")),
-            left_out => (
-                "False",
-                "TooManyDevices",
-                format!(
-                    "{rules} DeviceTaintRules; {left_out} selected devices have none: select fewer, or by names"
-                ),
-            ),
-        };
+    fn report(&self, policy: &Owner, generation: i64, said: &Said) -> Value {
+        let Said { status, reason, message } = said;
         json!({
             "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
             "metadata": {"name": &*policy.name, "uid": &*policy.uid},
@@ -253,6 +252,37 @@ impl Executor {
                 "lastTransitionTime": lazaret_api::format_time(seconds(self.client.clock().now())),
             }]},
         })
+    }
+}
+
+/// What a condition says.
+pub(crate) struct Said {
+    pub(crate) status: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// What a policy became.
+fn compiled(rules: usize, left_out: usize, taken: &[Text]) -> Said {
+    match (left_out, taken) {
+        (0, []) => {
+            Said { status: "True", reason: "AsSelected", message: format!("{rules} DeviceTaintRules") }
+        }
+        (_, [first, ..]) => Said {
+            status: "False",
+            reason: "NameTaken",
+            message: format!(
+                "{rules} DeviceTaintRules; {} could not be made, because somebody else's have their names: {first}; rename the policy, or delete them",
+                taken.len()
+            ),
+        },
+        (left_out, []) => Said {
+            status: "False",
+            reason: "TooManyDevices",
+            message: format!(
+                "{rules} DeviceTaintRules; {left_out} selected devices have none: select fewer, or by names"
+            ),
+        },
     }
 }
 

@@ -222,6 +222,12 @@ pub(crate) struct Taint {
     /// Why; required with NoExecute, kept with the rule
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    /// Select what --driver, --class and --cel say in one rule, so that devices which appear later are tainted as well
+    #[arg(long)]
+    pub(crate) future: bool,
+    /// Only devices of this DeviceClass
+    #[arg(long, value_name = "NAME", requires = "future")]
+    pub(crate) class: Option<String>,
     /// Give a taint that is there another value
     #[arg(long)]
     pub(crate) overwrite: bool,

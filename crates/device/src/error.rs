@@ -44,6 +44,14 @@ pub enum Error {
         /// What the server calls itself.
         version: String,
     },
+    /// No kind of this server selects devices by class or expression.
+    #[error(
+        "nothing was written: the DeviceTaintRules of this server (it runs {version}) select by driver, pool and device alone, and it has no DeviceTaintPolicies; to have them: lazaret install | kubectl apply -f -; or leave out --future and taint the devices that match now"
+    )]
+    NoPolicies {
+        /// What the server calls itself.
+        version: String,
+    },
     /// The user lacks a permission.
     #[error("{message}{}", rbac_hint(verb, group, resource))]
     Forbidden {

@@ -1,4 +1,4 @@
-//! Which DeviceTaintRules of Kubernetes a DeviceTaintPolicy stands for now.
+//! Which DeviceTaintRules of Kubernetes a DeviceTaintPolicy stands for now, and which policies a ResourceSlicePatch.
 //!
 //! Kubernetes' own rules select devices by name, and its controller evicts for every rule with effect `NoExecute`, at once and without pace. A policy
 //! selects by class and expression too, and its pods leave at its pace. So a policy becomes rules with effect `NoSchedule`, which Kubernetes' scheduler
@@ -7,17 +7,24 @@
 //!
 //! [`Policies`] is a state machine over a [`Fleet`](lazaret_fleet::Fleet), in which policies are the rules, and over the rules of Kubernetes that policies own.
 //!
-//! **Invariant.** Only rules that a policy owns are changed, each with its UID as precondition. No rule evicts before its policy says that its devices
-//! are idle. A policy has at most [`RULES_PER_POLICY_MAX`] rules.
+//! [`Patches`] does the same one step before: it brings the policies that patches own to what the patches want.
+//!
+//! **Invariant.** Only rules that a policy owns are changed, and only policies that a patch owns, each with its UID as precondition. No rule evicts
+//! before its policy says that its devices are idle. A policy has at most [`RULES_PER_POLICY_MAX`] rules.
 //!
 //! It must never know what the API looks like on the wire, how a write is done, or what time it is: `now` comes in.
 #![no_std]
 
 extern crate alloc;
 
+mod attempts;
 mod machine;
+mod patches;
 mod wanted;
 
 pub use lazaret_machine::{EffectId, Outcome};
 pub use machine::{Effect, EffectKind, Input, Owned, Policies};
+pub use patches::{
+    CompiledPatch, OwnedPolicy, PatchEffect, PatchInput, PatchReport, Patches, WantedPolicy, compile_patch,
+};
 pub use wanted::{Compiled, Owner, RULES_PER_POLICY_MAX, Wanted, compile, rule_name};

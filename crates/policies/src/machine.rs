@@ -1,21 +1,19 @@
 //! What has to be written so that the rules are as the policies want them.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     format,
     vec::Vec,
 };
 
 use lazaret_fleet::Fleet;
-use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Turn, Wake};
+use lazaret_machine::{EffectId, Machine, Outcome, Turn, Wake};
 use lazaret_model::{DeviceSelector, Effect as TaintEffect, Text, Timestamp, Uid};
 
-use crate::wanted::{Compiled, Owner, Wanted, compile};
-
-/// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
-const SEEN_WITHIN_MS: i64 = 5_000;
-/// Pauses after writes that failed.
-const RETRY: Backoff = Backoff::new(500, 60_000);
+use crate::{
+    attempts::{Attempts, Write},
+    wanted::{Compiled, Owner, Wanted, compile},
+};
 
 /// A rule of Kubernetes that a policy owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,11 +78,27 @@ pub enum EffectKind {
         rules: usize,
         /// How many selected devices have none.
         left_out: usize,
+        /// Names of its rules that rules of others have.
+        taken: Vec<Text>,
     },
 }
 
-/// What a policy's status was last said to be: generation, rules, devices without one.
-type Reported = (i64, usize, usize);
+impl Write for EffectKind {
+    fn key(&self) -> Text {
+        match self {
+            Self::Create(rule) | Self::Retaint(_, rule) => rule.name.clone(),
+            Self::Delete(name, _) => name.clone(),
+            Self::Report { policy, .. } => format!("/{}", policy.name).into(),
+        }
+    }
+
+    fn is_unseen(&self) -> bool {
+        matches!(self, Self::Report { .. })
+    }
+}
+
+/// What a policy's status was last said to be: generation, rules, devices without one, names that are taken.
+type Reported = (i64, usize, usize, Vec<Text>);
 
 /// Brings the rules that policies own to what the policies want.
 #[derive(Debug, Default)]
@@ -93,13 +107,11 @@ pub struct Policies {
     /// No guard wants approval.
     needs_no_approval: bool,
     owned: BTreeMap<Text, Owned>,
+    /// Names of rules that could not be made, because rules of others have them.
+    taken: BTreeSet<Text>,
     queue: VecDeque<EffectKind>,
-    flights: Flights<EffectKind, EffectKind>,
-    /// What is left alone until then, and how often a write of it failed; by [`key`].
-    not_before: BTreeMap<Text, (Timestamp, u32)>,
+    attempts: Attempts<EffectKind>,
     reported: BTreeMap<Owner, Reported>,
-    /// When the queue was last filled.
-    planned: Option<Timestamp>,
 }
 
 impl From<Turn> for Input {
@@ -124,11 +136,13 @@ impl Machine for Policies {
         match input {
             Input::Changed => {}
             Input::Rule(rule) => {
-                self.not_before.remove(&rule.name);
+                self.attempts.seen(&rule.name);
+                self.taken.remove(&rule.name);
                 self.owned.insert(rule.name.clone(), rule);
             }
             Input::RuleGone(name) => {
-                self.not_before.remove(&name);
+                self.attempts.seen(&name);
+                self.taken.remove(&name);
                 self.owned.remove(&name);
             }
             Input::ApprovalWanted(wanted) => self.needs_no_approval = !wanted,
@@ -144,36 +158,35 @@ impl Machine for Policies {
             Input::Tick => is_stale = self.next_wake().is_some_and(|wake| wake.at <= now),
         }
         if self.leads && is_stale {
-            self.planned = Some(now);
+            self.attempts.plan(now);
             self.plan(now, fleet);
         }
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {
         let kind = self.queue.pop_front()?;
-        Some(self.flights.send(kind.clone(), kind))
+        Some(self.attempts.start(kind))
     }
 
     fn next_wake(&self) -> Option<Wake> {
-        let later = |at: &Timestamp| self.planned.is_none_or(|planned| *at > planned);
-        let at = self.not_before.values().map(|(at, _)| *at).filter(later).min().filter(|_| self.leads)?;
-        Some(Wake::new(at, "a rule that was written is looked at again"))
+        self.attempts.wake().filter(|_| self.leads)
     }
 }
 
 impl Policies {
     fn acknowledged(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
-        let Some(kind) = self.flights.land(id) else { return };
-        let key = key(&kind);
-        let failures = self.not_before.get(&key).map_or(0, |(_, failures)| *failures);
-        if !is_done(outcome) {
-            let failures = failures.saturating_add(1);
-            self.not_before.insert(key, (now.plus_millis(RETRY.after(failures)), failures));
-        } else if let EffectKind::Report { policy, generation, rules, left_out } = kind {
-            self.not_before.remove(&key);
-            self.reported.insert(policy, (generation, rules, left_out));
-        } else {
-            self.not_before.insert(key, (now.plus_millis(SEEN_WITHIN_MS), 0));
+        let Some((kind, is_done)) = self.attempts.acknowledge(now, id, outcome) else { return };
+        match kind {
+            EffectKind::Create(rule) if outcome == Outcome::Conflict => {
+                self.taken.insert(rule.name);
+            }
+            EffectKind::Report { policy, generation, rules, left_out, taken } if is_done => {
+                self.reported.insert(policy, (generation, rules, left_out, taken));
+            }
+            EffectKind::Create(_)
+            | EffectKind::Retaint(..)
+            | EffectKind::Delete(..)
+            | EffectKind::Report { .. } => {}
         }
     }
 
@@ -190,12 +203,12 @@ impl Policies {
             }
             let Compiled { rules, left_out } = compile(fleet, view.rule);
             let owner = Owner { name: view.rule.name.clone(), uid: view.rule.uid.clone() };
-            reports.push((owner, (view.rule.generation, rules.len(), left_out)));
+            let taken: Vec<Text> =
+                rules.iter().map(|rule| rule.name.clone()).filter(|name| self.taken.contains(name)).collect();
+            reports.push((owner, (view.rule.generation, rules.len() - taken.len(), left_out, taken)));
             wanted.extend(rules.into_iter().map(|rule| (rule.name.clone(), rule)));
         }
-        let in_flight: Vec<Text> = self.flights.all().into_iter().map(key).collect();
-        let waits =
-            |key: &Text| in_flight.contains(key) || self.not_before.get(key).is_some_and(|(at, _)| *at > now);
+        let waits = |key: &Text| self.attempts.waits(now, key);
         let mut deletions = Vec::new();
         for (name, rule) in &wanted {
             let effect = match self.owned.get(name) {
@@ -218,33 +231,20 @@ impl Policies {
         self.queue.extend(deletions);
         let mut reported = BTreeMap::new();
         let mut kept: Vec<Text> = Vec::new();
-        for (policy, counts) in reports {
-            let (generation, rules, left_out) = counts;
-            let effect = EffectKind::Report { policy: policy.clone(), generation, rules, left_out };
-            kept.push(key(&effect));
-            if self.reported.get(&policy) == Some(&counts) {
-                reported.insert(policy, counts);
-            } else if !waits(&key(&effect)) {
+        for (policy, said) in reports {
+            let (generation, rules, left_out, taken) = said.clone();
+            let effect = EffectKind::Report { policy: policy.clone(), generation, rules, left_out, taken };
+            kept.push(effect.key());
+            if self.reported.get(&policy) == Some(&said) {
+                reported.insert(policy, said);
+            } else if !waits(&effect.key()) {
                 self.queue.push_back(effect);
             }
         }
         self.reported = reported;
         let owned = &self.owned;
-        self.not_before
-            .retain(|key, _| wanted.contains_key(key) || owned.contains_key(key) || kept.contains(key));
-    }
-}
-
-fn is_done(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Done | Outcome::Gone)
-}
-
-/// What an effect is about: the rule's name, or the policy's after a slash, which no name has.
-fn key(kind: &EffectKind) -> Text {
-    match kind {
-        EffectKind::Create(rule) | EffectKind::Retaint(_, rule) => rule.name.clone(),
-        EffectKind::Delete(name, _) => name.clone(),
-        EffectKind::Report { policy, .. } => format!("/{}", policy.name).into(),
+        self.attempts.keep(|key| wanted.contains_key(key) || owned.contains_key(key) || kept.contains(key));
+        self.taken.retain(|name| wanted.contains_key(name));
     }
 }
 

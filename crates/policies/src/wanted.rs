@@ -8,12 +8,12 @@ use lazaret_model::{ConditionStatus, DeviceId, DeviceSelector, DeviceTaintRule, 
 /// Rules of one policy. Every scheduler and every controller evaluates each of them against each device, so there cannot be one for each device
 /// of a large cluster.
 pub const RULES_PER_POLICY_MAX: usize = 256;
-/// What a rule's name leaves of its policy's: 253 bytes, less a dash and 16 digits.
+/// What a name leaves of its owner's: 253 bytes, less a dash and 16 digits.
 const NAME_BYTES_MAX: usize = 236;
 /// The condition of a policy that says whether its devices are idle.
 const DRAINED: &str = "Drained";
 
-/// The policy that a rule belongs to.
+/// The policy that a rule belongs to, or the patch that a policy belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// Its name.
@@ -106,9 +106,14 @@ pub fn rule_name(policy: &str, selector: &DeviceSelector) -> Text {
     let part = |name: &Option<Text>| name.clone().unwrap_or_default();
     let text =
         format!("{}\n{}/{}/{}", policy, part(&selector.driver), part(&selector.pool), part(&selector.device));
+    name_with_digest(policy, &text)
+}
+
+/// A name that begins with its owner's and tells apart what the text does.
+pub(crate) fn name_with_digest(owner: &str, text: &str) -> Text {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
     // Names of objects are ASCII.
-    let stem = policy.get(..NAME_BYTES_MAX).unwrap_or(policy).trim_end_matches(['.', '-']);
+    let stem = owner.get(..NAME_BYTES_MAX).unwrap_or(owner).trim_end_matches(['.', '-']);
     format!("{stem}-{digest:016x}").into()
 }

@@ -272,6 +272,26 @@ fn what_fails_is_tried_again_later_and_what_was_done_is_not_done_twice() {
     assert_eq!(world.effects().len(), 2, "the rules never came");
 }
 
+/// Somebody else's rule has the name: it is left alone, and the policy says so until the name is free.
+#[test]
+fn a_name_that_is_taken_is_reported_and_tried_again_by_creation_alone() {
+    let mut world = World::new(&[SLICE, "rule p driver=some-driver pool=worker taint=k:NoSchedule@0"]);
+    for effect in world.effects() {
+        let is_create = matches!(effect.kind, EffectKind::Create(_));
+        let outcome = if is_create { Outcome::Conflict } else { Outcome::Done };
+        world.hear(Input::Acknowledged(effect.id, outcome));
+    }
+    let effects = world.effects();
+    let [Effect { kind: EffectKind::Report { rules: 0, taken, .. }, .. }] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(taken.len(), 1);
+    world.now = 500;
+    world.hear(Input::Tick);
+    let again = world.effects();
+    assert!(matches!(again.as_slice(), [Effect { kind: EffectKind::Create(_), .. }]), "{again:?}");
+}
+
 #[test]
 fn a_follower_does_nothing() {
     let mut world = World::new(&[SLICE, POLICY]);

@@ -105,6 +105,13 @@ impl Call {
         Self::new(Method::POST, resource.path(namespace, "", ""), "application/json", body)
     }
 
+    /// Creates an object, whose fields belong to this manager.
+    #[must_use]
+    pub fn create_as(resource: &Resource, namespace: &str, manager: &str, body: impl Into<Bytes>) -> Self {
+        let path = format!("{}?fieldManager={manager}", resource.path(namespace, "", ""));
+        Self::new(Method::POST, path, "application/json", body)
+    }
+
     /// Creates something under an object: a binding, an eviction.
     #[must_use]
     pub fn create_under(

@@ -63,6 +63,8 @@ resources! {
     POOL_STATUS_REQUESTS: "resource.k8s.io" "v1alpha3" "resourcepoolstatusrequests" "ResourcePoolStatusRequest" false;
     /// Policies that taint devices by class and expression.
     TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
+    /// Patches of devices on a server that has none in `resource.k8s.io`.
+    OWN_PATCHES: "lazaret.dev" "v1alpha1" "resourceslicepatches" "ResourceSlicePatch" false;
     /// What evictions must never exceed.
     DISRUPTION_GUARDS: "lazaret.dev" "v1alpha1" "disruptionguards" "DisruptionGuard" false;
     /// Policies that say what makes a device ill and what makes it well.

@@ -8,9 +8,12 @@ use crate::{
     graph::{FOREGROUND, Node, ORPHAN, waits_for_dependents},
     meta,
     prelude::*,
-    writes,
+    resource, writes,
 };
 
+/// The claim controller deletes the claim of a pod that has gone, after it has taken the reservation away. What is left after this time is garbage
+/// all the same; before, a second deletion would cost the server a call and change nothing.
+const CLAIM_SECS: i64 = 2;
 /// One look lets go of at most so many dependents.
 const ORPHANS_MAX: usize = 500;
 
@@ -71,6 +74,15 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         return;
     }
     let owners = Owners::of(context.world, node);
+    if owners.solid == 0 && is_claim_of_pod(node) {
+        // The mark says no more than that its pod is not there.
+        plan.remember(0);
+        let at = context.since(0).plus_secs(CLAIM_SECS);
+        if at > context.now {
+            plan.look_again(at);
+            return;
+        }
+    }
     if !owners.unknown.is_empty() {
         owners.unknown.into_iter().for_each(|write| plan.write(write));
         return;
@@ -106,6 +118,14 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         Propagation::Background
     };
     plan.write(delete(node, propagation));
+}
+
+fn is_claim_of_pod(node: &Node) -> bool {
+    *node.resource == resource::CLAIMS
+        && node
+            .owners()
+            .iter()
+            .any(|owner| owner.controller == Some(true) && owner.kind == resource::PODS.kind)
 }
 
 /// An object's owners, by what is known of them.

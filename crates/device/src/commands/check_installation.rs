@@ -69,7 +69,9 @@ pub(super) async fn installation_facts(
         leases = joined(leases, found);
     }
     let mut policies = Some(Vec::new());
-    for plural in ["taintreplacementpolicies", "devicetaintpolicies", "devicehealthpolicies"] {
+    for plural in
+        ["taintreplacementpolicies", "devicetaintpolicies", "devicehealthpolicies", "resourceslicepatches"]
+    {
         let found = list(session, &format!("/apis/lazaret.dev/v1alpha1/{plural}"), "").await?;
         policies = joined(policies, found);
     }

@@ -23,6 +23,7 @@ mod record;
 mod release;
 mod select;
 mod taint;
+mod taint_future;
 mod terminal;
 mod top;
 mod top_screen;

@@ -47,7 +47,7 @@ pub(super) async fn write(
     let suffix = dry_run.suffix();
     match change {
         Change::Create(draft) => {
-            let object = draft.object(&rules.api_version());
+            let object = draft.object(&rules.api_version(), rules.kind);
             let object = match dry_run {
                 DryRun::Client => object,
                 DryRun::None | DryRun::Server => session.api.create(rules, "", &object, dry_run).await?,
@@ -58,7 +58,7 @@ pub(super) async fn write(
         }
         Change::Update { draft, meta } => {
             let object = match dry_run {
-                DryRun::Client => draft.object(&rules.api_version()),
+                DryRun::Client => draft.object(&rules.api_version(), rules.kind),
                 DryRun::None | DryRun::Server => {
                     session.api.patch(rules, &draft.name, &draft.patch(meta), dry_run).await?
                 }

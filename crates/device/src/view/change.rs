@@ -260,12 +260,16 @@ pub fn selector_of(id: &DeviceId) -> DeviceSelector {
     }
 }
 
-/// Whether every device of `inner` is one of `outer`, by names.
+/// Whether every device of `inner` is one of `outer`, by names and by what both say in the same words.
 fn covers(outer: &DeviceSelector, inner: &DeviceSelector) -> bool {
     let part = |outer: &Option<lazaret_model::Text>, inner: &Option<lazaret_model::Text>| {
         outer.is_none() || outer == inner
     };
-    part(&outer.driver, &inner.driver) && part(&outer.pool, &inner.pool) && part(&outer.device, &inner.device)
+    part(&outer.driver, &inner.driver)
+        && part(&outer.pool, &inner.pool)
+        && part(&outer.device, &inner.device)
+        && part(&outer.class, &inner.class)
+        && outer.cel.iter().all(|expression| inner.cel.contains(expression))
 }
 
 fn overlaps(one: &DeviceSelector, other: &DeviceSelector) -> bool {

@@ -73,8 +73,8 @@ pub fn installation(facts: &Installation, now: Timestamp) -> Vec<Check> {
 }
 
 /// Conditions of policies that say that less is done than they ask for, and the status that says it.
-const BAD_CONDITIONS: [(&str, &str); 3] =
-    [("Degraded", "True"), ("Compiled", "False"), ("Accepted", "False")];
+const BAD_CONDITIONS: [(&str, &str); 4] =
+    [("Degraded", "True"), ("Compiled", "False"), ("Accepted", "False"), ("AttributesApplied", "False")];
 
 fn policies(facts: &Installation) -> Check {
     let name = "policies are in effect";

@@ -53,10 +53,14 @@ pub fn rule_name(selector: &DeviceSelector, key: &str, effect: Option<&Effect>) 
     let part = |part: &Option<lazaret_model::Text>| part.as_ref().map_or("*".to_owned(), ToString::to_string);
     let (driver, pool, device) = (part(&selector.driver), part(&selector.pool), part(&selector.device));
     let effect = effect.map(|effect| effect.name().to_ascii_lowercase());
-    let whole = [&driver, &pool, &device, key, effect.as_deref().unwrap_or("")].join("\n");
+    let mut whole = [&driver, &pool, &device, key, effect.as_deref().unwrap_or("")].join("\n");
+    for more in selector.class.iter().chain(&selector.cel) {
+        let _ = write!(whole, "\n{more}");
+    }
     let short_key = key.rsplit_once('/').map_or(key, |(_, name)| name);
     let wide = if device == "*" && pool == "*" { driver.as_str() } else { "" };
-    let words = [wide, &pool, &device, short_key, effect.as_deref().unwrap_or("")];
+    let class = selector.class.as_deref().unwrap_or_default();
+    let words = [wide, class, &pool, &device, short_key, effect.as_deref().unwrap_or("")];
     let words: Vec<String> = words.iter().map(|word| plain(word)).filter(|word| !word.is_empty()).collect();
     let mut name = words.join("-");
     // Room for a hyphen and eight digits: they tell apart what the words do not.
@@ -107,7 +111,7 @@ pub fn fingerprint(text: &str) -> u32 {
 impl RuleDraft {
     /// The object to create.
     #[must_use]
-    pub fn object(&self, api_version: &str) -> Value {
+    pub fn object(&self, api_version: &str, kind: &str) -> Value {
         let names = [
             ("driver", DRIVER_LABEL, &self.selector.driver),
             ("pool", POOL_LABEL, &self.selector.pool),
@@ -122,12 +126,19 @@ impl RuleDraft {
                 labels.insert(label.to_owned(), json!(&**name));
             }
         }
+        if let Some(class) = &self.selector.class {
+            selector.insert("deviceClassName".to_owned(), json!(&**class));
+        }
+        if !self.selector.cel.is_empty() {
+            let all = self.selector.cel.iter().map(|text| json!({"cel": {"expression": &**text}}));
+            selector.insert("selectors".to_owned(), all.collect());
+        }
         if let Some(user) = self.set_by.as_deref().and_then(label_of) {
             labels.insert(SET_BY_LABEL.to_owned(), json!(user));
         }
         json!({
             "apiVersion": api_version,
-            "kind": "DeviceTaintRule",
+            "kind": kind,
             "metadata": {"name": self.name, "labels": labels, "annotations": self.annotations()},
             "spec": {"deviceSelector": selector, "taint": self.taint()},
         })

@@ -6,6 +6,7 @@ mod health_policy;
 mod incident;
 mod replacement;
 mod signal;
+mod slice_patch;
 mod taint_policy;
 
 use lazaret_json::{Value, json};
@@ -27,6 +28,7 @@ pub fn own_definitions() -> Vec<Value> {
         signal::definition(),
         taint_policy::definition(),
         disruption_guard::definition(),
+        slice_patch::definition(),
         replacement::definition(),
     ];
     for definition in &mut definitions {

@@ -114,7 +114,7 @@ pub(super) fn selector() -> Value {
     })
 }
 
-fn taint() -> Value {
+pub(super) fn taint() -> Value {
     json!({
         "type": "object",
         "required": ["key", "effect"],

@@ -22,7 +22,7 @@ fn role() -> Value {
             rule("", &["pods"], &["get", "list", "watch", "delete"]),
             rule("", &["pods/status"], &["patch", "update"]),
             rule("", &["events"], &["create", "patch"]),
-            rule("lazaret.dev", &["devicetaintpolicies", "disruptionguards", "taintreplacementpolicies"], &READ),
+            rule("lazaret.dev", &["devicetaintpolicies", "disruptionguards", "resourceslicepatches", "taintreplacementpolicies"], &READ),
             rule("lazaret.dev", &["devicehealthpolicies", "deviceincidents", "devicesignals"], &READ),
             rule("batch", &["jobs"], &READ),
             rule("", &["nodes", "namespaces"], &READ),

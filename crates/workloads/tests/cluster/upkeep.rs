@@ -49,6 +49,26 @@ fn garbage_goes_when_its_last_owner_has_gone() {
     assert_eq!(rig.api.all(MAPS).count(), 0, "and what hung below goes too");
 }
 
+/// The claim controller comes first; two deletions would cost the server twice.
+#[test]
+fn the_claim_of_a_pod_that_has_gone_is_garbage_two_seconds_later() {
+    let mut rig = Rig::new(&[rules::GARBAGE], 7, Faults::NONE);
+    let gone = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "gone", "controller": true});
+    let claim =
+        |name: &str| json!({"metadata": {"name": name, "namespace": "default", "ownerReferences": [gone]}});
+    rig.create(&resource::CLAIMS, claim("left"));
+    rig.create(&resource::CLAIMS, claim("taken"));
+    rig.create(MAPS, claim("map"));
+    rig.pass(1);
+    assert!(rig.object(MAPS, "map").is_null(), "nobody else looks after it");
+    assert!(!rig.object(&resource::CLAIMS, "left").is_null());
+    let removals = |rig: &Rig| rig.api.log.iter().filter(|entry| entry.removed).count();
+    rig.delete(&resource::CLAIMS, "taken", Propagation::Background);
+    rig.settle(30);
+    assert!(rig.object(&resource::CLAIMS, "left").is_null());
+    assert_eq!(removals(&rig), 3);
+}
+
 #[test]
 fn an_owner_that_never_was_is_none_and_one_of_unknown_kind_may_be() {
     let mut rig = Rig::new(&[rules::GARBAGE], 2, Faults::NONE);

@@ -1,0 +1,263 @@
+//! ResourceSlicePatches on a cluster whose scheduler does not read them: runs [`lazaret_policies::Patches`], which makes DeviceTaintPolicies of their
+//! taints, and says in their status which attributes are not in effect.
+
+use lazaret_machine::Machine;
+use lazaret_model::{Taint, Text, Timestamp};
+use lazaret_policies::{OwnedPolicy, PatchEffect, PatchInput, PatchReport, Patches, WantedPolicy};
+use lazaret_runtime::{
+    AgentOptions, Call, CallError, Client, Model, News, OWN_PATCHES, Object, Outcome, PatchKind,
+    Perform, Precedence, Reply, TAINT_POLICIES,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::{
+    Sources,
+    desk::Desk,
+    feed::NoRules,
+    ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
+    policies::{MANAGED_BY, Said, controller, seconds},
+};
+
+/// What it calls itself, in metrics and as a field manager.
+const NAME: &str = "resource-slice-patches";
+/// Names that a message shows.
+const NAMES_SHOWN_MAX: usize = 8;
+
+/// Works where the kind is defined.
+pub(crate) async fn serve(desk: Desk, sources: Sources) {
+    let inbox = desk.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
+    let executor = Executor { client: desk.client(), no_rules: sources.why_no_rules() };
+    let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
+    desk.run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor).await;
+}
+
+/// What the core has been told.
+#[derive(Debug, Default)]
+struct PatchesShell {
+    ledger: Ledger,
+}
+
+impl Shell for PatchesShell {
+    type Machine = Patches;
+
+    fn view(&self) -> &() {
+        &()
+    }
+
+    fn hear(&mut self, patches: &mut Patches, now: Timestamp, news: News) {
+        self.ledger.changes(news, |change| {
+            let input = match change {
+                Change::Set(resource, object) if resource == OWN_PATCHES => patch(&object),
+                Change::Set(_, object) => {
+                    let name = object.key.name.clone();
+                    owned(&object).map_or(PatchInput::PolicyGone(name), PatchInput::Policy)
+                }
+                Change::Gone(resource, key, _) if resource == OWN_PATCHES => PatchInput::PatchGone(key.name),
+                Change::Gone(_, key, _) => PatchInput::PolicyGone(key.name),
+            };
+            patches.handle(now, &(), input);
+        });
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: WireMetadata,
+}
+
+#[derive(Deserialize)]
+struct WireMetadata {
+    #[serde(default)]
+    generation: i64,
+}
+
+/// A patch that cannot be understood is none.
+fn patch(object: &Object) -> PatchInput {
+    let wire: Option<Wire> = serde_json::from_slice(object.json()).ok();
+    match (wire, object.model()) {
+        (Some(wire), Ok(Model::Patch(patch))) => {
+            PatchInput::Patch(wire.metadata.generation, (**patch).clone())
+        }
+        (_, model) => {
+            let why = model.err().map(ToString::to_string);
+            warn!(patch = %object.key.name, why, "a patch that cannot be understood is left out");
+            PatchInput::PatchGone(object.key.name.clone())
+        }
+    }
+}
+
+/// A policy, if a patch owns it.
+fn owned(object: &Object) -> Option<OwnedPolicy> {
+    let owner = controller(object, OWN_PATCHES)?;
+    let Ok(Model::Rule(policy)) = object.model() else { return None };
+    let said = WantedPolicy {
+        name: policy.name.clone(),
+        owner,
+        selector: policy.selector.clone().unwrap_or_default(),
+        taint: policy.taint.clone(),
+    };
+    Some(OwnedPolicy { uid: policy.uid.clone(), said })
+}
+
+/// Makes, changes and deletes policies; says in a patch what it became.
+#[derive(Debug)]
+struct Executor {
+    client: Client,
+    /// Why rules have no effect here, if they have none.
+    no_rules: Option<NoRules>,
+}
+
+/// Everything of a policy that is its patch's to say.
+fn policy(wanted: &WantedPolicy) -> Value {
+    let selector = &wanted.selector;
+    let mut devices = json!({});
+    for (field, name) in [
+        ("deviceClassName", &selector.class),
+        ("driver", &selector.driver),
+        ("pool", &selector.pool),
+        ("device", &selector.device),
+    ] {
+        if let Some(name) = name {
+            devices[field] = (&**name).into();
+        }
+    }
+    if !selector.cel.is_empty() {
+        let all = selector.cel.iter().map(|text| json!({"cel": {"expression": &**text}}));
+        devices["selectors"] = all.collect();
+    }
+    json!({
+        "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
+        "metadata": {
+            "name": &*wanted.name,
+            "labels": {"app.kubernetes.io/managed-by": MANAGED_BY},
+            "annotations": {"lazaret.dev/reason": format!("ResourceSlicePatch {}", wanted.owner.name)},
+            "ownerReferences": [{
+                "apiVersion": OWN_PATCHES.api_version(), "kind": OWN_PATCHES.kind,
+                "name": &*wanted.owner.name, "uid": &*wanted.owner.uid, "controller": true,
+            }],
+        },
+        "spec": {"deviceSelector": devices, "taint": taint(&wanted.taint)},
+    })
+}
+
+fn taint(taint: &Taint) -> Value {
+    let mut said = json!({"key": &*taint.key, "value": &*taint.value, "effect": taint.effect.name()});
+    if let Some(time) = taint.time_added {
+        said["timeAdded"] = lazaret_api::format_time(time).into();
+    }
+    if let Some(description) = &taint.description {
+        said["description"] = (&**description).into();
+    }
+    if let Some(pace) = taint.evictions_per_second {
+        said["evictionsPerSecond"] = pace.into();
+    }
+    said
+}
+
+impl Executor {
+    async fn write(&self, effect: &PatchEffect) -> Result<Outcome, CallError> {
+        let call = match effect {
+            PatchEffect::Create(wanted) => {
+                info!(policy = %wanted.name, patch = %wanted.owner.name, "create a policy");
+                // An apply would take over a policy of somebody else that has the name.
+                Call::create_as(&TAINT_POLICIES, "", NAME, policy(wanted).to_string())
+            }
+            PatchEffect::Change(uid, wanted) => {
+                info!(policy = %wanted.name, patch = %wanted.owner.name, "change a policy");
+                let mut body = policy(wanted);
+                body["metadata"]["uid"] = (&**uid).into();
+                let kind = PatchKind::Apply { manager: NAME };
+                Call::patch(&TAINT_POLICIES, "", &wanted.name, "", kind, body.to_string())
+            }
+            PatchEffect::Delete(name, uid) => {
+                info!(policy = %name, "delete a policy");
+                let options = json!({"preconditions": {"uid": &**uid}});
+                Call::delete(&TAINT_POLICIES, "", name, options.to_string())
+            }
+            PatchEffect::Report(report) => {
+                let kind = PatchKind::Apply { manager: NAME };
+                let body = self.report(report);
+                Call::patch(&OWN_PATCHES, "", &report.patch.name, "status", kind, body.to_string())
+            }
+        };
+        match self.client.send(call).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn report(&self, report: &PatchReport) -> Value {
+        let time = lazaret_api::format_time(seconds(self.client.clock().now()));
+        let condition = |kind: &str, said: Said| {
+            json!({
+                "type": kind, "status": said.status, "reason": said.reason, "message": said.message,
+                "observedGeneration": report.generation, "lastTransitionTime": time,
+            })
+        };
+        json!({
+            "apiVersion": OWN_PATCHES.api_version(), "kind": OWN_PATCHES.kind,
+            "metadata": {"name": &*report.patch.name, "uid": &*report.patch.uid},
+            "status": {"conditions": [
+                condition("Compiled", compiled(report, self.no_rules)),
+                condition("AttributesApplied", applied(&report.not_applied)),
+            ]},
+        })
+    }
+}
+
+/// What the taints of a patch became.
+fn compiled(report: &PatchReport, no_rules: Option<NoRules>) -> Said {
+    let policies = report.policies;
+    match (no_rules, report.taken.as_slice()) {
+        (Some(why), _) if policies > 0 => {
+            Said { status: "False", reason: why.reason(), message: why.message().to_owned() }
+        }
+        (_, []) => {
+            Said { status: "True", reason: "AsSelected", message: format!("{policies} DeviceTaintPolicies") }
+        }
+        (_, [first, ..]) => Said {
+            status: "False",
+            reason: "NameTaken",
+            message: format!(
+                "{policies} DeviceTaintPolicies; {} could not be made, because somebody else's have their names: {first}; rename the patch, or delete them",
+                report.taken.len()
+            ),
+        },
+    }
+}
+
+/// Whether attributes and capacities are in effect.
+fn applied(not_applied: &[Text]) -> Said {
+    if not_applied.is_empty() {
+        return Said { status: "True", reason: "NoneGiven", message: "it overrides none".into() };
+    }
+    let mut names: Vec<&str> = not_applied.iter().take(NAMES_SHOWN_MAX).map(|name| &**name).collect();
+    let more = format!("{} more", not_applied.len().saturating_sub(NAMES_SHOWN_MAX));
+    if not_applied.len() > NAMES_SHOWN_MAX {
+        names.push(&more);
+    }
+    Said {
+        status: "False",
+        reason: "DriverPublishes",
+        message: format!(
+            "not in effect: {}; the scheduler takes attributes and capacities from ResourceSlices, which the driver publishes: change them there",
+            names.join(", ")
+        ),
+    }
+}
+
+impl Perform<PatchEffect> for Executor {
+    async fn perform(&self, effect: PatchEffect) -> Reply {
+        self.write(&effect).await.map_or_else(
+            |error| {
+                warn!(%error, "a policy of a patch could not be written");
+                Reply::from(&error)
+            },
+            Reply::from,
+        )
+    }
+}
