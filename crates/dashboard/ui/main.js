@@ -22,8 +22,9 @@ const PAGES = [
 const IDLE_MS = 60 * 60 * 1000;
 /** How often relative times are written anew. */
 const TIMES_MS = 5_000;
-/** Between two lists of patches where they are not watched. */
+/** Between two lists of patches and of guards where they are not watched. */
 const PATCHES_MS = 15_000;
+const GUARDS_MS = 5_000;
 /** A loss that is shorter than this is not worth a word. */
 const QUIET_MS = 2_000;
 
@@ -82,12 +83,13 @@ function followAll() {
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);
   };
-  const { slices, claims, rules, patches, deviceincidents } = app.served;
+  const { slices, claims, rules, patches, deviceincidents, disruptionguards } = app.served;
   const watched = (kind, resource, sink = fleet.sink(kind), more = {}) => (resource ? [{ kind, sink, source: { path: resource.path, cursor: { version: "" }, ...more } }] : []);
   const kinds = [
     ...watched("slices", slices), ...watched("claims", claims), ...watched("rules", rules), ...watched("incidents", deviceincidents),
-    // Patches change once a month: where connections are few, theirs goes to something else.
+    // Patches and guards change once a month: where connections are few, theirs go to something else.
     ...watched("patches", patches, fleet.sink("patches"), session.fewConnections ? { every: PATCHES_MS } : {}),
+    ...watched("guards", disruptionguards, fleet.sink("guards"), session.fewConnections ? { every: GUARDS_MS } : {}),
     ...watched("pods", { path: "/api/v1/pods" }, app.moves.sink(), { accept: METADATA, most: PODS_MAX }),
   ];
   app.watches = kinds.map(({ kind, source }) => ({ kind, source, isDown: () => down.has(kind) }));

@@ -12,7 +12,7 @@ export class Moves {
   constructor(fleet, clock = () => Date.now()) {
     this.fleet = fleet;
     this.clock = clock;
-    /** By UID: `{name, owner, number, ends}`; numbers say what came first. */
+    /** By UID: `{name, owner, number, ends, askedAt}`; numbers say what came first. */
     this.pods = new Map();
     this.past = new Map();
     this.number = 0;
@@ -38,11 +38,13 @@ export class Moves {
   }
 
   #set(pod) {
-    const { uid, namespace, name, ownerReferences, deletionTimestamp } = pod.metadata;
+    const { uid, namespace, name, ownerReferences, deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
     const owner = ownerReferences?.find((one) => one.controller);
     const known = this.pods.get(uid) ?? { name: `${namespace}/${name}`, owner: owner ? { uid: owner.uid, text: `${owner.kind}/${owner.name}` } : null, number: ++this.number, ends: 0 };
     // Its owner makes another one only after this.
     if (deletionTimestamp && !known.ends) known.ends = this.number;
+    // A pod is deleted when its time to end is over; it was asked that time before.
+    if (deletionTimestamp) known.askedAt = Date.parse(deletionTimestamp) - (deletionGracePeriodSeconds ?? 0) * 1000;
     this.pods.set(uid, known);
   }
 
@@ -75,6 +77,11 @@ export class Moves {
       if (at >= since && [...had].some((key) => keys.has(key))) found.push({ name, owner: pod?.owner?.text ?? "", at, by });
     }
     return found;
+  }
+
+  /** When a pod was asked to end, in milliseconds; 0 for one that was not, or that is not known. */
+  askedAt(uid) {
+    return this.pods.get(uid)?.askedAt ?? 0;
   }
 
   #replacement(pod, taken) {

@@ -1,6 +1,6 @@
 // The server itself: versions, checks, guards, and its own numbers as small charts.
 
-import { ago, command, empty, h, show } from "./dom.js";
+import { ago, command, h, keyed, show } from "./dom.js";
 
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
@@ -23,15 +23,16 @@ export function sums(text) {
 }
 
 export function clusterPage(main, app) {
-  const { api, served } = app;
+  const { api, fleet, served } = app;
   const facts = h("dl");
   const checks = h("div");
   const tiles = h("div.tiles");
   const guards = h("div");
+  const noGuards = h("div");
   const watches = h("div.tablewrap");
   const gates = h("div");
   show(main, h("div.page", h("header", h("h1", "Cluster")), h("div.columns", h("div.card", h("header", h("h2", "Server")), facts), h("div.card", h("header", h("h2", "Checks")), checks)),
-    h("h2", "Guards"), guards, h("h2", "Numbers"), tiles, h("div.columns.after", h("div.card", h("header", h("h2", "Watches of this page")), watches), h("div.card", h("header", h("h2", "Feature gates")), gates))));
+    h("h2", "Guards"), guards, noGuards, h("h2", "Numbers"), tiles, h("div.columns.after", h("div.card", h("header", h("h2", "Watches of this page")), watches), h("div.card", h("header", h("h2", "Feature gates")), gates))));
   const series = new Map();
   let before = null;
   let gateCount = -1;
@@ -111,15 +112,18 @@ export function clusterPage(main, app) {
       show(checks, h("p", bad.length ? `${bad.length} of ${lines.length} checks fail` : `All ${lines.length} checks pass`), bad.map((line) => h("p.error", line.name)),
         h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))), command("kubectl device check"));
     } catch (error) { show(checks, h("p.note", error.message)); }
-    try {
-      const { items } = await api.list(served.disruptionguards.path);
-      show(guards, items.length ? items.map(guardCard) : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
-    } catch (error) { show(guards, error.code === 404 ? h("p.note", "This server has no DisruptionGuards.") : empty("Guards cannot be read", error.message)); }
+  }
+
+  function showGuards() {
+    const list = [...fleet.guards.values()];
+    keyed(guards, list.map((guard) => ({ key: guard.metadata.uid, facts: [guard.metadata.resourceVersion], make: () => guardCard(guard) })));
+    show(noGuards, list.length ? null : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
   }
 
   once();
   numbers();
   showWatches();
+  showGuards();
   const timer = setInterval(() => { numbers(); showWatches(); }, INTERVAL_MS);
-  return { close() { clearInterval(timer); } };
+  return { update: showGuards, close() { clearInterval(timer); } };
 }

@@ -10,28 +10,28 @@ use crate::{
 };
 
 /// A button or a link by its text.
-fn named(text: &str) -> String {
+pub(crate) fn named(text: &str) -> String {
     format!(
         "[...document.querySelectorAll('button, a')].find((one) => one.textContent.trim() === {text:?} && one.checkVisibility())"
     )
 }
 
 /// The state that the page shows a device in.
-fn state_is(device: &str, state: &str) -> String {
+pub(crate) fn state_is(device: &str, state: &str) -> String {
     format!("lazaret.fleet.devices.get({device:?})?.state === {state:?}")
 }
 
-fn go(page: &Page<'_>, path: &str) {
+pub(crate) fn go(page: &Page<'_>, path: &str) {
     page.eval(&format!("void (location.hash = '#/{path}')"));
     page.until(&format!("lazaret.page()?.id === {:?}", path.split('/').next().unwrap()));
 }
 
-const DIALOG: &str = "document.querySelector('dialog[open]')";
-const NO_DIALOG: &str = "!document.querySelector('dialog[open]')";
-const SUBMIT: &str = "document.querySelector('dialog[open] button[type=submit]')";
+pub(crate) const DIALOG: &str = "document.querySelector('dialog[open]')";
+pub(crate) const NO_DIALOG: &str = "!document.querySelector('dialog[open]')";
+pub(crate) const SUBMIT: &str = "document.querySelector('dialog[open] button[type=submit]')";
 
 /// Opens a dialog, writes a reason and confirms.
-fn confirm(page: &Page<'_>, button: &str, reason: &str) {
+pub(crate) fn confirm(page: &Page<'_>, button: &str, reason: &str) {
     page.click(&named(button), DIALOG);
     if !reason.is_empty() {
         page.eval("void document.querySelector('dialog[open] input:not([inputmode])').focus()");
@@ -42,7 +42,7 @@ fn confirm(page: &Page<'_>, button: &str, reason: &str) {
 }
 
 /// A page of an administrator with all devices.
-fn signed_in<'b>(browser: &'b crate::chromium::Browser, cluster: &Cluster, devices: usize) -> Page<'b> {
+pub(crate) fn signed_in<'b>(browser: &'b crate::chromium::Browser, cluster: &Cluster, devices: usize) -> Page<'b> {
     let page = browser.page(1280, 800);
     page.open(&cluster.address);
     page.until(&format!("lazaret.fleet.devices.size === {devices}"));
@@ -151,7 +151,7 @@ fn a_rectangle_selects_and_a_plan_is_made_of_it() {
 }
 
 /// The key of a device that a pod of the training uses.
-fn used(page: &Page<'_>) -> String {
+pub(crate) fn used(page: &Page<'_>) -> String {
     let key = page.eval("[...lazaret.fleet.devices.values()].find((one) => one.state === 'inuse').key");
     key.as_str().unwrap().to_owned()
 }
