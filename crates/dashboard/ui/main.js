@@ -78,7 +78,7 @@ function followAll() {
       dot.setAttribute("aria-label", down.size === 0 ? "live" : "not connected");
       dot.title = down.size === 0 ? "Live" : "Not connected";
       banner.hidden = !lost;
-      if (lost) banner.textContent = `The connection is lost; trying again. What is shown may be old. ${error?.code ? error.message : ""}`;
+      if (lost) banner.textContent = `The connection is lost; trying again. What is shown may be old. ${error?.reason ? error.message : ""}`;
     };
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);
@@ -136,7 +136,8 @@ function login(reason) {
     const ok = token.includes(".") ? await session.useBearer(token) : await session.exchange(token);
     if (ok) start(); else problem.textContent = "The token is not valid, was used before, or is too old.";
   } }, h("label.field", h("span", "Token"), input), problem, h("button.act.primary", { type: "submit" }, "Sign in"));
-  show(main, h("div.page", h("div.card", h("h1", "Sign in"), reason ? h("p.note", reason) : null,
+  document.getElementById("nav").hidden = true;
+  show(main, h("div.page.signin", h("div.card", h("h1", "Sign in"), reason ? h("p.note", reason) : null,
     h("p", "Paste the one-time token that ", h("code", "lazaret up"), " printed, or a token of a ServiceAccount:"),
     h("pre", "kubectl create token NAME"), form,
     h("p.note", "On any cluster ", h("code", "kubectl device ui"), " opens this page with your own kubeconfig."))));
@@ -144,6 +145,7 @@ function login(reason) {
 }
 
 async function start() {
+  document.getElementById("nav").hidden = false;
   document.getElementById("user").textContent = session.user;
   try {
     app.served = await discover(api);

@@ -5,8 +5,8 @@ import { ago, command, h, keyed, show } from "./dom.js";
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
 const CHARTS = [
-  ["Requests a second", "apiserver_request_total", "rate"], ["Open watches", "lazaret_store_watches", "value"], ["Objects", "lazaret_store_objects", "value"],
-  ["Commits a second", "lazaret_store_commits_total", "rate"], ["Evictions", "device_taint_eviction_controller_pod_deletions_total", "value"],
+  ["Requests/s", "apiserver_request_total", "rate"], ["Open watches", "lazaret_store_watches", "value"], ["Objects", "lazaret_store_objects", "value"],
+  ["Commits/s", "lazaret_store_commits_total", "rate"], ["Evictions", "device_taint_eviction_controller_pod_deletions_total", "value"],
   ["Blocked evictions", "lazaret_evictions_blocked", "value"], ["Connections", "lazaret_connections", "value"],
 ];
 
@@ -46,7 +46,10 @@ export function clusterPage(main, app) {
       const context = canvas.getContext("2d");
       const [low, high] = [Math.min(...points), Math.max(...points)];
       const y = (value) => canvas.height - 3 - ((value - low) / (high - low || 1)) * (canvas.height - 6);
-      context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+      const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+      context.fillStyle = colour("--line");
+      context.fillRect(0, canvas.height - ratio, canvas.width, ratio);
+      context.strokeStyle = colour("--accent");
       context.lineWidth = 1.5 * ratio;
       context.beginPath();
       points.forEach((value, at) => { const x = (at / Math.max(1, POINTS_MAX - 1)) * canvas.width; if (at) context.lineTo(x, y(value)); else context.moveTo(x, y(value)); });
@@ -75,7 +78,7 @@ export function clusterPage(main, app) {
   /** When each watch last told something, a bookmark or a change: a server sends one each minute. */
   function showWatches() {
     show(watches, h("table", h("thead", h("tr", ["Kind", "State", "Last told", "Changes", "Opened"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", (app.watches ?? []).map(({ kind, source, isDown }) => h("tr", h("td", kind), h("td", isDown() ? "not connected" : source.every ? "listed again now and then" : "live"),
+      h("tbody", (app.watches ?? []).map(({ kind, source, isDown }) => h("tr", h("td.kind", kind), h("td", isDown() ? "not connected" : source.every ? "listed again now and then" : "live"),
         h("td", source.cursor.heard ? ago(new Date(source.cursor.heard).toISOString()) : "nothing yet"), h("td", (source.cursor.changes ?? 0).toLocaleString("en")), h("td", `${source.cursor.opened ?? 0}×`))))));
   }
 

@@ -25,7 +25,7 @@ export function whatifPage(main, app, argument) {
   } }, "Copy");
   /** Rules as somebody wrote them; null while the form says what they are. */
   let written = null;
-  const result = h("div", { "aria-live": "polite" });
+  const result = h("div.result", { "aria-live": "polite" });
   let objects = null;
   let readAt = 0;
   let turn = 0;
@@ -35,9 +35,10 @@ export function whatifPage(main, app, argument) {
   const left = h("div.card", h("label.field", h("span", "Devices"), devices),
     served.superset ? h("label.field", h("span", "or every device that this CEL expression matches"), expression) : null,
     h("label.field", h("span", "Taint key"), key), h("label.field", h("span", "Effect"), effect),
-    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace), h("div.field", h("label", { for: "rule-text" }, "The rule, to be edited here as well"), copy), text, wrong);
+    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace));
+  const rule = h("div.card", h("header", h("label", { for: "rule-text" }, h("h2", "The rule as YAML")), copy), text, wrong);
   text.id = "rule-text";
-  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written.")), h("div.columns.plan", left, result)));
+  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written before you apply it.")), h("div.columns.plan", left, result, rule)));
 
   const names = () => devices.value.split(/[\s,]+/).filter(Boolean);
 
