@@ -35,7 +35,8 @@ fn a_rule_is_written_as_yaml_planned_and_applied() {
     go(&page, "whatif");
 
     // What cannot be read is named with its line, and nothing can be applied.
-    write(&page, &RULE.replace("expression: '", "expression: "));
+    write(&page, &RULE.replace("== 2'", "== 2"));
+    page.until("/^Line 9: .*quotes/.test(document.querySelector('.card .error').textContent)");
     page.until("/The rule cannot be read/.test(document.querySelector('main').innerText)");
     write(&page, &RULE.replace("    key:", "   key:"));
     page.until("/^Line 12: /.test(document.querySelector('.card .error').textContent)");
