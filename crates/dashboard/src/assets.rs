@@ -34,7 +34,10 @@ enum Stored {
     /// The bundle of this module and of all that it needs.
     Modules(&'static str),
     /// Compressed in the source tree, both ways: what was built elsewhere and is large.
-    Packed { gzip: &'static [u8], brotli: &'static [u8] },
+    Packed {
+        gzip: &'static [u8],
+        brotli: &'static [u8],
+    },
 }
 
 impl Asset {

@@ -42,7 +42,11 @@ pub(crate) fn confirm(page: &Page<'_>, button: &str, reason: &str) {
 }
 
 /// A page of an administrator with all devices.
-pub(crate) fn signed_in<'b>(browser: &'b crate::chromium::Browser, cluster: &Cluster, devices: usize) -> Page<'b> {
+pub(crate) fn signed_in<'b>(
+    browser: &'b crate::chromium::Browser,
+    cluster: &Cluster,
+    devices: usize,
+) -> Page<'b> {
     let page = browser.page(1280, 800);
     page.open(&cluster.address);
     page.until(&format!("lazaret.fleet.devices.size === {devices}"));

@@ -32,7 +32,12 @@ fn a_drain_shows_its_pods_by_phase_and_changes_its_pace() {
         "[...lazaret.fleet.devices.get({device:?}).claims].map((id) => lazaret.fleet.claims.get(id).status.reservedFor[0].name)[0]"
     ));
     let path = format!("/api/v1/namespaces/default/pods/{}", pod.as_str().unwrap());
-    ask(&page, "patch", &path, &json!({"metadata": {"annotations": {"hollow.lazaret.dev/stop-after": "2s"}}}));
+    ask(
+        &page,
+        "patch",
+        &path,
+        &json!({"metadata": {"annotations": {"hollow.lazaret.dev/stop-after": "2s"}}}),
+    );
     cluster.device(&["pause", "--reason", "deploying"]);
     go(&page, &format!("fleet/{device}"));
     confirm(&page, "Drain…", "fan");

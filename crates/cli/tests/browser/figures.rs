@@ -134,7 +134,11 @@ fn bytes(page: &Page<'_>) {
     assert!(cores < CORES_BYTES_MAX, "{cores} bytes");
     println!("bytes transferred of the page: {first}, and of the cores when they are first needed: {cores}");
     let asset = lazaret_dashboard::assets().iter().find(|asset| asset.name == "whatif.wasm").unwrap();
-    assert_eq!(loaded("decodedBodySize", "name.endsWith('.wasm')"), asset.bytes().len() as u64, "both forms hold one module");
+    assert_eq!(
+        loaded("decodedBodySize", "name.endsWith('.wasm')"),
+        asset.bytes().len() as u64,
+        "both forms hold one module"
+    );
 }
 
 #[test]

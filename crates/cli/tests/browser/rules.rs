@@ -23,7 +23,9 @@ spec:
 
 /// Replaces the whole text of the rule, as a person does who selects all of it.
 fn write(page: &Page<'_>, text: &str) {
-    page.eval("(() => { const text = document.getElementById('rule-text'); text.focus(); text.select(); })()");
+    page.eval(
+        "(() => { const text = document.getElementById('rule-text'); text.focus(); text.select(); })()",
+    );
     page.write(text);
 }
 
@@ -46,7 +48,9 @@ fn a_rule_is_written_as_yaml_planned_and_applied() {
     write(&page, RULE);
     page.until("lazaret.page().plan()?.devices.length === 2 && document.querySelector('.card .error').textContent === ''");
     page.until("[...document.querySelectorAll('.card input')].some((one) => one.value === 'device.attributes[\"gpu.example.com\"].index == 2')");
-    page.until("[...document.querySelectorAll('.card input')].some((one) => one.value === 'example.com/firmware')");
+    page.until(
+        "[...document.querySelectorAll('.card input')].some((one) => one.value === 'example.com/firmware')",
+    );
 
     // The form changes the taint of the rule and leaves the rest of it alone.
     page.eval("(() => { const effect = document.querySelector('.card select'); effect.value = 'None'; effect.dispatchEvent(new Event('input')); })()");
