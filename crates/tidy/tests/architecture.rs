@@ -214,6 +214,7 @@ fn the_version_of_a_library_stands_in_one_place() {
         for (at, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
             if line.starts_with('[') {
                 is_dependencies = line.contains("dependencies");
+                continue;
             }
             let says = line.split_once('=').map(|(_, value)| value.trim());
             let has_version = says.is_some_and(|value| value.starts_with('"') || value.contains("version ="));
