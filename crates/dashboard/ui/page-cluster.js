@@ -97,7 +97,7 @@ export function clusterPage(main, app) {
     const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null].filter(Boolean);
     return h("div.card", h("header", h("h2", guard.metadata.name), words.map(([word, hue]) => h("span.pill", { hue: `var(--${hue})` }, word))),
       h("div.facts", paused ? h("span", `paused: ${paused.reason ?? ""}`, paused.until ? [", until ", h("time", { title: paused.until }, paused.until)] : "") : null,
-        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out === undefined ? "" : [", now ", h("b", out)]) : null,
+        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out === undefined ? "" : [", now ", h("a", { href: "#/fleet/?tainted" }, h("b", out))]) : null,
         confirmAbove ? h("span", `approval above ${Object.entries(confirmAbove).map(([what, number]) => `${number} ${what}`).join(", ")}`) : null),
       tripped?.status === "True" && tripped.message ? h("p", tripped.message) : null);
   }

@@ -34,7 +34,8 @@ export function progress(fleet, rule, now = Date.now()) {
     rate: gone / Math.max(1, (until - since) / 1000),
     blocked: blocked?.status === "True" && !done ? blocked : null,
     message: held ? conditionOf(rule, "Held").message : (done ? "" : going?.message) || drained?.message || going?.message || "",
-    endsIn: done || held ? null : pace ? left / pace : null,
+    // What is blocked ends when somebody lets it, which no pace tells.
+    endsIn: done || held || blocked?.status === "True" || !pace ? null : Math.max(1, left / pace),
   };
 }
 
@@ -156,9 +157,9 @@ export function drainsPage(main, app) {
     } catch (error) { text.textContent = `What it reaches cannot be told: ${error.message}`; }
   }
 
-  function facts(found) {
+  function facts(found, taint) {
     return h("div.facts", h("span", h("b", found.gone), " evicted"), h("span", h("b", found.left), " left"),
-      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : [h("b", found.devices.length), " devices"]),
+      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : h("a", { href: `#/fleet/?taint=${taintText(taint)}` }, count(found.devices.length, "device"))),
       found.gone && !found.done ? h("span", `${found.rate.toLocaleString("en", { maximumFractionDigits: 1 })}/s`, found.pace ? ` of ${found.pace}/s` : "") : found.pace ? h("span", `pace ${found.pace}/s`) : null,
       found.endsIn ? h("span", `ends in about ${span(found.endsIn)}`) : null);
   }
@@ -174,8 +175,8 @@ export function drainsPage(main, app) {
     const [word, hue] = found.held ? ["Waits for approval", "suspect"] : found.done ? ["Drained", "inuse"] : found.blocked ? ["Blocked", "noschedule"] : ["Draining", "draining"];
     return h("article.card", h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${hue})` }, word), h("span.end", ago(rule.metadata.creationTimestamp))),
       h("div.note", h("code", taintText(rule.spec.taint)), reason ? ` · ${reason}` : "", setBy ? ` · by ${setBy}` : "", owner && !(reason ?? "").includes(owner.name) ? ` · ${owner.kind} ${owner.name}` : ""),
-      bar, facts(found), list.length ? phaseCounts(list) : null,
-      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
+      bar, facts(found, rule.spec.taint), list.length ? phaseCounts(list) : null,
+      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, found.blocked.message?.startsWith(found.blocked.reason) ? null : h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
       found.message ? h("p.note", found.message) : null,
       gone.length ? h("details", { open: gone.length <= 8 }, h("summary.note", `Where ${count(gone.length, "pod")} went`), movesList(gone)) : null,
       found.left ? h("details", { open: found.left <= 8 }, h("summary.note", "Pods that are left"), leftList(list)) : null,

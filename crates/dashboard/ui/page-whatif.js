@@ -178,7 +178,7 @@ export function whatifPage(main, app, argument) {
       h("header", h("h2", `${leaving} of ${count(plan.pods.length + plan.tolerating.length, "pod")} would be evicted`), h("span.end", "objects read ", ago(new Date(readAt).toISOString()))),
       plan.noEffect ? h("p.error", `A rule with this taint would have no effect: ${plan.noEffect}`) : null, plan.problem ? h("p.error", plan.problem) : null,
       h("div.facts", h("span", count(plan.devices.length, "device")), h("span", count(plan.claims.length, "claim")), h("span", count(Object.keys(plan.namespaces).length, "namespace")),
-        leaving ? h("span", "takes at least ", h("b", span(takes))) : null, stuck ? h("span.warn", h("b", stuck), " would not fit") : null),
+        leaving ? h("span", "takes at least ", h("b", span(Math.max(1, takes)))) : null, stuck ? h("span.warn", h("b", stuck), " would not fit") : null),
       plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Evicted", "Would go to", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", [...plan.pods.map((pod) => [pod, evicts]), ...plan.tolerating.map((pod) => [pod, false])].slice(0, ROWS_MAX).map(([pod, leaves]) => h("tr",
           h("td.name", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`), h("div.note", [pod.owner, pod.node].filter(Boolean).join(" on "))),

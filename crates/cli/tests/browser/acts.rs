@@ -139,11 +139,22 @@ fn devices_that_come_soon_after_another_change_are_shown() {
 }
 
 #[test]
-fn a_rectangle_selects_and_a_plan_is_made_of_it() {
-    let Some(browser) = browser("a_rectangle_selects_and_a_plan_is_made_of_it") else { return };
+fn clicks_and_a_rectangle_select_and_a_plan_is_made_of_it() {
+    let Some(browser) = browser("clicks_and_a_rectangle_select_and_a_plan_is_made_of_it") else { return };
     let cluster = Cluster::start(2);
     let page = signed_in(&browser, &cluster, 16);
     page.until("lazaret.page().map.cells.length === 16");
+    // One with Ctrl, then all up to another with Shift.
+    let middle = |index: usize| {
+        let place = page.eval(&format!("(() => {{ const {{ map }} = lazaret.page(); const box = map.element.getBoundingClientRect(); const {{ x, y }} = map.cells[{index}]; return [box.left + x + map.size / 2, box.top + y + map.size / 2].map(Math.round); }})()"));
+        let at = |index: usize| u32::try_from(place[index].as_u64().unwrap()).unwrap();
+        (at(0), at(1))
+    };
+    page.click_with(middle(1), 2);
+    page.until("/^1 device selected/.test(document.querySelector('.selection').innerText)");
+    page.click_with(middle(5), 8);
+    page.until("/^5 devices selected/.test(document.querySelector('.selection').innerText)");
+    page.click(&named("Clear"), "document.querySelector('.selection').hidden");
     // Around the first three cells of the first node.
     let place = page.eval("(() => { const { map } = lazaret.page(); const box = map.element.getBoundingClientRect(); const last = map.cells[2]; return [box.left + map.cells[0].x - 6, box.top + map.cells[0].y - 6, box.left + last.x + map.size / 2, box.top + last.y + map.size / 2].map(Math.round); })()");
     let at = |index: usize| u32::try_from(place[index].as_u64().unwrap()).unwrap();

@@ -1,10 +1,13 @@
 //! A rule written as YAML beside the form, planned, corrected and applied.
 
+use serde_json::json;
+
 use crate::{
-    acts::{confirm, go, signed_in, state_is},
+    acts::{DIALOG, SUBMIT, confirm, go, named, signed_in, state_is, used},
     browser,
     chromium::Page,
-    server::Cluster,
+    looks::train,
+    server::{Cluster, ask},
 };
 
 /// As people write them: with a comment, a flow collection and quotes.
@@ -62,5 +65,38 @@ fn a_rule_is_written_as_yaml_planned_and_applied() {
         page.until(&state_is(&format!("gpu.example.com/{node}/gpu-2"), "suspect"));
     }
     assert!(cluster.device(&["list", "node-2/gpu-2"]).contains("example.com/firmware:None"));
+    assert_eq!(page.problems(), Vec::<String>::new());
+}
+
+/// Writes into the field for the number of pods.
+fn write_number(page: &Page<'_>, number: &str) {
+    page.eval("(() => { const field = document.querySelector('dialog[open] input[inputmode]'); field.focus(); field.select(); })()");
+    page.write(number);
+}
+
+#[test]
+fn a_plan_above_a_guards_limit_needs_its_number_of_pods() {
+    let Some(browser) = browser("a_plan_above_a_guards_limit_needs_its_number_of_pods") else { return };
+    let cluster = Cluster::start(2);
+    let page = signed_in(&browser, &cluster, 16);
+    train(&page, 1);
+    let guard = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "fleet"},
+        "spec": {"confirmAbove": {"pods": 0}},
+    });
+    ask(&page, "post", "/apis/lazaret.dev/v1alpha1/disruptionguards", &guard);
+    page.until("lazaret.fleet.guards.size === 1");
+    go(&page, &format!("whatif/{}", used(&page)));
+    page.until("/1 of 1 pod would be evicted/.test(document.querySelector('main').innerText)");
+    page.click(&named("Apply…"), DIALOG);
+    page.until("/wants approval above 0 pods/.test(document.querySelector('dialog[open]').innerText)");
+    page.eval("void document.querySelector('dialog[open] input:not([inputmode])').focus()");
+    page.write("fan");
+    write_number(&page, "2");
+    page.click(SUBMIT, "/Type 1 to go on/.test(document.querySelector('dialog[open]').innerText)");
+    assert_eq!(page.eval("lazaret.fleet.rules.size"), 0);
+    write_number(&page, "1");
+    page.click(SUBMIT, "location.hash === '#/drains'");
+    page.until("/Waits for approval/.test(document.querySelector('.card')?.innerText)");
     assert_eq!(page.problems(), Vec::<String>::new());
 }
