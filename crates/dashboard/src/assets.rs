@@ -33,8 +33,11 @@ enum Stored {
     Page(&'static str),
     /// The bundle of this module and of all that it needs.
     Modules(&'static str),
-    /// Compressed in the source tree: what was built elsewhere and is large.
-    Gzip(&'static [u8]),
+    /// Compressed in the source tree, both ways: what was built elsewhere and is large.
+    Packed {
+        gzip: &'static [u8],
+        brotli: &'static [u8],
+    },
 }
 
 impl Asset {
@@ -50,10 +53,10 @@ impl Asset {
             Stored::Page(text) => text.replace(STYLE_LINK, &format!("<style>{STYLE}</style>")).into(),
             // A test bundles them: what cannot be bundled never gets here.
             Stored::Modules(entry) => bundle(entry, &MODULES).unwrap_or_default().into(),
-            Stored::Gzip(bytes) => {
+            Stored::Packed { gzip, .. } => {
                 let mut plain = Vec::new();
                 // It is compressed in our own tree, which a test reads.
-                let _ = GzDecoder::new(bytes).take(UNPACKED_BYTES_MAX).read_to_end(&mut plain);
+                let _ = GzDecoder::new(gzip).take(UNPACKED_BYTES_MAX).read_to_end(&mut plain);
                 plain.into()
             }
         }
@@ -63,8 +66,8 @@ impl Asset {
     #[must_use]
     pub fn packed(&self) -> Bytes {
         let pack = || {
-            if let Stored::Gzip(bytes) = self.stored {
-                return Bytes::from_static(bytes);
+            if let Stored::Packed { gzip, .. } = self.stored {
+                return Bytes::from_static(gzip);
             }
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
             // Writing to memory does not fail.
@@ -72,6 +75,15 @@ impl Asset {
             encoder.finish().unwrap_or_default().into()
         };
         self.packed.get_or_init(pack).clone()
+    }
+
+    /// Its bytes compressed by brotli, where they are kept so: a quarter smaller, and too slow to make while somebody waits.
+    #[must_use]
+    pub fn brotli(&self) -> Option<Bytes> {
+        match self.stored {
+            Stored::Packed { brotli, .. } => Some(Bytes::from_static(brotli)),
+            Stored::Plain(_) | Stored::Page(_) | Stored::Modules(_) => None,
+        }
     }
 
     /// Tells one state of the file from another.
@@ -91,7 +103,7 @@ macro_rules! modules {
 }
 
 /// What the page is written in; a browser gets them as one file.
-pub(crate) static MODULES: [Module; 17] = modules![
+pub(crate) static MODULES: [Module; 18] = modules![
     "main.js",
     "api.js",
     "dom.js",
@@ -109,6 +121,7 @@ pub(crate) static MODULES: [Module; 17] = modules![
     "page-replay.js",
     "page-why.js",
     "page-cluster.js",
+    "yaml.js",
 ];
 
 /// How the page looks. It stands in the page itself, which a browser can then paint without asking for anything else.
@@ -120,7 +133,14 @@ static ASSETS: [Asset; 5] = [
     Asset::new("icon.svg", "image/svg+xml", Stored::Plain(include_bytes!("../ui/icon.svg"))),
     Asset::new("boot.js", SCRIPT, Stored::Plain(include_bytes!("../ui/boot.js"))),
     Asset::new("app.js", SCRIPT, Stored::Modules("main.js")),
-    Asset::new("whatif.wasm", "application/wasm", Stored::Gzip(include_bytes!("../ui/whatif.wasm.gz"))),
+    Asset::new(
+        "whatif.wasm",
+        "application/wasm",
+        Stored::Packed {
+            gzip: include_bytes!("../ui/whatif.wasm.gz"),
+            brotli: include_bytes!("../ui/whatif.wasm.br"),
+        },
+    ),
 ];
 
 /// Every file of the page.

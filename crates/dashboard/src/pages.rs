@@ -202,15 +202,18 @@ fn file(asset: &'static Asset, headers: &HeaderMap) -> Response<Bytes> {
     let tag = asset.tag();
     let known = text(headers, &IF_NONE_MATCH)
         .is_some_and(|known| known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag));
-    let packs = text(headers, &ACCEPT_ENCODING)
-        .is_some_and(|accepted| accepted.split(',').any(|one| one.trim().split(';').next() == Some("gzip")));
+    let (encoding, body) = match asset.brotli() {
+        Some(brotli) if accepts(headers, "br") => (Some("br"), brotli),
+        _ if accepts(headers, "gzip") => (Some("gzip"), asset.packed()),
+        _ => (None, asset.bytes()),
+    };
     let mut response = plain(if known { StatusCode::NOT_MODIFIED } else { StatusCode::OK }, "");
     if !known {
-        *response.body_mut() = if packs { asset.packed() } else { asset.bytes() };
+        *response.body_mut() = body;
     }
     let headers = response.headers_mut();
-    if packs {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    if let Some(encoding) = encoding {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.content_type));
     // Asked for again each time, and answered with 304: a new binary has a new page at once.
@@ -220,6 +223,16 @@ fn file(asset: &'static Asset, headers: &HeaderMap) -> Response<Bytes> {
         headers.insert(ETAG, tag);
     }
     response
+}
+
+/// Whether a browser takes answers in this encoding.
+fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+    text(headers, &ACCEPT_ENCODING).is_some_and(|accepted| {
+        accepted.split(',').any(|one| {
+            let (name, weight) = one.split_once(';').unwrap_or((one, ""));
+            name.trim() == encoding && !matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+        })
+    })
 }
 
 fn redirect() -> Response<Bytes> {

@@ -384,7 +384,7 @@ export class Fleet {
   holders(device) {
     return [...device.claims].map((id) => this.claims.get(id)).filter(Boolean).map((claim) => ({
       claim, namespace: claim.metadata.namespace, name: claim.metadata.name,
-      pods: podsOf(claim).map((one) => one.name),
+      pods: podsOf(claim).map((one) => one.name), uids: podsOf(claim).map((one) => one.uid),
     }));
   }
 

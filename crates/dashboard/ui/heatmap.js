@@ -6,6 +6,8 @@ import { say } from "./dom.js";
 /** Cells by how many devices there are: few are large enough to read their marks. */
 const CELL_SIZES = [[64, 34], [400, 24], [2_000, 18], [12_000, 13], [40_000, 9], [Infinity, 6]];
 const FLASH_MS = 1_200;
+/** Smaller cells have no room for the shape of a state. */
+const SHAPE_PIXELS_MIN = 8;
 const LABEL = 20;
 
 export class HeatMap {
@@ -331,11 +333,16 @@ function lowerBound(list, test) {
   return low;
 }
 
+/** Names of nodes often differ in their ends alone: what is too long loses its middle. */
 function fit(context, text, width) {
   if (context.measureText(text).width <= width) return text;
-  let end = text.length;
-  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end--;
-  return `${text.slice(0, end)}…`;
+  const cut = (chars) => `${text.slice(0, Math.ceil(chars / 2))}…${text.slice(text.length - Math.floor(chars / 2))}`;
+  let [low, high] = [1, text.length];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (context.measureText(cut(middle)).width <= width) low = middle; else high = middle - 1;
+  }
+  return cut(low);
 }
 
 /** Every state with every origin, drawn once. */
@@ -375,12 +382,14 @@ export function drawCell(context, state, size) {
     points.forEach(([x, y], at) => (at ? context.lineTo(x * size, y * size) : context.moveTo(x * size, y * size)));
     context.stroke();
   };
+  // Thousands of rings flicker before the eyes; a pale cell is as free.
+  if (state === "free" && size < SHAPE_PIXELS_MIN) { context.globalAlpha = 0.4; box(0); context.fill(); context.globalAlpha = 1; return; }
   if (state === "free") { context.fillStyle = style.getPropertyValue("--free-fill").trim(); box(line / 2); context.fill(); context.stroke(); return; }
   if (state === "gone") { context.setLineDash([size / 6, size / 8]); box(line / 2); context.stroke(); context.setLineDash([]); stroke([0.34, 0.34], [0.66, 0.66]); stroke([0.66, 0.34], [0.34, 0.66]); return; }
   box(0);
   context.fill();
   context.lineWidth = Math.max(1, size / 9);
-  if (size < 8) {
+  if (size < SHAPE_PIXELS_MIN) {
     // No room for a shape: a corner left out tells states apart in print and for the colour-blind.
     if (state !== "inuse") { context.clearRect(size - size / 3, 0, size / 3, size / 3); }
     return;

@@ -22,8 +22,9 @@ const PAGES = [
 const IDLE_MS = 60 * 60 * 1000;
 /** How often relative times are written anew. */
 const TIMES_MS = 5_000;
-/** Between two lists of patches where they are not watched. */
+/** Between two lists of patches and of guards where they are not watched. */
 const PATCHES_MS = 15_000;
+const GUARDS_MS = 5_000;
 /** A loss that is shorter than this is not worth a word. */
 const QUIET_MS = 2_000;
 
@@ -77,17 +78,18 @@ function followAll() {
       dot.setAttribute("aria-label", down.size === 0 ? "live" : "not connected");
       dot.title = down.size === 0 ? "Live" : "Not connected";
       banner.hidden = !lost;
-      if (lost) banner.textContent = `The connection is lost; trying again. What is shown may be old. ${error?.code ? error.message : ""}`;
+      if (lost) banner.textContent = `The connection is lost; trying again. What is shown may be old. ${error?.reason ? error.message : ""}`;
     };
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);
   };
-  const { slices, claims, rules, patches, deviceincidents } = app.served;
+  const { slices, claims, rules, patches, deviceincidents, disruptionguards } = app.served;
   const watched = (kind, resource, sink = fleet.sink(kind), more = {}) => (resource ? [{ kind, sink, source: { path: resource.path, cursor: { version: "" }, ...more } }] : []);
   const kinds = [
     ...watched("slices", slices), ...watched("claims", claims), ...watched("rules", rules), ...watched("incidents", deviceincidents),
-    // Patches change once a month: where connections are few, theirs goes to something else.
+    // Patches and guards change once a month: where connections are few, theirs go to something else.
     ...watched("patches", patches, fleet.sink("patches"), session.fewConnections ? { every: PATCHES_MS } : {}),
+    ...watched("guards", disruptionguards, fleet.sink("guards"), session.fewConnections ? { every: GUARDS_MS } : {}),
     ...watched("pods", { path: "/api/v1/pods" }, app.moves.sink(), { accept: METADATA, most: PODS_MAX }),
   ];
   app.watches = kinds.map(({ kind, source }) => ({ kind, source, isDown: () => down.has(kind) }));
@@ -134,7 +136,8 @@ function login(reason) {
     const ok = token.includes(".") ? await session.useBearer(token) : await session.exchange(token);
     if (ok) start(); else problem.textContent = "The token is not valid, was used before, or is too old.";
   } }, h("label.field", h("span", "Token"), input), problem, h("button.act.primary", { type: "submit" }, "Sign in"));
-  show(main, h("div.page", h("div.card", h("h1", "Sign in"), reason ? h("p.note", reason) : null,
+  document.getElementById("nav").hidden = true;
+  show(main, h("div.page.signin", h("div.card", h("h1", "Sign in"), reason ? h("p.note", reason) : null,
     h("p", "Paste the one-time token that ", h("code", "lazaret up"), " printed, or a token of a ServiceAccount:"),
     h("pre", "kubectl create token NAME"), form,
     h("p.note", "On any cluster ", h("code", "kubectl device ui"), " opens this page with your own kubeconfig."))));
@@ -142,6 +145,7 @@ function login(reason) {
 }
 
 async function start() {
+  document.getElementById("nav").hidden = false;
   document.getElementById("user").textContent = session.user;
   try {
     app.served = await discover(api);

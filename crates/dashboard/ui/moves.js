@@ -12,7 +12,7 @@ export class Moves {
   constructor(fleet, clock = () => Date.now()) {
     this.fleet = fleet;
     this.clock = clock;
-    /** By UID: `{name, owner, number, ends}`; numbers say what came first. */
+    /** By UID: `{name, owner, number, ends, askedAt}`; numbers say what came first. */
     this.pods = new Map();
     this.past = new Map();
     this.number = 0;
@@ -38,11 +38,13 @@ export class Moves {
   }
 
   #set(pod) {
-    const { uid, namespace, name, ownerReferences, deletionTimestamp } = pod.metadata;
+    const { uid, namespace, name, ownerReferences, deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
     const owner = ownerReferences?.find((one) => one.controller);
     const known = this.pods.get(uid) ?? { name: `${namespace}/${name}`, owner: owner ? { uid: owner.uid, text: `${owner.kind}/${owner.name}` } : null, number: ++this.number, ends: 0 };
     // Its owner makes another one only after this.
     if (deletionTimestamp && !known.ends) known.ends = this.number;
+    // A pod is deleted when its time to end is over; it was asked that time before.
+    if (deletionTimestamp) known.askedAt = Date.parse(deletionTimestamp) - (deletionGracePeriodSeconds ?? 0) * 1000;
     this.pods.set(uid, known);
   }
 
@@ -67,24 +69,42 @@ export class Moves {
   of(id, devices) {
     const since = (this.fleet.firstSeen.get(id) ?? this.clock()) - SLACK_MS;
     const keys = new Set(devices.map((device) => device.key));
-    const taken = new Set();
+    const replacements = this.#replacements();
     const found = [];
     for (const { uid, name, devices: had, at } of this.left) {
       const pod = this.pods.get(uid) ?? this.past.get(uid);
-      const by = pod?.owner && pod.ends ? this.#replacement(pod, taken) : null;
+      const by = replacements.get(uid) ?? null;
       if (at >= since && [...had].some((key) => keys.has(key))) found.push({ name, owner: pod?.owner?.text ?? "", at, by });
     }
     return found;
   }
 
-  #replacement(pod, taken) {
-    let first = null;
-    for (const [uid, other] of this.pods) {
-      if (other.owner?.uid === pod.owner.uid && other.number > pod.ends && !taken.has(uid) && (!first || other.number < first[1].number)) first = [uid, other];
+  /** When a pod was asked to end, in milliseconds; 0 for one that was not, or that is not known. */
+  askedAt(uid) {
+    return this.pods.get(uid)?.askedAt ?? 0;
+  }
+
+  /**
+   * The pod that an owner made instead, by the UID of one that left. A pod takes the place of the one that ended last before it was made: those
+   * that a Deployment gave up when it was made smaller have no successor.
+   */
+  #replacements() {
+    const ended = new Map();
+    for (const { uid } of this.left) {
+      const pod = this.pods.get(uid) ?? this.past.get(uid);
+      if (!pod?.owner || !pod.ends) continue;
+      if (!ended.has(pod.owner.uid)) ended.set(pod.owner.uid, []);
+      ended.get(pod.owner.uid).push({ uid, ends: pod.ends });
     }
-    if (!first) return null;
-    taken.add(first[0]);
-    return { name: first[1].name, devices: this.#devicesOf(first[0]) };
+    const found = new Map();
+    if (ended.size === 0) return found;
+    const made = [...this.pods].filter(([, pod]) => ended.has(pod.owner?.uid)).sort(([, a], [, b]) => a.number - b.number);
+    for (const [uid, pod] of made) {
+      const before = ended.get(pod.owner.uid).filter((one) => one.ends < pod.number && !found.has(one.uid));
+      const last = before.reduce((best, one) => (best && best.ends > one.ends ? best : one), null);
+      if (last) found.set(last.uid, { name: pod.name, devices: this.#devicesOf(uid) });
+    }
+    return found;
   }
 
   #devicesOf(uid) {

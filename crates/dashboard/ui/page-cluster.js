@@ -1,12 +1,12 @@
 // The server itself: versions, checks, guards, and its own numbers as small charts.
 
-import { ago, command, empty, h, show } from "./dom.js";
+import { ago, command, h, keyed, show } from "./dom.js";
 
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
 const CHARTS = [
-  ["Requests a second", "apiserver_request_total", "rate"], ["Open watches", "lazaret_store_watches", "value"], ["Objects", "lazaret_store_objects", "value"],
-  ["Commits a second", "lazaret_store_commits_total", "rate"], ["Evictions", "device_taint_eviction_controller_pod_deletions_total", "value"],
+  ["Requests/s", "apiserver_request_total", "rate"], ["Open watches", "lazaret_store_watches", "value"], ["Objects", "lazaret_store_objects", "value"],
+  ["Commits/s", "lazaret_store_commits_total", "rate"], ["Evictions", "device_taint_eviction_controller_pod_deletions_total", "value"],
   ["Blocked evictions", "lazaret_evictions_blocked", "value"], ["Connections", "lazaret_connections", "value"],
 ];
 
@@ -23,15 +23,16 @@ export function sums(text) {
 }
 
 export function clusterPage(main, app) {
-  const { api, served } = app;
+  const { api, fleet, served } = app;
   const facts = h("dl");
   const checks = h("div");
   const tiles = h("div.tiles");
   const guards = h("div");
+  const noGuards = h("div");
   const watches = h("div.tablewrap");
   const gates = h("div");
   show(main, h("div.page", h("header", h("h1", "Cluster")), h("div.columns", h("div.card", h("header", h("h2", "Server")), facts), h("div.card", h("header", h("h2", "Checks")), checks)),
-    h("h2", "Guards"), guards, h("h2", "Numbers"), tiles, h("div.columns.after", h("div.card", h("header", h("h2", "Watches of this page")), watches), h("div.card", h("header", h("h2", "Feature gates")), gates))));
+    h("h2", "Guards"), guards, noGuards, h("h2", "Numbers"), tiles, h("div.columns.after", h("div.card", h("header", h("h2", "Watches of this page")), watches), h("div.card", h("header", h("h2", "Feature gates")), gates))));
   const series = new Map();
   let before = null;
   let gateCount = -1;
@@ -45,7 +46,10 @@ export function clusterPage(main, app) {
       const context = canvas.getContext("2d");
       const [low, high] = [Math.min(...points), Math.max(...points)];
       const y = (value) => canvas.height - 3 - ((value - low) / (high - low || 1)) * (canvas.height - 6);
-      context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+      const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+      context.fillStyle = colour("--line");
+      context.fillRect(0, canvas.height - ratio, canvas.width, ratio);
+      context.strokeStyle = colour("--accent");
       context.lineWidth = 1.5 * ratio;
       context.beginPath();
       points.forEach((value, at) => { const x = (at / Math.max(1, POINTS_MAX - 1)) * canvas.width; if (at) context.lineTo(x, y(value)); else context.moveTo(x, y(value)); });
@@ -74,7 +78,7 @@ export function clusterPage(main, app) {
   /** When each watch last told something, a bookmark or a change: a server sends one each minute. */
   function showWatches() {
     show(watches, h("table", h("thead", h("tr", ["Kind", "State", "Last told", "Changes", "Opened"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", (app.watches ?? []).map(({ kind, source, isDown }) => h("tr", h("td", kind), h("td", isDown() ? "not connected" : source.every ? "listed again now and then" : "live"),
+      h("tbody", (app.watches ?? []).map(({ kind, source, isDown }) => h("tr", h("td.kind", kind), h("td", isDown() ? "not connected" : source.every ? "listed again now and then" : "live"),
         h("td", source.cursor.heard ? ago(new Date(source.cursor.heard).toISOString()) : "nothing yet"), h("td", (source.cursor.changes ?? 0).toLocaleString("en")), h("td", `${source.cursor.opened ?? 0}×`))))));
   }
 
@@ -93,7 +97,7 @@ export function clusterPage(main, app) {
     const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null].filter(Boolean);
     return h("div.card", h("header", h("h2", guard.metadata.name), words.map(([word, hue]) => h("span.pill", { hue: `var(--${hue})` }, word))),
       h("div.facts", paused ? h("span", `paused: ${paused.reason ?? ""}`, paused.until ? [", until ", h("time", { title: paused.until }, paused.until)] : "") : null,
-        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out === undefined ? "" : [", now ", h("b", out)]) : null,
+        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out === undefined ? "" : [", now ", h("a", { href: "#/fleet/?tainted" }, h("b", out))]) : null,
         confirmAbove ? h("span", `approval above ${Object.entries(confirmAbove).map(([what, number]) => `${number} ${what}`).join(", ")}`) : null),
       tripped?.status === "True" && tripped.message ? h("p", tripped.message) : null);
   }
@@ -111,15 +115,18 @@ export function clusterPage(main, app) {
       show(checks, h("p", bad.length ? `${bad.length} of ${lines.length} checks fail` : `All ${lines.length} checks pass`), bad.map((line) => h("p.error", line.name)),
         h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))), command("kubectl device check"));
     } catch (error) { show(checks, h("p.note", error.message)); }
-    try {
-      const { items } = await api.list(served.disruptionguards.path);
-      show(guards, items.length ? items.map(guardCard) : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
-    } catch (error) { show(guards, error.code === 404 ? h("p.note", "This server has no DisruptionGuards.") : empty("Guards cannot be read", error.message)); }
+  }
+
+  function showGuards() {
+    const list = [...fleet.guards.values()];
+    keyed(guards, list.map((guard) => ({ key: guard.metadata.uid, facts: [guard.metadata.resourceVersion], make: () => guardCard(guard) })));
+    show(noGuards, list.length ? null : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
   }
 
   once();
   numbers();
   showWatches();
+  showGuards();
   const timer = setInterval(() => { numbers(); showWatches(); }, INTERVAL_MS);
-  return { close() { clearInterval(timer); } };
+  return { update: showGuards, close() { clearInterval(timer); } };
 }

@@ -17,8 +17,8 @@ export const isHeld = (rule) => conditionOf(rule, "Held")?.status === "True" && 
 /** Counts pods that left and pods that are left, and how fast. */
 export function progress(fleet, rule, now = Date.now()) {
   const devices = fleet.devicesOfRule(rule);
-  const pods = new Set();
-  for (const device of devices) for (const holder of fleet.holders(device)) for (const pod of holder.pods) pods.add(`${holder.namespace}/${pod}`);
+  const pods = new Map();
+  for (const device of devices) for (const { namespace, pods: names, uids } of fleet.holders(device)) names.forEach((pod, at) => pods.set(`${namespace}/${pod}`, uids[at]));
   const gone = rule.status?.evictions?.pods ?? 0;
   const drained = conditionOf(rule, "Drained");
   const going = conditionOf(rule, "EvictionInProgress");
@@ -30,12 +30,39 @@ export function progress(fleet, rule, now = Date.now()) {
   const held = isHeld(rule);
   const done = !held && (drained ? drained.status === "True" : left === 0);
   return {
-    devices, pods: [...pods].sort(), gone, left, done, held, pace,
+    devices, pods: [...pods].map(([name, uid]) => ({ name, uid })).sort((a, b) => (a.name < b.name ? -1 : 1)), gone, left, done, held, pace,
     rate: gone / Math.max(1, (until - since) / 1000),
     blocked: blocked?.status === "True" && !done ? blocked : null,
     message: held ? conditionOf(rule, "Held").message : (done ? "" : going?.message) || drained?.message || going?.message || "",
-    endsIn: done || held ? null : pace ? left / pace : null,
+    // What is blocked ends when somebody lets it, which no pace tells.
+    endsIn: done || held || blocked?.status === "True" || !pace ? null : Math.max(1, left / pace),
   };
+}
+
+/**
+ * Pods of a drain by how far they are: `[{id, word, hue, pods}]`, without phases that no pod is in. Pods that are left have the reason why they
+ * are still there; those that went were seen by this page to go.
+ */
+export function phases(found, gone, moves, pausedBy) {
+  const waits = found.held ? "the rule waits for approval" : pausedBy ? `evictions are paused: ${pausedBy}` : found.blocked ? found.blocked.reason : found.pace ? `the pace is ${found.pace}/s` : "its turn or its time has not come";
+  const left = found.pods.map(({ name, uid }) => ({ name, askedAt: moves.askedAt(uid), why: waits }));
+  return [
+    { id: "waiting", word: "waiting", hue: "noschedule", pods: left.filter((pod) => !pod.askedAt) },
+    { id: "ending", word: "ending", hue: "draining", pods: left.filter((pod) => pod.askedAt) },
+    { id: "homeless", word: "gone, replacement without a device", hue: "suspect", pods: gone.filter((pod) => pod.owner && !pod.by?.devices.length) },
+    { id: "replaced", word: "gone and replaced", hue: "inuse", pods: gone.filter((pod) => pod.by?.devices.length) },
+    { id: "lost", word: "gone, nothing makes them again", hue: "gone", pods: gone.filter((pod) => !pod.owner) },
+  ].filter(({ pods }) => pods.length);
+}
+
+/** How many pods are in which phase. */
+const phaseCounts = (list) => h("p.phases", { "aria-label": "Pods by phase" }, list.map(({ id, word, hue, pods }) => h("span.pill", { hue: `var(--${hue})`, "data-phase": id }, `${pods.length.toLocaleString("en")} ${word}`)));
+
+/** Pods that are left, with their phase and why they are still there. */
+function leftList(list) {
+  const rows = list.filter(({ id }) => id === "waiting" || id === "ending").flatMap(({ word, hue, pods }) => pods.map((pod) => ({ ...pod, word, hue })));
+  return h("ul.moves", rows.slice(0, PODS_SHOWN_MAX).map(({ name, word, hue, askedAt, why }) => h("li", h("a", { href: `#/why/${name}` }, name), h("span.pill", { hue: `var(--${hue})` }, word),
+    h("span.note.end", askedAt ? ["asked to end ", ago(new Date(askedAt).toISOString())] : why))));
 }
 
 /** Each pod that left, and the one that its owner made instead. */
@@ -55,16 +82,10 @@ export function drainsPage(main, app) {
   const state = h("p");
   const buttons = h("div.actions");
   show(main, h("div.page", h("header", h("h1", "Drains"), state), buttons, list, nothing));
-  let guards = [];
   let control = "";
 
-  async function readGuards() {
-    try { guards = (await api.list(served.disruptionguards.path)).items; } catch { guards = []; }
-    update();
-  }
-
   function paused() {
-    return guards.find((guard) => guard.spec?.paused && (!guard.spec.paused.until || Date.parse(guard.spec.paused.until) > Date.now()));
+    return [...fleet.guards.values()].find((guard) => guard.spec?.paused && (!guard.spec.paused.until || Date.parse(guard.spec.paused.until) > Date.now()));
   }
 
   function pause() {
@@ -73,10 +94,9 @@ export function drainsPage(main, app) {
       commands: (reason) => [`kubectl device pause --reason '${reason || "TEXT"}'`],
       run: async (reason) => {
         const annotations = { "lazaret.dev/reason": reason, "lazaret.dev/set-by": app.session.user };
-        const known = guards.find((guard) => guard.metadata.name === "pause");
+        const known = fleet.guards.get("pause");
         if (known) await api.patch(`${served.disruptionguards.path}/pause`, { metadata: { uid: known.metadata.uid, annotations }, spec: { paused: { reason } } });
         else await api.post(served.disruptionguards.path, { apiVersion: "lazaret.dev/v1alpha1", kind: "DisruptionGuard", metadata: { name: "pause", annotations }, spec: { paused: { reason } } });
-        await readGuards();
       },
     });
   }
@@ -89,7 +109,6 @@ export function drainsPage(main, app) {
         const alone = Object.keys(guard.spec).every((field) => field === "paused" || field === "deviceSelector");
         if (alone) await api.remove(path, { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: guard.metadata.uid } });
         else await api.patch(path, { metadata: { uid: guard.metadata.uid }, spec: { paused: null } });
-        await readGuards();
       },
     });
   }
@@ -138,14 +157,14 @@ export function drainsPage(main, app) {
     } catch (error) { text.textContent = `What it reaches cannot be told: ${error.message}`; }
   }
 
-  function facts(found) {
+  function facts(found, taint) {
     return h("div.facts", h("span", h("b", found.gone), " evicted"), h("span", h("b", found.left), " left"),
-      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : [h("b", found.devices.length), " devices"]),
+      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : h("a", { href: `#/fleet/?taint=${taintText(taint)}` }, count(found.devices.length, "device"))),
       found.gone && !found.done ? h("span", `${found.rate.toLocaleString("en", { maximumFractionDigits: 1 })}/s`, found.pace ? ` of ${found.pace}/s` : "") : found.pace ? h("span", `pace ${found.pace}/s`) : null,
       found.endsIn ? h("span", `ends in about ${span(found.endsIn)}`) : null);
   }
 
-  function card(rule, found, gone) {
+  function card(rule, found, gone, list) {
     const total = found.gone + found.left;
     const part = found.done ? 1 : total ? found.gone / total : 0;
     const owner = rule.metadata.ownerReferences?.[0];
@@ -156,11 +175,11 @@ export function drainsPage(main, app) {
     const [word, hue] = found.held ? ["Waits for approval", "suspect"] : found.done ? ["Drained", "inuse"] : found.blocked ? ["Blocked", "noschedule"] : ["Draining", "draining"];
     return h("article.card", h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${hue})` }, word), h("span.end", ago(rule.metadata.creationTimestamp))),
       h("div.note", h("code", taintText(rule.spec.taint)), reason ? ` · ${reason}` : "", setBy ? ` · by ${setBy}` : "", owner && !(reason ?? "").includes(owner.name) ? ` · ${owner.kind} ${owner.name}` : ""),
-      bar, facts(found),
-      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
+      bar, facts(found, rule.spec.taint), list.length ? phaseCounts(list) : null,
+      found.blocked ? h("div.item", { hue: "var(--noschedule)" }, found.blocked.message?.startsWith(found.blocked.reason) ? null : h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
       found.message ? h("p.note", found.message) : null,
       gone.length ? h("details", { open: gone.length <= 8 }, h("summary.note", `Where ${count(gone.length, "pod")} went`), movesList(gone)) : null,
-      found.left ? h("details", h("summary.note", "Pods that are left"), h("ul", found.pods.slice(0, PODS_SHOWN_MAX).map((pod) => h("li", h("a", { href: `#/why/${pod}` }, pod))))) : null,
+      found.left ? h("details", { open: found.left <= 8 }, h("summary.note", "Pods that are left"), leftList(list)) : null,
       h("div.actions", found.held ? button("Approve…", "patch", () => approve(rule), ".primary") : null, owner ? null : button("Undo…", "delete", () => undo(rule, found)),
         served.superset && !found.done ? button("Pace…", "patch", () => pace(rule)) : null));
   }
@@ -168,11 +187,13 @@ export function drainsPage(main, app) {
   function update() {
     const rules = [...fleet.rules.values()].filter((rule) => rule.spec.taint.effect === "NoExecute")
       .sort((a, b) => String(b.metadata.creationTimestamp).localeCompare(String(a.metadata.creationTimestamp)));
+    const stopped = paused();
+    const pausedBy = stopped ? stopped.spec.paused.reason || "no reason given" : "";
     const rows = rules.map((rule) => {
       const found = progress(fleet, rule);
-      return { rule, found, gone: moves.of(rule.metadata.uid, found.devices) };
+      const gone = moves.of(rule.metadata.uid, found.devices);
+      return { rule, found, gone, list: phases(found, gone, moves, pausedBy) };
     });
-    const stopped = paused();
     const active = rows.filter(({ found }) => !found.done).length;
     state.textContent = stopped ? `Evictions are paused: ${stopped.spec.paused.reason ?? ""}` : rules.length ? `${count(active, "rule")} at work, ${rules.length - active} drained` : "";
     const wanted = stopped ? `resume ${stopped.metadata.name}` : rules.length ? "pause" : "";
@@ -181,14 +202,13 @@ export function drainsPage(main, app) {
       const button = stopped ? h("button.act.primary", { type: "button", onclick: () => resume(stopped) }, "Resume…") : h("button.act", { type: "button", onclick: pause }, "Pause all…");
       show(buttons, wanted ? guarded(app, stopped ? "delete" : "create", "lazaret.dev", "disruptionguards", button) : null);
     }
-    keyed(list, rows.map(({ rule, found, gone }) => ({
-      key: rule.metadata.uid, facts: [rule.metadata.resourceVersion, found.devices.length, found.pods, gone.map(({ name, by }) => [name, by?.name, by?.devices.map((device) => device.key)])],
-      make: () => card(rule, found, gone),
+    keyed(list, rows.map(({ rule, found, gone, list: byPhase }) => ({
+      key: rule.metadata.uid, facts: [rule.metadata.resourceVersion, found.devices.length, found.pods, pausedBy, byPhase.map(({ id, pods }) => [id, pods.length]), gone.map(({ name, by }) => [name, by?.name, by?.devices.map((device) => device.key)])],
+      make: () => card(rule, found, gone, byPhase),
     })));
     show(nothing, rules.length ? null : empty("No device is being drained", h("p", "Take one out of service from the ", h("a", { href: "#/fleet" }, "fleet"), ", or with"), command("kubectl device drain DEVICE --reason TEXT")));
   }
 
   update();
-  readGuards();
   return { update };
 }

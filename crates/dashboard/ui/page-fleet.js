@@ -188,7 +188,13 @@ export function fleetPage(main, app, argument) {
     head.set(fleet.counts(wanted), `devices${part} on ${count(nodes.size, "node")}${note}`, state);
   }
 
+  /** A key opens a device; `?` and the words of a filter show the devices that fit it. */
   function open(key) {
+    if (key?.startsWith("?")) {
+      input.value = filter = key.slice(1);
+      key = "";
+      layout();
+    }
     panel?.close();
     panel = key ? devicePanel(app, key, () => app.go("fleet")) : null;
     body();

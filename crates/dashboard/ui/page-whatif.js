@@ -4,20 +4,10 @@ import { ago, command, count, h, show, span } from "./dom.js";
 import { PODS_UNASKED_MAX, ask, guarded, ruleName, ruleObject } from "./actions.js";
 import { typed } from "./engine.js";
 import { idOf } from "./fleet.js";
+import { parseYaml, yaml } from "./yaml.js";
 
 const PAUSE_MS = 150;
 const ROWS_MAX = 300;
-
-/** YAML of plain data, for reading and for kubectl. */
-export function yaml(value, indent = "") {
-  const scalar = (one) => (typeof one === "string" ? (/^[A-Za-z][A-Za-z0-9./_-]*$/.test(one) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(one) ? one : JSON.stringify(one)) : String(one));
-  if (Array.isArray(value)) return value.map((one) => `${indent}- ${yaml(one, `${indent}  `).trimStart()}`).join("\n");
-  if (value && typeof value === "object") {
-    return Object.entries(value).map(([key, one]) => (one && typeof one === "object"
-      ? (Object.keys(one).length ? `${indent}${scalar(key)}:\n${yaml(one, `${indent}  `)}` : `${indent}${scalar(key)}: {}`) : `${indent}${scalar(key)}: ${scalar(one)}`)).join("\n");
-  }
-  return `${indent}${scalar(value)}`;
-}
 
 export function whatifPage(main, app, argument) {
   const { api, fleet, served, engine } = app;
@@ -27,25 +17,28 @@ export function whatifPage(main, app, argument) {
   const effect = h("select", ["NoExecute", "NoSchedule", "None"].map((one) => h("option", { value: one }, one)));
   const pace = h("input", { type: "range", min: "1", max: "100", value: "10", "aria-label": "Evictions per second" });
   const paceText = h("b", "10");
-  const preview = h("code");
+  const text = h("textarea.rule", { rows: "16", spellcheck: "false", placeholder: "Name devices above, or write a DeviceTaintRule here." });
+  const wrong = h("p.error", { role: "alert" });
   const copy = h("button.copy", { type: "button", "aria-label": "Copy the YAML", onclick: async () => {
-    try { await navigator.clipboard.writeText(whole); copy.textContent = "Copied"; } catch { getSelection()?.selectAllChildren(preview); copy.textContent = "Selected"; }
+    try { await navigator.clipboard.writeText(text.value); copy.textContent = "Copied"; } catch { text.select(); copy.textContent = "Selected"; }
     setTimeout(() => { copy.textContent = "Copy"; }, 1500);
   } }, "Copy");
-  let whole = "";
-  const result = h("div", { "aria-live": "polite" });
+  /** Rules as somebody wrote them; null while the form says what they are. */
+  let written = null;
+  const result = h("div.result", { "aria-live": "polite" });
   let objects = null;
-  let read = 0;
+  let readAt = 0;
   let turn = 0;
   let timer = 0;
   let last = null;
-  let confirmAbove = null;
 
   const left = h("div.card", h("label.field", h("span", "Devices"), devices),
     served.superset ? h("label.field", h("span", "or every device that this CEL expression matches"), expression) : null,
     h("label.field", h("span", "Taint key"), key), h("label.field", h("span", "Effect"), effect),
-    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace), h("p.note", "The rule"), h("div.command.yaml", preview, copy));
-  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written.")), h("div.columns.plan", left, result)));
+    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace));
+  const rule = h("div.card", h("header", h("label", { for: "rule-text" }, h("h2", "The rule as YAML")), copy), text, wrong);
+  text.id = "rule-text";
+  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written before you apply it.")), h("div.columns.plan", left, result, rule)));
 
   const names = () => devices.value.split(/[\s,]+/).filter(Boolean);
 
@@ -57,8 +50,10 @@ export function whatifPage(main, app, argument) {
     throw new Error(found.length ? `${name} means ${found.length} devices: ${found.slice(0, 4).map((device) => device.key).join(", ")}…` : `No device is called ${name}.`);
   }
 
+  const taintOf = () => ({ key: key.value.trim(), effect: effect.value, ...(served.superset && effect.value === "NoExecute" ? { evictionsPerSecond: Number(pace.value) } : {}) });
+
   function rules() {
-    const taint = { key: key.value.trim(), effect: effect.value, ...(served.superset && effect.value === "NoExecute" ? { evictionsPerSecond: Number(pace.value) } : {}) };
+    const taint = taintOf();
     if (expression.value.trim()) {
       return [{ apiVersion: `${served.rules.group}/${served.rules.version}`, kind: "DeviceTaintRule", metadata: { name: "what-if" },
         spec: { deviceSelector: { selectors: [{ cel: { expression: expression.value.trim() } }] }, taint } }];
@@ -69,15 +64,12 @@ export function whatifPage(main, app, argument) {
   async function load() {
     const kinds = [["/api/v1/pods", "Pod", { version: "v1" }], ["/api/v1/nodes", "Node", { version: "v1" }],
       ["/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget", { group: "policy", version: "v1" }], [served.classes?.path, "DeviceClass", served.classes]];
-    const guards = api.list(served.disruptionguards.path).then(({ items }) => items, () => []);
     const lists = await Promise.all(kinds.map(async ([path, kind, resource]) => {
       if (!path) return [];
       try { return typed(resource, kind, (await api.list(path)).items); } catch { return []; }
     }));
-    const limits = (await guards).map((guard) => guard.spec?.confirmAbove?.pods).filter(Number.isFinite);
-    confirmAbove = limits.length ? Math.min(...limits) : null;
     objects = lists.flat();
-    read = Date.now();
+    readAt = Date.now();
   }
 
   function everything() {
@@ -85,33 +77,81 @@ export function whatifPage(main, app, argument) {
       ...typed(served.rules, "DeviceTaintRule", fleet.rules.values()), ...typed(served.patches, "ResourceSlicePatch", fleet.patches.values()), ...objects];
   }
 
+  /** The smallest number of pods above which a guard wants approval. */
+  function confirmAbove() {
+    const limits = [...fleet.guards.values()].map((guard) => guard.spec?.confirmAbove?.pods).filter(Number.isFinite);
+    return limits.length ? Math.min(...limits) : null;
+  }
+
   function change() {
     clearTimeout(timer);
     timer = setTimeout(compute, PAUSE_MS);
   }
 
+  /** Reads what somebody wrote, and shows in the form what the form has a field for. */
+  function read() {
+    const found = text.value.trim() ? parseYaml(text.value) : [];
+    for (const rule of found) {
+      if (rule?.kind !== "DeviceTaintRule") throw new Error("The text is no DeviceTaintRule: write `kind: DeviceTaintRule`.");
+      if (typeof rule.metadata?.name !== "string") throw new Error("The rule has no name: write `metadata: {name: NAME}`.");
+      if (!rule.spec?.taint?.key) throw new Error("The rule has no taint: write `spec: {taint: {key: KEY, effect: EFFECT}}`.");
+    }
+    if (found.length === 0) return found;
+    if (new Set(found.map((rule) => JSON.stringify(rule.spec.taint))).size > 1) throw new Error("The rules of one plan set the same taint.");
+    const { taint } = found[0].spec;
+    const selectors = found.map((rule) => rule.spec.deviceSelector ?? {});
+    key.value = taint.key;
+    effect.value = taint.effect;
+    if (Number.isFinite(taint.evictionsPerSecond)) pace.value = String(taint.evictionsPerSecond);
+    expression.value = found.length === 1 ? selectors[0].selectors?.[0]?.cel?.expression ?? "" : "";
+    devices.value = selectors.every((one) => one.driver && one.pool && one.device) ? selectors.map((one) => `${one.driver}/${one.pool}/${one.device}`).join("\n") : "";
+    return found;
+  }
+
+  /** Fields of the taint change the rules that somebody wrote; all else is written anew from the form. */
+  function fromForm(field) {
+    if (written?.length && [key, effect, pace].includes(field)) {
+      const changed = field === key ? { key: key.value.trim() } : field === effect ? { effect: effect.value } : { evictionsPerSecond: Number(pace.value) };
+      for (const { spec } of written) Object.assign(spec.taint, changed);
+      text.value = written.map((rule) => yaml(rule)).join("\n---\n");
+    } else written = null;
+    change();
+  }
+
+  function fromText() {
+    written = [];
+    change();
+  }
+
+  /** The rules that are meant now; throws what is wrong with them. */
+  function wanted() {
+    if (written) return (written = read());
+    const found = names().length || expression.value.trim() ? rules() : [];
+    text.value = found.map((rule) => yaml(rule)).join("\n---\n");
+    return found;
+  }
+
   async function compute() {
-    paceText.textContent = pace.value;
     const mine = ++turn;
-    let wanted;
-    try {
-      if (!names().length && !expression.value.trim()) {
-        whole = "";
-        show(preview, "# name devices to see it");
-        show(result, h("div.card", h("p", "Name devices, or select some in the ", h("a", { href: "#/fleet" }, "fleet"), " and choose What if.")));
-        return;
-      }
-      wanted = rules();
-    } catch (error) { show(result, h("div.card", h("p.error", error.message))); return; }
-    whole = wanted.map((rule) => yaml(rule)).join("\n---\n");
-    show(preview, wanted.slice(0, 3).map((rule) => yaml(rule)).join("\n---\n"), wanted.length > 3 ? `\n# and ${wanted.length - 3} more` : "");
+    let found = [];
+    show(wrong);
+    try { found = wanted(); } catch (error) {
+      show(written ? wrong : result, written ? error.message : h("div.card", h("p.error", error.message)));
+      if (written) show(result, h("div.card", h("p", "The rule cannot be read.")));
+      return;
+    }
+    paceText.textContent = pace.value;
+    if (found.length === 0) {
+      show(result, h("div.card", h("p", "Name devices, or select some in the ", h("a", { href: "#/fleet" }, "fleet"), " and choose What if. A rule that is written as YAML does as well.")));
+      return;
+    }
     try {
       if (!objects) { show(result, h("div.card", h("p.note", "Reading pods…"))); await load(); }
-      const answer = await engine.ask({ op: "plan", now: new Date().toISOString(), objects: everything(), rules: wanted });
+      const answer = await engine.ask({ op: "plan", now: new Date().toISOString(), objects: everything(), rules: found });
       if (mine !== turn) return;
       if (answer.error) throw new Error(answer.error);
       last = answer.plan;
-      draw(answer.plan, answer.places ?? [], wanted);
+      draw(answer.plan, answer.places ?? [], found);
     } catch (error) { if (mine === turn) show(result, h("div.card", h("p.error", error.message))); }
   }
 
@@ -131,22 +171,22 @@ export function whatifPage(main, app, argument) {
     const latest = Math.max(0, ...plan.pods.map((pod) => (pod.deadline ? (Date.parse(pod.deadline) - now) / 1000 : 0)));
     const takes = Math.max(latest, leaving / Number(pace.value));
     const names = plan.devices.map((device) => device.name);
-    const drain = key.value.trim() === "lazaret.dev/drain" && effect.value === "NoExecute" && !expression.value.trim();
-    const text = drain ? names.slice(0, 8).map((name) => `kubectl device drain ${name} --evictions-per-second ${pace.value} --reason TEXT`)
-      : expression.value.trim() ? ["kubectl apply -f rule.yaml"] : names.slice(0, 8).map((name) => `kubectl device taint ${name} ${plan.taint}${evicts ? " --reason TEXT" : ""}`);
+    const drain = key.value.trim() === "lazaret.dev/drain" && effect.value === "NoExecute" && !expression.value.trim() && !written;
+    const commands = drain ? names.slice(0, 8).map((name) => `kubectl device drain ${name} --evictions-per-second ${pace.value} --reason TEXT`)
+      : written || expression.value.trim() ? ["kubectl apply -f rule.yaml"] : names.slice(0, 8).map((name) => `kubectl device taint ${name} ${plan.taint}${evicts ? " --reason TEXT" : ""}`);
     show(result, h("div.card",
-      h("header", h("h2", `${leaving} of ${count(plan.pods.length + plan.tolerating.length, "pod")} would be evicted`), h("span.end", "objects read ", ago(new Date(read).toISOString()))),
+      h("header", h("h2", `${leaving} of ${count(plan.pods.length + plan.tolerating.length, "pod")} would be evicted`), h("span.end", "objects read ", ago(new Date(readAt).toISOString()))),
       plan.noEffect ? h("p.error", `A rule with this taint would have no effect: ${plan.noEffect}`) : null, plan.problem ? h("p.error", plan.problem) : null,
       h("div.facts", h("span", count(plan.devices.length, "device")), h("span", count(plan.claims.length, "claim")), h("span", count(Object.keys(plan.namespaces).length, "namespace")),
-        leaving ? h("span", "takes at least ", h("b", span(takes))) : null, stuck ? h("span.warn", h("b", stuck), " would not fit") : null),
+        leaving ? h("span", "takes at least ", h("b", span(Math.max(1, takes)))) : null, stuck ? h("span.warn", h("b", stuck), " would not fit") : null),
       plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Evicted", "Would go to", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", [...plan.pods.map((pod) => [pod, evicts]), ...plan.tolerating.map((pod) => [pod, false])].slice(0, ROWS_MAX).map(([pod, leaves]) => h("tr",
           h("td.name", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`), h("div.note", [pod.owner, pod.node].filter(Boolean).join(" on "))),
           h("td", leaves ? when(pod, now) : "never", h("div.note", tolerates(pod))), h("td.name.place", leaves ? place(placeOf.get(`${pod.namespace}/${pod.name}`)) : "stays"),
           h("td", (pod.budgets ?? []).map((one) => `${one.name} (${one.disruptionsAllowed} allowed)`).join(", "))))))) : h("p", "No pod uses these devices."),
       places.length ? h("p.note", "Where pods would go is told by devices alone, without CPU, memory and what else decides on a node.") : null,
-      h("p.note", "The same on the command line:"), text.map(command),
-      h("div.actions", guarded(app, "create", "resource.k8s.io", "devicetaintrules", h("button.act.primary", { type: "button", onclick: () => apply(wanted, leaving, text) }, "Apply…")),
+      h("p.note", "The same on the command line:"), commands.map(command),
+      h("div.actions", guarded(app, "create", "resource.k8s.io", "devicetaintrules", h("button.act.primary", { type: "button", onclick: () => apply(wanted, leaving, commands) }, "Apply…")),
         h("button.act", { type: "button", onclick: async () => { objects = null; await compute(); } }, "Read pods again"))));
   }
 
@@ -157,15 +197,16 @@ export function whatifPage(main, app, argument) {
     return wait >= 1 ? `in ${span(wait)}` : "at once";
   }
 
-  function apply(wanted, leaving, text) {
+  function apply(wanted, leaving, commands) {
+    const above = confirmAbove();
     ask({
-      title: `Set ${count(wanted.length, "rule")}`, danger: leaving > 0, reason: effect.value === "NoExecute" ? "required" : "optional", commands: () => text,
-      body: [h("p", `${count(leaving, "pod")} would be evicted.`), confirmAbove !== null && leaving > confirmAbove ? h("p", `A DisruptionGuard wants approval above ${count(confirmAbove, "pod")}: the rule has no effect before somebody approves it.`) : null],
-      confirm: leaving > (confirmAbove ?? PODS_UNASKED_MAX) ? { number: leaving, text: `Type the number of pods, ${leaving}, to confirm` } : null,
+      title: `Set ${count(wanted.length, "rule")}`, danger: leaving > 0, reason: effect.value === "NoExecute" ? "required" : "optional", commands: () => commands,
+      body: [h("p", `${count(leaving, "pod")} would be evicted.`), above !== null && leaving > above ? h("p", `A DisruptionGuard wants approval above ${count(above, "pod")}: the rule has no effect before somebody approves it.`) : null],
+      confirm: leaving > (above ?? PODS_UNASKED_MAX) ? { number: leaving, text: `Type the number of pods, ${leaving}, to confirm` } : null,
       run: async (reason) => {
         for (const rule of wanted) {
           rule.metadata.annotations = { ...rule.metadata.annotations, "lazaret.dev/set-by": app.session.user, ...(reason ? { "lazaret.dev/reason": reason } : {}) };
-          if (fleet.rules.has(idOf(rule))) await api.patch(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`, { spec: { taint: rule.spec.taint }, metadata: { annotations: rule.metadata.annotations } });
+          if (fleet.rules.has(idOf(rule))) await api.patch(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`, { spec: rule.spec, metadata: { annotations: rule.metadata.annotations } });
           else await api.post(served.rules.path, rule);
         }
         app.go("drains");
@@ -173,10 +214,11 @@ export function whatifPage(main, app, argument) {
     });
   }
 
-  for (const field of [devices, expression, key, effect, pace]) field.addEventListener("input", change);
+  for (const field of [devices, expression, key, effect, pace]) field.addEventListener("input", () => fromForm(field));
+  text.addEventListener("input", fromText);
   compute();
   return {
-    move(next) { if (next) { devices.value = next.split(",").join("\n"); compute(); } return true; },
+    move(next) { if (next) { devices.value = next.split(",").join("\n"); written = null; compute(); } return true; },
     // The page may be opened before the devices were read.
     update() { if (!last) change(); },
     close() { clearTimeout(timer); turn++; },

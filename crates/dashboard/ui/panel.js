@@ -6,6 +6,8 @@ import { actions } from "./actions.js";
 
 const ORIGIN_WORDS = { driver: "driver, in slice", rule: "rule", patch: "patch", policy: "policy, in rule", person: "person, in rule" };
 const HISTORY_MAX = 8;
+/** A longer name is written smaller. */
+const TITLE_CHARS_MAX = 32;
 
 export function devicePanel(app, key, onClose) {
   const { fleet, api } = app;
@@ -28,13 +30,13 @@ export function devicePanel(app, key, onClose) {
     drawn = marker;
     const close = h("button.close", { type: "button", "aria-label": "Close", onclick: onClose }, "×");
     if (!device) {
-      show(element, h("header", h("div", h("h1", key), h("p.note", "No driver publishes this device, and no claim holds it.")), close));
+      show(element, h("header", h("div", title(key), h("p.note", "No driver publishes this device, and no claim holds it.")), close));
       return;
     }
     const [, word, meaning] = STATES[STATE_INDEX.get(device.state)];
     const incident = fleet.incidentOf(device);
     redraw(element,
-      h("header", h("div", h("h1", `${device.pool}/${device.name}`), h("p.note", device.driver)), close),
+      h("header", h("div", title(`${device.pool}/${device.name}`), h("p.note", device.driver)), close),
       h("p", h("span.pill", { hue: `var(--${device.state})` }, word), " ", h("span.note", meaning)),
       actions(app, device, incident),
       h("h2", "Taints"), device.taints.length ? device.taints.map(taint) : h("p.note", "None."),
@@ -48,6 +50,8 @@ export function devicePanel(app, key, onClose) {
       h("h2", "History"), history(),
       command(`kubectl device describe ${device.key}`));
   }
+
+  const title = (name) => h(name.length > TITLE_CHARS_MAX ? "h1.long" : "h1", name);
 
   const taint = (one) => h("div.item", { hue: `var(--${one.effect === "NoExecute" ? "draining" : one.effect === "NoSchedule" ? "noschedule" : "suspect"})` },
     h("p", h("code", taintText(one))),

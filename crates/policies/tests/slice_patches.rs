@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_machine::Machine;
 use lazaret_model::{
     AttrValue, DevicePatch, DeviceSelector, Effect, ResourceSlicePatch, Taint, Text, Timestamp,
 };
@@ -45,12 +46,12 @@ impl World {
     }
 
     fn hear(&mut self, input: PatchInput) {
-        self.patches.handle(self.time(), input);
+        self.patches.handle(self.time(), &(), input);
     }
 
     fn effects(&mut self) -> Vec<(EffectId, PatchEffect)> {
         self.hear(PatchInput::Tick);
-        std::iter::from_fn(|| self.patches.poll_effect()).collect()
+        std::iter::from_fn(|| self.patches.poll_effect()).map(|effect| (effect.id, effect.kind)).collect()
     }
 
     /// Until nothing is left to do.
@@ -199,7 +200,7 @@ fn what_fails_is_tried_again_later_and_a_follower_does_nothing() {
         world.hear(PatchInput::Acknowledged(*id, Outcome::RetryLater));
     }
     assert!(world.effects().is_empty());
-    assert_eq!(world.patches.next_wake(), Some(Timestamp::from_millis(500)));
+    assert_eq!(world.patches.next_wake().map(|wake| wake.at), Some(Timestamp::from_millis(500)));
     world.now = 500;
     assert_eq!(world.effects().len(), 2);
     world.hear(PatchInput::Leads(false));

@@ -10,28 +10,28 @@ use crate::{
 };
 
 /// A button or a link by its text.
-fn named(text: &str) -> String {
+pub(crate) fn named(text: &str) -> String {
     format!(
         "[...document.querySelectorAll('button, a')].find((one) => one.textContent.trim() === {text:?} && one.checkVisibility())"
     )
 }
 
 /// The state that the page shows a device in.
-fn state_is(device: &str, state: &str) -> String {
+pub(crate) fn state_is(device: &str, state: &str) -> String {
     format!("lazaret.fleet.devices.get({device:?})?.state === {state:?}")
 }
 
-fn go(page: &Page<'_>, path: &str) {
+pub(crate) fn go(page: &Page<'_>, path: &str) {
     page.eval(&format!("void (location.hash = '#/{path}')"));
     page.until(&format!("lazaret.page()?.id === {:?}", path.split('/').next().unwrap()));
 }
 
-const DIALOG: &str = "document.querySelector('dialog[open]')";
-const NO_DIALOG: &str = "!document.querySelector('dialog[open]')";
-const SUBMIT: &str = "document.querySelector('dialog[open] button[type=submit]')";
+pub(crate) const DIALOG: &str = "document.querySelector('dialog[open]')";
+pub(crate) const NO_DIALOG: &str = "!document.querySelector('dialog[open]')";
+pub(crate) const SUBMIT: &str = "document.querySelector('dialog[open] button[type=submit]')";
 
 /// Opens a dialog, writes a reason and confirms.
-fn confirm(page: &Page<'_>, button: &str, reason: &str) {
+pub(crate) fn confirm(page: &Page<'_>, button: &str, reason: &str) {
     page.click(&named(button), DIALOG);
     if !reason.is_empty() {
         page.eval("void document.querySelector('dialog[open] input:not([inputmode])').focus()");
@@ -42,7 +42,11 @@ fn confirm(page: &Page<'_>, button: &str, reason: &str) {
 }
 
 /// A page of an administrator with all devices.
-fn signed_in<'b>(browser: &'b crate::chromium::Browser, cluster: &Cluster, devices: usize) -> Page<'b> {
+pub(crate) fn signed_in<'b>(
+    browser: &'b crate::chromium::Browser,
+    cluster: &Cluster,
+    devices: usize,
+) -> Page<'b> {
     let page = browser.page(1280, 800);
     page.open(&cluster.address);
     page.until(&format!("lazaret.fleet.devices.size === {devices}"));
@@ -135,11 +139,22 @@ fn devices_that_come_soon_after_another_change_are_shown() {
 }
 
 #[test]
-fn a_rectangle_selects_and_a_plan_is_made_of_it() {
-    let Some(browser) = browser("a_rectangle_selects_and_a_plan_is_made_of_it") else { return };
+fn clicks_and_a_rectangle_select_and_a_plan_is_made_of_it() {
+    let Some(browser) = browser("clicks_and_a_rectangle_select_and_a_plan_is_made_of_it") else { return };
     let cluster = Cluster::start(2);
     let page = signed_in(&browser, &cluster, 16);
     page.until("lazaret.page().map.cells.length === 16");
+    // One with Ctrl, then all up to another with Shift.
+    let middle = |index: usize| {
+        let place = page.eval(&format!("(() => {{ const {{ map }} = lazaret.page(); const box = map.element.getBoundingClientRect(); const {{ x, y }} = map.cells[{index}]; return [box.left + x + map.size / 2, box.top + y + map.size / 2].map(Math.round); }})()"));
+        let at = |index: usize| u32::try_from(place[index].as_u64().unwrap()).unwrap();
+        (at(0), at(1))
+    };
+    page.click_with(middle(1), 2);
+    page.until("/^1 device selected/.test(document.querySelector('.selection').innerText)");
+    page.click_with(middle(5), 8);
+    page.until("/^5 devices selected/.test(document.querySelector('.selection').innerText)");
+    page.click(&named("Clear"), "document.querySelector('.selection').hidden");
     // Around the first three cells of the first node.
     let place = page.eval("(() => { const { map } = lazaret.page(); const box = map.element.getBoundingClientRect(); const last = map.cells[2]; return [box.left + map.cells[0].x - 6, box.top + map.cells[0].y - 6, box.left + last.x + map.size / 2, box.top + last.y + map.size / 2].map(Math.round); })()");
     let at = |index: usize| u32::try_from(place[index].as_u64().unwrap()).unwrap();
@@ -151,7 +166,7 @@ fn a_rectangle_selects_and_a_plan_is_made_of_it() {
 }
 
 /// The key of a device that a pod of the training uses.
-fn used(page: &Page<'_>) -> String {
+pub(crate) fn used(page: &Page<'_>) -> String {
     let key = page.eval("[...lazaret.fleet.devices.values()].find((one) => one.state === 'inuse').key");
     key.as_str().unwrap().to_owned()
 }

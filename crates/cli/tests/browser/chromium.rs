@@ -300,6 +300,14 @@ impl Page<'_> {
         }
     }
 
+    /// Clicks at a place while a key is held: 2 is Ctrl, 8 is Shift.
+    pub(crate) fn click_with(&self, (x, y): (u32, u32), modifiers: u32) {
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1, "modifiers": modifiers});
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
     /// Presses at one place, moves and releases at another.
     pub(crate) fn drag(&self, from: (u32, u32), to: (u32, u32)) {
         let middle = (from.0.midpoint(to.0), from.1.midpoint(to.1));

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser, against `lazaret up`: every page in every look, acts by mouse and by keyboard alone, a user with few rights, a
-//! lost server, recordings. Says NOT RUN where there is no chromium. Conditions are waited for; no time is judged.
+//! The dashboard in a real browser, against `lazaret up`: every page in every look, acts by mouse and by keyboard alone, rules
+//! as YAML, drains, incidents, guards, a user with few rights, a lost server, recordings. Says NOT RUN where there is no chromium. Conditions are waited for; no time is judged.
 //!
 //! `LAZARET_PICTURES=FOLDER` leaves pictures of every page there.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
@@ -8,9 +8,12 @@
 
 mod acts;
 mod chromium;
+mod drains;
 mod figures;
+mod incidents;
 mod looks;
 mod recordings;
+mod rules;
 mod server;
 
 use chromium::Browser;

@@ -6,7 +6,10 @@ use std::{
 };
 
 use rustix::termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
 /// Keys that wait to be taken.
 const KEYS_MAX: usize = 64;
@@ -55,6 +58,7 @@ impl Terminal {
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = KEY_WAIT_TENTHS;
         tcsetattr(stdin(), OptionalActions::Flush, &raw)?;
+        restore_on_panic(before.clone());
         let terminal = Self { before, drawn: Vec::new(), size: (0, 0), alive: Arc::new(()) };
         let mut out = stdout();
         out.write_all(ENTER.as_bytes())?;
@@ -116,10 +120,50 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Nobody is left to tell when the terminal is gone.
-        let _ = stdout().write_all(LEAVE.as_bytes());
-        let _ = stdout().flush();
-        let _ = tcsetattr(stdin(), OptionalActions::Flush, &self.before);
+        restore(&self.before);
+    }
+}
+
+/// The screen and the settings of before. Nobody is left to tell when the terminal is gone.
+fn restore(before: &Termios) {
+    let _ = stdout().write_all(LEAVE.as_bytes());
+    let _ = stdout().flush();
+    let _ = tcsetattr(stdin(), OptionalActions::Flush, before);
+}
+
+/// The message of a panic is printed before anything is dropped: it would go with the screen that it is printed on.
+fn restore_on_panic(before: Termios) {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        restore(&before);
+        print(panic);
+    }));
+}
+
+/// Signals that ask a program to end. One that ends by itself restores the terminal first.
+#[derive(Debug)]
+pub(crate) struct EndSignals {
+    terminate: Signal,
+    hang_up: Signal,
+    interrupt: Signal,
+}
+
+impl EndSignals {
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the first of them.
+    pub(crate) async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }
 

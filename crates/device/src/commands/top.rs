@@ -10,7 +10,7 @@ use super::{
     follow::{Follow, News},
     load::{Loaded, Need, Read, load},
     select,
-    terminal::{Key, Terminal},
+    terminal::{EndSignals, Key, Terminal},
     top_screen::{Look, lines, screen},
 };
 use crate::{
@@ -192,6 +192,8 @@ async fn live(
     reads: &[Read],
 ) -> Result<Verdict, Error> {
     let mut look = Look { colours: session.console.colours(), tainted: filter.tainted, ..Look::default() };
+    // Listened for before the terminal is changed: a signal in between would leave it so.
+    let mut end_signals = EndSignals::listen()?;
     let mut terminal = Terminal::open()?;
     let mut keys = terminal.keys();
     let mut follow = Follow::start(&session.api, reads);
@@ -215,6 +217,7 @@ async fn live(
                 Some(key) if !ends(&mut look, key) => filter.tainted = look.tainted,
                 Some(_) | None => return Ok(Verdict::Yes),
             },
+            () = end_signals.recv() => return Ok(Verdict::Yes),
             () = tokio::time::sleep(REDRAW) => {}
         }
     }
