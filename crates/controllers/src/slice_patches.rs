@@ -5,8 +5,8 @@ use lazaret_machine::Machine;
 use lazaret_model::{Taint, Text, Timestamp};
 use lazaret_policies::{OwnedPolicy, PatchEffect, PatchInput, PatchReport, Patches, WantedPolicy};
 use lazaret_runtime::{
-    AgentOptions, Call, CallError, Client, Model, News, OWN_PATCHES, Object, Outcome, PatchKind,
-    Perform, Precedence, Reply, TAINT_POLICIES,
+    AgentOptions, Call, CallError, Client, Model, News, OWN_PATCHES, Object, Outcome, PatchKind, Perform,
+    Precedence, Reply, TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ pub(crate) async fn serve(desk: Desk, sources: Sources) {
     let inbox = desk.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
     let executor = Executor { client: desk.client(), no_rules: sources.why_no_rules() };
     let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
-    desk.run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor).await;
+    desk.run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
+        .await;
 }
 
 /// What the core has been told.
