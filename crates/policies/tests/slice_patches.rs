@@ -82,7 +82,8 @@ impl World {
                 self.show(OwnedPolicy { uid, said });
             }
             PatchEffect::Delete(name, uid) => {
-                assert_eq!(self.policies.remove(&name).unwrap().uid, uid);
+                let gone = self.policies.remove(&name);
+                assert_eq!(gone.map(|policy| policy.uid), Some(uid));
                 self.hear(PatchInput::PolicyGone(name));
             }
             PatchEffect::Report(report) => self.reports.push(report),
