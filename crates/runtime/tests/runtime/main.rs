@@ -6,4 +6,3 @@ mod room;
 mod size;
 mod streaming_lists;
 mod views;
-mod wakes;
