@@ -1,4 +1,6 @@
-//! An agent is woken when it wants to be, and the log says what for.
+//! An agent is woken when it wants to be, and the log says what for. Alone in its process: whether a line is logged is decided once for all threads, by
+//! the first that comes by.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{
     fmt,
@@ -111,7 +113,6 @@ impl Subscriber for Reasons {
 #[tokio::test]
 async fn the_reason_of_a_wake_is_logged_at_debug() {
     let reasons = Reasons::default();
-    // Tests run each on a thread of its own, and so does this runtime.
     let _logged = tracing::subscriber::set_default(reasons.clone());
     let client = Client::direct(|_| async {
         let mut answer = http::Response::new(Empty::<Bytes>::new());
