@@ -27,7 +27,7 @@ async fn a_selection_by_names_is_a_rule_of_kubernetes() {
     let cluster = Cluster::small().await;
     let words = ["taint", "--future", "--driver", "gpu.example.com", "a:NoSchedule"];
     expect![[r#"
-        gpu.example.com/*/* tainted a:NoSchedule (rule gpu-example-com-a-noschedule-ef8d9dbb)
+        gpu.example.com/*/* tainted a:NoSchedule (rule gpu-example-com-a-noschedule-53443d43)
     "#]]
     .assert_eq(&cluster.run(&words).await.ok());
     let rules = cluster.rules().await;
