@@ -214,7 +214,7 @@ pub extern "C" fn nvmlDeviceGetPciInfo_v3(handle: nvmlDevice_t, at: *mut sys::nv
         let mut info: sys::nvmlPciInfo_t = unsafe { std::mem::zeroed() };
         let text = format!("00000000:{:02X}:06.0", 0xa0 + minor);
         for (place, byte) in info.busId.iter_mut().zip(text.bytes()) {
-            *place = byte.cast_signed();
+            *place = c_char::from_ne_bytes(byte.to_ne_bytes());
         }
         put(at, info)
     })
@@ -367,7 +367,7 @@ pub extern "C" fn nvmlDeviceGetGpuInstanceProfileInfoV(
         info.multiprocessorCount = profile.multiprocessors;
         info.memorySizeMB = profile.memory;
         for (place, byte) in info.name.iter_mut().zip(profile.name.bytes().chain([0])) {
-            *place = byte.cast_signed();
+            *place = c_char::from_ne_bytes(byte.to_ne_bytes());
         }
         Ok(())
     })

@@ -162,6 +162,7 @@ pub(crate) fn text(write: impl FnOnce(*mut c_char, u32) -> Result<(), Error>) ->
 
 /// The text in a field of fixed size.
 pub(crate) fn text_in(bytes: &[c_char]) -> String {
-    let bytes: Vec<u8> = bytes.iter().map(|byte| byte.cast_unsigned()).chain([0]).collect();
+    // A `c_char` has a sign on x86_64 and none on aarch64.
+    let bytes: Vec<u8> = bytes.iter().map(|byte| u8::from_ne_bytes(byte.to_ne_bytes())).chain([0]).collect();
     CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }
