@@ -103,8 +103,6 @@ mutants! {
     IgnoreCapacity = "ignore-capacity",
     /// Room that was promised to one replacement is promised to the next.
     PromiseTwice = "promise-twice",
-    /// Controllers take every approval for one of whatever a rule reaches: none lapses.
-    EndlessApproval = "endless-approval",
     /// Of a group that leaves together half of the pods are evicted seconds later.
     StraggleGroups = "straggle-groups",
     /// A repair is written as if the device were only suspect.

@@ -270,14 +270,15 @@ impl World {
 
     fn health_think(&mut self, number: usize) {
         let now = self.controllers[number].clock(self.now);
+        // What is permitted is known before anything is wanted.
+        if self.health.agents[number].leads {
+            self.hear_limits(number, now);
+        }
         self.hear_incidents(number, now);
         self.hear_devices(number, now);
         self.hear_children(number, now);
         self.take_or_lose_the_lead(number, now);
         let leads = self.health.agents[number].leads;
-        if leads {
-            self.hear_limits(number, now);
-        }
         self.health.agents[number].core.handle(now, Notice::Tick);
         if leads {
             self.hear_usage(number, now);

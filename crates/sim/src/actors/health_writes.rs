@@ -275,7 +275,12 @@ impl World {
         let is_tripped = guard.breaker.is_some() && guard.status.tripped;
         Limit {
             guard: guard.name.clone(),
-            selects: if by_nodes { Selected::Nodes(nodes) } else { Selected::Devices(devices) },
+            selects: match &guard.selector {
+                _ if by_nodes => Selected::Nodes(nodes),
+                None => Selected::All,
+                Some(selector) if selector.by_names_only() => Selected::Names(selector.clone()),
+                Some(_) => Selected::Devices(devices),
+            },
             permitted: guard.breaker.map(|breaker| breaker.max_out_of_service.of(total)),
             total,
             out,
