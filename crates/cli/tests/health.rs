@@ -402,6 +402,7 @@ impl Flaps {
             "incidents": self.up.list(INCIDENTS).len(),
             "timeline": timeline,
             "podsEvicted": status["cost"]["podsEvicted"],
+            "namespaces": status["cost"]["namespaces"],
         })
     }
 

@@ -178,6 +178,26 @@ pub struct Cost {
     pub out_since: Option<Timestamp>,
 }
 
+impl Cost {
+    /// Whether one of these namespaces is to be noted.
+    pub(crate) fn lacks(&self, users: &[Text]) -> bool {
+        let is_new = |user: &Text| self.namespaces.binary_search(user).is_err();
+        self.namespaces.len() < NAMESPACES_MAX && users.iter().any(is_new)
+    }
+
+    /// Notes whose pods use the device.
+    pub(crate) fn note(&mut self, users: &[Text]) {
+        for user in users {
+            if let Err(at) = self.namespaces.binary_search(user)
+                && self.namespaces.len() < NAMESPACES_MAX
+            {
+                self.namespaces.reserve_exact(1);
+                self.namespaces.insert(at, user.clone());
+            }
+        }
+    }
+}
+
 /// When people did what was acted on: each act is heard of again and again, and done once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {

@@ -1,6 +1,7 @@
 //! The machine.
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, VecDeque},
     sync::Arc,
     vec::Vec,
@@ -62,6 +63,8 @@ pub(crate) struct Known {
     pub(crate) watchers: SmallMap<Text, Watcher>,
     /// `None`: not heard yet.
     pub(crate) is_used: Option<bool>,
+    /// The namespaces of the pods that use it, as far as an incident can name them.
+    pub(crate) users: Box<[Text]>,
     pub(crate) incident: Option<u64>,
     /// When the first and the last signal came that a rule means, while nothing has come of them.
     pub(crate) signals: Option<(Timestamp, Timestamp)>,
@@ -301,22 +304,16 @@ impl Lifecycle {
     fn used(&mut self, now: Timestamp, device: &DeviceId, is_used: bool, namespaces: Vec<Text>) {
         let Some(known) = self.devices.get_mut(device) else { return };
         known.is_used = Some(is_used);
+        let users = namespaces.into_iter().take(NAMESPACES_MAX);
+        known.users = users.map(|user| self.texts.share(user)).collect();
         let incident = known.incident.and_then(|number| self.incidents.get_mut(&number));
-        if let Some(incident) = incident.filter(|incident| incident.stage == Stage::Draining) {
-            let before = incident.cost.namespaces.len();
-            for namespace in namespaces {
-                if let Err(at) = incident.cost.namespaces.binary_search(&namespace)
-                    && incident.cost.namespaces.len() < NAMESPACES_MAX
-                {
-                    let namespaces = &mut Arc::make_mut(incident).cost.namespaces;
-                    namespaces.reserve_exact(1);
-                    namespaces.insert(at, self.texts.share(namespace));
-                }
-            }
-            if incident.cost.namespaces.len() != before {
-                let number = incident.number;
-                self.record(number);
-            }
+        if let Some(incident) = incident
+            && incident.stage == Stage::Draining
+            && incident.cost.lacks(&known.users)
+        {
+            Arc::make_mut(incident).cost.note(&known.users);
+            let number = incident.number;
+            self.record(number);
         }
         self.look(now, device);
     }

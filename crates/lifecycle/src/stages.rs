@@ -319,6 +319,11 @@ impl Lifecycle {
         if stage == Stage::Probation || stage == Stage::Draining {
             incident.is_validated = false;
         }
+        if stage == Stage::Draining
+            && let Some(known) = self.devices.get(&incident.device)
+        {
+            incident.cost.note(&known.users);
+        }
         if matches!(stage, Stage::Repairing | Stage::Probation) {
             incident.tries = incident.tries.saturating_add(1);
         }

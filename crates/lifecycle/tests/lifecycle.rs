@@ -184,6 +184,24 @@ fn a_device_is_drained_repaired_proven_and_brought_back() {
     assert_eq!(minutes.map(|time| time.unwrap().as_millis() / MINUTE), [0, 0, 1, 2, 42]);
 }
 
+/// Usage is heard once, when the incident begins, and not again when its device is drained.
+#[test]
+fn whose_pods_used_the_device_is_known_before_it_is_drained() {
+    let mut world = World::new(policy());
+    for _ in 0..3 {
+        world.signal("ecc", "", false);
+    }
+    assert_eq!(world.stage(), Some(Stage::Quarantined));
+    world.is_used(true);
+    world.signal("xid", "79", true);
+    assert_eq!(world.stage(), Some(Stage::Draining));
+    let recorded = world.effects.iter().rev().find_map(|effect| match effect {
+        Effect::Record(incident) => Some(incident.cost.namespaces.clone()),
+        _ => None,
+    });
+    assert_eq!(recorded, Some(vec!["default".into()]));
+}
+
 #[test]
 fn a_count_within_a_time_quarantines_and_calm_ends_it() {
     let mut policy = policy();
