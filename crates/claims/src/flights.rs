@@ -1,4 +1,4 @@
-//! What is known of effects in flight.
+//! Effects in flight.
 
 use lazaret_model::{ObjectKey, Text, Uid};
 

@@ -30,7 +30,7 @@ const DRIVER: &str = "bench.example.com";
 const RATE: u32 = 1_000;
 /// One signal in as many is trouble: its device is quarantined. All others are looked at and mean nothing.
 const TROUBLE_EVERY: usize = 100;
-/// What a signal says that is trouble.
+/// The value of a signal that means trouble.
 const TROUBLE: usize = 1_000_000;
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -66,7 +66,7 @@ fn as_figure(count: usize) -> f64 {
     count as f64
 }
 
-/// What came of the signals.
+/// The result of the signals.
 struct Sent {
     signals: Phase,
     count: usize,

@@ -1,4 +1,4 @@
-//! What people do about an incident, from the first look at it to the repair.
+//! People handle an incident, from the first look at it to the repair.
 
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn incidents_are_acknowledged_noted_abandoned_and_repaired() {
     confirm(&page, "Repaired…", "replaced");
     until_stage(&page, "Probation");
     page.until("lazaret.fleet.devices.get('gpu.example.com/node-1/gpu-1').state === 'probation'");
-    // What people did stands between the stages.
+    // Acts of people stand between the stages.
     let timeline = page.eval("[...document.querySelectorAll('.card .timeline li')].map((one) => one.firstChild.firstChild.textContent).filter((stage, at, all) => stage !== all[at - 1])");
     assert_eq!(timeline, json!(["Draining", "Repairing", "Abandoned", "Probation"]));
     assert!(cluster.device(&["incidents"]).contains("Probation"));

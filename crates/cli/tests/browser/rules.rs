@@ -39,7 +39,7 @@ fn a_rule_is_written_as_yaml_planned_and_applied() {
     let page = signed_in(&browser, &cluster, 16);
     go(&page, "whatif");
 
-    // What cannot be read is named with its line, and nothing can be applied.
+    // An error is named with its line, and nothing can be applied.
     write(&page, &RULE.replace("== 2'", "== 2"));
     page.until("/^Line 9: .*quotes/.test(document.querySelector('.card .error').textContent)");
     page.until("/The rule cannot be read/.test(document.querySelector('main').innerText)");
