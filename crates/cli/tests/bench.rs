@@ -95,10 +95,10 @@ fn a_workload_of_kubernetes_runs_by_its_name_and_a_wrong_name_is_helped() {
 
 #[test]
 fn more_nodes_than_there_can_be_are_refused_at_once_with_the_reason() {
-    for words in [&["up", "--nodes", "100000"][..], &["bench", "schedule", "--nodes", "100000"]] {
+    for words in [&["up", "--nodes", "200000"][..], &["bench", "schedule", "--nodes", "200000"]] {
         let told = std::process::Command::new(env!("CARGO_BIN_EXE_lazaret")).args(words).output().unwrap();
         let text = String::from_utf8_lossy(&told.stderr);
         assert!(!told.status.success() && told.stdout.is_empty(), "{words:?}: {told:?}");
-        assert!(text.contains("must be at most 65536: each simulated node has 256"), "{words:?}: {text}");
+        assert!(text.contains("must be at most 131072: each simulated node has 128"), "{words:?}: {text}");
     }
 }

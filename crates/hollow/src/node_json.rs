@@ -99,9 +99,19 @@ pub(crate) fn host_ip(index: usize) -> String {
     format!("172.{}.{}.{}", 16 + ((index >> 16) & 15), (index >> 8) & 255, index & 255)
 }
 
+/// Addresses of each node for its pods: more than [`PODS_MAX`].
+pub(crate) const POD_ADDRESSES: u8 = 128;
+
 /// The address of a pod: every node has a network of its own.
 pub(crate) fn pod_ip(index: usize, number: u8) -> String {
-    format!("10.{}.{}.{number}", (index >> 8) & 255, index & 255)
+    let address = index * usize::from(POD_ADDRESSES) + usize::from(number);
+    format!("10.{}.{}.{}", (address >> 16) & 255, (address >> 8) & 255, address & 255)
+}
+
+/// Which of its node's addresses a pod has; `None` when it is another's.
+pub(crate) fn pod_number(index: usize, address: &str) -> Option<u8> {
+    let number = address.rsplit('.').next()?.parse::<u8>().ok()? % POD_ADDRESSES;
+    (pod_ip(index, number) == address).then_some(number)
 }
 
 fn micro_time(now: Timestamp) -> String {
@@ -125,6 +135,10 @@ mod tests {
             (host_ip(0), host_ip(300), host_ip(65_536)),
             ("172.16.0.0".into(), "172.16.1.44".into(), "172.17.0.0".into())
         );
-        assert_eq!(pod_ip(4_999, 7), "10.19.135.7");
+        assert_eq!(
+            (pod_ip(4_999, 7), pod_ip(131_071, 127)),
+            ("10.9.195.135".into(), "10.255.255.255".into())
+        );
+        assert_eq!((pod_number(4_999, "10.9.195.135"), pod_number(4_998, "10.9.195.135")), (Some(7), None));
     }
 }

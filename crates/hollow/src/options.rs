@@ -53,12 +53,12 @@ pub struct OptionsError {
     pub why: String,
 }
 
-/// Each node has 256 addresses for its pods, out of 10.0.0.0/8.
-const NODES_MAX: usize = 65_536;
+/// Each node has 128 addresses for its pods, out of 10.0.0.0/8.
+const NODES_MAX: usize = 131_072;
 /// What one slice can hold with taints.
 const DEVICES_MAX: usize = 64;
 const ZONES_MAX: usize = 26;
-const WHY_NODES: &str = "each simulated node has 256 of the pod addresses in 10.0.0.0/8";
+const WHY_NODES: &str = "each simulated node has 128 of the pod addresses in 10.0.0.0/8";
 const WHY_DEVICES: &str = "one slice holds no more devices with taints";
 
 fn too_many(most: usize, why: &str) -> String {
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_count_from_a_command_line_has_the_same_limit() {
-        assert_eq!(parse_node_count("65536"), Ok(65_536));
-        assert_eq!(parse_node_count("100000"), Err(too_many(65_536, WHY_NODES)));
+        assert_eq!(parse_node_count("131072"), Ok(131_072));
+        assert_eq!(parse_node_count("131073"), Err(too_many(131_072, WHY_NODES)));
         assert_eq!(parse_device_count("65"), Err(too_many(64, WHY_DEVICES)));
         assert!(parse_node_count("-1").is_err());
     }

@@ -8,7 +8,11 @@ use lazaret_runtime::{Call, LEASES, NODES, PatchKind};
 use serde_json::{Value, json};
 
 use super::{Item, Kubelet, RECHECK_MS};
-use crate::{effect::Effect, node::SeenNode, node_json};
+use crate::{
+    effect::Effect,
+    node::SeenNode,
+    node_json::{self, POD_ADDRESSES},
+};
 
 /// A node.
 #[derive(Debug, Default)]
@@ -20,7 +24,7 @@ pub(super) struct NodeSlot {
     news: bool,
     renewed: Option<Timestamp>,
     /// The last parts of addresses in use.
-    pub(super) addresses: [u64; 4],
+    pub(super) addresses: [u64; 2],
 }
 
 impl NodeSlot {
@@ -30,7 +34,8 @@ impl NodeSlot {
 
     /// An address that no pod of the node has.
     pub(super) fn take_address(&mut self) -> u8 {
-        let free = (2..=254_u8).find(|number| !self.is_taken(*number)).unwrap_or(255);
+        let last = POD_ADDRESSES - 1;
+        let free = (2..last).find(|number| !self.is_taken(*number)).unwrap_or(last);
         self.mark(free, true);
         free
     }

@@ -131,7 +131,7 @@ impl Kubelet {
             PodPhase::Succeeded | PodPhase::Failed => Progress::Ended,
         };
         let address = seen.address.as_deref().filter(|_| !seen.host_network);
-        let number = address.and_then(|address| address.rsplit('.').next()?.parse::<u8>().ok());
+        let number = address.and_then(|address| node_json::pod_number(node, address));
         if let Some(number) = number {
             self.nodes[node].mark(number, true);
         }

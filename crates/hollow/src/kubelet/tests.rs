@@ -135,7 +135,7 @@ fn a_deleted_pod_stops_within_its_grace() {
         let done = play(&mut kubelet, 10, 20_000);
         assert_eq!(done, [(gone_at, "write+delete".to_owned())]);
         kubelet.miss_pod(&seen.pod.key, &seen.pod.uid);
-        assert_eq!((kubelet.pods(), kubelet.nodes[0].addresses), (0, [0; 4]));
+        assert_eq!((kubelet.pods(), kubelet.nodes[0].addresses), (0, [0; 2]));
     }
 }
 
