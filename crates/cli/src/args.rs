@@ -112,7 +112,32 @@ fn try_parse() -> Result<Cli, clap::Error> {
     if device::is_called_as_plugin() {
         return lazaret_device::Args::try_parse().map(|args| Cli { command: Command::Device(args) });
     }
-    Cli::try_parse_from(with_group(std::env::args_os().collect()))
+    let words = with_group(std::env::args_os().collect());
+    if words.get(1).is_some_and(|word| word == "node") {
+        return NodeCli::try_parse_from(words).map(|cli| cli.command.into());
+    }
+    Cli::try_parse_from(words)
+}
+
+/// [`Cli`] with the one command of a process that is to be small: the flags of the others are megabytes of code, of which the kernel keeps what was
+/// run once.
+#[derive(Debug, Parser)]
+#[command(name = "lazaret", version, max_term_width = 110)]
+struct NodeCli {
+    #[command(subcommand)]
+    command: NodeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    /// Join a cluster as a node: run its pods and prepare their devices; or import images for it
+    Node(node::Args),
+}
+
+impl From<NodeCommand> for Cli {
+    fn from(NodeCommand::Node(args): NodeCommand) -> Self {
+        Self { command: Command::Node(args) }
+    }
 }
 
 /// Commands of `lazaret store` that are understood without `store`: what is typed at night.

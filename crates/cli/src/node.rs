@@ -44,8 +44,10 @@ enum Action {
     Image(node_image::Args),
 }
 
-/// Threads for what waits for a disk. Each keeps memory of its own, and a hundred pods that end at once would make one each.
-const BLOCKING_THREADS_MAX: usize = 16;
+/// Threads for what waits for others, and for what waits for a disk. Each keeps memory of its own, and a hundred pods that end at once would make
+/// one each.
+const WORKER_THREADS: usize = 1;
+const BLOCKING_THREADS_MAX: usize = 6;
 const BLOCKING_IDLE: Duration = Duration::from_secs(2);
 
 /// The port of a kubelet.
@@ -69,7 +71,7 @@ impl Args {
         // A node waits most of its life: huge pages would only take memory.
         pages::start(None);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(WORKER_THREADS)
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .thread_keep_alive(BLOCKING_IDLE)
             .enable_all()
