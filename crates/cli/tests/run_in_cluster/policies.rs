@@ -220,6 +220,40 @@ fn what_others_wrote_is_never_touched_and_what_they_changed_is_changed_back() {
     assert_eq!(stage.refused(), Vec::<String>::new());
 }
 
+/// A status counts rules that are there: without the permission to make them there are none, and the policy says so until there are.
+#[test]
+fn a_policy_whose_rules_may_not_be_made_says_so_until_they_are() {
+    let stage = Stage::with(OTHERS, &[]);
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/lazaret-controllers-act";
+    let whole = stage.request("GET", role, "application/json", &Value::Null).unwrap()["rules"].clone();
+    let is_other =
+        |rule: &&Value| !rule["resources"].as_array().unwrap().contains(&json!("devicetaintrules"));
+    let less: Vec<&Value> = whole.as_array().unwrap().iter().filter(is_other).collect();
+    assert!(less.len() < whole.as_array().unwrap().len(), "{whole}");
+    let give = |rules: Value| {
+        stage.request("PATCH", role, "application/merge-patch+json", &json!({"rules": rules})).unwrap();
+    };
+    give(json!(less));
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["policies", "replacement"]);
+    stage.until("it is ready", || replica.is_ready());
+    let policies = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+    stage.create(
+        policies,
+        &json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "mine"},
+            "spec": {"deviceSelector": {"driver": DRIVER, "pool": "node-1"}, "taint": {"key": "example.com/out", "effect": "NoSchedule"}},
+        }),
+    );
+    let compiled = || conditions(&stage.list(policies)[0]).remove("Compiled").unwrap_or_default();
+    stage.until("the policy says anything", || !compiled().0.is_empty());
+    let (status, reason, message) = compiled();
+    assert_eq!((&*status, &*reason), ("False", "RulesNotWritten"));
+    assert!(message.starts_with("0 DeviceTaintRules; 1 could not be written"), "{message}");
+    give(whole.clone());
+    stage.until("it has its rule", || compiled().1 == "AsSelected");
+    assert_eq!(stage.list("/apis/resource.k8s.io/v1/devicetaintrules").len(), 1);
+}
+
 /// Kubernetes 1.34 has no DeviceTaintRules in v1: what drivers publish counts, and the process says that this is all.
 #[test]
 fn a_cluster_without_rules_is_served_as_far_as_that_goes() {
