@@ -183,6 +183,9 @@ def rootfs(binary, folder):
         with open(target, "wb") as file:
             file.write(data)
         os.chmod(target, mode)
+    tmp = os.path.join(folder, "tmp")
+    os.makedirs(tmp, exist_ok=True)
+    os.chmod(tmp, 0o1777)
 
 
 def main():

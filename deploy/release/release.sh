@@ -3,7 +3,7 @@
 #
 #   deploy/release/release.sh [FOLDER] [TARGET...]     default: target/packages, and the machine's own target
 #   deploy/release/release.sh target/packages x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
-#   LAZARET=target/debug/lazaret deploy/release/release.sh FOLDER     from a binary that is there already
+#   LAZARET_X86_64=target/debug/lazaret deploy/release/release.sh FOLDER     from a binary that is there already; likewise LAZARET_AARCH64
 #
 # The first target is the machine's own: its binary writes the manual pages. Another one needs `rustup target add TARGET` and a C compiler for it
 # (Debian: gcc-aarch64-linux-gnu).
@@ -30,6 +30,9 @@ pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_D
 
 # Names the tool of binutils that knows a target's files.
 tool() { if [ "$1" = "$host" ]; then echo "$2"; else echo "${1%%-*}-linux-gnu-$2"; fi; }
+
+# The architecture of a binary, as a target begins with it.
+machine_of() { case $(od -An -tu2 -j18 -N2 "$1" | tr -d ' ') in 62) echo x86_64 ;; 183) echo aarch64 ;; *) echo unknown ;; esac; }
 
 # Stripped binary, archives, image and bill of materials of one target.
 package() {
@@ -59,12 +62,18 @@ package() {
 
 binaries=()
 for target in "${targets[@]}"; do
-  if [ -n "${LAZARET:-}" ]; then
-    binaries+=("$LAZARET")
+  given=LAZARET_$(echo "${target%%-*}" | tr a-z A-Z)
+  if [ -n "${!given:-}" ]; then
+    binary=${!given}
   else
     cargo build --profile dist --locked -p lazaret --target "$target"
-    binaries+=("${CARGO_TARGET_DIR:-target}/$target/dist/lazaret")
+    binary=${CARGO_TARGET_DIR:-target}/$target/dist/lazaret
   fi
+  if [ "$(machine_of "$binary")" != "${target%%-*}" ]; then
+    echo "$binary is for $(machine_of "$binary"), not for $target" >&2
+    exit 1
+  fi
+  binaries+=("$binary")
 done
 own=${binaries[0]}
 version=$("$own" --version | cut -d' ' -f2)

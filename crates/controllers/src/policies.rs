@@ -3,8 +3,8 @@
 
 use lazaret_fleet::Fleet;
 use lazaret_machine::Machine;
-use lazaret_model::{Text, Timestamp};
-use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
+use lazaret_model::Timestamp;
+use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Report, Wanted};
 use lazaret_runtime::{
     AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Model, News, Object, Outcome,
     PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES, Wake,
@@ -227,11 +227,10 @@ impl Executor {
                 info!(rule = %name, "delete a rule");
                 Call::delete(&self.rules, "", name, json!({"preconditions": {"uid": &**uid}}).to_string())
             }
-            EffectKind::Report { policy, generation, rules, left_out, taken } => {
-                let said = compiled(*rules, *left_out, taken);
-                let body = self.report(policy, *generation, &said);
+            EffectKind::Report(report) => {
+                let body = self.report(&report.policy, report.generation, &compiled(report));
                 let kind = PatchKind::Apply { manager: NAME };
-                Call::patch(&TAINT_POLICIES, "", &policy.name, "status", kind, body.to_string())
+                Call::patch(&TAINT_POLICIES, "", &report.policy.name, "status", kind, body.to_string())
             }
         };
         match self.client.send(call).await {
@@ -263,25 +262,30 @@ pub(crate) struct Said {
 }
 
 /// What a policy became.
-fn compiled(rules: usize, left_out: usize, taken: &[Text]) -> Said {
-    match (left_out, taken) {
-        (0, []) => {
-            Said { status: "True", reason: "AsSelected", message: format!("{rules} DeviceTaintRules") }
-        }
-        (_, [first, ..]) => Said {
+fn compiled(report: &Report) -> Said {
+    let Report { rules, left_out, taken, overdue, .. } = report;
+    let message = format!("{rules} DeviceTaintRules");
+    match (taken.as_slice(), *overdue, *left_out) {
+        ([], 0, 0) => Said { status: "True", reason: "AsSelected", message },
+        ([first, ..], _, _) => Said {
             status: "False",
             reason: "NameTaken",
             message: format!(
-                "{rules} DeviceTaintRules; {} could not be made, because somebody else's have their names: {first}; rename the policy, or delete them",
+                "{message}; {} could not be made, because somebody else's have their names: {first}; rename the policy, or delete them",
                 taken.len()
             ),
         },
-        (left_out, []) => Said {
+        ([], 1.., _) => Said {
+            status: "False",
+            reason: "RulesNotWritten",
+            message: format!(
+                "{message}; {overdue} could not be written and are tried again; the log of the controllers has the errors"
+            ),
+        },
+        ([], 0, 1..) => Said {
             status: "False",
             reason: "TooManyDevices",
-            message: format!(
-                "{rules} DeviceTaintRules; {left_out} selected devices have none: select fewer, or by names"
-            ),
+            message: format!("{message}; {left_out} selected devices have none: select fewer, or by names"),
         },
     }
 }

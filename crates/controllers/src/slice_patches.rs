@@ -212,20 +212,26 @@ impl Executor {
 
 /// What the taints of a patch became.
 fn compiled(report: &PatchReport, no_rules: Option<NoRules>) -> Said {
-    let policies = report.policies;
-    match (no_rules, report.taken.as_slice()) {
-        (Some(why), _) if policies > 0 => {
+    let PatchReport { policies, taken, overdue, .. } = report;
+    let message = format!("{policies} DeviceTaintPolicies");
+    match (no_rules, taken.as_slice(), *overdue) {
+        (Some(why), _, _) if *policies > 0 => {
             Said { status: "False", reason: why.reason(), message: why.message().to_owned() }
         }
-        (_, []) => {
-            Said { status: "True", reason: "AsSelected", message: format!("{policies} DeviceTaintPolicies") }
-        }
-        (_, [first, ..]) => Said {
+        (_, [], 0) => Said { status: "True", reason: "AsSelected", message },
+        (_, [first, ..], _) => Said {
             status: "False",
             reason: "NameTaken",
             message: format!(
-                "{policies} DeviceTaintPolicies; {} could not be made, because somebody else's have their names: {first}; rename the patch, or delete them",
-                report.taken.len()
+                "{message}; {} could not be made, because somebody else's have their names: {first}; rename the patch, or delete them",
+                taken.len()
+            ),
+        },
+        (_, [], 1..) => Said {
+            status: "False",
+            reason: "PoliciesNotWritten",
+            message: format!(
+                "{message}; {overdue} could not be written and are tried again; the log of the controllers has the errors"
             ),
         },
     }

@@ -84,6 +84,11 @@ impl<W: Write> Attempts<W> {
             || self.not_before.get(key).is_some_and(|(at, _)| *at > now)
     }
 
+    /// Whether a write of this failed, or was done and did not show in the watch in time. It is tried again.
+    pub(crate) fn is_overdue(&self, now: Timestamp, key: &Text) -> bool {
+        self.not_before.get(key).is_some_and(|(at, failures)| *failures > 0 || *at <= now)
+    }
+
     /// Forgets what nobody wants to write any more.
     pub(crate) fn keep(&mut self, is_wanted: impl Fn(&Text) -> bool) {
         self.not_before.retain(|key, _| is_wanted(key));

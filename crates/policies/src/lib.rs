@@ -10,7 +10,8 @@
 //! [`Patches`] does the same one step before: it brings the policies that patches own to what the patches want.
 //!
 //! **Invariant.** Only rules that a policy owns are changed, and only policies that a patch owns, each with its UID as precondition. No rule evicts
-//! before its policy says that its devices are idle. A policy has at most [`RULES_PER_POLICY_MAX`] rules.
+//! before its policy says that its devices are idle. A policy has at most [`RULES_PER_POLICY_MAX`] rules. A status counts what the watch showed, never
+//! what is about to be written.
 //!
 //! It must never know what the API looks like on the wire, how a write is done, or what time it is: `now` comes in.
 #![no_std]
@@ -20,10 +21,11 @@ extern crate alloc;
 mod attempts;
 mod machine;
 mod patches;
+mod progress;
 mod wanted;
 
 pub use lazaret_machine::{EffectId, Outcome};
-pub use machine::{Effect, EffectKind, Input, Owned, Policies};
+pub use machine::{Effect, EffectKind, Input, Owned, Policies, Report};
 pub use patches::{
     CompiledPatch, OwnedPolicy, PatchEffect, PatchInput, PatchReport, Patches, WantedPolicy, compile_patch,
 };

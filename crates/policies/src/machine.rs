@@ -12,6 +12,7 @@ use lazaret_model::{DeviceSelector, Effect as TaintEffect, Text, Timestamp, Uid}
 
 use crate::{
     attempts::{Attempts, Write},
+    progress::{Progress, Stage},
     wanted::{Compiled, Owner, Wanted, compile},
 };
 
@@ -69,18 +70,24 @@ pub enum EffectKind {
     /// Delete a rule of this incarnation.
     Delete(Text, Uid),
     /// Say in a policy's status what it became.
-    Report {
-        /// The policy.
-        policy: Owner,
-        /// Of which generation this is said.
-        generation: i64,
-        /// How many rules it has.
-        rules: usize,
-        /// How many selected devices have none.
-        left_out: usize,
-        /// Names of its rules that rules of others have.
-        taken: Vec<Text>,
-    },
+    Report(Report),
+}
+
+/// What a policy's status says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The policy.
+    pub policy: Owner,
+    /// Of which generation this is said.
+    pub generation: i64,
+    /// How many rules it has, as the watch shows them.
+    pub rules: usize,
+    /// How many selected devices have none, because there are too many.
+    pub left_out: usize,
+    /// Names of its rules that rules of others have.
+    pub taken: Vec<Text>,
+    /// How many rules could not be written so far.
+    pub overdue: usize,
 }
 
 impl Write for EffectKind {
@@ -88,17 +95,14 @@ impl Write for EffectKind {
         match self {
             Self::Create(rule) | Self::Retaint(_, rule) => rule.name.clone(),
             Self::Delete(name, _) => name.clone(),
-            Self::Report { policy, .. } => format!("/{}", policy.name).into(),
+            Self::Report(report) => format!("/{}", report.policy.name).into(),
         }
     }
 
     fn is_unseen(&self) -> bool {
-        matches!(self, Self::Report { .. })
+        matches!(self, Self::Report(_))
     }
 }
-
-/// What a policy's status was last said to be: generation, rules, devices without one, names that are taken.
-type Reported = (i64, usize, usize, Vec<Text>);
 
 /// Brings the rules that policies own to what the policies want.
 #[derive(Debug, Default)]
@@ -111,7 +115,8 @@ pub struct Policies {
     taken: BTreeSet<Text>,
     queue: VecDeque<EffectKind>,
     attempts: Attempts<EffectKind>,
-    reported: BTreeMap<Owner, Reported>,
+    /// What the status of each policy says.
+    reported: BTreeMap<Owner, Report>,
 }
 
 impl From<Turn> for Input {
@@ -180,17 +185,17 @@ impl Policies {
             EffectKind::Create(rule) if outcome == Outcome::Conflict => {
                 self.taken.insert(rule.name);
             }
-            EffectKind::Report { policy, generation, rules, left_out, taken } if is_done => {
-                self.reported.insert(policy, (generation, rules, left_out, taken));
+            EffectKind::Report(report) if is_done => {
+                self.reported.insert(report.policy.clone(), report);
             }
             EffectKind::Create(_)
             | EffectKind::Retaint(..)
             | EffectKind::Delete(..)
-            | EffectKind::Report { .. } => {}
+            | EffectKind::Report(_) => {}
         }
     }
 
-    /// Fills the queue. Devices are tainted before others are freed.
+    /// Fills the queue. Devices are tainted before others are freed, and both before a status says so.
     fn plan(&mut self, now: Timestamp, fleet: &Fleet) {
         self.queue.clear();
         let mut wanted: BTreeMap<Text, Wanted> = BTreeMap::new();
@@ -202,15 +207,34 @@ impl Policies {
                 continue;
             }
             let Compiled { rules, left_out } = compile(fleet, view.rule);
-            let owner = Owner { name: view.rule.name.clone(), uid: view.rule.uid.clone() };
-            let taken: Vec<Text> =
-                rules.iter().map(|rule| rule.name.clone()).filter(|name| self.taken.contains(name)).collect();
-            reports.push((owner, (view.rule.generation, rules.len() - taken.len(), left_out, taken)));
+            let mut progress = Progress::default();
+            rules.iter().for_each(|rule| progress.add(&rule.name, self.stage(now, rule)));
+            let Progress { seen, taken, overdue, is_pending } = progress;
+            let policy = Owner { name: view.rule.name.clone(), uid: view.rule.uid.clone() };
+            let generation = view.rule.generation;
+            reports.push((is_pending, Report { policy, generation, rules: seen, left_out, taken, overdue }));
             wanted.extend(rules.into_iter().map(|rule| (rule.name.clone(), rule)));
         }
+        self.plan_rules(now, &wanted, &undecided);
+        let kept = self.plan_reports(now, reports);
+        let owned = &self.owned;
+        self.attempts.keep(|key| wanted.contains_key(key) || owned.contains_key(key) || kept.contains(key));
+        self.taken.retain(|name| wanted.contains_key(name));
+    }
+
+    fn stage(&self, now: Timestamp, rule: &Wanted) -> Stage {
+        match self.owned.get(&rule.name) {
+            Some(owned) if is_same_object(owned, rule) && has_taint(owned, rule) => Stage::Seen,
+            _ if self.taken.contains(&rule.name) => Stage::Taken,
+            _ if self.attempts.is_overdue(now, &rule.name) => Stage::Overdue,
+            _ => Stage::Pending,
+        }
+    }
+
+    fn plan_rules(&mut self, now: Timestamp, wanted: &BTreeMap<Text, Wanted>, undecided: &[&Uid]) {
         let waits = |key: &Text| self.attempts.waits(now, key);
         let mut deletions = Vec::new();
-        for (name, rule) in &wanted {
+        for (name, rule) in wanted {
             let effect = match self.owned.get(name) {
                 None => EffectKind::Create(rule.clone()),
                 Some(owned) if !is_same_object(owned, rule) => {
@@ -229,22 +253,27 @@ impl Policies {
             }
         }
         self.queue.extend(deletions);
+    }
+
+    /// Queues what statuses do not say yet, but for policies of which a rule is being written: their status stays until that is done or has failed.
+    /// Returns the keys of all.
+    fn plan_reports(&mut self, now: Timestamp, reports: Vec<(bool, Report)>) -> BTreeSet<Text> {
         let mut reported = BTreeMap::new();
-        let mut kept: Vec<Text> = Vec::new();
-        for (policy, said) in reports {
-            let (generation, rules, left_out, taken) = said.clone();
-            let effect = EffectKind::Report { policy: policy.clone(), generation, rules, left_out, taken };
-            kept.push(effect.key());
-            if self.reported.get(&policy) == Some(&said) {
-                reported.insert(policy, said);
-            } else if !waits(&effect.key()) {
+        let mut kept = BTreeSet::new();
+        for (is_pending, report) in reports {
+            let said = self.reported.remove(&report.policy);
+            let effect = EffectKind::Report(report.clone());
+            let key = effect.key();
+            if !is_pending && said.as_ref() != Some(&report) && !self.attempts.waits(now, &key) {
                 self.queue.push_back(effect);
             }
+            if let Some(said) = said.filter(|said| is_pending || *said == report) {
+                reported.insert(report.policy, said);
+            }
+            kept.insert(key);
         }
         self.reported = reported;
-        let owned = &self.owned;
-        self.attempts.keep(|key| wanted.contains_key(key) || owned.contains_key(key) || kept.contains(key));
-        self.taken.retain(|name| wanted.contains_key(name));
+        kept
     }
 }
 

@@ -14,6 +14,7 @@ use lazaret_model::{DeviceSelector, ResourceSlicePatch, Taint, Text, Timestamp, 
 
 use crate::{
     attempts::{Attempts, Write},
+    progress::{Progress, Stage},
     wanted::{Owner, name_with_digest},
 };
 
@@ -112,10 +113,12 @@ pub struct PatchReport {
     pub patch: Owner,
     /// Of which generation this is said.
     pub generation: i64,
-    /// How many policies it has.
+    /// How many policies it has, as the watch shows them.
     pub policies: usize,
     /// Names of its policies that policies of others have.
     pub taken: Vec<Text>,
+    /// How many policies could not be written so far.
+    pub overdue: usize,
     /// Attributes and capacities that stay what the driver published.
     pub not_applied: Vec<Text>,
 }
@@ -233,7 +236,17 @@ impl Patches {
         }
     }
 
-    /// Fills the queue. Devices are tainted before others are freed.
+    fn stage(&self, now: Timestamp, policy: &WantedPolicy) -> Stage {
+        match self.owned.get(&policy.name) {
+            Some(owned) if owned.said == *policy => Stage::Seen,
+            _ if self.taken.contains(&policy.name) => Stage::Taken,
+            _ if self.attempts.is_overdue(now, &policy.name) => Stage::Overdue,
+            _ => Stage::Pending,
+        }
+    }
+
+    /// Fills the queue. Devices are tainted before others are freed, and both before a status says so: that of a patch of which a policy is being
+    /// written stays until that is done or has failed.
     fn plan(&mut self, now: Timestamp) {
         self.queue.clear();
         let waits = |key: &Text| self.attempts.waits(now, key);
@@ -241,15 +254,14 @@ impl Patches {
         let mut reports = Vec::new();
         for (generation, patch) in self.patches.values() {
             let CompiledPatch { policies, not_applied } = compile_patch(patch);
-            let (taken, free): (Vec<_>, Vec<_>) =
-                policies.iter().map(|policy| policy.name.clone()).partition(|name| self.taken.contains(name));
-            reports.push(PatchReport {
-                patch: Owner { name: patch.name.clone(), uid: patch.uid.clone() },
-                generation: *generation,
-                policies: free.len(),
-                taken,
-                not_applied,
-            });
+            let mut progress = Progress::default();
+            policies.iter().for_each(|policy| progress.add(&policy.name, self.stage(now, policy)));
+            let Progress { seen, taken, overdue, is_pending } = progress;
+            if !is_pending {
+                let patch = Owner { name: patch.name.clone(), uid: patch.uid.clone() };
+                let generation = *generation;
+                reports.push(PatchReport { patch, generation, policies: seen, taken, overdue, not_applied });
+            }
             wanted.extend(policies.into_iter().map(|policy| (policy.name.clone(), policy)));
         }
         for (name, policy) in wanted.iter().filter(|(name, _)| !waits(name)) {

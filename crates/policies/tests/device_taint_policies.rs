@@ -11,7 +11,7 @@ use lazaret_fleet::{Fleet, Input as Told};
 use lazaret_machine::Machine;
 use lazaret_model::{Condition, ConditionStatus, Effect as TaintEffect, Timestamp, Uid};
 use lazaret_policies::{
-    Effect, EffectKind, Input, Outcome, Owned, Owner, Policies, RULES_PER_POLICY_MAX, Wanted, compile,
+    Effect, EffectKind, Input, Outcome, Owned, Owner, Policies, RULES_PER_POLICY_MAX, Report, Wanted, compile,
 };
 
 const SLICE: &str = "slice worker a[model=big] b[model=small] c[model=big]";
@@ -91,11 +91,25 @@ impl World {
                 assert_eq!(self.rules.remove(name.as_str()).unwrap().uid, uid);
                 Some(Input::RuleGone(name))
             }
-            EffectKind::Report { policy, rules, left_out, .. } => {
-                self.reports.push(format!("{}: {rules} rules, {left_out} left out", policy.name));
+            EffectKind::Report(Report { policy, rules, left_out, overdue, .. }) => {
+                // A status says no more than there is.
+                let there = self.rules.values().filter(|rule| rule.owner == policy).count();
+                assert!(rules <= there, "{rules} of {there}");
+                let late = if overdue > 0 { format!(", {overdue} overdue") } else { String::new() };
+                self.reports.push(format!("{}: {rules} rules, {left_out} left out{late}", policy.name));
                 None
             }
         }
+    }
+
+    /// What the statuses are to say now. Nothing else may be left to do.
+    fn told(&mut self) -> Vec<String> {
+        for Effect { id, kind } in self.effects() {
+            assert!(matches!(kind, EffectKind::Report(_)), "{kind:?}");
+            self.perform(kind);
+            self.hear(Input::Acknowledged(id, Outcome::Done));
+        }
+        std::mem::take(&mut self.reports)
     }
 
     /// What there is, one line a rule.
@@ -182,10 +196,10 @@ fn rules_follow_the_devices() {
             EffectKind::Create(_) => "create",
             EffectKind::Retaint(..) => "retaint",
             EffectKind::Delete(..) => "delete",
-            EffectKind::Report { .. } => "report",
+            EffectKind::Report(_) => "report",
         })
         .collect();
-    assert_eq!(kinds, ["create", "delete", "delete", "report"]);
+    assert_eq!(kinds, ["create", "delete", "delete"]);
     let mut world = World::new(&[SLICE, POLICY]);
     world.settle();
     world.say("slice worker a[model=small] b[model=big]");
@@ -250,17 +264,17 @@ fn what_somebody_changed_is_changed_back_and_what_is_of_another_policy_is_made_a
 fn what_fails_is_tried_again_later_and_what_was_done_is_not_done_twice() {
     let mut world = World::new(&[SLICE, POLICY]);
     let first = world.effects();
-    assert_eq!(first.len(), 3, "two rules and a report");
+    assert_eq!(first.len(), 2, "two rules");
     for effect in &first {
         world.hear(Input::Acknowledged(effect.id, Outcome::RetryLater));
     }
-    assert!(world.effects().is_empty());
+    assert_eq!(world.told(), ["p: 0 rules, 0 left out, 2 overdue"]);
     let wake = world.policies.next_wake().unwrap();
     assert_eq!(wake.at, Timestamp::from_millis(500));
     world.now = 500;
     world.hear(Input::Tick);
     let second = world.effects();
-    assert_eq!(second.len(), 3);
+    assert_eq!(second.len(), 2);
     for effect in &second {
         world.hear(Input::Acknowledged(effect.id, Outcome::Done));
     }
@@ -269,7 +283,58 @@ fn what_fails_is_tried_again_later_and_what_was_done_is_not_done_twice() {
     assert!(world.effects().is_empty());
     world.now = 5_600;
     world.hear(Input::Tick);
-    assert_eq!(world.effects().len(), 2, "the rules never came");
+    let third = world.effects();
+    assert_eq!(third.len(), 2, "the rules never came, which the status says already: {third:?}");
+}
+
+/// A status that counts rules counts those that the watch showed.
+#[test]
+fn a_status_says_nothing_of_rules_that_are_being_made() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    let creations = world.effects();
+    assert_eq!(creations.len(), 2, "no report: {creations:?}");
+    let mut made = Vec::new();
+    for Effect { id, kind } in creations {
+        made.extend(world.perform(kind));
+        world.hear(Input::Acknowledged(id, Outcome::Done));
+        assert_eq!(world.told(), Vec::<String>::new(), "the watch showed none");
+    }
+    world.hear(made.remove(0));
+    assert_eq!(world.told(), Vec::<String>::new(), "one is missing");
+    world.hear(made.remove(0));
+    assert_eq!(world.told(), ["p: 2 rules, 0 left out"]);
+
+    // One more device: the status stays until its rule is there.
+    world.say("slice worker a[model=big] b[model=big] c[model=big]");
+    let [Effect { id, kind }] = &world.effects()[..] else { panic!("one rule is missing, and nothing else") };
+    let news = world.perform(kind.clone()).unwrap();
+    world.hear(Input::Acknowledged(*id, Outcome::Done));
+    assert_eq!(world.told(), Vec::<String>::new());
+    world.hear(news);
+    assert_eq!(world.told(), ["p: 3 rules, 0 left out"]);
+}
+
+/// A write that was done and does not show is as good as none: the status says so after a while, and not before.
+#[test]
+fn a_rule_that_never_shows_is_said_to_be_missing() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    for effect in world.effects() {
+        world.hear(Input::Acknowledged(effect.id, Outcome::Done));
+    }
+    let wake = world.policies.next_wake().unwrap();
+    assert_eq!(wake.at, Timestamp::from_millis(5_000));
+    world.now = 4_999;
+    world.hear(Input::Tick);
+    assert_eq!(world.told(), Vec::<String>::new());
+    world.now = 5_000;
+    world.hear(Input::Tick);
+    let kinds = world.effects();
+    let [Effect { kind: EffectKind::Create(_), .. }, Effect { kind: EffectKind::Create(_), .. }, report] =
+        &kinds[..]
+    else {
+        panic!("{kinds:?}")
+    };
+    let EffectKind::Report(Report { rules: 0, overdue: 2, .. }) = report.kind else { panic!("{report:?}") };
 }
 
 /// Somebody else's rule has the name: it is left alone, and the policy says so until the name is free.
@@ -282,7 +347,9 @@ fn a_name_that_is_taken_is_reported_and_tried_again_by_creation_alone() {
         world.hear(Input::Acknowledged(effect.id, outcome));
     }
     let effects = world.effects();
-    let [Effect { kind: EffectKind::Report { rules: 0, taken, .. }, .. }] = effects.as_slice() else {
+    let [Effect { kind: EffectKind::Report(Report { rules: 0, taken, overdue: 0, .. }), .. }] =
+        effects.as_slice()
+    else {
         panic!("{effects:?}")
     };
     assert_eq!(taken.len(), 1);

@@ -87,7 +87,12 @@ impl World {
                 assert_eq!(gone.map(|policy| policy.uid), Some(uid));
                 self.hear(PatchInput::PolicyGone(name));
             }
-            PatchEffect::Report(report) => self.reports.push(report),
+            PatchEffect::Report(report) => {
+                let of = |policy: &&OwnedPolicy| policy.said.owner == report.patch;
+                let there = self.policies.values().filter(of).count();
+                assert!(report.policies <= there, "a status says no more than there is: {report:?}");
+                self.reports.push(report);
+            }
         }
     }
 
@@ -197,18 +202,37 @@ fn what_fails_is_tried_again_later_and_a_follower_does_nothing() {
     let mut world = World::leading();
     world.hear(PatchInput::Patch(1, patch(vec![taint("a", Effect::NoSchedule)])));
     let first = world.effects();
-    assert_eq!(first.len(), 2, "a policy and a report");
-    for (id, _) in &first {
-        world.hear(PatchInput::Acknowledged(*id, Outcome::RetryLater));
-    }
+    let [(id, PatchEffect::Create(_))] = first.as_slice() else { panic!("{first:?}") };
+    world.hear(PatchInput::Acknowledged(*id, Outcome::RetryLater));
+    let said = world.effects();
+    let [(id, PatchEffect::Report(PatchReport { policies: 0, overdue: 1, .. }))] = said.as_slice() else {
+        panic!("{said:?}")
+    };
+    world.hear(PatchInput::Acknowledged(*id, Outcome::Done));
     assert!(world.effects().is_empty());
     assert_eq!(world.patches.next_wake().map(|wake| wake.at), Some(Timestamp::from_millis(500)));
     world.now = 500;
-    assert_eq!(world.effects().len(), 2);
+    assert_eq!(world.effects().len(), 1);
     world.hear(PatchInput::Leads(false));
     world.hear(PatchInput::Patch(2, patch(vec![taint("b", Effect::NoSchedule)])));
     assert!(world.effects().is_empty());
     assert_eq!(world.patches.next_wake(), None);
+}
+
+/// A status that counts policies counts those that the watch showed.
+#[test]
+fn a_status_says_nothing_of_policies_that_are_being_made() {
+    let mut world = World::leading();
+    world.hear(PatchInput::Patch(1, patch(vec![taint("a", Effect::NoSchedule)])));
+    let effects = world.effects();
+    let [(id, PatchEffect::Create(said))] = effects.as_slice() else { panic!("no report: {effects:?}") };
+    world.hear(PatchInput::Acknowledged(*id, Outcome::Done));
+    assert!(world.effects().is_empty(), "the watch did not show it");
+    world.show(OwnedPolicy { uid: "made".into(), said: said.clone() });
+    let effects = world.effects();
+    let [(_, PatchEffect::Report(PatchReport { policies: 1, overdue: 0, .. }))] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
 }
 
 #[test]

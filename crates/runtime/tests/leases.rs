@@ -1,5 +1,5 @@
 //! Candidates for one Lease, whose questions and answers take time, on clocks of their own: never two that act.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{
     sync::{Arc, Mutex},
@@ -55,12 +55,23 @@ struct World {
     dice: Dice,
     /// How long a call takes at most, each way.
     delay_ms: i64,
+    /// One call in eight gets lost on its way, and another one's answer on its way back.
+    is_lossy: bool,
 }
 
 impl World {
-    /// What the server does with a call. One in eight gets lost on its way, and another one's answer on its way back.
+    fn new(delay_ms: i64, is_lossy: bool, seed: u64) -> Self {
+        let dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        Self { lease: None, version: 0, dice, delay_ms, is_lossy }
+    }
+
+    fn loses(&mut self) -> bool {
+        self.is_lossy && self.dice.roll(8) == 0
+    }
+
+    /// What the server does with a call.
     fn serve(&mut self, identity: &str, flight: &Flight) -> Result<Option<LeaseRecord>, ()> {
-        if self.dice.roll(8) == 0 {
+        if self.loses() {
             return Err(());
         }
         let answer = match &flight.action {
@@ -82,52 +93,57 @@ impl World {
             }
             LeaseAction::Read | LeaseAction::Wait(_) => self.lease.clone(),
         };
-        if self.dice.roll(8) == 0 { Err(()) } else { Ok(answer) }
+        if self.loses() { Err(()) } else { Ok(answer) }
+    }
+
+    /// The server sees what has reached it.
+    fn deliver(&mut self, time: i64, identity: &str, flight: &mut Flight) {
+        if flight.answer.is_none() && time >= flight.reaches {
+            flight.answer = Some(self.serve(identity, flight));
+        }
+    }
+
+    /// A candidate hears the answer to its last call, or sends the next one. `skew`: how far its clock is ahead.
+    fn step(&mut self, time: i64, skew: i64, who: &mut Candidate, slot: &mut Option<Flight>) {
+        let now = at(time + skew);
+        if let Some(mut flight) = slot.take() {
+            self.deliver(time, who.identity(), &mut flight);
+            let patience = flight.sent + who.renew_deadline_ms();
+            match flight.answer.take() {
+                Some(answer) if time >= flight.answered => match (answer, &flight.action) {
+                    (Ok(found), LeaseAction::Read) => who.read(now, found),
+                    (Ok(Some(written)), _) => who.written(at(flight.sent + skew), now, written),
+                    (Ok(None) | Err(()), _) => who.failed(now),
+                },
+                // The call may still reach the server, but nobody waits for it: it is given up only once it did.
+                Some(_) if time >= patience => who.failed(now),
+                answer => *slot = Some(Flight { answer, ..flight }),
+            }
+            return;
+        }
+        match who.next(now) {
+            LeaseAction::Wait(_) => {}
+            action @ (LeaseAction::Read | LeaseAction::Write { .. }) => {
+                let reaches = time + 1 + self.dice.roll(self.delay_ms);
+                let answered = reaches + self.dice.roll(self.delay_ms);
+                let duration_ms = who.duration_ms();
+                *slot = Some(Flight { action, duration_ms, sent: time, reaches, answered, answer: None });
+            }
+        }
     }
 }
 
 fn two_never_lead(options: LeaseOptions, delay_ms: i64, seed: u64) -> (usize, usize) {
-    let dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let mut world = World { lease: None, version: 0, dice, delay_ms };
+    let mut world = World::new(delay_ms, true, seed);
     let mut all = [Candidate::new("a", options), Candidate::new("b", options)];
     let skew = [0_i64, 3_600_000];
     let mut flights: [Option<Flight>; 2] = [None, None];
     let (mut led, mut changes, mut last) = (0, 0, None);
     for time in (0..60_000_i64).step_by(10) {
         for who in 0..2 {
-            let now = at(time + skew[who]);
             // One stands still now and then, as a machine that swaps does.
-            if world.dice.roll(400) == 0 {
-                continue;
-            }
-            if let Some(mut flight) = flights[who].take() {
-                if flight.answer.is_none() && time >= flight.reaches {
-                    flight.answer = Some(world.serve(all[who].identity(), &flight));
-                }
-                let patience = flight.sent + all[who].renew_deadline_ms();
-                match flight.answer.take() {
-                    Some(answer) if time >= flight.answered => match (answer, &flight.action) {
-                        (Ok(found), LeaseAction::Read) => all[who].read(now, found),
-                        (Ok(Some(written)), _) => {
-                            all[who].written(at(flight.sent + skew[who]), now, written);
-                        }
-                        (Ok(None) | Err(()), _) => all[who].failed(now),
-                    },
-                    // The call may still reach the server, but nobody waits for it: it is given up only once it did.
-                    Some(_) if time >= patience => all[who].failed(now),
-                    answer => flights[who] = Some(Flight { answer, ..flight }),
-                }
-                continue;
-            }
-            match all[who].next(now) {
-                LeaseAction::Wait(_) => {}
-                action @ (LeaseAction::Read | LeaseAction::Write { .. }) => {
-                    let reaches = time + 1 + world.dice.roll(world.delay_ms);
-                    let answered = reaches + world.dice.roll(world.delay_ms);
-                    let duration_ms = all[who].duration_ms();
-                    flights[who] =
-                        Some(Flight { action, duration_ms, sent: time, reaches, answered, answer: None });
-                }
+            if world.dice.roll(400) != 0 {
+                world.step(time, skew[who], &mut all[who], &mut flights[who]);
             }
         }
         let leading: Vec<usize> =
@@ -156,6 +172,38 @@ fn two_never_lead_at_the_same_time() {
             assert!(led > 40 * 1_000 && changes >= 40, "{options:?} {delay_ms}: {led} {changes}");
         }
     }
+}
+
+/// How long after the leader was killed the other one may act. What the leader had sent reaches the server all the same.
+fn followed_after(killed: i64, delay_ms: i64, seed: u64) -> i64 {
+    let mut world = World::new(delay_ms, false, seed);
+    let (mut leader, mut follower) = (Candidate::new("a", SHORT), Candidate::new("b", SHORT));
+    let (mut of_leader, mut of_follower) = (None, None);
+    for time in 0..killed + 60_000 {
+        if time < killed {
+            world.step(time, 0, &mut leader, &mut of_leader);
+        } else if let Some(flight) = &mut of_leader {
+            world.deliver(time, "a", flight);
+        }
+        // It comes second.
+        if time > 1_000 {
+            world.step(time, 0, &mut follower, &mut of_follower);
+        }
+        if follower.term(at(time)).is_some() {
+            assert!(time >= killed && leader.term(at(time)).is_none(), "two lead at {time}");
+            return time - killed;
+        }
+    }
+    panic!("killed at {killed}, never followed");
+}
+
+/// With the settings that `lazaret run` has by default, whatever the leader was doing when it was killed.
+#[test]
+fn a_leader_that_is_killed_is_followed_within_2_s() {
+    let took: Vec<i64> =
+        (0..260).map(|at| followed_after(5_000 + at, 60, u64::try_from(at).unwrap() + 1)).collect();
+    let (least, most) = (took.iter().min().unwrap(), took.iter().max().unwrap());
+    assert!(*least >= 500 && *most <= 2_000, "{least} to {most} ms");
 }
 
 /// A lease that was renewed after the question for it was sent is not older than the answer.

@@ -1,0 +1,17 @@
+//! What `deploy/` holds is what the program and the chart make; it is accepted by a server, lives a whole life there and leaves nothing behind.
+//!
+//! `UPDATE_DEPLOY=1` writes the generated files anew: `deploy/crds`, `deploy/lazaret.yaml`, `deploy/chart/files`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stderr, reason = "what could not be tested is said")]
+
+mod admission;
+mod chart;
+mod generated;
+mod life;
+mod observability;
+mod release;
+mod render;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../../../testkit/tests/tools/mod.rs"]
+mod tools;
