@@ -241,7 +241,7 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let RuleStatus { condition, drained, blocked, expired, held, evictions } = &status.status;
+        let RuleStatus { condition, drained, blocked, expired, held, evictions: _ } = &status.status;
         let further = [blocked.as_ref(), expired.as_ref(), held.as_ref()];
         let conditions: Vec<_> = [Some(condition), Some(drained)]
             .into_iter()
@@ -256,7 +256,7 @@ impl Executor {
             "status": {"conditions": conditions},
         });
         // Kubernetes' own rules have no field for it.
-        if self.counts_evictions {
+        if let Some(evictions) = status.status.counted().filter(|_| self.counts_evictions) {
             body["status"]["evictions"] = json!({
                 "pods": evictions.pods,
                 "atLeast": evictions.at_least,

@@ -239,6 +239,7 @@ fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
         evicted: state.count(Timestamp::EPOCH),
         in_use: !state.may_be_drained() && matches!(rule.taint.effect, Effect::NoExecute)
             || !is_idle(fleet, rule),
+        by_policy: rule.is_compiled && state.count(Timestamp::EPOCH).pods == 0,
         held: state.is_held(),
         problem: selection.problem().map(|problem| alloc::format!("{problem}")),
         ..Facts::default()

@@ -16,6 +16,8 @@ pub const DRAINED: &str = "Drained";
 pub const EVICTION_BLOCKED: &str = "EvictionBlocked";
 /// Its reason when nothing does any more.
 const NOT_BLOCKED: &str = "NotBlocked";
+/// The reason of `EvictionInProgress` of a rule that a DeviceTaintPolicy controls: pods are evicted because of the policy, and counted there.
+const BY_POLICY: &str = "ByPolicy";
 /// The reason of a condition that was not verified when its controller ended.
 const NOT_VERIFIED: &str = "NotVerified";
 /// Longer problems are cut: a condition's message may have 32,768 bytes, a person reads far fewer.
@@ -32,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) evicted: EvictionCount,
     /// Some claim holds a selected device, or pods have to leave one.
     pub(crate) in_use: bool,
+    /// A DeviceTaintPolicy controls it, and nobody was evicted because of the rule itself.
+    pub(crate) by_policy: bool,
     /// It has no effect before it is approved.
     pub(crate) held: bool,
     /// Devices that are published and selected.
@@ -42,6 +46,14 @@ pub(crate) struct Facts {
     pub(crate) from_memory: usize,
     /// Why the rule cannot be evaluated, fully or in part.
     pub(crate) problem: Option<String>,
+}
+
+impl RuleStatus {
+    /// How many pods were evicted because of the rule; nothing where that is counted elsewhere.
+    #[must_use]
+    pub fn counted(&self) -> Option<EvictionCount> {
+        (self.condition.reason != BY_POLICY).then_some(self.evictions)
+    }
 }
 
 /// The condition that says it, apart from when.
@@ -177,6 +189,9 @@ pub(crate) fn message(effect: &Effect, facts: &Facts) -> String {
             let verb = if facts.pods == 1 { "needs" } else { "need" };
             say(format_args!("{} {verb} to be evicted in {spaces}.", pods(facts.pods)));
         }
+        Effect::NoExecute | Effect::NoSchedule if facts.by_policy => {
+            say(format_args!("The DeviceTaintPolicy that controls the rule evicts pods and counts them."));
+        }
         Effect::NoExecute => {}
         Effect::None => {
             say(format_args!("{} selected.", published(facts.published)));
@@ -215,6 +230,7 @@ fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
         "SelectorError"
     } else {
         match rule.taint.effect {
+            Effect::NoExecute | Effect::NoSchedule if facts.by_policy => BY_POLICY,
             Effect::NoExecute if facts.evicted.pods > 0 => "Completed",
             Effect::NoExecute => "NotStarted",
             Effect::None => "NoEffect",
@@ -367,6 +383,28 @@ mod tests {
             assert_eq!(text, expected);
             assert_eq!(condition.observed_generation, 3);
         }
+    }
+
+    #[test]
+    fn a_rule_of_a_policy_says_who_evicts_and_states_no_count() {
+        let by_policy = || Facts { by_policy: true, ..Facts::default() };
+        for effect in [Effect::NoSchedule, Effect::NoExecute] {
+            let rule = rule(effect);
+            let condition = condition(&rule, &by_policy());
+            assert_eq!(condition.reason, "ByPolicy");
+            assert!(condition.message.starts_with("The DeviceTaintPolicy that controls the rule evicts"));
+            let status = RuleStatus {
+                condition,
+                drained: drained(&rule, &by_policy()),
+                blocked: None,
+                expired: None,
+                held: None,
+                evictions: EvictionCount::default(),
+            };
+            assert_eq!(status.counted(), None);
+        }
+        let pending = Facts { pods: 1, namespaces: 1, ..by_policy() };
+        assert_eq!(condition(&rule(Effect::NoExecute), &pending).reason, "PodsPendingEviction");
     }
 
     #[test]

@@ -159,6 +159,14 @@ marks! {
     IncidentAbandoned = "incidents abandoned",
     /// A person said something of an incident, or deleted it.
     PersonActed = "acts of people on incidents",
+    /// A person reported trouble of a device.
+    Reported = "reports of people",
+    /// A policy was set to observe, or to enforce.
+    ModeChanged = "changes of a policy's mode",
+    /// A write for an incident arrived after its sender had given it up.
+    LateWrite = "writes for incidents that came late",
+    /// A rule reaches more than a tenth more than was approved.
+    ApprovalLapsed = "approvals lapsed",
     /// All of a group were gone in time.
     GroupGone = "groups that were gone in time",
     /// A world came to rest.

@@ -103,6 +103,8 @@ mutants! {
     IgnoreCapacity = "ignore-capacity",
     /// Room that was promised to one replacement is promised to the next.
     PromiseTwice = "promise-twice",
+    /// Controllers take every approval for one of whatever a rule reaches: none lapses.
+    EndlessApproval = "endless-approval",
     /// Of a group that leaves together half of the pods are evicted seconds later.
     StraggleGroups = "straggle-groups",
     /// A repair is written as if the device were only suspect.
@@ -117,6 +119,10 @@ mutants! {
     HoldRecovery = "hold-recovery",
     /// Incidents do not say what they wait for.
     SilentIncidents = "silent-incidents",
+    /// Reports of people are said to be deleted once they were taken in, and are not.
+    KeepReports = "keep-reports",
+    /// Health controllers are not told when the policy is to observe.
+    IgnoreObserve = "ignore-observe",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

@@ -1,9 +1,12 @@
 //! What a seed stands for: the size and temper of a world, and the list of things done to it from outside. The list
 //! is drawn up front, so that a failing world can be run again with some of them left out.
 
+mod draw;
+
 use core::fmt;
 
-use crate::{palette, rng::Rng};
+use crate::rng::Rng;
+use draw::{draw_config, draw_transitions};
 
 /// The size and temper of a world. Plain numbers, so that a regression file can state them all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,8 +188,14 @@ ops! {
     SetBudget = "set-budget",
     /// Guard `a` is written as `b` says, for `c` seconds if that matters, or taken away.
     WriteGuard = "write-guard",
+    /// Somebody approves rule `a` for what it reaches now, or for less, as `b` says.
+    Approve = "approve",
     /// A person does `b` about incident `a`.
     Person = "person",
+    /// A person reports trouble `b` of device `a`, `c` times in a row.
+    Report = "report",
+    /// The health policy observes from now on (`b` even) or enforces.
+    SetMode = "set-mode",
 }
 
 impl Op {
@@ -307,199 +316,6 @@ impl Scenario {
         }
         Some(())
     }
-}
-
-/// The stream of randomness that sizes come from.
-const BIRTH: u64 = 3;
-/// And the one that all that protects pods comes from: worlds without it are what they were before there was any.
-const PROTECTION: u64 = 4;
-/// And the one that all about incidents comes from.
-const HEALTH: u64 = 5;
-/// At most so many transitions of a world are about incidents.
-const HEALTH_STEPS_MAX: u32 = 24;
-/// Devices that drivers say something of in these, so that incidents come to something.
-const HEALTH_DEVICES: u32 = 4;
-/// Numbers of taints without an effect.
-const HEALTH_TAINTS: u32 = 9;
-/// At most so many transitions of a world are about that.
-const PROTECTION_STEPS_MAX: u32 = 12;
-
-fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {
-    u32::try_from(rng.between(u64::from(low), u64::from(high))).unwrap_or(high)
-}
-
-fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
-    let population = seed / limits.siblings();
-    let born = &mut Rng::new(population, BIRTH);
-    let most = limits.pods.max(2);
-    // Small worlds find most bugs and cost least: the size is 2 to the power of an even draw.
-    let scale = number(born, 1, most.ilog2());
-    let largest = if scale == most.ilog2() { most } else { 1 << scale };
-    let drawn = number(born, 1 << (scale - 1), largest);
-    let pods = if limits.exact { most } else { drawn };
-    let nodes = number(born, 1, 2 + pods / 12);
-    let slices = number(born, 1, 3);
-    let fill = pods * number(born, 11, 17) / 10;
-    let devices = (fill / (nodes * slices) + 1).min(64);
-    let calm = rng.chance(200);
-    Config {
-        seed,
-        population,
-        pods,
-        nodes,
-        slices,
-        devices,
-        taint_slices: number(born, 0, 1),
-        lag_ms: if calm { 5 } else { rng.pick(&[20, 200, 1_500, 6_000]) },
-        latency_ms: if calm { 2 } else { rng.pick(&[10, 100, 500]) },
-        grace_ms: rng.pick(&[0, 500, 5_000, 20_000]),
-        skew_0: if calm { SKEW_MS_MAX } else { number(rng, 0, 2 * SKEW_MS_MAX) },
-        skew_1: if calm { SKEW_MS_MAX } else { number(rng, 0, 2 * SKEW_MS_MAX) },
-        default_pace: if rng.chance(300) { number(rng, 1, 20) } else { 0 },
-        global_pace: if rng.chance(200) { number(rng, 2, 40) } else { 0 },
-        burst: rng.pick(&[1, 3, 10, 10]),
-        horizon_ms: number(rng, 10_000, 90_000),
-        restore: number(rng, 0, 1),
-        wide: u32::from(born.chance(600)),
-        protected: u32::from(Rng::new(seed, PROTECTION).chance(350)),
-        // Of large worlds each step would look at every device.
-        healed: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, HEALTH).chance(300)),
-    }
-}
-
-/// How often each operation is drawn; the temper of a seed doubles some and mutes others.
-fn weight(op: Op) -> u64 {
-    match op {
-        Op::TaintDevice | Op::WriteRule => 10,
-        Op::ClearDevice | Op::EditEffect => 6,
-        Op::TaintBySlice | Op::DeleteRule | Op::RollPool | Op::VanishSlice | Op::RestoreSlice => 4,
-        Op::DeletePod => 6,
-        Op::ClearSlice | Op::EditPace | Op::EditSelector | Op::FinishPod => 3,
-        Op::Relist => 5,
-        Op::Stall | Op::Crash | Op::HandOver | Op::CutLease | Op::Errors | Op::Freeze => 3,
-        Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
-        Op::Repeat | Op::ClockJump | Op::SlowKubelet => 2,
-        // Drawn apart.
-        Op::EditEviction | Op::SetBudget | Op::WriteGuard | Op::Person => 0,
-    }
-}
-
-/// Whether this takes the lease from a leader before it has said all it knows.
-fn is_abrupt(op: Op) -> bool {
-    matches!(op, Op::Crash | Op::CutLease | Op::Freeze)
-}
-
-fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Transition> {
-    // Where every leader ends in good order, more can be demanded of what they leave behind.
-    let orderly = rng.chance(250);
-    let weights: Vec<(Op, u64)> = Op::ALL
-        .iter()
-        .filter(|op| weight(**op) > 0)
-        .map(|op| (*op, weight(*op) * rng.pick(&[0, 1, 1, 2, 4]) * u64::from(!(orderly && is_abrupt(*op)))))
-        .collect();
-    let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
-    let count = number(rng, 3.min(limits.steps), limits.steps);
-    let mut transitions = Vec::new();
-    for _ in 0..count {
-        let mut draw = rng.below(total);
-        let op = weights
-            .iter()
-            .find(|(_, weight)| {
-                let hit = draw < *weight;
-                draw = draw.saturating_sub(*weight);
-                hit
-            })
-            .map_or(Op::TaintDevice, |(op, _)| *op);
-        let at = number(rng, 0, config.horizon_ms);
-        let transition = draw_one(op, at, rng);
-        // A flapping device or rule: the same again and its opposite, a few times, quickly.
-        let opposites = [
-            (Op::TaintDevice, Op::ClearDevice),
-            (Op::VanishSlice, Op::RestoreSlice),
-            (Op::WriteRule, Op::DeleteRule),
-        ];
-        let opposite = opposites.into_iter().find(|(there, _)| *there == op).map(|(_, back)| back);
-        if let Some(back) = opposite.filter(|_| rng.chance(150)) {
-            let gap = rng.pick(&[10, 300, 2_500]);
-            for round in 0..number(rng, 1, 3) {
-                transitions.push(Transition { at: at + (2 * round + 1) * gap, op: back, ..transition });
-                transitions.push(Transition { at: at + (2 * round + 2) * gap, ..transition });
-            }
-        }
-        transitions.push(transition);
-    }
-    if config.protected != 0 {
-        let rng = &mut Rng::new(config.seed, PROTECTION);
-        for _ in 0..number(rng, 1, PROTECTION_STEPS_MAX) {
-            let op = rng.pick(&[Op::EditEviction, Op::SetBudget, Op::SetBudget, Op::WriteGuard]);
-            let at = number(rng, 0, config.horizon_ms);
-            transitions.push(draw_one(op, at, rng));
-        }
-    }
-    if config.healed != 0 {
-        draw_incidents(config, &mut transitions);
-    }
-    transitions.retain(|transition| transition.at <= config.horizon_ms);
-    transitions.sort_by_key(|transition| transition.at);
-    transitions
-}
-
-/// Drivers report trouble of a few devices and its end, guards stand in the way, and people have their say.
-fn draw_incidents(config: &Config, transitions: &mut Vec<Transition>) {
-    let rng = &mut Rng::new(config.seed, HEALTH);
-    for _ in 0..number(rng, 4, HEALTH_STEPS_MAX) {
-        let op = match rng.below(7) {
-            0..=2 => Op::TaintDevice,
-            3 | 4 => Op::ClearDevice,
-            5 => Op::Person,
-            _ => Op::WriteGuard,
-        };
-        let at = number(rng, 0, config.horizon_ms);
-        let mut transition = draw_one(op, at, rng);
-        if matches!(op, Op::TaintDevice | Op::ClearDevice) {
-            transition.a %= HEALTH_DEVICES;
-            transition.b %= HEALTH_TAINTS;
-        }
-        transitions.push(transition);
-    }
-}
-
-fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
-    let (mut a, b, mut c) = (number(rng, 0, 9_999), number(rng, 0, 99_999), number(rng, 0, 99_999));
-    match op {
-        Op::WriteRule
-        | Op::EditEffect
-        | Op::EditPace
-        | Op::EditSelector
-        | Op::EditEviction
-        | Op::DeleteRule => a %= palette::NAMES,
-        Op::WritePatch | Op::DeletePatch => a %= 3,
-        Op::RollPool => c = rng.pick(&[0, 50, 3_000]),
-        Op::Stall => c = number(rng, 100, 15_000),
-        Op::Crash | Op::HandOver => c = rng.pick(&[0, 500, 12_000]),
-        Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
-        Op::CutLease => c = number(rng, 2_000, 25_000),
-        Op::Errors => c = number(rng, 500, 10_000),
-        Op::Freeze => c = rng.pick(&[300, 5_000, 12_000]),
-        Op::TaintDevice
-        | Op::ClearDevice
-        | Op::TaintBySlice
-        | Op::ClearSlice
-        | Op::VanishSlice
-        | Op::RestoreSlice
-        | Op::EditClass
-        | Op::DeleteClass
-        | Op::DeletePod
-        | Op::FinishPod
-        | Op::Deallocate
-        | Op::Relist
-        | Op::Repeat
-        | Op::SetBudget
-        | Op::WriteGuard
-        | Op::Person
-        | Op::SlowKubelet => {}
-    }
-    Transition { at, op, a, b, c }
 }
 
 #[cfg(test)]

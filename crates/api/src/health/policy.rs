@@ -4,7 +4,7 @@ use lazaret_cel::{Env, Mode as CelMode, compile};
 use lazaret_lifecycle::{
     Count, DoneWhen, Flaps, Mode, Policy, Recovery, Rule, Step, TALLIES_MAX, Tally, Target, When,
 };
-use lazaret_model::{DeviceSelector, Text};
+use lazaret_model::{DeviceSelector, Text, validate_qualified_name};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -291,11 +291,15 @@ pub fn read_health_policy(json: &str) -> Result<HealthPolicy, FieldError> {
     if let Some(problem) = policy.problems().into_iter().next() {
         return Err(wrong(problem.field, problem.message));
     }
+    let identity = spec.identity_attribute.as_deref().unwrap_or(IDENTITY);
+    validate_qualified_name(identity).map_err(|error| {
+        wrong("spec.identityAttribute", format!("{error}; write it as uuid or gpu.example.com/uuid"))
+    })?;
     let (evictions_per_second, eviction) = read_eviction(spec.eviction.unwrap_or_default())?;
     Ok(HealthPolicy {
         policy,
         selector: read_selector(spec.device_selector)?,
-        identity: spec.identity_attribute.as_deref().unwrap_or(IDENTITY).into(),
+        identity: identity.into(),
         evictions_per_second,
         eviction,
         counts: status.counts.into_iter().take(TALLIES_MAX).filter_map(WireTally::read).collect(),

@@ -67,6 +67,15 @@ fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
         rules().iter().all(|rule| rule["spec"]["taint"]["effect"] == "NoExecute")
     });
     // Who evicted says so: Lazaret, for the policy, and Kubernetes nobody.
+    stage.until("its rules say who evicts", || {
+        rules().iter().all(|rule| {
+            let said = conditions(rule);
+            let (status, reason, message) = said.get("EvictionInProgress").cloned().unwrap_or_default();
+            (status.as_str(), reason.as_str()) == ("False", "ByPolicy")
+                && message == "The DeviceTaintPolicy that controls the rule evicts pods and counts them."
+                && rule["status"]["evictions"].is_null()
+        })
+    });
     stage.until("the events are there", || stage.evictions().len() == 4);
     let evicted = stage.evictions();
     stage.until("the policy counts them", || policy()["status"]["evictions"]["pods"] == 4);

@@ -7,7 +7,7 @@ use lazaret_model::{ConditionStatus, DeviceId, Effect, Timestamp};
 use serde_json::Value;
 
 use super::{
-    Session,
+    Session, drain_incidents,
     drain_report::{DrainReport, Outcome},
     follow::Follow,
     load::{Loaded, Need, load},
@@ -52,6 +52,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
         let text = plan::text(&plan, now, &*session.console, false);
         session.console.line(&text)?;
     }
+    let incidents = drain_incidents::open_incidents(session, &devices).await;
+    for line in drain_incidents::lines(&incidents) {
+        session.console.note(&line);
+    }
     if args.dry_run != DryRun::None {
         return dry_run(session, &args, &devices, plan);
     }
@@ -59,6 +63,9 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
         let question =
             format!("drain {}, evicting {}?", count(devices.len(), "device"), count(plan.pods.len(), "pod"));
         session.console.confirm(&question)?;
+    }
+    for line in drain_incidents::acknowledge(session, &incidents, &args.reason).await? {
+        session.console.note(&line);
     }
     let set_by = whoami(session).await;
     let intent = Intent {
@@ -154,10 +161,14 @@ impl Work {
             let empty = self.drain.is_done() && unconfirmed == 0;
             let replaced = self.drain.unreplaced() == 0 || lingered;
             if empty && replaced || !self.wait && self.drain.wake_at().is_none() {
-                return self.finished(session);
+                return self.finished(session).await;
             }
             if self.deadline.is_some_and(|deadline| deadline <= now) {
-                return if empty { self.finished(session) } else { self.too_late(session, unconfirmed) };
+                return if empty {
+                    self.finished(session).await
+                } else {
+                    self.too_late(session, unconfirmed)
+                };
             }
             if empty && linger.is_none() {
                 linger = Some(Box::pin(tokio::time::sleep(LINGER)));
@@ -283,14 +294,20 @@ impl Work {
         Ok(())
     }
 
+    /// How far incidents of the devices are by now.
+    async fn incidents(&self, session: &Session<'_>) -> Vec<String> {
+        drain_incidents::lines(&drain_incidents::open_incidents(session, &self.devices).await)
+    }
+
     fn report(&self, outcome: Outcome) -> DrainReport {
         DrainReport::new(outcome, &self.devices, &self.drain, self.plan.clone())
     }
 
     /// The devices are empty, or nobody waits for it. Pods that nothing runs in place of yet are the answer no.
-    fn finished(&self, session: &mut Session<'_>) -> Result<Verdict, Error> {
+    async fn finished(&self, session: &mut Session<'_>) -> Result<Verdict, Error> {
         let outcome = if self.drain.is_done() { Outcome::Drained } else { Outcome::Draining };
-        let report = self.report(outcome);
+        let mut report = self.report(outcome);
+        report.incidents = self.incidents(session).await;
         match self.output.structured() {
             Some(form) => structured(session.console, &report, form)?,
             None => session.console.print(&report.text())?,

@@ -41,6 +41,8 @@ pub(super) struct DrainReport {
     replaced: Vec<Replacement>,
     /// Pods that were made in place of others and do not run yet.
     pub(super) pending: Vec<Waiting>,
+    /// How far open incidents of the devices are, a line each.
+    pub(super) incidents: Vec<String>,
     /// What was expected before it began.
     plan: Plan,
     #[serde(skip)]
@@ -63,6 +65,7 @@ impl DrainReport {
             staying: names(drain.staying()),
             replaced: drain.replaced().to_vec(),
             pending: drain.pending().to_vec(),
+            incidents: Vec::new(),
             plan,
             closed: drain.closed(),
             unreplaced: drain.unreplaced(),
@@ -101,6 +104,9 @@ impl DrainReport {
         }
         for pod in &self.staying {
             text.push_str(&format!("pod {pod} tolerates the taint and stays\n"));
+        }
+        for incident in &self.incidents {
+            text.push_str(&format!("{incident}\n"));
         }
         text
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_model::{validate_dns_label, validate_driver_name, validate_label_name, validate_pool_name};
 use serde_json::{Value, json};
 
 use super::{
@@ -19,7 +20,6 @@ use crate::{
 };
 
 /// As the schema of a signal has it.
-const KEY_BYTES_MAX: usize = 316;
 const VALUE_BYTES_MAX: usize = 253;
 const REASON_BYTES_MAX: usize = 1_024;
 
@@ -201,10 +201,14 @@ async fn watch(
 
 pub(super) async fn report(session: &mut Session<'_>, args: ReportArgs) -> Result<Verdict, Error> {
     let (key, value) = args.signal.split_once('=').unwrap_or((&args.signal, ""));
-    if key.is_empty() || key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
-        return Err(Error::usage(
-            "write the signal as KEY or KEY=VALUE, gpu.example.com/xid=79 for instance",
-        ));
+    let wrong = |field: &str, text: &str, why: &str| {
+        let example = "write the signal as KEY or KEY=VALUE, gpu.example.com/xid=79 for instance";
+        Error::usage(format!("{field} {text:?} of the signal: {why}; {example}"))
+    };
+    validate_label_name(key).map_err(|error| wrong("key", key, &error.to_string()))?;
+    if value.len() > VALUE_BYTES_MAX || value.contains(char::is_control) {
+        let why = format!("it has at most {VALUE_BYTES_MAX} bytes and no control characters");
+        return Err(wrong("value", value, &why));
     }
     check_reason(&args.reason)?;
     let mut cluster = load(session, Need { partial: true, ..Need::default() }).await?.cluster;
@@ -215,6 +219,13 @@ pub(super) async fn report(session: &mut Session<'_>, args: ReportArgs) -> Resul
         // A device that is not published any more may be reported, if it is named in full.
         Err(text) => reference.device_id().ok_or(Error::Usage(text))?,
     };
+    for (part, text, checked) in [
+        ("driver", &id.driver, validate_driver_name(&id.driver)),
+        ("pool", &id.pool, validate_pool_name(&id.pool)),
+        ("device", &id.device, validate_dns_label(&id.device)),
+    ] {
+        checked.map_err(|error| Error::usage(format!("{part} {text:?}: {error}")))?;
+    }
     let by = whoami(session).await.unwrap_or_default();
     let stem: String = id.device.chars().take(40).collect();
     let signal = json!({
@@ -287,23 +298,7 @@ pub(super) async fn act(session: &mut Session<'_>, args: ActArgs, act: Act) -> R
     if let Some(why) = act.refusal(&row.stage) {
         return Err(Error::usage(format!("incident {} of {} is {}: {why}", row.name, row.device, row.stage)));
     }
-    let mut said = json!({"at": lazaret_api::format_time_precise(session.now())});
-    if let Some(by) = whoami(session).await {
-        said["by"] = by.into();
-    }
-    if let Some(reason) = &args.reason {
-        said["reason"] = reason.as_str().into();
-    }
-    let patch = json!({
-        "metadata": {"uid": incident["metadata"]["uid"]},
-        "spec": {act.field(): said},
-    });
-    let changed = match args.dry_run {
-        DryRun::Client => incident.clone(),
-        DryRun::None | DryRun::Server => {
-            session.api.patch(&INCIDENTS, &row.name, &patch, args.dry_run).await?
-        }
-    };
+    let changed = say_to(session, incident, act, args.reason.as_deref(), args.dry_run).await?;
     match args.output.structured() {
         Some(form) => structured(session.console, &changed, form)?,
         None => {
@@ -313,4 +308,32 @@ pub(super) async fn act(session: &mut Session<'_>, args: ActArgs, act: Act) -> R
         }
     }
     Ok(Verdict::Yes)
+}
+
+/// Writes what a person says into an incident, with who and when.
+pub(super) async fn say_to(
+    session: &Session<'_>,
+    incident: &Value,
+    act: Act,
+    reason: Option<&str>,
+    dry_run: DryRun,
+) -> Result<Value, Error> {
+    let mut said = json!({"at": lazaret_api::format_time_precise(session.now())});
+    if let Some(by) = whoami(session).await {
+        said["by"] = by.into();
+    }
+    if let Some(reason) = reason {
+        said["reason"] = reason.into();
+    }
+    let patch = json!({
+        "metadata": {"uid": incident["metadata"]["uid"]},
+        "spec": {act.field(): said},
+    });
+    match dry_run {
+        DryRun::Client => Ok(incident.clone()),
+        DryRun::None | DryRun::Server => {
+            let name = incident_row(incident).name;
+            session.api.patch(&INCIDENTS, &name, &patch, dry_run).await
+        }
+    }
 }

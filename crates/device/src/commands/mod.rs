@@ -9,6 +9,7 @@ mod complete;
 mod cordon;
 mod describe;
 mod drain;
+mod drain_incidents;
 mod drain_report;
 mod fail;
 mod follow;

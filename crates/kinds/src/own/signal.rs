@@ -4,6 +4,9 @@ use lazaret_json::{Value, json};
 
 use super::{column, device, kind, time};
 
+/// What people report has a key as taints have: a name, maybe after a domain and a slash. Alerts are called as somebody called them.
+const KEY_OF_A_PERSON: &str = r"self.source != 'Person' || self.key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')";
+
 pub(super) fn definition() -> Value {
     let names = json!({
         "kind": "DeviceSignal",
@@ -27,7 +30,14 @@ pub(super) fn definition() -> Value {
         "type": "object",
         "required": ["device", "key", "source"],
         "description": "What was noticed.",
-        "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "a signal is not changed: report another one"}],
+        "x-kubernetes-validations": [
+            {"rule": "self == oldSelf", "message": "a signal is not changed: report another one"},
+            {
+                "rule": KEY_OF_A_PERSON,
+                "fieldPath": ".key",
+                "message": "must be a name, maybe after a domain and a slash, as gpu.example.com/xid is",
+            },
+        ],
         "properties": {
             "device": device("The device."),
             "key": key,

@@ -85,7 +85,10 @@ impl World {
             }
             Op::WriteGuard if c % 4 == 3 => self.approve(&rule_name(a), b),
             Op::WriteGuard => self.write_guard(a, b, c),
+            Op::Approve => self.approve_as_seen(&rule_name(a), b),
             Op::Person => self.person(a, b),
+            Op::Report => self.report(a, b, c),
+            Op::SetMode => self.set_mode(b.is_multiple_of(2)),
             Op::SetBudget => {
                 let namespace = Text::from(palette::NAMESPACES[a as usize % palette::NAMESPACES.len()]);
                 match b % 4 {

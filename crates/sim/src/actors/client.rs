@@ -1,7 +1,9 @@
 //! A client of the server: watches that are behind, stall, repeat themselves and break, each kind on its own.
 
 use lazaret_fleet::{Changes, Fleet, Input};
-use lazaret_model::{DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Pod, PodPhase, ResourceClaim};
+use lazaret_model::{
+    DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Impact, Pod, PodPhase, ResourceClaim,
+};
 use std::sync::Arc;
 
 use crate::{
@@ -304,6 +306,14 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
                 } else {
                     spec.max_concurrent = None;
                 }
+            }
+            Input::Rule(Arc::new(rule))
+        }
+        (Mutant::EndlessApproval, Input::Rule(rule)) if controller && rule.review.is_some() => {
+            let mut rule = DeviceTaintRule::clone(&rule);
+            if let Some(approval) = rule.review.as_mut().and_then(|review| review.approval.as_mut()) {
+                approval.seen =
+                    Impact { pods: u64::MAX / 2, namespaces: u64::MAX / 2, devices: u64::MAX / 2 };
             }
             Input::Rule(Arc::new(rule))
         }

@@ -733,6 +733,9 @@ impl World {
         if let Some(held) = &held {
             if held.status == ConditionStatus::True {
                 self.coverage.hit(Mark::Held);
+                if &*held.reason == "ApprovalLapsed" {
+                    self.coverage.hit(Mark::ApprovalLapsed);
+                }
             }
             set_condition(&mut rule.conditions, held);
         }

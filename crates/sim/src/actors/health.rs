@@ -3,11 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_fleet::Origin;
 use lazaret_lifecycle::{
-    Child, ChildKind, ChildTarget, Count, Flaps, History, Input as Heard, Mode, Notice, Owner, Policy,
-    Reconciler, Recovery, Rule, Signal, Source, Stage, Step as RepairStep, Stored, Tally, Target, When,
-    Write,
+    Child, ChildKind, ChildTarget, Count, Flaps, History, Mode, Notice, Owner, Policy, Reconciler, Recovery,
+    Report, Rule, Stage, Step as RepairStep, Stored, Tally, Target, When, Write,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
@@ -15,10 +13,11 @@ use std::sync::Arc;
 
 use crate::{
     api::{EPOCH_MS, Kind},
+    coverage::Mark,
     palette,
     rng::Rng,
     view::log_length,
-    world::{Step, World},
+    world::{Errors, Step, World},
 };
 
 /// The stream of randomness that jobs and delays come from.
@@ -27,6 +26,12 @@ const HEALTH: u64 = 30;
 pub(crate) const POLICY: &str = "p";
 /// A wake-up that is further away than any world lasts is not planned.
 const WAKE_MS_MAX: u64 = 7_200_000;
+/// In one of as many manners of errors writes arrive late.
+const LATE_ONE_IN: u32 = 3;
+/// Which of them.
+const LATE: u32 = 1;
+/// A late write arrives within this time: a lease is over by then.
+const LATE_MS_MAX: u64 = 25_000;
 /// Incidents are kept for as long as any world lasts.
 const KEPT: History = History { keep_ms: 30 * 24 * 3_600_000, incidents_max: 1_000 };
 
@@ -36,6 +41,10 @@ pub(crate) struct Health {
     pub(crate) agents: [HealthAgent; 2],
     pub(crate) incidents: BTreeMap<Text, Stored>,
     pub(crate) jobs: BTreeMap<Text, Child>,
+    /// Signals that people wrote down and that were not taken in yet.
+    pub(crate) reports: BTreeMap<Text, Report>,
+    /// The mode of the policy.
+    pub(crate) mode: Mode,
     /// By incarnation of a rule: the incident that it was made for, and whether it drains.
     pub(crate) owners: BTreeMap<Uid, (Owner, ChildKind)>,
     pub(crate) tallies: Vec<Tally>,
@@ -49,6 +58,8 @@ pub(crate) struct Health {
     pub(crate) kept_guards: Vec<Arc<DisruptionGuard>>,
     /// The last version of an incident.
     pub(crate) versions: u64,
+    /// The write that arrives was given up by whoever sent it.
+    pub(crate) is_late: bool,
     pub(crate) rng: Rng,
 }
 
@@ -59,6 +70,9 @@ pub(crate) enum HealthEvent {
     IncidentGone(Text, Uid),
     Job(Child),
     JobGone(Text),
+    Report(Report),
+    ReportGone(Text),
+    Mode(Mode),
 }
 
 /// One controller.
@@ -68,7 +82,7 @@ pub(crate) struct HealthAgent {
     /// Grows whenever it starts again.
     pub(crate) life: u64,
     /// How much of the log it has heard; `None`: it has just started.
-    heard: Option<usize>,
+    pub(crate) heard: Option<usize>,
     pub(crate) leads: bool,
     /// How far the logs had come when its term began.
     fence: Option<[usize; Kind::ALL.len()]>,
@@ -78,9 +92,9 @@ pub(crate) struct HealthAgent {
     /// Writes on their way to the server.
     pub(crate) arriving: u64,
     /// The revision of the fleet whose devices it knows.
-    revision: Option<u64>,
-    raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
-    children: BTreeMap<(ChildKind, Text), Child>,
+    pub(crate) revision: Option<u64>,
+    pub(crate) raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
+    pub(crate) children: BTreeMap<(ChildKind, Text), Child>,
     /// Devices that its machine has out of service.
     pub(crate) out: BTreeSet<DeviceId>,
 }
@@ -110,7 +124,12 @@ pub(crate) struct HealthSent {
     term: u64,
     pub(crate) write: Write,
     reply: Reply,
+    /// The sender gave it up before it arrived.
+    pub(crate) is_late: bool,
 }
+
+/// The answer of a write that is not known.
+const NOT_HEARD: Reply = (Outcome::Unknown, None, None);
 
 /// What became of a write: the version and the incarnation of what was written.
 pub(crate) type Reply = (Outcome, Option<Text>, Option<Text>);
@@ -132,6 +151,8 @@ impl Health {
             agents: core::array::from_fn(|_| HealthAgent::new(0)),
             incidents: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            mode: Mode::Enforce,
             owners: BTreeMap::new(),
             tallies: Vec::new(),
             log: Vec::new(),
@@ -139,6 +160,7 @@ impl Health {
             made: BTreeMap::new(),
             kept_guards: Vec::new(),
             versions: 0,
+            is_late: false,
             rng: Rng::new(seed, HEALTH),
         }
     }
@@ -194,8 +216,8 @@ impl HealthAgent {
     }
 }
 
-/// Which signals matter: a driver's taints, whatever their effect.
-fn policy() -> Policy {
+/// Which signals matter: a driver's taints, whatever their effect, and what people report of the same keys.
+pub(crate) fn policy(mode: Mode) -> Policy {
     let rule = |(key, count, target): (&str, Option<u32>, Target)| {
         Some(Rule {
             name: key.into(),
@@ -215,7 +237,7 @@ fn policy() -> Policy {
     let step = |name: &str| RepairStep { name: name.into(), timeout_ms: 30_000, is_request: false };
     Policy {
         name: POLICY.into(),
-        mode: Mode::Enforce,
+        mode,
         rules: rules.into_iter().filter_map(rule).collect(),
         clear_after_ms: 8_000,
         steps: vec![step("reset"), step("reboot")],
@@ -289,8 +311,7 @@ impl World {
             let write = self.check_health_write(number, write);
             let delay = self.health.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
             let (life, term) = (self.health.agents[number].life, self.controllers[number].term());
-            let sent =
-                HealthSent { controller: number, life, term, write, reply: (Outcome::Unknown, None, None) };
+            let sent = HealthSent { controller: number, life, term, write, reply: NOT_HEARD, is_late: false };
             self.push(self.now + delay, Step::Health(Box::new(HealthStep::Send(sent))));
         }
         self.plan_health_tick(number);
@@ -308,95 +329,6 @@ impl World {
         agent.tick_at = Some(at);
         let life = agent.life;
         self.push(at, Step::Health(Box::new(HealthStep::Tick(number, life))));
-    }
-
-    /// What watches of incidents and jobs have told since it last thought; who has just started is told all there is.
-    fn hear_incidents(&mut self, number: usize, now: Timestamp) {
-        let Health { agents, incidents, jobs, tallies, log, .. } = &mut self.health;
-        let agent = &mut agents[number];
-        let Some(heard) = agent.heard.replace(log.len()) else {
-            agent.core.handle(now, Notice::Heard(Heard::Policy(Box::new(policy()))));
-            let tallies = tallies.clone();
-            agent.core.handle(now, Notice::Heard(Heard::Counted { policy: POLICY.into(), tallies }));
-            for stored in incidents.values() {
-                agent.core.handle(now, Notice::Stored(Box::new(stored.clone())));
-            }
-            for job in jobs.values() {
-                agent.core.handle(now, Notice::Child(job.clone()));
-            }
-            return;
-        };
-        for event in &log[heard..] {
-            let notice = match event.clone() {
-                HealthEvent::Incident(stored) => Notice::Stored(stored),
-                HealthEvent::IncidentGone(name, uid) => Notice::StoredGone(name, uid),
-                HealthEvent::Job(job) => Notice::Child(job),
-                HealthEvent::JobGone(name) => Notice::ChildGone(ChildKind::Job, Text::default(), name),
-            };
-            agent.core.handle(now, notice);
-        }
-    }
-
-    /// Devices that are published, and what drivers and administrators taint them with.
-    fn hear_devices(&mut self, number: usize, now: Timestamp) {
-        let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        if agent.revision.replace(fleet.revision()) == Some(fleet.revision()) {
-            return;
-        }
-        for device in 0..self.api.catalog.devices() {
-            let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
-            let mut levels = BTreeMap::new();
-            if fleet.device(&id).is_some() {
-                for found in fleet.effective_taints(&id) {
-                    if !matches!(found.origin, Origin::Rule { .. }) {
-                        levels.entry(found.taint.key.clone()).or_insert_with(|| found.taint.value.clone());
-                    }
-                }
-                if !agent.raised.contains_key(&id) {
-                    let hardware = Some(id.to_string().into());
-                    let input = Heard::Device { id: id.clone(), hardware, policies: vec![POLICY.into()] };
-                    agent.core.handle(now, Notice::Heard(input));
-                }
-            } else if !agent.raised.contains_key(&id) {
-                continue;
-            }
-            let before = agent.raised.insert(id.clone(), levels.clone()).unwrap_or_default();
-            for (key, value) in levels.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
-                let signal = Signal {
-                    device: id.clone(),
-                    key: key.clone(),
-                    value: value.clone(),
-                    source: Source::Taint,
-                    at: now,
-                    lasts: true,
-                    message: Text::default(),
-                };
-                agent.core.handle(now, Notice::Heard(Heard::Raised(signal)));
-            }
-            for key in before.keys().filter(|key| !levels.contains_key(*key)) {
-                let (device, key) = (id.clone(), key.clone());
-                let input = Heard::Lowered { device, key, source: Source::Taint };
-                agent.core.handle(now, Notice::Heard(input));
-            }
-        }
-    }
-
-    /// Rules that were made for incidents, as its watch has shown them.
-    fn hear_children(&mut self, number: usize, now: Timestamp) {
-        let seen = self.clients[number].view.of(&self.api);
-        let found = seen.rules().filter_map(|rule| self.health.child(rule));
-        let found: BTreeMap<(ChildKind, Text), Child> =
-            found.map(|child| ((child.target.kind(), child.name.clone()), child)).collect();
-        let agent = &mut self.health.agents[number];
-        let before = core::mem::replace(&mut agent.children, found);
-        for (kind, name) in before.keys().filter(|place| !agent.children.contains_key(*place)) {
-            agent.core.handle(now, Notice::ChildGone(*kind, Text::default(), name.clone()));
-        }
-        for (place, child) in &agent.children {
-            if before.get(place) != Some(child) {
-                agent.core.handle(now, Notice::Child(child.clone()));
-            }
-        }
     }
 
     /// Leads with its eviction controller, once it has seen what there was when the term began and nothing that it sent before is on its way.
@@ -426,18 +358,6 @@ impl World {
         self.hear_usage(number, now);
     }
 
-    /// Who uses the devices of open incidents.
-    fn hear_usage(&mut self, number: usize, now: Timestamp) {
-        let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        let devices: BTreeSet<DeviceId> =
-            agent.core.lifecycle().incidents().map(|incident| incident.device.clone()).collect();
-        for device in devices {
-            let is_used = fleet.holders(&device).next().is_some();
-            let namespaces = Vec::new();
-            agent.core.handle(now, Notice::Heard(Heard::InUse { device, is_used, namespaces }));
-        }
-    }
-
     fn health_send(&mut self, mut sent: HealthSent) {
         let number = sent.controller;
         if self.health.agents[number].life != sent.life {
@@ -446,6 +366,9 @@ impl World {
         let wire = self.health.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
         let controller = &self.controllers[number];
         if controller.holds(self.now) && controller.term() == sent.term {
+            if self.is_overtaken() {
+                return self.health_give_up(sent, wire);
+            }
             self.health.agents[number].arriving += 1;
             self.push(self.now + wire, Step::Health(Box::new(HealthStep::Arrive(sent))));
         } else {
@@ -454,7 +377,29 @@ impl World {
         }
     }
 
+    /// Whether a write takes so long that its sender does not wait for it: another leader may have come by then.
+    fn is_overtaken(&mut self) -> bool {
+        let is_slow = |errors: &Errors| errors.until > self.now && errors.manner % LATE_ONE_IN == LATE;
+        self.errors.filter(is_slow).is_some_and(|errors| self.health.rng.chance(errors.permille))
+    }
+
+    /// The sender hears nothing of a write that arrives much later, or not at all where its controller has ended.
+    fn health_give_up(&mut self, mut sent: HealthSent, wire: u64) {
+        let unheard = HealthSent { write: sent.write.clone(), reply: NOT_HEARD, ..sent };
+        sent.is_late = true;
+        let arrives = self.now + wire + self.health.rng.below(LATE_MS_MAX);
+        self.push(self.now + wire, Step::Health(Box::new(HealthStep::Answer(unheard))));
+        self.push(arrives, Step::Health(Box::new(HealthStep::Arrive(sent))));
+    }
+
     fn health_arrive(&mut self, mut sent: HealthSent) {
+        if sent.is_late {
+            self.coverage.hit(Mark::LateWrite);
+            self.health.is_late = true;
+            let _unheard = self.health_perform(&sent.write.kind);
+            self.health.is_late = false;
+            return;
+        }
         let number = sent.controller;
         let agent = &mut self.health.agents[number];
         agent.arriving -= 1;

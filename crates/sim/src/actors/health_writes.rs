@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_lifecycle::{
     Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as Heard, Limit, Notice, Owner,
-    PersonAct, Selected, Stage, Stored, Unit, WriteKind,
+    Selected, Stage, Stored, Unit, WriteKind,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{
@@ -71,16 +71,24 @@ impl World {
                 self.health.tallies.clone_from(tallies);
                 DONE
             }
-            WriteKind::DropReport(..) | WriteKind::Broken(..) => DONE,
+            WriteKind::DropReport(name, uid) => {
+                let is_it = self.health.reports.get(name).is_some_and(|report| report.uid == *uid);
+                if is_it && self.mutant != Some(Mutant::KeepReports) {
+                    self.health.reports.remove(name);
+                    self.health_tell(HealthEvent::ReportGone(name.clone()));
+                }
+                DONE
+            }
+            WriteKind::Broken(..) => DONE,
         }
     }
 
-    fn version(&mut self) -> Text {
+    pub(super) fn version(&mut self) -> Text {
         self.health.versions += 1;
         self.health.versions.to_string().into()
     }
 
-    fn store_incident(&mut self, stored: Stored) {
+    pub(super) fn store_incident(&mut self, stored: Stored) {
         self.health_tell(HealthEvent::Incident(Box::new(stored.clone())));
         self.health.incidents.insert(stored.incident.name.clone(), stored);
     }
@@ -129,7 +137,7 @@ impl World {
         (Outcome::Done, Some(version), None)
     }
 
-    fn remove_incident(&mut self, name: &Text, uid: &Uid) {
+    pub(super) fn remove_incident(&mut self, name: &Text, uid: &Uid) {
         if self.health.incidents.get(name).is_some_and(|stored| stored.uid == *uid) {
             self.health.incidents.remove(name);
             self.health_tell(HealthEvent::IncidentGone(name.clone(), uid.clone()));
@@ -217,7 +225,9 @@ impl World {
             return if there.owner == *owner { Outcome::Done } else { Outcome::Conflict };
         }
         let uid = self.api.new_uid();
-        self.check_job_made(owner, name);
+        if !self.health.is_late {
+            self.check_job_made(owner, name);
+        }
         let (namespace, target) = (Text::default(), ChildTarget::Job { result: None });
         let job = Child { namespace, name: name.clone(), uid: uid.clone(), owner: owner.clone(), target };
         self.health.jobs.insert(name.clone(), job.clone());
@@ -290,28 +300,6 @@ impl World {
                 (false, false) => None,
             },
         }
-    }
-
-    /// A person says something of an incident, or deletes it.
-    pub(crate) fn person(&mut self, number: u32, how: u32) {
-        let count = self.health.incidents.len();
-        let Some(name) = self.health.incidents.keys().nth(number as usize % count.max(1)).cloned() else {
-            return;
-        };
-        let Some(mut stored) = self.health.incidents.get(&name).cloned() else { return };
-        self.coverage.hit(Mark::PersonActed);
-        let act = Some(PersonAct { at: wall(self.now), who: "jo".into(), why: Text::default() });
-        match how % 8 {
-            0 => return self.remove_incident(&name, &stored.uid),
-            1 => stored.acts.acknowledged = act,
-            2..=4 => stored.acts.repaired = act,
-            _ => stored.acts.abandoned = act,
-        }
-        if let Some(entry) = self.health.stages.get_mut(&stored.uid) {
-            entry.1 = true;
-        }
-        stored.version = self.version();
-        self.store_incident(stored);
     }
 
     /// Faults end. In every other world nothing more may be taken out of service by policies.

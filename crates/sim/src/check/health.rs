@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lazaret_lifecycle::{ChildKind, Incident, Owner, Stage, Stored, Unit, Write, WriteKind};
+use lazaret_lifecycle::{ChildKind, Incident, Mode, Owner, Stage, Stored, Unit, Write, WriteKind};
 use lazaret_model::{BreakerUnit, DeviceId, Text};
 
 use crate::{actors::health::POLICY, coverage::Mark, mutant::Mutant, palette, world::World};
@@ -71,7 +71,10 @@ impl World {
         let (before, by_person) =
             self.health.stages.get(&stored.uid).copied().unwrap_or((incident.stage, true));
         if before != incident.stage {
-            if !by_person && !may_follow(before, incident.stage) {
+            // A policy that only observed is enforced from now on: nothing was done to the device before, and a person wanted that.
+            let begins = incident.is_enforced && !stored.incident.is_enforced;
+            let is_excused = by_person || begins || self.is_spare(incident);
+            if !is_excused && !may_follow(before, incident.stage) {
                 let detail = format!("{name}: {before:?} is followed by {:?}", incident.stage);
                 self.violate("no stage is left backwards", detail);
             }
@@ -92,6 +95,16 @@ impl World {
         }
     }
 
+    /// Whether an incident ends because another keeps its device for a person to decide: of two, which a late write made, one is enough.
+    fn is_spare(&self, incident: &Incident) -> bool {
+        incident.stage == Stage::Cleared
+            && self.health.incidents.values().map(|stored| &stored.incident).any(|other| {
+                other.stage == Stage::Abandoned
+                    && other.device == incident.device
+                    && other.name != incident.name
+            })
+    }
+
     /// A machine takes devices out of service: every guard that it has heard of permits it.
     pub(crate) fn check_taken_out(&mut self, number: usize) {
         let now = self.controllers[number].clock(self.now);
@@ -102,7 +115,8 @@ impl World {
         let was_out = |device: &DeviceId| {
             agent.out.contains(device)
                 || self.health.incidents.values().any(|stored| {
-                    stored.incident.device == *device && stored.incident.stage.is_out_of_service()
+                    let incident = &stored.incident;
+                    incident.device == *device && incident.is_enforced && incident.stage.is_out_of_service()
                 })
         };
         // What a person gave up is out of service whatever a guard says.
@@ -146,7 +160,12 @@ impl World {
             if incident.is_none_or(|known| !known.incident.is_open()) {
                 let detail = format!("{} is left of {}", stored.object.name, owner.name);
                 complaints.push(("every taint of an incident is explained", detail));
+            } else if self.health.mode == Mode::Observe {
+                complaints.push(("a policy that observes taints nothing", stored.object.name.to_string()));
             }
+        }
+        if let Some(name) = self.health.reports.keys().next() {
+            complaints.push(("every report is taken in", format!("{name} is left")));
         }
         let Some(leader) = self.controllers.iter().position(|controller| controller.leads()) else { return };
         let fleet = &self.clients[leader].fleet;

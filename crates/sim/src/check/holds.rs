@@ -85,7 +85,12 @@ impl World {
     }
 
     /// What a rule reaches of the devices that a guard selects, as a controller sees it.
-    fn impact(&self, number: usize, rule: &DeviceTaintRule, within: Option<&DeviceSelector>) -> Impact {
+    pub(crate) fn impact(
+        &self,
+        number: usize,
+        rule: &DeviceTaintRule,
+        within: Option<&DeviceSelector>,
+    ) -> Impact {
         let seen = self.seen(number);
         let means = |named: Named<'_>| {
             rule.selector.is_some()
