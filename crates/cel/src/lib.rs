@@ -36,6 +36,7 @@ pub use check::{Env, Mode};
 pub use device::{Device, SimpleDevice, is_supported};
 pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
+pub use eval::time::{read_instant, write_instant};
 pub use expression::{Expression, Lazy, Wanted, compile_expression};
 pub use pattern::Pattern;
 pub use program::{
