@@ -12,6 +12,9 @@
 #![no_std]
 
 extern crate alloc;
+// In a page it goes by the name of the crate that it stands for.
+#[cfg(target_family = "wasm")]
+extern crate lazaret_regex as regex;
 #[cfg(test)]
 extern crate std;
 
