@@ -1,6 +1,6 @@
 // The server itself: versions, checks, guards, and its own numbers as small charts.
 
-import { ago, command, h, keyed, show } from "./dom.js";
+import { ago, command, h, keyed, show, tally } from "./dom.js";
 
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
@@ -20,6 +20,12 @@ export function sums(text) {
     if (Number.isFinite(value)) found.set(line.slice(0, end), (found.get(line.slice(0, end)) ?? 0) + value);
   }
   return found;
+}
+
+/** The series of a metric: `[labels, value]`. */
+export function seriesOf(text, metric) {
+  const lines = text.split("\n").filter((line) => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `));
+  return lines.map((line) => [line.slice(metric.length, line.lastIndexOf(" ")) || metric, Number(line.slice(line.lastIndexOf(" ") + 1))]);
 }
 
 export function clusterPage(main, app) {
@@ -70,7 +76,8 @@ export function clusterPage(main, app) {
       if (how === "value" || before) points.push(shown);
       if (points.length > POINTS_MAX) points.shift();
       series.set(metric, points);
-      return h("div.tile", h("strong", shown.toLocaleString("en", { maximumFractionDigits: 1 })), h("span", name), spark(points));
+      const parts = seriesOf(text, metric);
+      return h("div.tile", h("strong", tally(parts.length, shown.toLocaleString("en", { maximumFractionDigits: 1 }), metric, () => parts.map(([labels, number]) => ({ text: labels, note: number.toLocaleString("en") })))), h("span", name), spark(points));
     }));
     before = now;
   }
@@ -112,8 +119,8 @@ export function clusterPage(main, app) {
       const text = await (await api.request("GET", "/readyz?verbose")).text();
       const lines = text.split("\n").filter((line) => line.startsWith("[")).map((line) => ({ ok: line.startsWith("[+]"), name: line.slice(3).replace(/ ok$/, "") }));
       const bad = lines.filter((line) => !line.ok);
-      show(checks, h("p", bad.length ? `${bad.length} of ${lines.length} checks fail` : `All ${lines.length} checks pass`), bad.map((line) => h("p.error", line.name)),
-        h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))), command("kubectl device check"));
+      const some = (list) => tally(list.length, list.length, "Checks", () => list.map((line) => ({ text: line.name, note: line.ok ? "passes" : "fails" })));
+      show(checks, h("p", bad.length ? [some(bad), " of ", some(lines), " checks fail"] : ["All ", some(lines), " checks pass"]), bad.map((line) => h("p.error", line.name)), command("kubectl device check"));
     } catch (error) { show(checks, h("p.note", error.message)); }
   }
 
