@@ -4,12 +4,13 @@ use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, POD_GROUP_API, Pod, PodGroup, ResourceClaim, ResourceSlice,
     ResourceSlicePatch,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::{DeserializeOwned, DeserializeSeed as _};
 
 use crate::{
     convert::{self, ClaimTemplate, Version},
     field::{FieldError, Path},
-    wire::Nullable,
+    fields,
+    wire::{Nullable, Place, Read},
 };
 
 /// An object of a kind that matters here, or the mention of one that does not.
@@ -46,20 +47,18 @@ pub fn decode_json(text: &str) -> Result<Object, FieldError> {
     decode(&header, text)
 }
 
-/// What says how to read the rest.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Header {
-    pub(crate) api_version: Nullable<String>,
-    pub(crate) kind: Nullable<String>,
-    pub(crate) metadata: Nullable<Identity>,
-}
+fields! {
+    /// What says how to read the rest.
+    pub(crate) struct Header {
+        pub(crate) api_version: Nullable<String> = "apiVersion",
+        pub(crate) kind: Nullable<String> = "kind",
+        pub(crate) metadata: Nullable<Identity> = "metadata",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Identity {
-    pub(crate) namespace: Nullable<String>,
-    pub(crate) name: Nullable<String>,
+    pub(crate) struct Identity {
+        pub(crate) namespace: Nullable<String> = "namespace",
+        pub(crate) name: Nullable<String> = "name",
+    }
 }
 
 impl Header {
@@ -143,17 +142,43 @@ impl Version {
     }
 }
 
-/// Keeps track of the path only when there is something to say about it: that costs more than reading.
-#[cfg(not(target_family = "wasm"))]
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
-    serde_json::from_str(text).or_else(|_| {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        Ok(serde_path_to_error::deserialize(&mut deserializer)?)
-    })
+/// Reads an object, or says which field is wrong.
+pub(crate) fn parse<T: Read + Default>(text: &str) -> Result<T, FieldError> {
+    let mut value = T::default();
+    if read_into(text, value.place()).is_err() {
+        // The path is kept track of only when there is something to say about it: that costs more than reading.
+        value = T::default();
+        read_with_path(text, value.place())?;
+    }
+    Ok(value)
 }
 
-/// In a browser errors go without the path: it would take all code that reads objects twice, and a page loads it.
-#[cfg(target_family = "wasm")]
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
-    serde_json::from_str(text).map_err(|error| Path::ROOT.error(error.to_string()))
+/// Reads something of which nobody is told what is wrong with it.
+pub(crate) fn parse_quietly<T: Read + Default>(text: &str) -> Option<T> {
+    let mut value = T::default();
+    read_into(text, value.place()).ok().map(|()| value)
+}
+
+fn read_into(text: &str, place: Place<'_>) -> Result<(), serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    place.deserialize(&mut deserializer)?;
+    deserializer.end()
+}
+
+fn read_with_path(text: &str, place: Place<'_>) -> Result<(), FieldError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let mut track = serde_path_to_error::Track::new();
+    place
+        .deserialize(serde_path_to_error::Deserializer::new(&mut deserializer, &mut track))
+        .map_err(|error| FieldError::at(&track.path(), &error))
+}
+
+/// The same for types that derive how they are read.
+pub(crate) fn parse_derived<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
+    serde_json::from_str(text).or_else(|_| {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let mut track = serde_path_to_error::Track::new();
+        T::deserialize(serde_path_to_error::Deserializer::new(&mut deserializer, &mut track))
+            .map_err(|error| FieldError::at(&track.path(), &error))
+    })
 }

@@ -78,13 +78,13 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What serde says, in the same form.
-impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
-    fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+impl FieldError {
+    /// What serde says, in the same form.
+    pub(crate) fn at(place: &serde_path_to_error::Path, error: &serde_json::Error) -> Self {
         use serde_path_to_error::Segment;
         let mut path = String::new();
         let mut parents = ["", ""];
-        for segment in error.path() {
+        for segment in place {
             match segment {
                 Segment::Seq { index } => path.push_str(&format!("[{index}]")),
                 Segment::Map { key } | Segment::Enum { variant: key } => {
@@ -100,7 +100,7 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
                 Segment::Unknown => {}
             }
         }
-        Self { path, message: without_position(error.inner()) }
+        Self { path, message: without_position(error) }
     }
 }
 

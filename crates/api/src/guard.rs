@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::{
+    decode::parse_quietly,
+    fields,
+    time::parse_time,
+    wire::{Nullable, Raw},
+};
 use lazaret_model::{
     Approvers, Breaker, BreakerStatus, BreakerUnit, ConfirmAbove, DeviceSelector, DisruptionGuard, Pause,
     Share, Text, Timestamp,
 };
-use serde::Deserialize;
-use serde_json::Value;
-
-use crate::time::parse_time;
 
 /// Since when a breaker that was tripped is not, by a person's word.
 const RESET: &str = "lazaret.dev/breaker-reset";
@@ -19,110 +21,91 @@ const RESET_AFTER_SECONDS_DEFAULT: i64 = 300;
 /// A guard; `None`: it cannot be understood.
 #[must_use]
 pub fn read_guard(json: &[u8]) -> Option<DisruptionGuard> {
-    serde_json::from_slice::<Wire>(json).ok().and_then(guard)
+    guard(parse_quietly(std::str::from_utf8(json).ok()?)?)
 }
 
-#[derive(Deserialize)]
-struct Wire {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-}
+fields! {
+    struct Wire {
+        metadata: Option<Metadata> = "metadata",
+        spec: Nullable<Spec> = "spec",
+        status: Nullable<Status> = "status",
+    }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct Metadata {
-    name: String,
-    uid: String,
-    generation: i64,
-    annotations: BTreeMap<String, String>,
-}
+    struct Metadata {
+        name: Nullable<String> = "name",
+        uid: Nullable<String> = "uid",
+        generation: Nullable<i64> = "generation",
+        annotations: Nullable<BTreeMap<String, Nullable<String>>> = "annotations",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    device_selector: Option<Selector>,
-    paused: Option<WirePause>,
-    breaker: Option<WireBreaker>,
-    confirm_above: Option<WireConfirm>,
-    approvers: Option<String>,
-}
+    struct Spec {
+        device_selector: Option<Selector> = "deviceSelector",
+        paused: Option<WirePause> = "paused",
+        breaker: Option<WireBreaker> = "breaker",
+        confirm_above: Option<WireConfirm> = "confirmAbove",
+        approvers: Nullable<String> = "approvers",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Selector {
-    device_class_name: Option<String>,
-    driver: Option<String>,
-    pool: Option<String>,
-    device: Option<String>,
-    selectors: Vec<Expression>,
-}
+    struct Selector {
+        device_class_name: Option<String> = "deviceClassName",
+        driver: Option<String> = "driver",
+        pool: Option<String> = "pool",
+        device: Option<String> = "device",
+        selectors: Nullable<Vec<Expression>> = "selectors",
+    }
 
-#[derive(Deserialize)]
-struct Expression {
-    cel: Cel,
-}
+    struct Expression {
+        cel: Option<Cel> = "cel",
+    }
 
-#[derive(Deserialize)]
-struct Cel {
-    expression: String,
-}
+    struct Cel {
+        expression: Option<String> = "expression",
+    }
 
-#[derive(Deserialize)]
-struct WirePause {
-    reason: String,
-    until: Option<String>,
-}
+    struct WirePause {
+        reason: Option<String> = "reason",
+        until: Option<String> = "until",
+    }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireBreaker {
-    max_out_of_service: Value,
-    #[serde(default)]
-    of: String,
-    reset_after_seconds: Option<i64>,
-}
+    struct WireBreaker {
+        max_out_of_service: Option<Raw> = "maxOutOfService",
+        of: Nullable<String> = "of",
+        reset_after_seconds: Option<i64> = "resetAfterSeconds",
+    }
 
-#[derive(Deserialize)]
-struct WireConfirm {
-    pods: Option<u64>,
-    namespaces: Option<u64>,
-    devices: Option<Value>,
-}
+    struct WireConfirm {
+        pods: Option<u64> = "pods",
+        namespaces: Option<u64> = "namespaces",
+        devices: Option<Raw> = "devices",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    breaker: WireStatus,
-}
+    struct Status {
+        breaker: Nullable<WireStatus> = "breaker",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireStatus {
-    tripped: bool,
-    out_of_service: u64,
-    permitted: u64,
-    total: u64,
-    exceeded_since: Option<String>,
-    below_since: Option<String>,
+    struct WireStatus {
+        tripped: Nullable<bool> = "tripped",
+        out_of_service: Nullable<u64> = "outOfService",
+        permitted: Nullable<u64> = "permitted",
+        total: Nullable<u64> = "total",
+        exceeded_since: Option<String> = "exceededSince",
+        below_since: Option<String> = "belowSince",
+    }
 }
 
 fn guard(wire: Wire) -> Option<DisruptionGuard> {
-    let Wire { metadata, spec, status } = wire;
+    let (metadata, spec, status) = (wire.metadata?, wire.spec.0, wire.status.0.breaker.0);
     let paused = match spec.paused {
         None => None,
         Some(WirePause { reason, until }) => {
-            Some(Pause { reason: reason.into(), until: time(until.as_deref())? })
+            Some(Pause { reason: reason?.into(), until: time(until.as_deref())? })
         }
     };
     let breaker = match spec.breaker {
         None => None,
         Some(breaker) => Some(Breaker {
-            max_out_of_service: share(&breaker.max_out_of_service)?,
-            of: match breaker.of.as_str() {
+            max_out_of_service: share(&breaker.max_out_of_service?)?,
+            of: match breaker.of.0.as_str() {
                 "" | "Devices" => BreakerUnit::Devices,
                 "Nodes" => BreakerUnit::Nodes,
                 _ => return None,
@@ -140,36 +123,45 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
             Some(ConfirmAbove { pods, namespaces, devices })
         }
     };
-    let approvers = match spec.approvers.as_deref() {
-        None | Some("" | "Anyone") => Approvers::Anyone,
-        Some("Different") => Approvers::Different,
-        Some(_) => return None,
+    let approvers = match spec.approvers.0.as_str() {
+        "" | "Anyone" => Approvers::Anyone,
+        "Different" => Approvers::Different,
+        _ => return None,
     };
     let text = |text: Option<String>| text.map(Text::from);
-    Some(DisruptionGuard {
-        name: metadata.name.into(),
-        uid: metadata.uid.into(),
-        generation: metadata.generation,
-        selector: spec.device_selector.map(|selector| DeviceSelector {
+    let selector = match spec.device_selector {
+        None => None,
+        Some(selector) => Some(DeviceSelector {
             class: text(selector.device_class_name),
             driver: text(selector.driver),
             pool: text(selector.pool),
             device: text(selector.device),
-            cel: selector.selectors.into_iter().map(|one| one.cel.expression.into()).collect(),
+            cel: selector
+                .selectors
+                .0
+                .into_iter()
+                .map(|one| text(one.cel?.expression))
+                .collect::<Option<_>>()?,
         }),
+    };
+    Some(DisruptionGuard {
+        name: metadata.name.0.into(),
+        uid: metadata.uid.0.into(),
+        generation: metadata.generation.0,
+        selector,
         paused,
         breaker,
         confirm_above,
         approvers,
         // An annotation that is no instant resets nothing.
-        reset_at: metadata.annotations.get(RESET).and_then(|text| parse_time(text).ok()),
+        reset_at: metadata.annotations.0.get(RESET).and_then(|text| parse_time(&text.0).ok()),
         status: BreakerStatus {
-            tripped: status.breaker.tripped,
-            exceeded_since: time(status.breaker.exceeded_since.as_deref())?,
-            below_since: time(status.breaker.below_since.as_deref())?,
-            out_of_service: status.breaker.out_of_service,
-            permitted: status.breaker.permitted,
-            total: status.breaker.total,
+            tripped: status.tripped.0,
+            exceeded_since: time(status.exceeded_since.as_deref())?,
+            below_since: time(status.below_since.as_deref())?,
+            out_of_service: status.out_of_service.0,
+            permitted: status.permitted.0,
+            total: status.total.0,
         },
     })
 }
@@ -179,13 +171,12 @@ fn time(text: Option<&str>) -> Option<Option<Timestamp>> {
     text.map(|text| parse_time(text).ok()).map_or(Some(None), |time| time.map(Some))
 }
 
-fn share(value: &Value) -> Option<Share> {
-    match value {
-        Value::Number(number) => number.as_u64().map(Share::Count),
-        Value::String(text) => {
-            let percent: u64 = text.strip_suffix('%')?.parse().ok()?;
-            (percent <= 100).then_some(Share::Percent(percent))
-        }
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+/// A number, or a part of the whole as in `20%`.
+fn share(value: &Raw) -> Option<Share> {
+    let text = value.0.get();
+    if !text.starts_with('"') {
+        return text.parse().ok().map(Share::Count);
     }
+    let percent: u64 = parse_quietly::<String>(text)?.strip_suffix('%')?.parse().ok()?;
+    (percent <= 100).then_some(Share::Percent(percent))
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use lazaret_model::{AttrValue, CapacityValue, Device, DeviceId, LastPublished};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
     convert::{attribute_of, capacity_of},
-    wire::{Attribute, Capacity},
+    decode::parse_quietly,
+    fields,
+    wire::{Attribute, Capacity, Nullable},
 };
 
 /// The annotation.
@@ -16,18 +17,15 @@ pub const LAST_PUBLISHED: &str = "lazaret.dev/last-published";
 /// A claim holds no more devices.
 const DEVICES_MAX: usize = 32;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire {
-    driver: String,
-    pool: String,
-    device: String,
-    #[serde(default)]
-    attributes: BTreeMap<String, Attribute>,
-    #[serde(default)]
-    capacity: BTreeMap<String, Capacity>,
-    #[serde(default)]
-    allow_multiple_allocations: bool,
+fields! {
+    struct Wire {
+        driver: Option<String> = "driver",
+        pool: Option<String> = "pool",
+        device: Option<String> = "device",
+        attributes: Nullable<BTreeMap<String, Attribute>> = "attributes",
+        capacity: Nullable<BTreeMap<String, Capacity>> = "capacity",
+        allow_multiple_allocations: Nullable<bool> = "allowMultipleAllocations",
+    }
 }
 
 /// The annotation's text.
@@ -39,17 +37,18 @@ pub fn last_published_to_text(devices: &[LastPublished]) -> String {
 
 /// What the annotation says. Anybody may write annotations: what cannot be understood says nothing.
 pub(crate) fn read_last_published(text: &str) -> Vec<LastPublished> {
-    let wire = (text.len() <= LastPublished::BYTES_MAX).then(|| serde_json::from_str::<Vec<Wire>>(text).ok());
+    let wire = (text.len() <= LastPublished::BYTES_MAX).then(|| parse_quietly::<Vec<Wire>>(text));
     let devices = wire.flatten().unwrap_or_default().into_iter().take(DEVICES_MAX);
     devices.filter_map(from_wire).collect()
 }
 
 fn from_wire(wire: Wire) -> Option<LastPublished> {
-    let id = DeviceId::new(wire.driver, wire.pool, wire.device);
-    let attributes = wire.attributes.into_iter().map(|(key, value)| Some((key.into(), attribute_of(value)?)));
-    let capacity = wire.capacity.into_iter().map(|(key, value)| Some((key.into(), capacity_of(value)?)));
+    let id = DeviceId::new(wire.driver?, wire.pool?, wire.device?);
+    let attributes =
+        wire.attributes.0.into_iter().map(|(key, value)| Some((key.into(), attribute_of(value)?)));
+    let capacity = wire.capacity.0.into_iter().map(|(key, value)| Some((key.into(), capacity_of(value)?)));
     let (attributes, capacity) = (attributes.collect::<Option<_>>()?, capacity.collect::<Option<_>>()?);
-    Some(LastPublished::new(&id, attributes, capacity, wire.allow_multiple_allocations))
+    Some(LastPublished::new(&id, attributes, capacity, wire.allow_multiple_allocations.0))
 }
 
 fn to_json(driver: &str, pool: &str, device: &Device) -> Value {

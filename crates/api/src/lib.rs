@@ -22,7 +22,8 @@ mod mark;
 mod review;
 mod time;
 mod unprepare;
-mod wire;
+#[doc(hidden)]
+pub mod wire;
 mod zones;
 
 pub use allocation::allocation_to_json;

@@ -1,7 +1,9 @@
 //! The annotation that an eviction writes on a pod.
 
-use lazaret_model::{EvictionMark, Timestamp};
-use serde::{Deserialize, Serialize};
+use lazaret_model::{EvictionMark, Text, Timestamp, Uid};
+use serde::Serialize;
+
+use crate::{decode::parse_quietly, fields};
 
 /// The annotation.
 pub const EVICTION_MARK: &str = "lazaret.dev/evicted-by";
@@ -12,34 +14,37 @@ pub const EVICTION_GROUP: &str = "lazaret.dev/group";
 /// A longer one is not ours.
 const BYTES_MAX: usize = 8 * 1024;
 
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire {
-    at_ms: i64,
-    rules: Vec<Rule>,
-}
+fields! {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Wire {
+        at_ms: Option<i64> = "atMs",
+        rules: Option<Vec<Rule>> = "rules",
+    }
 
-#[derive(Deserialize, Serialize)]
-struct Rule {
-    name: String,
-    uid: String,
+    #[derive(Serialize)]
+    struct Rule {
+        name: Option<String> = "name",
+        uid: Option<String> = "uid",
+    }
 }
 
 /// The annotation's text.
 #[must_use]
 pub fn eviction_mark_to_text(mark: &EvictionMark) -> String {
     let rules = mark.rules.iter().take(EvictionMark::RULES_MAX);
-    let rules = rules.map(|(name, uid)| Rule { name: name.to_string(), uid: uid.to_string() }).collect();
+    let rule = |(name, uid): &(Text, Uid)| Rule { name: Some(name.to_string()), uid: Some(uid.to_string()) };
+    let rules = Some(rules.map(rule).collect());
     // Texts and a number cannot fail.
-    serde_json::to_string(&Wire { at_ms: mark.at.as_millis(), rules }).unwrap_or_default()
+    serde_json::to_string(&Wire { at_ms: Some(mark.at.as_millis()), rules }).unwrap_or_default()
 }
 
 /// What the annotation says. Anybody may write annotations: what is no mark is none.
 pub(crate) fn read_eviction_mark(text: &str) -> Option<Box<EvictionMark>> {
-    let wire: Wire = (text.len() <= BYTES_MAX).then(|| serde_json::from_str(text).ok()).flatten()?;
-    let rules = wire.rules.into_iter().take(EvictionMark::RULES_MAX);
-    let rules = rules.map(|rule| (rule.name.into(), rule.uid.into())).collect();
-    Some(Box::new(EvictionMark { at: Timestamp::from_millis(wire.at_ms), rules }))
+    let wire: Wire = (text.len() <= BYTES_MAX).then(|| parse_quietly(text)).flatten()?;
+    let rules = wire.rules?.into_iter().take(EvictionMark::RULES_MAX);
+    let rules = rules.map(|rule| Some((rule.name?.into(), rule.uid?.into()))).collect::<Option<_>>()?;
+    Some(Box::new(EvictionMark { at: Timestamp::from_millis(wire.at_ms?), rules }))
 }
 
 #[cfg(test)]

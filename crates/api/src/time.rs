@@ -8,25 +8,18 @@ use lazaret_model::Timestamp;
 /// A sentence that says what was expected.
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     let wrong = || format!("{text:?} is not an instant: write it as in 2026-03-01T12:00:00Z");
-    if text.as_bytes().get(10) != Some(&b'T') || text.contains('[') {
-        return Err(wrong());
-    }
-    let instant: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
-    Ok(Timestamp::from_millis(instant.as_millisecond()))
+    lazaret_cel::read_instant(text).map(Timestamp::from_millis).ok_or_else(wrong)
 }
 
 /// Writes an instant with fractions of a second, as the API does where they matter.
 #[must_use]
 pub fn format_time_precise(time: Timestamp) -> String {
-    let limit = if time < Timestamp::EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
-    let instant = jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or(limit);
-    instant.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    let whole = format_time(time);
+    format!("{}.{:03}000Z", whole.trim_end_matches('Z'), time.as_millis().rem_euclid(1_000))
 }
 
 /// Writes an instant as the API does: in UTC, whole seconds. What no calendar has is written as its limit.
 #[must_use]
 pub fn format_time(time: Timestamp) -> String {
-    let limit = if time < Timestamp::EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
-    let instant = jiff::Timestamp::from_second(time.as_secs()).unwrap_or(limit);
-    instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    lazaret_cel::write_instant(time.as_millis())
 }

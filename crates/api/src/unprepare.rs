@@ -6,46 +6,47 @@ use lazaret_model::{
     AWAITED_PER_NODE_MAX, AWAITING_UNPREPARE, Awaited, DeviceId, NodeReport, OUT_OF_SERVICE, ObjectKey,
     REPORTS_UNPREPARED, Text, UNPREPARED, Uid,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::{format_time, parse_time};
+use crate::{decode::parse_quietly, fields, format_time, parse_time, wire::Nullable};
 
 /// A longer annotation was not written by Lazaret.
 const BYTES_MAX: usize = 192 << 10;
 /// A claim is given at most this many devices.
 const DEVICES_MAX: usize = 32;
 
-#[derive(Deserialize, Serialize)]
-struct Entry {
-    claim: String,
-    uid: String,
-    #[serde(default)]
-    devices: Vec<Device>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    released: Option<String>,
-}
+fields! {
+    #[derive(Serialize)]
+    struct Entry {
+        claim: String = "claim",
+        uid: Option<String> = "uid",
+        devices: Nullable<Vec<Device>> = "devices",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<String> = "since",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        released: Option<String> = "released",
+    }
 
-#[derive(Deserialize, Serialize)]
-struct Device {
-    driver: String,
-    pool: String,
-    device: String,
+    #[derive(Serialize)]
+    struct Device {
+        driver: Option<String> = "driver",
+        pool: Option<String> = "pool",
+        device: Option<String> = "device",
+    }
 }
 
 /// The text of the annotation [`AWAITING_UNPREPARE`] of a Node.
 #[must_use]
 pub fn awaiting_to_text(awaiting: &[Awaited]) -> String {
     let device = |id: &DeviceId| Device {
-        driver: id.driver.to_string(),
-        pool: id.pool.to_string(),
-        device: id.device.to_string(),
+        driver: Some(id.driver.to_string()),
+        pool: Some(id.pool.to_string()),
+        device: Some(id.device.to_string()),
     };
     let entry = |one: &Awaited| Entry {
         claim: one.claim.to_string(),
-        uid: one.uid.to_string(),
-        devices: one.devices.iter().map(device).collect(),
+        uid: Some(one.uid.to_string()),
+        devices: Nullable(one.devices.iter().map(device).collect()),
         since: one.since.map(format_time),
         released: one.released.as_ref().map(ToString::to_string),
     };
@@ -60,18 +61,16 @@ pub fn read_awaiting(text: &str) -> Vec<Awaited> {
     if text.len() > BYTES_MAX {
         return Vec::new();
     }
-    let entries: Vec<Entry> = serde_json::from_str(text).unwrap_or_default();
-    let device = |wire: Device| DeviceId {
-        driver: wire.driver.into(),
-        pool: wire.pool.into(),
-        device: wire.device.into(),
+    let entries: Vec<Entry> = parse_quietly(text).unwrap_or_default();
+    let device = |wire: Device| {
+        Some(DeviceId { driver: wire.driver?.into(), pool: wire.pool?.into(), device: wire.device?.into() })
     };
     let awaited = |entry: Entry| {
         let (namespace, name) = entry.claim.split_once('/')?;
         Some(Awaited {
             claim: ObjectKey::new(namespace, name),
-            uid: entry.uid.into(),
-            devices: entry.devices.into_iter().take(DEVICES_MAX).map(device).collect(),
+            uid: entry.uid?.into(),
+            devices: entry.devices.0.into_iter().take(DEVICES_MAX).map(device).collect::<Option<_>>()?,
             since: entry.since.and_then(|since| parse_time(&since).ok()),
             released: entry.released.map(Text::from),
         })
@@ -92,52 +91,46 @@ pub fn read_unprepared(text: &str) -> BTreeSet<Uid> {
     if text.len() > BYTES_MAX {
         return BTreeSet::new();
     }
-    let claims: Vec<String> = serde_json::from_str(text).unwrap_or_default();
+    let claims: Vec<String> = parse_quietly(text).unwrap_or_default();
     claims.into_iter().take(AWAITED_PER_NODE_MAX).map(Uid::from).collect()
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireNode {
-    metadata: WireMetadata,
-    spec: WireSpec,
-}
+fields! {
+    struct WireNode {
+        metadata: Nullable<WireMetadata> = "metadata",
+        spec: Nullable<WireSpec> = "spec",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WireMetadata {
-    name: String,
-    uid: String,
-    resource_version: String,
-    annotations: Option<BTreeMap<String, String>>,
-}
+    struct WireMetadata {
+        name: Nullable<String> = "name",
+        uid: Nullable<String> = "uid",
+        resource_version: Nullable<String> = "resourceVersion",
+        annotations: Nullable<BTreeMap<String, Nullable<String>>> = "annotations",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireSpec {
-    taints: Option<Vec<WireTaint>>,
-}
+    struct WireSpec {
+        taints: Nullable<Vec<WireTaint>> = "taints",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireTaint {
-    key: String,
+    struct WireTaint {
+        key: Nullable<String> = "key",
+    }
 }
 
 /// What a Node's JSON says of the claims prepared on it; `None` if it is no node.
 #[must_use]
 pub fn read_node_report(json: &[u8]) -> Option<NodeReport> {
-    let wire: WireNode = serde_json::from_slice(json).ok()?;
-    let annotations = wire.metadata.annotations.unwrap_or_default();
-    let taints = wire.spec.taints.unwrap_or_default();
+    let wire: WireNode = parse_quietly(std::str::from_utf8(json).ok()?)?;
+    let (metadata, taints) = (wire.metadata.0, wire.spec.0.taints.0);
+    let annotations = metadata.annotations.0;
     Some(NodeReport {
-        name: wire.metadata.name.into(),
-        uid: wire.metadata.uid.into(),
-        version: wire.metadata.resource_version.into(),
-        reports: annotations.get(REPORTS_UNPREPARED).is_some_and(|value| value == "true"),
-        out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
-        awaiting: annotations.get(AWAITING_UNPREPARE).map(|text| read_awaiting(text)).unwrap_or_default(),
-        unprepared: annotations.get(UNPREPARED).map(|text| read_unprepared(text)).unwrap_or_default(),
+        name: metadata.name.0.into(),
+        uid: metadata.uid.0.into(),
+        version: metadata.resource_version.0.into(),
+        reports: annotations.get(REPORTS_UNPREPARED).is_some_and(|value| value.0 == "true"),
+        out_of_service: taints.iter().any(|taint| taint.key.0 == OUT_OF_SERVICE),
+        awaiting: annotations.get(AWAITING_UNPREPARE).map(|text| read_awaiting(&text.0)).unwrap_or_default(),
+        unprepared: annotations.get(UNPREPARED).map(|text| read_unprepared(&text.0)).unwrap_or_default(),
     })
 }
 

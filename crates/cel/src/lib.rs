@@ -12,6 +12,9 @@
 #![no_std]
 
 extern crate alloc;
+// In a page it goes by the name of the crate that it stands for.
+#[cfg(target_family = "wasm")]
+extern crate lazaret_regex as regex;
 #[cfg(test)]
 extern crate std;
 
@@ -36,6 +39,7 @@ pub use check::{Env, Mode};
 pub use device::{Device, SimpleDevice, is_supported};
 pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
+pub use eval::time::{read_instant, write_instant};
 pub use expression::{Expression, Lazy, Wanted, compile_expression};
 pub use pattern::Pattern;
 pub use program::{

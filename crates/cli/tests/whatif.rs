@@ -273,6 +273,44 @@ fn the_page_and_the_binary_make_the_same_plans() {
     assert!(evicted > 100, "{evicted} pods in all: the clusters are too empty to tell anything");
 }
 
+/// Expressions that a page evaluates with code of its own: regular expressions, and much else of the language.
+const EXPRESSIONS: [&str; 12] = [
+    r"device.attributes['gpu.example.com'].model.matches('^la(r|g)+e$')",
+    r"device.attributes['gpu.example.com'].model.matches('(?i)^L\\pL{2,}\\b')",
+    r"device.attributes['gpu.example.com'].model.find('[a-m]+') == 'mall'",
+    r"device.attributes['gpu.example.com'].model.findAll('[^aeiou]').size() > 3",
+    r"device.driver.matches('(')",
+    r"device.attributes['gpu.example.com'].model in ['small', 'tiny']",
+    r"device.attributes['gpu.example.com'].model.split('a').exists(part, part.startsWith('rg'))",
+    r"semver('1.2.3').isGreaterThan(semver('1.2.0')) && quantity('1Gi').isGreaterThan(quantity('1G'))",
+    r"cidr('10.0.0.0/8').containsIP(ip('10.1.2.3')) && url('https://a/b').getHost() == 'a'",
+    r"timestamp('2026-01-01T00:00:00Z').getDayOfYear() == 0 && duration('90m') > duration('1h')",
+    r"device.capacity['gpu.example.com'].memory.compareTo(quantity('1Gi')) > 0",
+    r"device.nothing == 1",
+];
+
+#[test]
+fn the_page_answers_every_kind_of_question_as_this_tree_does() {
+    let page = Page::load();
+    let mut selected = 0;
+    for seed in 1..=48 {
+        let (objects, mut rule) = cluster(seed);
+        let expression = EXPRESSIONS[usize::try_from(seed).unwrap() % EXPRESSIONS.len()];
+        if seed % 4 > 0 {
+            rule["spec"]["deviceSelector"] = json!({"selectors": [{"cel": {"expression": expression}}]});
+        }
+        let broken = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": "high"}});
+        let objects: Vec<Value> = objects.into_iter().chain((seed % 5 == 0).then_some(broken)).collect();
+        for op in ["plan", "select", "impact"] {
+            let question = json!({"op": op, "now": NOW, "objects": objects, "rules": [rule]});
+            let ours: Value = serde_json::from_str(&lazaret_whatif::answer(&question.to_string())).unwrap();
+            assert_eq!(page.ask(&question), ours, "seed {seed}, {op}, {expression}");
+            selected += ours["selected"][0]["devices"].as_array().map_or(0, Vec::len);
+        }
+    }
+    assert!(selected > 50, "{selected} devices in all");
+}
+
 #[test]
 fn a_question_without_sense_is_answered() {
     let page = Page::load();

@@ -134,5 +134,30 @@ export function command(text) {
   return h("div.command", code, button);
 }
 
+/** More than this nobody reads. */
+const LISTED_MAX = 500;
+
+/** A dialog with the objects behind a number: `{text, href, note}` each. `unnamed` more are known by their number alone; `why` says where their names are. */
+export function listing(title, items, { unnamed = 0, why = "" } = {}) {
+  const hidden = Math.max(0, items.length - LISTED_MAX);
+  const close = () => dialog.close();
+  const dialog = h("dialog.listing", { "aria-label": title }, h("header", h("h1", title), h("button.close", { type: "button", "aria-label": "Close", onclick: close }, "×")),
+    h("ul", items.slice(0, LISTED_MAX).map(({ text, href, note }) => h("li", { "data-listed": true }, href ? h("a", { href, onclick: close }, text) : h("span", text), note ? h("span.note.end", note) : null))),
+    hidden ? h("p.note", { "data-hidden": hidden }, `${hidden.toLocaleString("en")} more.`) : null,
+    unnamed ? h("p.note", { "data-unnamed": unnamed }, `${unnamed.toLocaleString("en")} more ${why}`) : null,
+    items.length || unnamed ? null : h("p.note", "None."));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** A number that leads to what it counts. `items` is called when somebody asks. */
+export function tally(number, text, title, items, more) {
+  return h("button.tally", { type: "button", "data-count": number, onclick: () => listing(title, items(), more) }, text);
+}
+
+export const deviceItem = (device) => ({ text: device.key, href: `#/fleet/${device.key}` });
+export const podItem = (name, note) => ({ text: name, href: `#/why/${name}`, note });
+
 /** An empty page says what to do next. */
 export const empty = (title, ...next) => h("div.empty", h("p.lead", title), next.length ? h("div", ...next) : null);

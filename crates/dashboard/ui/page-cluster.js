@@ -1,6 +1,6 @@
 // The server itself: versions, checks, guards, and its own numbers as small charts.
 
-import { ago, command, h, keyed, show } from "./dom.js";
+import { ago, command, deviceItem, h, keyed, show, tally } from "./dom.js";
 
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
@@ -20,6 +20,25 @@ export function sums(text) {
     if (Number.isFinite(value)) found.set(line.slice(0, end), (found.get(line.slice(0, end)) ?? 0) + value);
   }
   return found;
+}
+
+/** The series of a metric: `[labels, value]`. */
+export function seriesOf(text, metric) {
+  const lines = text.split("\n").filter((line) => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `));
+  return lines.map((line) => [line.slice(metric.length, line.lastIndexOf(" ")) || metric, Number(line.slice(line.lastIndexOf(" ") + 1))]);
+}
+
+/**
+ * What a guard counts as out of service now: published devices with a taint that keeps claims away, or their nodes. The status of a guard is written now and
+ * then. Null where only the cores can tell which devices are meant.
+ */
+export function outOfService(fleet, { spec }) {
+  const { driver, pool, device, selectors, deviceClassName } = spec?.deviceSelector ?? {};
+  if (selectors?.length || deviceClassName) return null;
+  const found = [...fleet.devices.values()].filter((one) => one.spec && (!driver || one.driver === driver) && (!pool || one.pool === pool) && (!device || one.name === device)
+    && one.taints.some(({ effect }) => effect === "NoSchedule" || effect === "NoExecute"));
+  if (spec?.breaker?.of !== "Nodes") return found.map(deviceItem);
+  return [...new Set(found.map((one) => one.node).filter(Boolean))].sort().map((node) => ({ text: node, href: `#/fleet/?node=${node}` }));
 }
 
 export function clusterPage(main, app) {
@@ -70,7 +89,8 @@ export function clusterPage(main, app) {
       if (how === "value" || before) points.push(shown);
       if (points.length > POINTS_MAX) points.shift();
       series.set(metric, points);
-      return h("div.tile", h("strong", shown.toLocaleString("en", { maximumFractionDigits: 1 })), h("span", name), spark(points));
+      const parts = seriesOf(text, metric);
+      return h("div.tile", h("strong", tally(parts.length, shown.toLocaleString("en", { maximumFractionDigits: 1 }), metric, () => parts.map(([labels, number]) => ({ text: labels, note: number.toLocaleString("en") })))), h("span", name), spark(points));
     }));
     before = now;
   }
@@ -90,14 +110,15 @@ export function clusterPage(main, app) {
     show(gates, list.length ? h("ul.plain", list.map(({ name, on }) => h("li", h("span.pill", { hue: on ? "var(--inuse)" : "var(--gone)" }, on ? "on" : "off"), " ", name))) : h("p.note", "The server does not tell."));
   }
 
-  function guardCard(guard) {
+  function guardCard(guard, items) {
     const { paused, breaker, confirmAbove } = guard.spec ?? {};
     const tripped = guard.status?.conditions?.find((one) => one.type === "BreakerTripped");
-    const out = guard.status?.breaker?.outOfService;
+    const told = guard.status?.breaker?.outOfService;
+    const out = items ? tally(items.length, items.length, "Out of service", () => items) : told === undefined ? null : h("a", { href: "#/fleet/?tainted" }, told);
     const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null].filter(Boolean);
     return h("div.card", h("header", h("h2", guard.metadata.name), words.map(([word, hue]) => h("span.pill", { hue: `var(--${hue})` }, word))),
       h("div.facts", paused ? h("span", `paused: ${paused.reason ?? ""}`, paused.until ? [", until ", h("time", { title: paused.until }, paused.until)] : "") : null,
-        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out === undefined ? "" : [", now ", h("a", { href: "#/fleet/?tainted" }, h("b", out))]) : null,
+        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out ? [", now ", h("b", out)] : "") : null,
         confirmAbove ? h("span", `approval above ${Object.entries(confirmAbove).map(([what, number]) => `${number} ${what}`).join(", ")}`) : null),
       tripped?.status === "True" && tripped.message ? h("p", tripped.message) : null);
   }
@@ -112,14 +133,17 @@ export function clusterPage(main, app) {
       const text = await (await api.request("GET", "/readyz?verbose")).text();
       const lines = text.split("\n").filter((line) => line.startsWith("[")).map((line) => ({ ok: line.startsWith("[+]"), name: line.slice(3).replace(/ ok$/, "") }));
       const bad = lines.filter((line) => !line.ok);
-      show(checks, h("p", bad.length ? `${bad.length} of ${lines.length} checks fail` : `All ${lines.length} checks pass`), bad.map((line) => h("p.error", line.name)),
-        h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))), command("kubectl device check"));
+      const some = (list) => tally(list.length, list.length, "Checks", () => list.map((line) => ({ text: line.name, note: line.ok ? "passes" : "fails" })));
+      show(checks, h("p", bad.length ? [some(bad), " of ", some(lines), " checks fail"] : ["All ", some(lines), " checks pass"]), bad.map((line) => h("p.error", line.name)), command("kubectl device check"));
     } catch (error) { show(checks, h("p.note", error.message)); }
   }
 
   function showGuards() {
     const list = [...fleet.guards.values()];
-    keyed(guards, list.map((guard) => ({ key: guard.metadata.uid, facts: [guard.metadata.resourceVersion], make: () => guardCard(guard) })));
+    keyed(guards, list.map((guard) => {
+      const items = guard.spec?.breaker ? outOfService(fleet, guard) : null;
+      return { key: guard.metadata.uid, facts: [guard.metadata.resourceVersion, items?.map((item) => item.text)], make: () => guardCard(guard, items) };
+    }));
     show(noGuards, list.length ? null : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
   }
 

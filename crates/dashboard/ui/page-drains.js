@@ -1,6 +1,6 @@
 // Rules that evict: how far each is, how fast, what keeps it, and where the pods went.
 
-import { ago, command, count, empty, h, keyed, show, span } from "./dom.js";
+import { ago, command, count, deviceItem, empty, h, keyed, podItem, show, span, tally } from "./dom.js";
 import { isInForce, taintText } from "./fleet.js";
 import { ask, guarded } from "./actions.js";
 import { typed } from "./engine.js";
@@ -56,7 +56,8 @@ export function phases(found, gone, moves, pausedBy) {
 }
 
 /** How many pods are in which phase. */
-const phaseCounts = (list) => h("p.phases", { "aria-label": "Pods by phase" }, list.map(({ id, word, hue, pods }) => h("span.pill", { hue: `var(--${hue})`, "data-phase": id }, `${pods.length.toLocaleString("en")} ${word}`)));
+const phaseCounts = (list) => h("p.phases", { "aria-label": "Pods by phase" }, list.map(({ id, word, hue, pods }) => h("span.pill", { hue: `var(--${hue})`, "data-phase": id },
+  tally(pods.length, `${pods.length.toLocaleString("en")} ${word}`, `Pods: ${word}`, () => pods.map(({ name, why, askedAt }) => podItem(name, askedAt ? "" : why))))));
 
 /** Pods that are left, with their phase and why they are still there. */
 function leftList(list) {
@@ -75,7 +76,12 @@ export function movesList(gone) {
     h("span.note.end", ago(new Date(at).toISOString())))));
 }
 
-export function drainsPage(main, app) {
+/** Names of pods that left before this page was open are in events alone, for as long as a server keeps them. */
+export const LEFT_BEFORE = "left before this page was open: kubectl get events -A --field-selector reason=DeviceTaintManagerEviction";
+/** How many pods were evicted, and which. */
+export const evicted = (number, gone, text) => tally(number, text, `${count(number, "pod")} evicted`, () => (number ? gone.slice(-number) : []).map(({ name, by }) => podItem(name, by ? `replaced by ${by.name}` : "")), { unnamed: Math.max(0, number - gone.length), why: LEFT_BEFORE });
+
+export function drainsPage(main, app, argument) {
   const { fleet, api, served, moves } = app;
   const list = h("div");
   const nothing = h("div");
@@ -83,6 +89,8 @@ export function drainsPage(main, app) {
   const buttons = h("div.actions");
   show(main, h("div.page", h("header", h("h1", "Drains"), state), buttons, list, nothing));
   let control = "";
+  let counted = "";
+  let wanted = argument;
 
   function paused() {
     return [...fleet.guards.values()].find((guard) => guard.spec?.paused && (!guard.spec.paused.until || Date.parse(guard.spec.paused.until) > Date.now()));
@@ -157,9 +165,9 @@ export function drainsPage(main, app) {
     } catch (error) { text.textContent = `What it reaches cannot be told: ${error.message}`; }
   }
 
-  function facts(found, taint) {
-    return h("div.facts", h("span", h("b", found.gone), " evicted"), h("span", h("b", found.left), " left"),
-      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : h("a", { href: `#/fleet/?taint=${taintText(taint)}` }, count(found.devices.length, "device"))),
+  function facts(found, gone) {
+    return h("div.facts", h("span", h("b", evicted(found.gone, gone, found.gone)), " evicted"), h("span", h("b", tally(found.left, found.left, `${count(found.left, "pod")} left`, () => found.pods.map(({ name }) => podItem(name)))), " left"),
+      h("span", found.devices.length === 1 ? h("a", { href: `#/fleet/${found.devices[0].key}` }, found.devices[0].key) : tally(found.devices.length, count(found.devices.length, "device"), "Devices of this rule", () => found.devices.map(deviceItem))),
       found.gone && !found.done ? h("span", `${found.rate.toLocaleString("en", { maximumFractionDigits: 1 })}/s`, found.pace ? ` of ${found.pace}/s` : "") : found.pace ? h("span", `pace ${found.pace}/s`) : null,
       found.endsIn ? h("span", `ends in about ${span(found.endsIn)}`) : null);
   }
@@ -173,9 +181,9 @@ export function drainsPage(main, app) {
     const bar = h("div.progress", { role: "progressbar", "aria-valuenow": String(Math.round(part * 100)), "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": `Progress of ${rule.metadata.name}` }, h("i", { width: `${part * 100}%` }));
     if (found.done) bar.classList.add("done");
     const [word, hue] = found.held ? ["Waits for approval", "suspect"] : found.done ? ["Drained", "inuse"] : found.blocked ? ["Blocked", "noschedule"] : ["Draining", "draining"];
-    return h("article.card", h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${hue})` }, word), h("span.end", ago(rule.metadata.creationTimestamp))),
+    return h("article.card", { id: `drain-${rule.metadata.name}` }, h("header", h("h2", rule.metadata.name), h("span.pill", { hue: `var(--${hue})` }, word), h("span.end", ago(rule.metadata.creationTimestamp))),
       h("div.note", h("code", taintText(rule.spec.taint)), reason ? ` · ${reason}` : "", setBy ? ` · by ${setBy}` : "", owner && !(reason ?? "").includes(owner.name) ? ` · ${owner.kind} ${owner.name}` : ""),
-      bar, facts(found, rule.spec.taint), list.length ? phaseCounts(list) : null,
+      bar, facts(found, gone), list.length ? phaseCounts(list) : null,
       found.blocked ? h("div.item", { hue: "var(--noschedule)" }, found.blocked.message?.startsWith(found.blocked.reason) ? null : h("p", h("b", found.blocked.reason)), h("p", found.blocked.message)) : null,
       found.message ? h("p.note", found.message) : null,
       gone.length ? h("details", { open: gone.length <= 8 }, h("summary.note", `Where ${count(gone.length, "pod")} went`), movesList(gone)) : null,
@@ -195,20 +203,27 @@ export function drainsPage(main, app) {
       return { rule, found, gone, list: phases(found, gone, moves, pausedBy) };
     });
     const active = rows.filter(({ found }) => !found.done).length;
-    state.textContent = stopped ? `Evictions are paused: ${stopped.spec.paused.reason ?? ""}` : rules.length ? `${count(active, "rule")} at work, ${rules.length - active} drained` : "";
-    const wanted = stopped ? `resume ${stopped.metadata.name}` : rules.length ? "pause" : "";
-    if (wanted !== control) {
-      control = wanted;
+    const some = (done) => () => rows.filter(({ found }) => found.done === done).map(({ rule }) => ({ text: rule.metadata.name, href: `#/drains/${rule.metadata.name}`, note: taintText(rule.spec.taint) }));
+    const marker = `${pausedBy} ${active} ${rules.map((rule) => rule.metadata.uid).join()}`;
+    if (marker !== counted) {
+      counted = marker;
+      show(state, stopped ? `Evictions are paused: ${stopped.spec.paused.reason ?? ""}. ` : null, rules.length ? [tally(active, count(active, "rule"), "Rules at work", some(false)), " at work, ", tally(rules.length - active, rules.length - active, "Drained", some(true)), " drained"] : null);
+    }
+    const buttonFor = stopped ? `resume ${stopped.metadata.name}` : rules.length ? "pause" : "";
+    if (buttonFor !== control) {
+      control = buttonFor;
       const button = stopped ? h("button.act.primary", { type: "button", onclick: () => resume(stopped) }, "Resume…") : h("button.act", { type: "button", onclick: pause }, "Pause all…");
-      show(buttons, wanted ? guarded(app, stopped ? "delete" : "create", "lazaret.dev", "disruptionguards", button) : null);
+      show(buttons, buttonFor ? guarded(app, stopped ? "delete" : "create", "lazaret.dev", "disruptionguards", button) : null);
     }
     keyed(list, rows.map(({ rule, found, gone, list: byPhase }) => ({
       key: rule.metadata.uid, facts: [rule.metadata.resourceVersion, found.devices.length, found.pods, pausedBy, byPhase.map(({ id, pods }) => [id, pods.length]), gone.map(({ name, by }) => [name, by?.name, by?.devices.map((device) => device.key)])],
       make: () => card(rule, found, gone, byPhase),
     })));
     show(nothing, rules.length ? null : empty("No device is being drained", h("p", "Take one out of service from the ", h("a", { href: "#/fleet" }, "fleet"), ", or with"), command("kubectl device drain DEVICE --reason TEXT")));
+    const target = wanted && document.getElementById(`drain-${wanted}`);
+    if (target) { target.scrollIntoView({ block: "start" }); wanted = null; }
   }
 
   update();
-  return { update };
+  return { update, move(next) { wanted = next; update(); return true; } };
 }

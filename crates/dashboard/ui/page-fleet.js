@@ -2,7 +2,7 @@
 
 import { STATES, STATE_INDEX, parseFilter, taintText } from "./fleet.js";
 import { HeatMap, drawCell } from "./heatmap.js";
-import { count, empty, h, show } from "./dom.js";
+import { count, deviceItem, empty, h, show, tally } from "./dom.js";
 import { devicePanel } from "./panel.js";
 import { plan } from "./actions.js";
 
@@ -44,8 +44,8 @@ export function grouped(devices, by, nodes, classes) {
   return list;
 }
 
-/** Totals, a bar and a legend that filters; shared with the replay. */
-export function summary(onState) {
+/** Totals, a bar and a legend that filters; shared with the replay. `onTotal` shows all of them. */
+export function summary(onState, onTotal) {
   const chips = STATES.map(([id, name, what]) => {
     const canvas = h("canvas", { "aria-hidden": "true" });
     const number = h("b", "0");
@@ -59,18 +59,18 @@ export function summary(onState) {
     drawCell(context, id, 14);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-  const total = h("strong", "0");
+  const total = onTotal ? h("button.tally", { type: "button", title: "Show them as a table", onclick: onTotal }, "0") : h("span", "0");
   const words = h("span");
   const bars = STATES.map(([id]) => h("i", { hue: `var(--${id})` }));
   const element = h("section.summary", { "aria-label": "Devices by state" },
-    h("div.total", total, words), h("div.ratio", { "aria-hidden": "true" }, bars), h("div.legend", chips.map((chip) => chip.button)));
+    h("div.total", h("strong", total), words), h("div.ratio", { "aria-hidden": "true" }, bars), h("div.legend", chips.map((chip) => chip.button)));
   paint();
   return {
     element,
     set(counts, text, chosen) {
       const all = counts.reduce((sum, number) => sum + number, 0);
       total.textContent = all.toLocaleString("en");
-      words.textContent = text;
+      show(words, text);
       counts.forEach((number, at) => {
         chips[at].number.textContent = number.toLocaleString("en");
         chips[at].button.classList.toggle("none", number === 0);
@@ -94,7 +94,7 @@ export function fleetPage(main, app, argument) {
   let asking = 0;
   let matched = null;
   let problem = "";
-  const head = summary((id) => { state = state === id ? null : id; layout(); });
+  const head = summary((id) => { state = state === id ? null : id; layout(); }, () => { state = null; asTable = true; layout(); });
   const input = h("input", { type: "search", placeholder: "Filter: a name, node=…, state=draining, tainted, or CEL", "aria-label": "Filter devices", "data-filter": true,
     oninput: () => { filter = input.value; layout(); } });
   const group = h("select", { "aria-label": "Group by", onchange: () => { by = group.value; sessionStorage.setItem("group", by); layout(); } },
@@ -111,7 +111,7 @@ export function fleetPage(main, app, argument) {
   function selected() {
     selection.hidden = map.selected.size === 0;
     const devices = [...map.selected].map((key) => fleet.devices.get(key)).filter(Boolean);
-    show(selection, h("b", `${count(devices.length, "device")} selected`),
+    show(selection, h("b", tally(devices.length, count(devices.length, "device"), "Selected devices", () => devices.map(deviceItem)), " selected"),
       h("button.act", { type: "button", onclick: () => app.go(`whatif/${devices.slice(0, 50).map((device) => device.key).join(",")}`) }, "What if…"),
       h("button.act", { type: "button", onclick: () => plan(app, "cordon", devices) }, "Cordon"),
       h("button.act.danger", { type: "button", onclick: () => plan(app, "drain", devices) }, "Drain…"),
@@ -182,10 +182,12 @@ export function fleetPage(main, app, argument) {
   }
 
   function counts(wanted) {
-    const nodes = new Set(wanted.map((device) => device.node ?? device.pool));
+    const nodes = new Map();
+    for (const device of wanted) nodes.set(device.node ?? device.pool, (nodes.get(device.node ?? device.pool) ?? 0) + 1);
+    const nodeItems = () => [...nodes].sort(([a], [b]) => order.compare(a, b)).map(([name, number]) => ({ text: name, href: `#/fleet/?node=${name}`, note: count(number, "device") }));
     const part = filter ? ` of ${fleet.devices.size.toLocaleString("en")}` : "";
     const note = fleet.hidden.claims ? "; you may not list all claims, so a device in use may look free" : "";
-    head.set(fleet.counts(wanted), `devices${part} on ${count(nodes.size, "node")}${note}`, state);
+    head.set(fleet.counts(wanted), [`devices${part} on `, tally(nodes.size, count(nodes.size, "node"), "Nodes", nodeItems), note], state);
   }
 
   /** A key opens a device; `?` and the words of a filter show the devices that fit it. */

@@ -1,8 +1,8 @@
 // Incidents of devices: open and past, with their timelines, times and cost.
 
-import { ago, command, count, empty, h, keyed, show, span } from "./dom.js";
+import { ago, command, count, empty, h, keyed, show, span, tally } from "./dom.js";
 import { incidentDevice, stageOf } from "./fleet.js";
-import { movesList } from "./page-drains.js";
+import { evicted, movesList } from "./page-drains.js";
 import { NOTE, guarded, incidentAct, noteDialog } from "./actions.js";
 
 const HUES = { Suspect: "suspect", Quarantined: "noschedule", Draining: "draining", Repairing: "repairing", Abandoned: "repairing", Probation: "probation", Cleared: "inuse" };
@@ -27,6 +27,7 @@ export function incidentsPage(main, app, argument) {
   const state = h("p");
   show(main, h("div.page", h("header", h("h1", "Incidents"), state), list, pastTitle, pastList, nothing));
   let wanted = argument;
+  let counted = "";
 
   /** Pods that left the device while this page was open. */
   function went(incident) {
@@ -40,7 +41,7 @@ export function incidentsPage(main, app, argument) {
     const key = incidentDevice(incident);
     const cost = status.cost ?? {};
     const open = cost.outOfServiceSince ? (Date.now() - Date.parse(cost.outOfServiceSince)) / 1000 : 0;
-    const flaps = Array.isArray(status.flaps) ? status.flaps.length : status.flaps ?? 0;
+    const flaps = status.flaps ?? [];
     const out = (cost.outOfServiceSeconds ?? 0) + open;
     const timeline = status.timeline ?? [{ at: spec.openedAt, stage: spec.stage, cause: spec.cause, actor: `policy ${spec.policy}` }];
     const button = (text, act) => guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, act) }, text));
@@ -48,8 +49,8 @@ export function incidentsPage(main, app, argument) {
     return h("article.card", { id: `incident-${incident.metadata.name}` },
       h("header", h("h2", h("a", { href: `#/fleet/${key}` }, key)), h("span.pill", { hue: `var(--${HUES[stage] ?? "gone"})` }, stage),
         status.enforced === true || !live ? null : h("span.note", "observed only"), h("span.end", ago(spec.openedAt))),
-      h("div.facts", h("span", `policy ${spec.policy}, rule ${status.rule ?? spec.rule ?? "—"}`), h("span", `${count(cost.podsEvicted ?? 0, "pod")} evicted`),
-        h("span", "out of service ", h("b", span(out))), flaps ? h("span", count(flaps, "flap")) : null,
+      h("div.facts", h("span", `policy ${spec.policy}, rule ${status.rule ?? spec.rule ?? "—"}`), h("span", evicted(cost.podsEvicted ?? 0, gone, count(cost.podsEvicted ?? 0, "pod")), " evicted"),
+        h("span", "out of service ", h("b", span(out))), flaps.length ? h("span", tally(flaps.length, count(flaps.length, "flap"), "Flaps", () => flaps.map((at) => ({ text: String(at) })))) : null,
         status.timeToRecoverSeconds ? h("span", "recovered in ", h("b", span(status.timeToRecoverSeconds))) : null,
         parts(incident).map((part) => h("span", `${part.name} ${span(part.seconds)}`))),
       status.waitsFor ? h("p", `Waits for ${status.waitsFor}`) : null,
@@ -75,7 +76,13 @@ export function incidentsPage(main, app, argument) {
     const past = all.filter((incident) => stageOf(incident) === "Cleared");
     const recovered = past.map((incident) => incident.status?.timeToRecoverSeconds).filter(Number.isFinite);
     const mean = recovered.length ? recovered.reduce((sum, one) => sum + one, 0) / recovered.length : null;
-    state.textContent = all.length ? `${open.length} open, ${past.length} past${mean === null ? "" : `, mean time to recover ${span(mean)}`}` : "";
+    const item = (incident) => ({ text: incident.metadata.name, href: `#/incidents/${incident.metadata.name}`, note: stageOf(incident) });
+    const marker = all.map((incident) => `${incident.metadata.uid} ${stageOf(incident)}`).join();
+    if (marker !== counted) {
+      counted = marker;
+      show(state, all.length ? [tally(open.length, open.length, "Open incidents", () => open.map(item)), " open, ", tally(past.length, past.length, "Past incidents", () => past.map(item)), " past",
+        mean === null ? "" : `, mean time to recover ${span(mean)}`] : null);
+    }
     keyed(list, open.map(entry));
     keyed(pastList, past.slice(0, PAST_MAX).map(entry));
     pastTitle.hidden = past.length === 0;

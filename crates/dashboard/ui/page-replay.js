@@ -2,7 +2,7 @@
 
 import { Fleet } from "./fleet.js";
 import { HeatMap } from "./heatmap.js";
-import { count, h, show, span } from "./dom.js";
+import { count, h, show, span, tally } from "./dom.js";
 import { grouped, summary } from "./page-fleet.js";
 import { cut, parseRecording } from "./record.js";
 
@@ -25,10 +25,16 @@ export function replayPage(main, app, argument) {
     drop.addEventListener("dragleave", () => drop.classList.remove("over"));
     drop.addEventListener("drop", (event) => { event.preventDefault(); drop.classList.remove("over"); if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]); });
     const minutes = span((Date.now() - app.recorder.start0) / 1000);
-    show(main, h("div.page", h("header", h("h1", "Replay"), h("p", "What happened to the fleet, played back.")), drop, input,
-      h("div.card", h("header", h("h2", "This page remembers"), h("span.end", `${count(app.recorder.events.length, "change")} in ${minutes}`)),
+    show(main, h("div.page", h("header", h("h1", "Replay"), h("p", "The fleet as it was, played back.")), drop, input,
+      h("div.card", h("header", h("h2", "This page remembers"), h("span.end", changes(), ` in ${minutes}`)),
         h("div.actions", h("button.act", { type: "button", onclick: () => play(parseRecording(JSON.stringify(app.recorder.recording()))) }, "Play it"),
           h("button.act", { type: "button", onclick: save }, "Save as JSON")))));
+  }
+
+  /** How many changes are kept, and which. */
+  function changes() {
+    const events = [...app.recorder.events];
+    return tally(events.length, count(events.length, "change"), "Changes", () => events.map(({ at, method, kind, object }) => ({ text: `${kind} ${object.metadata.name}`, note: `${method === "set" ? "changed" : "deleted"} ${new Date(at).toISOString().slice(11, 19)}` })).reverse());
   }
 
   function save() {

@@ -1,6 +1,6 @@
 // What a taint would do, before it is set. The answer comes from the same code as that of `kubectl device plan`.
 
-import { ago, command, count, h, show, span } from "./dom.js";
+import { ago, command, count, h, podItem, show, span, tally } from "./dom.js";
 import { PODS_UNASKED_MAX, ask, guarded, ruleName, ruleObject } from "./actions.js";
 import { typed } from "./engine.js";
 import { idOf } from "./fleet.js";
@@ -38,7 +38,7 @@ export function whatifPage(main, app, argument) {
     h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace));
   const rule = h("div.card", h("header", h("label", { for: "rule-text" }, h("h2", "The rule as YAML")), copy), text, wrong);
   text.id = "rule-text";
-  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written before you apply it.")), h("div.columns.plan", left, result, rule)));
+  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "The pods that a taint would evict. Nothing is written before you apply it.")), h("div.columns.plan", left, result, rule)));
 
   const names = () => devices.value.split(/[\s,]+/).filter(Boolean);
 
@@ -164,7 +164,9 @@ export function whatifPage(main, app, argument) {
 
   function draw(plan, places, wanted) {
     const placeOf = new Map(places.map((one) => [one.pod, one]));
-    const stuck = places.filter((one) => !one.node).length;
+    const stuck = places.filter((one) => !one.node);
+    const spaces = Object.entries(plan.namespaces);
+    const pod = ({ namespace, name, owner }) => podItem(`${namespace}/${name}`, owner);
     const evicts = plan.effect === "NoExecute" && !plan.noEffect;
     const leaving = evicts ? plan.pods.length : 0;
     const now = Date.now();
@@ -175,10 +177,11 @@ export function whatifPage(main, app, argument) {
     const commands = drain ? names.slice(0, 8).map((name) => `kubectl device drain ${name} --evictions-per-second ${pace.value} --reason TEXT`)
       : written || expression.value.trim() ? ["kubectl apply -f rule.yaml"] : names.slice(0, 8).map((name) => `kubectl device taint ${name} ${plan.taint}${evicts ? " --reason TEXT" : ""}`);
     show(result, h("div.card",
-      h("header", h("h2", `${leaving} of ${count(plan.pods.length + plan.tolerating.length, "pod")} would be evicted`), h("span.end", "objects read ", ago(new Date(readAt).toISOString()))),
+      h("header", h("h2", tally(leaving, leaving, "Pods that would be evicted", () => (evicts ? plan.pods : []).map(pod)), " of ", tally(plan.pods.length + plan.tolerating.length, count(plan.pods.length + plan.tolerating.length, "pod"), "Pods that use these devices", () => [...plan.pods, ...plan.tolerating].map(pod)), " would be evicted"), h("span.end", "objects read ", ago(new Date(readAt).toISOString()))),
       plan.noEffect ? h("p.error", `A rule with this taint would have no effect: ${plan.noEffect}`) : null, plan.problem ? h("p.error", plan.problem) : null,
-      h("div.facts", h("span", count(plan.devices.length, "device")), h("span", count(plan.claims.length, "claim")), h("span", count(Object.keys(plan.namespaces).length, "namespace")),
-        leaving ? h("span", "takes at least ", h("b", span(Math.max(1, takes)))) : null, stuck ? h("span.warn", h("b", stuck), " would not fit") : null),
+      h("div.facts", h("span", tally(names.length, count(names.length, "device"), "Devices", () => names.map((name) => ({ text: name, href: `#/fleet/${name}` })))), h("span", tally(plan.claims.length, count(plan.claims.length, "claim"), "Claims", () => plan.claims.map((name) => ({ text: name })))),
+        h("span", tally(spaces.length, count(spaces.length, "namespace"), "Namespaces", () => spaces.map(([name, number]) => ({ text: name, href: `#/fleet/?ns=${name}`, note: Number.isFinite(number) ? count(number, "pod") : "" })))),
+        leaving ? h("span", "takes at least ", h("b", span(Math.max(1, takes)))) : null, stuck.length ? h("span.warn", h("b", tally(stuck.length, stuck.length, "Pods that would not fit", () => stuck.map((one) => podItem(one.pod, one.problem)))), " would not fit") : null),
       plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Evicted", "Would go to", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", [...plan.pods.map((pod) => [pod, evicts]), ...plan.tolerating.map((pod) => [pod, false])].slice(0, ROWS_MAX).map(([pod, leaves]) => h("tr",
           h("td.name", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`), h("div.note", [pod.owner, pod.node].filter(Boolean).join(" on "))),

@@ -10,7 +10,8 @@ use lazaret_tidy::{Workspace, files};
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("machine", &["model"]),
-    ("cel", &["model"]),
+    ("regex", &[]),
+    ("cel", &["model", "regex"]),
     ("fleet", &["model", "cel"]),
     ("allocator", &["model", "cel", "fleet"]),
     ("eviction", &["model", "machine", "fleet", "allocator"]),
@@ -130,6 +131,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const CORES: &[&str] = &[
     "model",
     "machine",
+    "regex",
     "cel",
     "fleet",
     "allocator",

@@ -8,7 +8,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{FieldError, decode::parse, format_time_precise, parse_time};
+use crate::{FieldError, decode::parse_derived, format_time_precise, parse_time};
 
 /// Entries of lists that are read; Lazaret writes fewer.
 const LIST_MAX: usize = 256;
@@ -177,7 +177,7 @@ fn stage(field: &str, name: &str) -> Result<Stage, FieldError> {
 /// # Errors
 /// The field that is wrong.
 pub fn read_incident(json: &str) -> Result<Stored, FieldError> {
-    let WireIncident { metadata, spec, status } = parse(json)?;
+    let WireIncident { metadata, spec, status } = parse_derived(json)?;
     let opened = time("spec.openedAt", &spec.opened_at)?;
     let first = stage("spec.stage", &spec.stage)?;
     let policy = Text::from(spec.policy);
@@ -417,7 +417,7 @@ struct SignalSpec {
 /// # Errors
 /// The field that is wrong.
 pub fn read_signal(json: &str) -> Result<Report, FieldError> {
-    let WireSignal { metadata, spec } = parse(json)?;
+    let WireSignal { metadata, spec } = parse_derived(json)?;
     let created = metadata.creation_timestamp.as_ref();
     let source = Source::from_name(&spec.source)
         .filter(|source| matches!(source, Source::Person | Source::Alert))

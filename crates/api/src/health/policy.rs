@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::tally::WireTally;
-use crate::{FieldError, decode::parse};
+use crate::{FieldError, decode::parse_derived};
 
 const KIND: &str = "DeviceHealthPolicy";
 const API_VERSION: &str = "lazaret.dev/v1alpha1";
@@ -254,7 +254,7 @@ fn duration(field: &str, text: &str) -> Result<i64, FieldError> {
 /// # Errors
 /// The first field that is wrong.
 pub fn read_health_policy(json: &str) -> Result<HealthPolicy, FieldError> {
-    let Object { api_version, kind, metadata, spec, status } = parse(json)?;
+    let Object { api_version, kind, metadata, spec, status } = parse_derived(json)?;
     if kind != KIND || api_version != API_VERSION {
         return Err(wrong("", format!("is a {kind} of {api_version}: a {KIND} of {API_VERSION} is wanted")));
     }

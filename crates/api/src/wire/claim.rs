@@ -2,208 +2,178 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Amount, Instant, NodeSelector, Nullable, ObjectMeta, Raw};
+use crate::fields;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ResourceClaim {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<ClaimSpec>,
-    pub(crate) status: Nullable<ClaimStatus>,
-}
+fields! {
+    pub(crate) struct ResourceClaim {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<ClaimSpec> = "spec",
+        pub(crate) status: Nullable<ClaimStatus> = "status",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ResourceClaimTemplate {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<TemplateSpec>,
-}
+    pub(crate) struct ResourceClaimTemplate {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<TemplateSpec> = "spec",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct TemplateSpec {
-    pub(crate) spec: Nullable<ClaimSpec>,
-}
+    pub(crate) struct TemplateSpec {
+        pub(crate) spec: Nullable<ClaimSpec> = "spec",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClaimSpec {
-    pub(crate) devices: Nullable<ClaimDevices>,
-}
+    pub(crate) struct ClaimSpec {
+        pub(crate) devices: Nullable<ClaimDevices> = "devices",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClaimDevices {
-    pub(crate) requests: Nullable<Vec<Request>>,
-    pub(crate) constraints: Nullable<Vec<Constraint>>,
-    pub(crate) config: Nullable<Vec<ClaimConfig>>,
-}
+    pub(crate) struct ClaimDevices {
+        pub(crate) requests: Nullable<Vec<Request>> = "requests",
+        pub(crate) constraints: Nullable<Vec<Constraint>> = "constraints",
+        pub(crate) config: Nullable<Vec<ClaimConfig>> = "config",
+    }
 
-/// A request in any of its places. At the top of a claim it has `exactly` or `firstAvailable`, or in v1beta1 the
-/// fields themselves; within those two it only has the fields.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Request {
-    pub(crate) name: Nullable<String>,
-    pub(crate) exactly: Option<Box<Request>>,
-    pub(crate) first_available: Nullable<Vec<Request>>,
-    pub(crate) device_class_name: Nullable<String>,
-    pub(crate) selectors: Nullable<Vec<Selector>>,
-    pub(crate) allocation_mode: Nullable<String>,
-    pub(crate) count: Nullable<i64>,
-    pub(crate) admin_access: Option<bool>,
-    pub(crate) tolerations: Nullable<Vec<Toleration>>,
-    pub(crate) capacity: Option<Capacities>,
-    pub(crate) derived_attributes: Nullable<Vec<DerivedAttribute>>,
-}
+    /// A request in any of its places. At the top of a claim it has `exactly` or `firstAvailable`, or in v1beta1 the
+    /// fields themselves; within those two it only has the fields.
+    pub(crate) struct Request {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) exactly: Option<Box<Request>> = "exactly",
+        pub(crate) first_available: Nullable<Vec<Request>> = "firstAvailable",
+        pub(crate) device_class_name: Nullable<String> = "deviceClassName",
+        pub(crate) selectors: Nullable<Vec<Selector>> = "selectors",
+        pub(crate) allocation_mode: Nullable<String> = "allocationMode",
+        pub(crate) count: Nullable<i64> = "count",
+        pub(crate) admin_access: Option<bool> = "adminAccess",
+        pub(crate) tolerations: Nullable<Vec<Toleration>> = "tolerations",
+        pub(crate) capacity: Option<Capacities> = "capacity",
+        pub(crate) derived_attributes: Nullable<Vec<DerivedAttribute>> = "derivedAttributes",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Capacities {
-    pub(crate) requests: Nullable<BTreeMap<String, Amount>>,
-}
+    pub(crate) struct Capacities {
+        pub(crate) requests: Nullable<BTreeMap<String, Amount>> = "requests",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Selector {
-    pub(crate) cel: Option<CelSelector>,
-}
+    pub(crate) struct Selector {
+        pub(crate) cel: Option<CelSelector> = "cel",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct CelSelector {
-    pub(crate) expression: Nullable<String>,
-}
+    pub(crate) struct CelSelector {
+        pub(crate) expression: Nullable<String> = "expression",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct DerivedAttribute {
-    pub(crate) name: Nullable<String>,
-    pub(crate) expression: Nullable<String>,
-}
+    pub(crate) struct DerivedAttribute {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) expression: Nullable<String> = "expression",
+    }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Toleration {
-    #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
-    pub(crate) key: Nullable<String>,
-    #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
-    pub(crate) operator: Nullable<String>,
-    #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
-    pub(crate) value: Nullable<String>,
-    #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
-    pub(crate) effect: Nullable<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) toleration_seconds: Option<i64>,
-}
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(crate) struct Toleration {
+        #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
+        pub(crate) key: Nullable<String> = "key",
+        #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
+        pub(crate) operator: Nullable<String> = "operator",
+        #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
+        pub(crate) value: Nullable<String> = "value",
+        #[serde(skip_serializing_if = "Nullable::<String>::is_empty")]
+        pub(crate) effect: Nullable<String> = "effect",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) toleration_seconds: Option<i64> = "tolerationSeconds",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Constraint {
-    pub(crate) requests: Nullable<Vec<String>>,
-    pub(crate) match_attribute: Option<String>,
-    pub(crate) distinct_attribute: Option<String>,
-}
+    pub(crate) struct Constraint {
+        pub(crate) requests: Nullable<Vec<String>> = "requests",
+        pub(crate) match_attribute: Option<String> = "matchAttribute",
+        pub(crate) distinct_attribute: Option<String> = "distinctAttribute",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClaimConfig {
-    pub(crate) requests: Nullable<Vec<String>>,
-    pub(crate) opaque: Option<Opaque>,
-}
+    pub(crate) struct ClaimConfig {
+        pub(crate) requests: Nullable<Vec<String>> = "requests",
+        pub(crate) opaque: Option<Opaque> = "opaque",
+    }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct Opaque {
-    pub(crate) driver: Nullable<String>,
-    pub(crate) parameters: Option<Raw>,
-}
+    #[derive(Serialize)]
+    pub(crate) struct Opaque {
+        pub(crate) driver: Nullable<String> = "driver",
+        pub(crate) parameters: Option<Raw> = "parameters",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct ClaimStatus {
-    pub(crate) allocation: Option<Allocation>,
-    pub(crate) reserved_for: Nullable<Vec<Consumer>>,
-}
+    pub(crate) struct ClaimStatus {
+        pub(crate) allocation: Option<Allocation> = "allocation",
+        pub(crate) reserved_for: Nullable<Vec<Consumer>> = "reservedFor",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Consumer {
-    pub(crate) api_group: Nullable<String>,
-    pub(crate) resource: Nullable<String>,
-    pub(crate) name: Nullable<String>,
-    pub(crate) uid: Nullable<String>,
-}
+    pub(crate) struct Consumer {
+        pub(crate) api_group: Nullable<String> = "apiGroup",
+        pub(crate) resource: Nullable<String> = "resource",
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) uid: Nullable<String> = "uid",
+    }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Allocation {
-    pub(crate) devices: Nullable<AllocationDevices>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node_selector: Option<NodeSelector>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) allocation_timestamp: Option<Instant>,
-}
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(crate) struct Allocation {
+        pub(crate) devices: Nullable<AllocationDevices> = "devices",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) node_selector: Option<NodeSelector> = "nodeSelector",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) allocation_timestamp: Option<Instant> = "allocationTimestamp",
+    }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct AllocationDevices {
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) results: Nullable<Vec<DeviceResult>>,
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) config: Nullable<Vec<AllocationConfig>>,
-}
+    #[derive(Serialize)]
+    pub(crate) struct AllocationDevices {
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) results: Nullable<Vec<DeviceResult>> = "results",
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) config: Nullable<Vec<AllocationConfig>> = "config",
+    }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct DeviceResult {
-    pub(crate) request: Nullable<String>,
-    pub(crate) driver: Nullable<String>,
-    pub(crate) pool: Nullable<String>,
-    pub(crate) device: Nullable<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) admin_access: Option<bool>,
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) tolerations: Nullable<Vec<Toleration>>,
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) binding_conditions: Nullable<Vec<String>>,
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) binding_failure_conditions: Nullable<Vec<String>>,
-    #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
-    pub(crate) share_id: Option<String>,
-    #[serde(skip_serializing_if = "no_capacity")]
-    pub(crate) consumed_capacity: Nullable<BTreeMap<String, Amount>>,
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) skip_node_operations: Nullable<Vec<String>>,
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(crate) struct DeviceResult {
+        pub(crate) request: Nullable<String> = "request",
+        pub(crate) driver: Nullable<String> = "driver",
+        pub(crate) pool: Nullable<String> = "pool",
+        pub(crate) device: Nullable<String> = "device",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) admin_access: Option<bool> = "adminAccess",
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) tolerations: Nullable<Vec<Toleration>> = "tolerations",
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) binding_conditions: Nullable<Vec<String>> = "bindingConditions",
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) binding_failure_conditions: Nullable<Vec<String>> = "bindingFailureConditions",
+        #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
+        pub(crate) share_id: Option<String> = "shareID",
+        #[serde(skip_serializing_if = "no_capacity")]
+        pub(crate) consumed_capacity: Nullable<BTreeMap<String, Amount>> = "consumedCapacity",
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) skip_node_operations: Nullable<Vec<String>> = "skipNodeOperations",
+    }
 }
 
 fn no_capacity(capacity: &Nullable<BTreeMap<String, Amount>>) -> bool {
     capacity.0.is_empty()
 }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct AllocationConfig {
-    pub(crate) source: Nullable<String>,
-    #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
-    pub(crate) requests: Nullable<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) opaque: Option<Opaque>,
-}
+fields! {
+    #[derive(Serialize)]
+    pub(crate) struct AllocationConfig {
+        pub(crate) source: Nullable<String> = "source",
+        #[serde(skip_serializing_if = "Nullable::<Vec<_>>::is_empty")]
+        pub(crate) requests: Nullable<Vec<String>> = "requests",
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) opaque: Option<Opaque> = "opaque",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct DeviceClass {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<ClassSpec>,
-}
+    pub(crate) struct DeviceClass {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<ClassSpec> = "spec",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct ClassSpec {
-    pub(crate) selectors: Nullable<Vec<Selector>>,
-    pub(crate) config: Nullable<Vec<ClaimConfig>>,
-    pub(crate) extended_resource_name: Option<String>,
+    pub(crate) struct ClassSpec {
+        pub(crate) selectors: Nullable<Vec<Selector>> = "selectors",
+        pub(crate) config: Nullable<Vec<ClaimConfig>> = "config",
+        pub(crate) extended_resource_name: Option<String> = "extendedResourceName",
+    }
 }

@@ -2,128 +2,95 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use super::{Condition, NodeSelector, Nullable, ObjectMeta, Taint, Toleration};
+use crate::fields;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Pod {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<PodSpec>,
-    pub(crate) status: Nullable<PodStatus>,
-}
+fields! {
+    pub(crate) struct Pod {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<PodSpec> = "spec",
+        pub(crate) status: Nullable<PodStatus> = "status",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodSpec {
-    pub(crate) node_name: Nullable<String>,
-    pub(crate) priority: Nullable<i32>,
-    pub(crate) resource_claims: Nullable<Vec<PodClaim>>,
-    pub(crate) scheduling_group: Nullable<SchedulingGroup>,
-    pub(crate) node_selector: Nullable<BTreeMap<String, Nullable<String>>>,
-    pub(crate) affinity: Nullable<Affinity>,
-    pub(crate) tolerations: Nullable<Vec<Toleration>>,
-}
+    pub(crate) struct PodSpec {
+        pub(crate) node_name: Nullable<String> = "nodeName",
+        pub(crate) priority: Nullable<i32> = "priority",
+        pub(crate) resource_claims: Nullable<Vec<PodClaim>> = "resourceClaims",
+        pub(crate) scheduling_group: Nullable<SchedulingGroup> = "schedulingGroup",
+        pub(crate) node_selector: Nullable<BTreeMap<String, Nullable<String>>> = "nodeSelector",
+        pub(crate) affinity: Nullable<Affinity> = "affinity",
+        pub(crate) tolerations: Nullable<Vec<Toleration>> = "tolerations",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Affinity {
-    pub(crate) node_affinity: Nullable<NodeAffinity>,
-}
+    pub(crate) struct Affinity {
+        pub(crate) node_affinity: Nullable<NodeAffinity> = "nodeAffinity",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct NodeAffinity {
-    pub(crate) required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
-}
+    pub(crate) struct NodeAffinity {
+        pub(crate) required_during_scheduling_ignored_during_execution: Option<NodeSelector> = "requiredDuringSchedulingIgnoredDuringExecution",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct SchedulingGroup {
-    pub(crate) pod_group_name: Option<String>,
-}
+    pub(crate) struct SchedulingGroup {
+        pub(crate) pod_group_name: Option<String> = "podGroupName",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodClaim {
-    pub(crate) name: Nullable<String>,
-    pub(crate) resource_claim_name: Option<String>,
-    pub(crate) resource_claim_template_name: Option<String>,
-}
+    pub(crate) struct PodClaim {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) resource_claim_name: Option<String> = "resourceClaimName",
+        pub(crate) resource_claim_template_name: Option<String> = "resourceClaimTemplateName",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodStatus {
-    pub(crate) phase: Nullable<String>,
-    pub(crate) resource_claim_statuses: Nullable<Vec<PodClaimStatus>>,
-    pub(crate) extended_resource_claim_status: Nullable<ExtendedClaimStatus>,
-    pub(crate) conditions: Nullable<Vec<Condition>>,
-}
+    pub(crate) struct PodStatus {
+        pub(crate) phase: Nullable<String> = "phase",
+        pub(crate) resource_claim_statuses: Nullable<Vec<PodClaimStatus>> = "resourceClaimStatuses",
+        pub(crate) extended_resource_claim_status: Nullable<ExtendedClaimStatus> = "extendedResourceClaimStatus",
+        pub(crate) conditions: Nullable<Vec<Condition>> = "conditions",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodClaimStatus {
-    pub(crate) name: Nullable<String>,
-    pub(crate) resource_claim_name: Option<String>,
-}
+    pub(crate) struct PodClaimStatus {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) resource_claim_name: Option<String> = "resourceClaimName",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct ExtendedClaimStatus {
-    pub(crate) resource_claim_name: Nullable<String>,
-}
+    pub(crate) struct ExtendedClaimStatus {
+        pub(crate) resource_claim_name: Nullable<String> = "resourceClaimName",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PodGroup {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<PodGroupSpec>,
-    pub(crate) status: Nullable<PodGroupStatus>,
-}
+    pub(crate) struct PodGroup {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<PodGroupSpec> = "spec",
+        pub(crate) status: Nullable<PodGroupStatus> = "status",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodGroupSpec {
-    pub(crate) resource_claims: Nullable<Vec<PodClaim>>,
-    pub(crate) scheduling_policy: Nullable<SchedulingPolicy>,
-}
+    pub(crate) struct PodGroupSpec {
+        pub(crate) resource_claims: Nullable<Vec<PodClaim>> = "resourceClaims",
+        pub(crate) scheduling_policy: Nullable<SchedulingPolicy> = "schedulingPolicy",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct SchedulingPolicy {
-    pub(crate) gang: Option<Gang>,
-}
+    pub(crate) struct SchedulingPolicy {
+        pub(crate) gang: Option<Gang> = "gang",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Gang {
-    pub(crate) min_count: Nullable<u32>,
-}
+    pub(crate) struct Gang {
+        pub(crate) min_count: Nullable<u32> = "minCount",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodGroupStatus {
-    pub(crate) resource_claim_statuses: Nullable<Vec<PodClaimStatus>>,
-}
+    pub(crate) struct PodGroupStatus {
+        pub(crate) resource_claim_statuses: Nullable<Vec<PodClaimStatus>> = "resourceClaimStatuses",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Node {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<NodeSpec>,
-    pub(crate) status: Nullable<NodeStatus>,
-}
+    pub(crate) struct Node {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<NodeSpec> = "spec",
+        pub(crate) status: Nullable<NodeStatus> = "status",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeSpec {
-    pub(crate) taints: Nullable<Vec<Taint>>,
-    pub(crate) unschedulable: Nullable<bool>,
-}
+    pub(crate) struct NodeSpec {
+        pub(crate) taints: Nullable<Vec<Taint>> = "taints",
+        pub(crate) unschedulable: Nullable<bool> = "unschedulable",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct NodeStatus {
-    pub(crate) declared_features: Nullable<Vec<String>>,
+    pub(crate) struct NodeStatus {
+        pub(crate) declared_features: Nullable<Vec<String>> = "declaredFeatures",
+    }
 }

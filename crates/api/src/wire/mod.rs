@@ -6,6 +6,7 @@
 mod claim;
 mod core;
 mod meta;
+mod read;
 mod rule;
 mod scalar;
 mod slice;
@@ -19,9 +20,13 @@ pub(crate) use self::{
     core::{Affinity, Node, Pod, PodClaim, PodClaimStatus, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
     rule::{DeviceSelector, DeviceTaintRule, Eviction, ResourceSlicePatch, RuleSpec, Taint, Window},
-    scalar::{Amount, Instant, Nullable, Raw},
     slice::{
         Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, NodeAllocatable, RequestPolicy,
         ResourceSlice, SliceSpec, SliceTaint,
     },
+};
+
+pub use self::{
+    read::{Fields, Inner, List, Map, Place, Read, Shape, read},
+    scalar::{Amount, Instant, Nullable, Raw},
 };

@@ -8,7 +8,7 @@ use crate::time::{format_time, parse_time};
 
 /// A value for which null means the default, as everywhere in the API.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Nullable<T>(pub(crate) T);
+pub struct Nullable<T>(pub T);
 
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -36,7 +36,7 @@ impl Nullable<String> {
 
 /// A quantity: a string, or a number whose digits are taken as they stand.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Amount(pub(crate) Quantity);
+pub struct Amount(pub(crate) Quantity);
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -57,8 +57,8 @@ impl Serialize for Amount {
 }
 
 /// An instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Instant(pub(crate) Timestamp);
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Instant(pub(crate) Timestamp);
 
 impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -74,6 +74,6 @@ impl Serialize for Instant {
 }
 
 /// JSON whose meaning is somebody else's, to the letter.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Raw(pub(crate) Box<RawValue>);
+pub struct Raw(pub(crate) Box<RawValue>);

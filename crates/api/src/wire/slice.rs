@@ -2,149 +2,118 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use super::{Amount, NodeSelector, Nullable, ObjectMeta, Taint};
+use crate::fields;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ResourceSlice {
-    pub(crate) metadata: Nullable<ObjectMeta>,
-    pub(crate) spec: Nullable<SliceSpec>,
-}
+fields! {
+    pub(crate) struct ResourceSlice {
+        pub(crate) metadata: Nullable<ObjectMeta> = "metadata",
+        pub(crate) spec: Nullable<SliceSpec> = "spec",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct SliceSpec {
-    pub(crate) driver: Nullable<String>,
-    pub(crate) pool: Nullable<Pool>,
-    pub(crate) node_name: Nullable<String>,
-    pub(crate) node_selector: Option<NodeSelector>,
-    pub(crate) all_nodes: Nullable<bool>,
-    pub(crate) per_device_node_selection: Nullable<bool>,
-    pub(crate) devices: Nullable<Vec<Device>>,
-    pub(crate) shared_counters: Nullable<Vec<CounterSet>>,
-    pub(crate) taints: Nullable<Vec<SliceTaint>>,
-    pub(crate) skip_node_operations: Nullable<Vec<String>>,
-}
+    pub(crate) struct SliceSpec {
+        pub(crate) driver: Nullable<String> = "driver",
+        pub(crate) pool: Nullable<Pool> = "pool",
+        pub(crate) node_name: Nullable<String> = "nodeName",
+        pub(crate) node_selector: Option<NodeSelector> = "nodeSelector",
+        pub(crate) all_nodes: Nullable<bool> = "allNodes",
+        pub(crate) per_device_node_selection: Nullable<bool> = "perDeviceNodeSelection",
+        pub(crate) devices: Nullable<Vec<Device>> = "devices",
+        pub(crate) shared_counters: Nullable<Vec<CounterSet>> = "sharedCounters",
+        pub(crate) taints: Nullable<Vec<SliceTaint>> = "taints",
+        pub(crate) skip_node_operations: Nullable<Vec<String>> = "skipNodeOperations",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Pool {
-    pub(crate) name: Nullable<String>,
-    pub(crate) generation: Nullable<i64>,
-    pub(crate) resource_slice_count: Nullable<i64>,
-}
+    pub(crate) struct Pool {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) generation: Nullable<i64> = "generation",
+        pub(crate) resource_slice_count: Nullable<i64> = "resourceSliceCount",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct SliceTaint {
-    pub(crate) device: Nullable<String>,
-    pub(crate) taint: Nullable<Taint>,
-}
+    pub(crate) struct SliceTaint {
+        pub(crate) device: Nullable<String> = "device",
+        pub(crate) taint: Nullable<Taint> = "taint",
+    }
 
-/// A device. In v1beta1 all but the name is within `basic`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Device {
-    pub(crate) name: Nullable<String>,
-    pub(crate) basic: Option<Box<Device>>,
-    pub(crate) attributes: Nullable<BTreeMap<String, Attribute>>,
-    pub(crate) capacity: Nullable<BTreeMap<String, Capacity>>,
-    pub(crate) consumes_counters: Nullable<Vec<CounterConsumption>>,
-    pub(crate) node_name: Nullable<String>,
-    pub(crate) node_selector: Option<NodeSelector>,
-    pub(crate) all_nodes: Nullable<bool>,
-    pub(crate) taints: Nullable<Vec<Taint>>,
-    pub(crate) binds_to_node: Nullable<bool>,
-    pub(crate) binding_conditions: Option<Vec<String>>,
-    pub(crate) binding_failure_conditions: Option<Vec<String>>,
-    pub(crate) allow_multiple_allocations: Option<bool>,
-    pub(crate) node_allocatable_resources: Nullable<BTreeMap<String, NodeAllocatable>>,
-}
+    /// A device. In v1beta1 all but the name is within `basic`.
+    pub(crate) struct Device {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) basic: Option<Box<Device>> = "basic",
+        pub(crate) attributes: Nullable<BTreeMap<String, Attribute>> = "attributes",
+        pub(crate) capacity: Nullable<BTreeMap<String, Capacity>> = "capacity",
+        pub(crate) consumes_counters: Nullable<Vec<CounterConsumption>> = "consumesCounters",
+        pub(crate) node_name: Nullable<String> = "nodeName",
+        pub(crate) node_selector: Option<NodeSelector> = "nodeSelector",
+        pub(crate) all_nodes: Nullable<bool> = "allNodes",
+        pub(crate) taints: Nullable<Vec<Taint>> = "taints",
+        pub(crate) binds_to_node: Nullable<bool> = "bindsToNode",
+        pub(crate) binding_conditions: Option<Vec<String>> = "bindingConditions",
+        pub(crate) binding_failure_conditions: Option<Vec<String>> = "bindingFailureConditions",
+        pub(crate) allow_multiple_allocations: Option<bool> = "allowMultipleAllocations",
+        pub(crate) node_allocatable_resources: Nullable<BTreeMap<String, NodeAllocatable>> = "nodeAllocatableResources",
+    }
 
-/// What a device takes of a resource of its node.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeAllocatable {
-    pub(crate) mapping: Option<NodeMapping>,
-    pub(crate) overhead: Option<NodeOverhead>,
-}
+    /// What a device takes of a resource of its node.
+    pub(crate) struct NodeAllocatable {
+        pub(crate) mapping: Option<NodeMapping> = "mapping",
+        pub(crate) overhead: Option<NodeOverhead> = "overhead",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct NodeMapping {
-    pub(crate) capacity_key: Nullable<String>,
-    pub(crate) capacity_multiplier: Option<Amount>,
-    pub(crate) device_multiplier: Option<Amount>,
-}
+    pub(crate) struct NodeMapping {
+        pub(crate) capacity_key: Nullable<String> = "capacityKey",
+        pub(crate) capacity_multiplier: Option<Amount> = "capacityMultiplier",
+        pub(crate) device_multiplier: Option<Amount> = "deviceMultiplier",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct NodeOverhead {
-    pub(crate) per_pod: Option<Amount>,
-    pub(crate) per_container: Option<Amount>,
-}
+    pub(crate) struct NodeOverhead {
+        pub(crate) per_pod: Option<Amount> = "perPod",
+        pub(crate) per_container: Option<Amount> = "perContainer",
+    }
 
-/// The value of an attribute: one of these. `null`, which removes, is for patches alone.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Attribute {
-    pub(crate) int: Option<i64>,
-    pub(crate) bool: Option<bool>,
-    pub(crate) string: Option<String>,
-    pub(crate) version: Option<String>,
-    pub(crate) ints: Nullable<Vec<i64>>,
-    pub(crate) bools: Nullable<Vec<bool>>,
-    pub(crate) strings: Nullable<Vec<String>>,
-    pub(crate) versions: Nullable<Vec<String>>,
-    pub(crate) null: Option<Null>,
-}
+    /// The value of an attribute: one of these. `null`, which removes, is for patches alone.
+    pub(crate) struct Attribute {
+        pub(crate) int: Option<i64> = "int",
+        pub(crate) bool: Option<bool> = "bool",
+        pub(crate) string: Option<String> = "string",
+        pub(crate) version: Option<String> = "version",
+        pub(crate) ints: Nullable<Vec<i64>> = "ints",
+        pub(crate) bools: Nullable<Vec<bool>> = "bools",
+        pub(crate) strings: Nullable<Vec<String>> = "strings",
+        pub(crate) versions: Nullable<Vec<String>> = "versions",
+        pub(crate) null: Option<Null> = "null",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Null {}
+    pub(crate) struct Null {}
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Capacity {
-    pub(crate) value: Option<Amount>,
-    pub(crate) request_policy: Option<RequestPolicy>,
-}
+    pub(crate) struct Capacity {
+        pub(crate) value: Option<Amount> = "value",
+        pub(crate) request_policy: Option<RequestPolicy> = "requestPolicy",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct RequestPolicy {
-    pub(crate) default: Option<Amount>,
-    pub(crate) valid_values: Nullable<Vec<Amount>>,
-    pub(crate) valid_range: Option<ValidRange>,
-}
+    pub(crate) struct RequestPolicy {
+        pub(crate) default: Option<Amount> = "default",
+        pub(crate) valid_values: Nullable<Vec<Amount>> = "validValues",
+        pub(crate) valid_range: Option<ValidRange> = "validRange",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ValidRange {
-    pub(crate) min: Option<Amount>,
-    pub(crate) max: Option<Amount>,
-    pub(crate) step: Option<Amount>,
-}
+    pub(crate) struct ValidRange {
+        pub(crate) min: Option<Amount> = "min",
+        pub(crate) max: Option<Amount> = "max",
+        pub(crate) step: Option<Amount> = "step",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct CounterConsumption {
-    pub(crate) counter_set: Nullable<String>,
-    pub(crate) counters: Nullable<BTreeMap<String, Counter>>,
-    pub(crate) compatibility_groups: Nullable<Vec<String>>,
-}
+    pub(crate) struct CounterConsumption {
+        pub(crate) counter_set: Nullable<String> = "counterSet",
+        pub(crate) counters: Nullable<BTreeMap<String, Counter>> = "counters",
+        pub(crate) compatibility_groups: Nullable<Vec<String>> = "compatibilityGroups",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct CounterSet {
-    pub(crate) name: Nullable<String>,
-    pub(crate) counters: Nullable<BTreeMap<String, Counter>>,
-}
+    pub(crate) struct CounterSet {
+        pub(crate) name: Nullable<String> = "name",
+        pub(crate) counters: Nullable<BTreeMap<String, Counter>> = "counters",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Counter {
-    pub(crate) value: Option<Amount>,
+    pub(crate) struct Counter {
+        pub(crate) value: Option<Amount> = "value",
+    }
 }

@@ -183,6 +183,20 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
     Some(whole * unit + part * unit / 10_i128.pow(digits))
 }
 
+/// An instant in RFC 3339, as milliseconds since 1970. What is below a millisecond is cut off.
+#[must_use]
+pub fn read_instant(text: &str) -> Option<i64> {
+    let instant = read_timestamp(text)?;
+    Some(instant.secs * 1_000 + i64::from(instant.nanos / 1_000_000))
+}
+
+/// Milliseconds since 1970 as an instant in RFC 3339, in UTC, to the second. Years before 1 and after 9999 are written as these.
+#[must_use]
+pub fn write_instant(millis: i64) -> String {
+    let secs = millis.div_euclid(1_000).clamp(SECS_MIN, SECS_MAX);
+    Instant { secs, nanos: 0 }.to_text()
+}
+
 /// RFC 3339.
 pub(crate) fn parse_timestamp(text: &str) -> Result<Instant, EvalError> {
     read_timestamp(text).ok_or_else(|| EvalError::new(format!("invalid timestamp: {text:?}")))

@@ -86,11 +86,13 @@ fn the_cluster_page_follows_guards_and_their_breakers() {
     }
     page.until("/Breaker tripped/.test(document.querySelector('main').innerText) && /now 2/.test(document.querySelector('main').innerText)");
     assert!(cluster.device(&["guard", "list"]).contains("fleet"));
-    // The number leads to the devices behind it.
-    page.click(
-        "[...document.querySelectorAll('main a')].find((one) => one.textContent === '2')",
-        "lazaret.page().id === 'fleet'",
-    );
+    // The number leads to the devices behind it, and a filter shows the same ones.
+    page.click("document.querySelector('.card .facts [data-count=\"2\"]')", DIALOG);
+    let listed = "[...document.querySelectorAll('dialog.listing li a')].map((one) => one.textContent).join()";
+    page.until(&format!("{listed} === 'gpu.example.com/node-1/gpu-3,gpu.example.com/node-2/gpu-4'"));
+    page.key("Escape");
+    page.until(NO_DIALOG);
+    go(&page, "fleet/?tainted");
     page.until("document.querySelector('.total strong').textContent === '2' && document.querySelector('[data-filter]').value === 'tainted'");
     go(&page, "cluster");
     page.until("/All [0-9]+ checks pass/.test(document.querySelector('main').innerText)");

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use crate::{
     browser,
     chromium::{Browser, Page},
+    looks::keep,
     server::Cluster,
 };
 
 /// What a browser loads before anybody asks for a plan, as it is transferred: compressed, with the headers of its answers.
 const FIRST_BYTES_MAX: u64 = 300_000;
 /// The cores, compressed by brotli, when they are first needed.
-const CORES_BYTES_MAX: u64 = 560_000;
+const CORES_BYTES_MAX: u64 = 400_000;
 const VIEWERS: usize = 10;
 
 fn minutes() -> u64 {
@@ -161,6 +162,10 @@ fn figures() {
     page.until("lazaret.page().id === 'fleet'");
     page.eval(SLICES);
     println!("10,000 devices: {}", frames(&page, 10_000));
+    for look in ["light", "dark"] {
+        page.prefer("prefers-color-scheme", look);
+        keep(&page, look, "10000-devices");
+    }
     churn(&page);
     println!("100,000 devices: {}", frames(&page, 100_000));
     assert_eq!(page.eval("lazaret.fleet.devices.size"), 100_032);

@@ -84,6 +84,11 @@ fn check(page: &Page<'_>, look: &str, path: &str) {
     assert_eq!(nameless(page), Vec::<String>::new(), "{look} {path}: controls without a name");
     assert_eq!(page.eval(CONTRAST), json!([]), "{look} {path}: texts that cannot be read");
     assert_eq!(page.problems(), Vec::<String>::new(), "{look} {path}");
+    keep(page, look, path);
+}
+
+/// Leaves a picture of the page where somebody wants pictures.
+pub(crate) fn keep(page: &Page<'_>, look: &str, path: &str) {
     if let Some(folder) = env::var_os("LAZARET_PICTURES") {
         let name: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let bytes = STANDARD.decode(page.picture()).unwrap();
@@ -92,7 +97,7 @@ fn check(page: &Page<'_>, look: &str, path: &str) {
 }
 
 /// Something on every page: pods, a failing device, a drain, an incident, a guard.
-fn furnish(cluster: &Cluster, page: &Page<'_>) {
+pub(crate) fn furnish(cluster: &Cluster, page: &Page<'_>) {
     train(page, 6);
     let policy = json!({
         "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceHealthPolicy", "metadata": {"name": "gpus"},

@@ -12,6 +12,7 @@ mod drains;
 mod figures;
 mod incidents;
 mod looks;
+mod numbers;
 mod recordings;
 mod rules;
 mod server;

@@ -5,10 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use lazaret_api::{FieldError, Object};
+use lazaret_api::{FieldError, Object, fields};
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_model::{Awaited, DisruptionGuard, ObjectKey, Timestamp};
-use serde::Deserialize;
 
 use super::gates::GateFacts;
 
@@ -54,38 +53,38 @@ pub struct Hidden {
     pub pods: bool,
 }
 
-/// Metadata of an object that the cores have no use for.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Meta {
-    /// The name.
-    pub name: String,
-    /// The namespace.
-    pub namespace: String,
-    /// The incarnation.
-    pub uid: String,
-    /// The version, for preconditions.
-    pub resource_version: String,
-    /// When it was made.
-    pub creation_timestamp: Option<String>,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// Who wrote which fields.
-    pub managed_fields: Vec<Manager>,
-}
+fields! {
+    /// Metadata of an object that the cores have no use for.
+    #[derive(Clone)]
+    pub struct Meta {
+        /// The name.
+        pub name: String = "name",
+        /// The namespace.
+        pub namespace: String = "namespace",
+        /// The incarnation.
+        pub uid: String = "uid",
+        /// The version, for preconditions.
+        pub resource_version: String = "resourceVersion",
+        /// When it was made.
+        pub creation_timestamp: Option<String> = "creationTimestamp",
+        /// Labels.
+        pub labels: BTreeMap<String, String> = "labels",
+        /// Annotations.
+        pub annotations: BTreeMap<String, String> = "annotations",
+        /// Who wrote which fields.
+        pub managed_fields: Vec<Manager> = "managedFields",
+    }
 
-/// A writer of an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Manager {
-    /// What it calls itself.
-    pub manager: String,
-    /// When it wrote last.
-    pub time: Option<String>,
-    /// `status` where it wrote that alone.
-    pub subresource: String,
+    /// A writer of an object.
+    #[derive(Clone)]
+    pub struct Manager {
+        /// What it calls itself.
+        pub manager: String = "manager",
+        /// When it wrote last.
+        pub time: Option<String> = "time",
+        /// `status` where it wrote that alone.
+        pub subresource: String = "subresource",
+    }
 }
 
 /// A pod, besides what the cores know.
@@ -109,91 +108,73 @@ const GUARD: &str = "DisruptionGuard";
 /// How long a pod may take to end that does not say.
 const GRACE_SECONDS_DEFAULT: i64 = 30;
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WithSpec {
-    spec: PodSpec,
-}
+fields! {
+    struct WithSpec {
+        spec: PodSpec = "spec",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodSpec {
-    termination_grace_period_seconds: Option<i64>,
-}
+    struct PodSpec {
+        termination_grace_period_seconds: Option<i64> = "terminationGracePeriodSeconds",
+    }
 
-/// A disruption budget.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Budget {
-    /// Where it is.
-    pub metadata: Meta,
-    spec: BudgetSpec,
-    status: BudgetStatus,
-}
+    /// A disruption budget.
+    #[derive(Clone)]
+    pub struct Budget {
+        /// Where it is.
+        pub metadata: Meta = "metadata",
+        spec: BudgetSpec = "spec",
+        status: BudgetStatus = "status",
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct BudgetSpec {
-    selector: Option<LabelSelector>,
-}
+    #[derive(Clone)]
+    struct BudgetSpec {
+        selector: Option<LabelSelector> = "selector",
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct BudgetStatus {
-    disruptions_allowed: i64,
-}
+    #[derive(Clone)]
+    struct BudgetStatus {
+        disruptions_allowed: i64 = "disruptionsAllowed",
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct LabelSelector {
-    match_labels: BTreeMap<String, String>,
-    match_expressions: Vec<LabelRequirement>,
-}
+    #[derive(Clone)]
+    struct LabelSelector {
+        match_labels: BTreeMap<String, String> = "matchLabels",
+        match_expressions: Vec<LabelRequirement> = "matchExpressions",
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct LabelRequirement {
-    key: String,
-    operator: String,
-    values: Vec<String>,
-}
+    #[derive(Clone)]
+    struct LabelRequirement {
+        key: String = "key",
+        operator: String = "operator",
+        values: Vec<String> = "values",
+    }
 
-#[derive(Deserialize)]
-struct Named {
-    metadata: Meta,
-}
+    struct Named {
+        metadata: Option<Meta> = "metadata",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WithStatus {
-    status: NodeStatus,
-}
+    struct WithStatus {
+        status: NodeStatus = "status",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RuleWithStatus {
-    metadata: Generation,
-    status: RuleStatus,
-}
+    struct RuleWithStatus {
+        metadata: Generation = "metadata",
+        status: RuleStatus = "status",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Generation {
-    generation: i64,
-}
+    struct Generation {
+        generation: i64 = "generation",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RuleStatus {
-    conditions: Vec<RuleCondition>,
-}
+    struct RuleStatus {
+        conditions: Vec<RuleCondition> = "conditions",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RuleCondition {
-    r#type: String,
-    status: String,
-    observed_generation: Option<i64>,
+    struct RuleCondition {
+        r#type: String = "type",
+        status: String = "status",
+        observed_generation: Option<i64> = "observedGeneration",
+    }
 }
 
 /// Set by an eviction controller that says when no pod and no claim uses the devices of a rule any more.
@@ -207,17 +188,15 @@ fn drained(json: &str) -> Option<bool> {
     Some(current && condition.status == "True")
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NodeStatus {
-    conditions: Vec<NodeCondition>,
-}
+fields! {
+    struct NodeStatus {
+        conditions: Vec<NodeCondition> = "conditions",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NodeCondition {
-    r#type: String,
-    status: String,
+    struct NodeCondition {
+        r#type: String = "type",
+        status: String = "status",
+    }
 }
 
 impl Cluster {
@@ -444,7 +423,7 @@ impl LabelRequirement {
 }
 
 fn meta(json: &str) -> Option<Meta> {
-    serde_json::from_str::<Named>(json).ok().map(|named| named.metadata)
+    serde_json::from_str::<Named>(json).ok().and_then(|named| named.metadata)
 }
 
 fn kind_of(name: &str) -> Option<Kind> {

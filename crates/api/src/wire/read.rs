@@ -1,0 +1,365 @@
+//! Reads objects through one function for all of their types.
+//!
+//! `derive(Deserialize)` writes a reader for every type, and one more for every kind of input. Here a type has a table of the names of its fields and says
+//! where each of them is; the reader, which is there once, does the rest. It is a fraction of the code, and a page loads it.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+use super::{Amount, Instant, Nullable, Raw};
+
+/// Something that can be read.
+pub trait Read {
+    /// Where its value goes.
+    fn place(&mut self) -> Place<'_>;
+}
+
+/// Where a value goes, by what is read there.
+#[allow(missing_debug_implementations, reason = "lives as long as one value is read")]
+pub enum Place<'a> {
+    /// A truth value.
+    Bool(&'a mut bool),
+    /// A number.
+    I32(&'a mut i32),
+    /// A number.
+    I64(&'a mut i64),
+    /// A number.
+    U32(&'a mut u32),
+    /// A number.
+    U64(&'a mut u64),
+    /// A text.
+    Text(&'a mut String),
+    /// A quantity.
+    Amount(&'a mut Amount),
+    /// An instant.
+    Instant(&'a mut Instant),
+    /// JSON as it is.
+    Raw(&'a mut Raw),
+    /// Null leaves it as it is.
+    Nullable(&'a mut dyn Inner),
+    /// An object of a known shape.
+    Fields(&'a mut dyn Fields),
+    /// A list.
+    List(&'a mut dyn List),
+    /// A map.
+    Map(&'a mut dyn Map),
+}
+
+/// Something that may be null.
+pub trait Inner {
+    /// Where the value goes when it is not.
+    fn inner(&mut self) -> Place<'_>;
+}
+
+/// The names of a type and of its fields, as they are written.
+#[derive(Debug)]
+pub struct Shape {
+    /// Of the type, for errors.
+    pub name: &'static str,
+    /// Of the fields; at most 64.
+    pub fields: &'static [&'static str],
+}
+
+/// A type that is read field by field. Absent fields keep their values; unknown ones are ignored.
+pub trait Fields {
+    /// Its names.
+    fn shape(&self) -> &'static Shape;
+
+    /// The field with this number in the shape.
+    fn field(&mut self, at: usize) -> Option<Place<'_>>;
+}
+
+/// A list that is read.
+pub trait List {
+    /// Where the next item goes.
+    fn item(&mut self) -> Option<Place<'_>>;
+
+    /// There was no next item.
+    fn end(&mut self);
+}
+
+/// A map that is read.
+pub trait Map {
+    /// Where the value of a key goes. A key that comes again starts again.
+    fn entry(&mut self, key: String) -> Place<'_>;
+}
+
+/// Reads a value.
+///
+/// # Errors
+/// When the input is something else.
+pub fn read<'de, T: Read + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let mut value = T::default();
+    value.place().deserialize(deserializer)?;
+    Ok(value)
+}
+
+/// Declares types whose fields are read by the names behind them.
+#[macro_export]
+macro_rules! fields {
+    ($(
+        $(#[$attribute:meta])*
+        $scope:vis struct $type:ident {
+            $($(#[$field_attribute:meta])* $field_scope:vis $field:ident: $of:ty = $name:literal,)*
+        }
+    )*) => {$(
+        $(#[$attribute])*
+        #[derive(Debug, Default)]
+        $scope struct $type {
+            $($(#[$field_attribute])* $field_scope $field: $of,)*
+        }
+
+        impl $crate::wire::Fields for $type {
+            fn shape(&self) -> &'static $crate::wire::Shape {
+                const { &$crate::wire::Shape { name: stringify!($type), fields: &[$($name),*] } }
+            }
+
+            #[allow(unused_mut, unused_variables, reason = "a type may have no fields")]
+            fn field(&mut self, at: usize) -> Option<$crate::wire::Place<'_>> {
+                let mut numbers = 0..;
+                $(if numbers.next() == Some(at) {
+                    return Some($crate::wire::Read::place(&mut self.$field));
+                })*
+                None
+            }
+        }
+
+        impl $crate::wire::Read for $type {
+            fn place(&mut self) -> $crate::wire::Place<'_> {
+                $crate::wire::Place::Fields(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::wire::read(deserializer)
+            }
+        }
+    )*};
+}
+
+impl<'de> DeserializeSeed<'de> for Place<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self {
+            Self::Bool(value) => *value = bool::deserialize(deserializer)?,
+            Self::I32(value) => *value = i32::deserialize(deserializer)?,
+            Self::I64(value) => *value = i64::deserialize(deserializer)?,
+            Self::U32(value) => *value = u32::deserialize(deserializer)?,
+            Self::U64(value) => *value = u64::deserialize(deserializer)?,
+            Self::Text(value) => *value = String::deserialize(deserializer)?,
+            Self::Amount(value) => *value = Amount::deserialize(deserializer)?,
+            Self::Instant(value) => *value = Instant::deserialize(deserializer)?,
+            Self::Raw(value) => *value = Raw::deserialize(deserializer)?,
+            Self::Nullable(value) => deserializer.deserialize_option(OrNull(value))?,
+            Self::Fields(value) => deserializer.deserialize_map(Object(value))?,
+            Self::List(value) => deserializer.deserialize_seq(Items(value))?,
+            Self::Map(value) => deserializer.deserialize_map(Entries(value))?,
+        }
+        Ok(())
+    }
+}
+
+struct OrNull<'a>(&'a mut dyn Inner);
+
+impl<'de> Visitor<'de> for OrNull<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("option")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_none<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.0.inner().deserialize(deserializer)
+    }
+}
+
+struct Object<'a>(&'a mut dyn Fields);
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "struct {}", self.0.shape().name)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let names = self.0.shape().fields;
+        let mut seen = 0_u64;
+        let mut after = 0;
+        while let Some(found) = map.next_key_seed(Key { names, after })? {
+            let Some((at, place)) = found.and_then(|at| Some((at, self.0.field(at)?))) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if seen & (1 << at) != 0 {
+                return Err(A::Error::duplicate_field(names[at]));
+            }
+            seen |= 1 << at;
+            after = at + 1;
+            map.next_value_seed(place)?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of a name in a shape. Most objects are written in the order of the shape, so it is looked for after the one before.
+#[derive(Clone, Copy)]
+struct Key {
+    names: &'static [&'static str],
+    after: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("field identifier")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        let (before, after) = self.names.split_at(self.after);
+        let at = |list: &[&str]| list.iter().position(|one| *one == name);
+        Ok(at(after).map(|at| at + self.after).or_else(|| at(before)))
+    }
+}
+
+struct Items<'a>(&'a mut dyn List);
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        // The item is made before it is known whether there is one: the last is taken back.
+        loop {
+            let Some(place) = self.0.item() else { return Ok(()) };
+            if items.next_element_seed(place)?.is_none() {
+                self.0.end();
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Entries<'a>(&'a mut dyn Map);
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key()? {
+            map.next_value_seed(self.0.entry(key))?;
+        }
+        Ok(())
+    }
+}
+
+macro_rules! plain {
+    ($($type:ty => $place:ident),*) => {$(
+        impl Read for $type {
+            fn place(&mut self) -> Place<'_> {
+                Place::$place(self)
+            }
+        }
+    )*};
+}
+
+plain! { bool => Bool, i32 => I32, i64 => I64, u32 => U32, u64 => U64, String => Text, Amount => Amount, Instant => Instant, Raw => Raw }
+
+impl<T: Read> Read for Nullable<T> {
+    fn place(&mut self) -> Place<'_> {
+        Place::Nullable(self)
+    }
+}
+
+impl<T: Read> Inner for Nullable<T> {
+    fn inner(&mut self) -> Place<'_> {
+        self.0.place()
+    }
+}
+
+impl<T: Read + Default> Read for Option<T> {
+    fn place(&mut self) -> Place<'_> {
+        Place::Nullable(self)
+    }
+}
+
+impl<T: Read + Default> Inner for Option<T> {
+    fn inner(&mut self) -> Place<'_> {
+        self.insert(T::default()).place()
+    }
+}
+
+impl<T: Read> Read for Box<T> {
+    fn place(&mut self) -> Place<'_> {
+        (**self).place()
+    }
+}
+
+impl<T: Read + Default> Read for Vec<T> {
+    fn place(&mut self) -> Place<'_> {
+        Place::List(self)
+    }
+}
+
+impl<T: Read + Default> List for Vec<T> {
+    fn item(&mut self) -> Option<Place<'_>> {
+        self.push(T::default());
+        self.last_mut().map(Read::place)
+    }
+
+    fn end(&mut self) {
+        self.pop();
+    }
+}
+
+impl<T: Read + Default> Read for BTreeMap<String, T> {
+    fn place(&mut self) -> Place<'_> {
+        Place::Map(self)
+    }
+}
+
+impl<T: Read + Default> Map for BTreeMap<String, T> {
+    fn entry(&mut self, key: String) -> Place<'_> {
+        match self.entry(key) {
+            Entry::Vacant(entry) => entry.insert(T::default()).place(),
+            Entry::Occupied(entry) => {
+                let value = entry.into_mut();
+                *value = T::default();
+                value.place()
+            }
+        }
+    }
+}
