@@ -278,3 +278,41 @@ fn a_driver_is_asked_about_nodes_although_none_suits() {
     assert_eq!(status.scheduler.selected_node, None);
     assert_eq!(waiting(&machine, "p"), Waiting::NoNode(vec![key("p-gpu")]));
 }
+
+#[test]
+fn a_pod_is_not_bound_while_the_removal_of_its_reservation_may_still_arrive() {
+    let there = reserved(allocated(claim("p-gpu", Some("p")), None), "p");
+    let p = pod("p", &["gpu"]);
+    let mut machine = negotiator(vec![p.clone()], vec![there.clone()]);
+    let placed = effects(&mut machine).remove(0);
+    machine.handle(at(1), &(), acknowledged(placed.id, Outcome::Conflict));
+    let (id, ..) = write(&mut machine);
+    machine.handle(at(1), &(), acknowledged(id, Outcome::Unknown));
+    machine.handle(at(1_000), &(), Turn::Tick.into());
+    let (id, change, status) = write(&mut machine);
+    assert_eq!((change.version.as_ref(), status.reserved_for.len()), ("1", 0));
+    machine.handle(at(1_000), &(), acknowledged(id, Outcome::Unknown));
+    see(&mut machine, there, 2);
+    machine.handle(at(2_000), &(), Turn::Tick.into());
+    assert_eq!(write(&mut machine).2.reserved_for, []);
+}
+
+#[test]
+fn a_pod_whose_nodes_come_back_repeats_a_removal_that_may_still_arrive() {
+    let there = reserved(allocated(claim("p-gpu", Some("p")), None), "p");
+    let p = pod("p", &["gpu"]);
+    let mut machine = negotiator(Vec::new(), vec![there.clone()]);
+    machine.handle(at(0), &(), NegotiationInput::News(News::Pod(Arc::new(p.clone()))));
+    let none = NegotiationInput::Candidates { pod: p.key.clone(), uid: p.uid.clone(), nodes: None };
+    machine.handle(at(0), &(), none);
+    let (id, ..) = write(&mut machine);
+    machine.handle(at(1), &(), acknowledged(id, Outcome::Unknown));
+    candidates(&mut machine, &p, &NODES);
+    machine.handle(at(1_000), &(), Turn::Tick.into());
+    let (id, _, status) = write(&mut machine);
+    assert_eq!(status.reserved_for, []);
+    // It did not arrive, and cannot any more: the claim has another version.
+    machine.handle(at(1_001), &(), acknowledged(id, Outcome::Conflict));
+    see(&mut machine, there, 2);
+    assert!(matches!(effects(&mut machine)[0].kind, NegotiationEffectKind::Place(_)));
+}

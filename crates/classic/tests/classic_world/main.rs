@@ -307,6 +307,45 @@ fn the_same_seed_is_the_same_world() {
     assert!(one.trace.len() > 20);
 }
 
+/// Without faults, a thousand pods on two hundred nodes with as many devices need few writes each.
+#[test]
+fn a_thousand_pods_need_few_writes_each() {
+    let mut world = World::new(0, None, false);
+    world.faults = false;
+    for node in world.nodes.len()..200 {
+        let name = format!("node-{node}").into();
+        world.server.put_node(&name);
+        world.nodes.push(name);
+    }
+    world.vendors[0].fabric = false;
+    world.vendors[0].devices = 5;
+    world.vendors[0].nodes = world.nodes.clone();
+    for pod in 0..1_000 {
+        world.create_pod_of_class(&format!("p{pod}"), 0, 1);
+    }
+    let mut requests = 0;
+    for _ in 0..1_000 {
+        for which in 0..world.processes.len() {
+            world.hear_all(which);
+        }
+        while !world.flights.is_empty() {
+            requests += 1;
+            world.perform(0);
+        }
+        let running = world.server.pods.values().filter(|pod| pod.node.is_some()).count();
+        if running == 1_000 {
+            break;
+        }
+        world.now += 1_000;
+        (0..world.processes.len()).for_each(|which| world.tick(which));
+    }
+    world.check();
+    assert_eq!(world.violation, None);
+    assert_eq!(world.seen.get("a pod was bound"), Some(&1_000));
+    assert!(requests <= 10_000, "{requests} requests");
+    println!("{requests} requests, {} s", (world.now - 1_000_000) / 1_000);
+}
+
 /// Two pods need two devices each, and there are two: in some orders each gets one and waits for the other.
 #[test]
 fn pods_that_block_each_other_run_one_after_the_other() {
