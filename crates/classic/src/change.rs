@@ -8,7 +8,7 @@ use crate::model::{ClaimStatus, ResourceClaim};
 
 /// Do `steps` in order, each on the precondition that the claim has this UID and the version that the step before left
 /// it with. The first one that fails ends it: [`Outcome::Done`](lazaret_machine::Outcome::Done) if all were done,
-/// [`Outcome::Unknown`](lazaret_machine::Outcome::Unknown) if only some were or nobody knows.
+/// [`Outcome::Unknown`](lazaret_machine::Outcome::Unknown) if only some were, or the outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeClaim {
     /// Which claim.

@@ -1,4 +1,4 @@
-//! What is wrong with a field, in Kubernetes' form.
+//! Errors of fields, in Kubernetes' form.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,7 +8,7 @@ use core::fmt;
 pub struct FieldError {
     /// `spec.resourceClaims[0].name`.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: FieldProblem,
 }
 

@@ -33,13 +33,13 @@ pub struct ResourceClaim {
     pub finalizers: Vec<Text>,
     /// `metadata.ownerReferences`.
     pub owners: Vec<Reference>,
-    /// What is needed. Never changes.
+    /// The request. Never changes.
     pub spec: Arc<ClaimSpec>,
-    /// What became of it.
+    /// The state of its allocation.
     pub status: ClaimStatus,
 }
 
-/// What is needed.
+/// The request of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ClaimSpec {
     /// `resourceClassName`.
@@ -60,10 +60,10 @@ pub enum AllocationMode {
     Delayed,
 }
 
-/// What became of a claim.
+/// The state of a claim's allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimStatus {
-    /// Whose turn it is.
+    /// The phase, which says which component has to act.
     pub phase: Phase,
     /// The driver that began to allocate it; empty while none has.
     pub driver_name: Text,
@@ -75,7 +75,7 @@ pub struct ClaimStatus {
     pub attributes: BTreeMap<Text, Text>,
     /// How many users there may be at a time; [`USERS_UNLIMITED`] for any number.
     pub user_limit: i64,
-    /// Who may use it now.
+    /// Its users: those that may use it now.
     pub reserved_for: Vec<Reference>,
 }
 
@@ -91,7 +91,7 @@ pub enum Phase {
     Reallocate,
 }
 
-/// What the scheduler says about a claim that is to be allocated.
+/// The scheduler's part of the status of a claim that is to be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SchedulerScheduling {
     /// Allocate it for this node.
@@ -100,7 +100,7 @@ pub struct SchedulerScheduling {
     pub potential_nodes: Arc<[Text]>,
 }
 
-/// What the driver says about a claim.
+/// The driver's part of the status of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DriverScheduling {
     /// Of the potential nodes, those for which it cannot be allocated.
@@ -161,7 +161,7 @@ pub enum PodClaimSource {
     Both(Text, Arc<Template>),
 }
 
-/// What a claim is made from.
+/// A claim is made from this.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Template {
     /// Copied.

@@ -1,4 +1,4 @@
-//! What all machines hear of the API.
+//! News of objects, for all machines.
 
 use alloc::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What an API server refuses.
+//! Rules by which an API server refuses objects.
 
 use alloc::{
     collections::BTreeSet,

@@ -14,7 +14,7 @@ use crate::{
 /// The reason of the event about a pod whose claim's name belongs to another claim.
 pub const FOREIGN_CLAIM_REASON: &str = "FailedResourceClaimCreation";
 
-/// What the controller can hear.
+/// Inputs of the controller.
 #[derive(Clone, Debug)]
 pub enum ClaimInput {
     /// News of objects: pods and claims matter.
@@ -29,7 +29,7 @@ impl From<Turn> for ClaimInput {
     }
 }
 
-/// What is to be done. All but events are to be acknowledged.
+/// Effects of the controller. All but events are to be acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimEffectKind {
     /// Make a claim.
@@ -70,7 +70,7 @@ pub struct PodEvent {
     pub message: Text,
 }
 
-/// What has been done since the machine began.
+/// Counters since the machine began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ClaimCounters {
     /// Claims made, or found made by an earlier attempt: `resource_controller_create_total`.

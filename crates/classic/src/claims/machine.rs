@@ -58,7 +58,7 @@ pub(super) struct Writing {
     pub(super) writer: Writer,
 }
 
-/// What is known of a pod that is not in the cache.
+/// The question about a pod that is not in the cache.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     pub(super) in_flight: bool,
@@ -148,13 +148,13 @@ impl Machine for ClaimController {
 }
 
 impl ClaimController {
-    /// What has been done.
+    /// Counters since the machine began.
     #[must_use]
     pub fn counters(&self) -> ClaimCounters {
         self.counters
     }
 
-    /// Forgets all work in flight, and looks at everything. What was in flight may still happen; nothing that happens twice does harm.
+    /// Forgets all work in flight, and looks at everything. Effects in flight may still happen; none does harm if it happens twice.
     fn start_over(&mut self) {
         self.flights.abandon();
         self.queue.clear();

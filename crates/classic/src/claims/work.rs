@@ -149,7 +149,7 @@ impl ClaimController {
         }
     }
 
-    /// Whether it is known that there is no such pod. What is merely not known is asked for.
+    /// Whether it is known that there is no such pod. The API server is asked about pods that are merely not known.
     fn is_gone(&mut self, now: Timestamp, claim: &ResourceClaim, user: &Reference) -> bool {
         let pod = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
         if self.objects.pods.get(&pod).is_some_and(|pod| pod.uid == user.uid) {

@@ -7,7 +7,7 @@ use lazaret_model::{NodeSelector, ObjectKey, Text, Uid};
 
 use crate::{change::ChangeClaim, model::ClaimSpec, news::News};
 
-/// What the controller can hear.
+/// Inputs of the controller.
 #[derive(Clone, Debug)]
 pub enum DriverInput {
     /// News of objects: classes and claims matter.
@@ -19,14 +19,14 @@ pub enum DriverInput {
     Allocated {
         /// Which effect.
         effect: EffectId,
-        /// What is held for the claim now, or why nothing is.
+        /// The devices that are held for the claim now, or the reason why none are.
         result: Result<Allocation, Refusal>,
     },
     /// The answer to [`ExamineNodes`]; `None`: it failed.
     Examined {
         /// Which effect.
         effect: EffectId,
-        /// What was found.
+        /// The findings.
         result: Option<Suitability>,
     },
 }
@@ -37,7 +37,7 @@ impl From<Turn> for DriverInput {
     }
 }
 
-/// What is to be done. All are to be acknowledged. There is at most one for a claim at a time.
+/// Effects of the controller. All are to be acknowledged. There is at most one for a claim at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriverEffectKind {
     /// Write to a claim.
@@ -58,7 +58,7 @@ pub struct Allocate {
     pub claim: ObjectKey,
     /// Which incarnation of it: devices are held for this.
     pub uid: Uid,
-    /// What is needed.
+    /// The claim's spec.
     pub spec: Arc<ClaimSpec>,
     /// The parameters of the class.
     pub class_parameters: Text,
@@ -66,7 +66,7 @@ pub struct Allocate {
     pub node: Option<Text>,
 }
 
-/// What is held for a claim.
+/// Devices that are held for a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Allocation {
     /// Enough to deallocate it.
@@ -93,7 +93,7 @@ pub struct Deallocate {
     pub claim: ObjectKey,
     /// Which incarnation of it.
     pub uid: Uid,
-    /// What [`Allocation`] said, if that was ever heard.
+    /// As [`Allocation`] said, if that was ever heard.
     pub attributes: BTreeMap<Text, Text>,
 }
 
@@ -104,7 +104,7 @@ pub struct ExamineNodes {
     pub claim: ObjectKey,
     /// Which incarnation of it.
     pub uid: Uid,
-    /// What is needed.
+    /// The claim's spec.
     pub spec: Arc<ClaimSpec>,
     /// The parameters of the class.
     pub class_parameters: Text,
@@ -121,7 +121,7 @@ pub struct Suitability {
     pub available_on_nodes: Option<Arc<NodeSelector>>,
 }
 
-/// What has been done since the machine began.
+/// Counters since the machine began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DriverCounters {
     /// Claims allocated.

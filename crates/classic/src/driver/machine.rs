@@ -50,7 +50,7 @@ pub(super) enum Item {
     Refresh,
 }
 
-/// What has to be known when an effect is acknowledged.
+/// Context of an effect, for its acknowledgement.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) claim: ObjectKey,
@@ -175,7 +175,7 @@ impl DriverController {
         &self.finalizer
     }
 
-    /// What has been done.
+    /// Counters since the machine began.
     #[must_use]
     pub fn counters(&self) -> DriverCounters {
         self.counters

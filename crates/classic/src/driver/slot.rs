@@ -21,7 +21,7 @@ pub(super) enum Held {
     Allocation(Attempt, Allocation),
     /// The claim says so.
     Published,
-    /// Something may be held and has to be freed: a predecessor left it, nobody wants it any more, or it cannot be used.
+    /// Something may be held and has to be freed: a predecessor left it, the claim does not want it any more, or it cannot be used.
     Freeing {
         /// As the vendor's code said, if that is known.
         attributes: BTreeMap<Text, Text>,
@@ -39,7 +39,7 @@ pub(super) enum Then {
     Refuse(Option<Text>),
 }
 
-/// What was asked for: the class as it was when the allocation began.
+/// The request: the node, and the class as it was when the allocation began.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Attempt {
     pub(super) node: Option<Text>,

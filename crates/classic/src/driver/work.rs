@@ -55,7 +55,7 @@ impl DriverController {
         self.act(key, &claim, action);
     }
 
-    /// The claim is allocated and nobody uses it, or may.
+    /// The claim is allocated, has no user and gets none.
     fn free_allocated(&self, claim: &ResourceClaim, slot: &Slot) -> Action {
         let name = &claim.status.driver_name;
         if *name != self.options.driver_name {
@@ -178,7 +178,7 @@ impl DriverController {
             Action::None => return,
             Action::Wait(at, why) => return self.queue.later(at, why, Item::Claim(key.clone())),
             Action::Write(purpose, steps) => {
-                // Whatever becomes of the write, it takes another one to begin.
+                // Whether or not the write is done, it takes another one to begin.
                 slot.begun = slot.begun.filter(|_| matches!(purpose, Purpose::Publish));
                 let kind = FlightKind::Write { version: claim.version.clone(), purpose };
                 (kind, DriverEffectKind::Change(ChangeClaim::new(claim, steps)))

@@ -33,7 +33,7 @@ impl Default for NegotiationOptions {
     }
 }
 
-/// What the negotiator can hear.
+/// Inputs of the negotiator.
 #[derive(Clone, Debug)]
 pub enum NegotiationInput {
     /// News of objects: pods, claims, classes and nodes matter.
@@ -58,7 +58,7 @@ impl From<Turn> for NegotiationInput {
     }
 }
 
-/// What is to be done. All are to be acknowledged.
+/// Effects of the negotiator. All are to be acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NegotiationEffectKind {
     /// Write to a claim.
@@ -114,7 +114,7 @@ pub enum Waiting {
     Binding,
 }
 
-/// What has been done since the machine began.
+/// Counters since the machine began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NegotiationCounters {
     /// Times that a node was selected for a pod: the rounds of negotiation.

@@ -77,7 +77,7 @@ impl Negotiator {
         self.deallocate(now, pod, &held[0]);
     }
 
-    /// Claims of a pod that are allocated for nobody yet, and that are for this pod to give up: it negotiated about them, or nobody did and it is
+    /// Claims of a pod that are allocated and have no user, and that are for this pod to give up: it negotiated about them, or no pod did and it is
     /// the first of those that wait. Claims that are allocated immediately stay: their driver decides.
     fn held(&self, pod: &Pod) -> Vec<Arc<ResourceClaim>> {
         let usable = |key: &ObjectKey| {

@@ -111,7 +111,7 @@ impl Negotiator {
         }
     }
 
-    /// What has been done.
+    /// Counters since the machine began.
     #[must_use]
     pub fn counters(&self) -> NegotiationCounters {
         self.counters
@@ -123,7 +123,7 @@ impl Negotiator {
         self.pods.get(pod).map(|slot| &slot.waiting)
     }
 
-    /// Forgets all work in flight, and looks at everything. What was in flight may still happen; nothing that happens twice does harm.
+    /// Forgets all work in flight, and looks at everything. Effects in flight may still happen; none does harm if it happens twice.
     fn start_over(&mut self) {
         self.flights.abandon();
         self.queue.clear();

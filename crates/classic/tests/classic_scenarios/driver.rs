@@ -181,7 +181,7 @@ fn what_is_being_freed_is_not_published_when_its_node_is_selected_again() {
 }
 
 #[test]
-fn an_allocation_of_which_nobody_knows_is_tried_again_for_the_same_node() {
+fn an_allocation_of_unknown_outcome_is_tried_again_for_the_same_node() {
     let (mut machine, id) = allocating();
     machine.handle(at(2), &(), DriverInput::Allocated { effect: id, result: Err(Refusal::Unknown) });
     assert_eq!(machine.poll_effect(), None);

@@ -125,7 +125,7 @@ fn a_pod_that_could_not_be_placed_is_removed_from_the_users() {
 }
 
 #[test]
-fn a_binding_of_which_nobody_knows_keeps_its_reservations_and_is_tried_again() {
+fn a_binding_of_unknown_outcome_keeps_its_reservations_and_is_tried_again() {
     let there = reserved(allocated(claim("p-gpu", Some("p")), None), "p");
     let mut machine = negotiator(vec![pod("p", &["gpu"])], vec![there]);
     let first = effects(&mut machine).remove(0);

@@ -1,4 +1,4 @@
-//! What an API server refuses, and in which words.
+//! Objects that an API server refuses, and its words.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ const REST_MS: i64 = 4 * 3_600_000;
 /// Requests at one instant; more never end.
 const REQUESTS_MAX: usize = 20_000;
 const SEEDS: u64 = 400;
-/// Each found a bug once: a pod that nobody woke when the pod that negotiated about its claim was gone.
+/// Each found a bug once: a pod that was not woken when the pod that negotiated about its claim was gone.
 const FOUND: [u64; 1] = [1_147];
 /// Within as many seeds every mutant is noticed.
 const MUTANT_SEEDS: u64 = 4_000;
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// All that run end, until nobody runs any more who waited.
+    /// All pods that run end, and the next ones run, until none does.
     fn rounds(&mut self) {
         for _ in 0..8 {
             self.settle(Self::unrest);
@@ -342,7 +342,7 @@ fn a_thousand_pods_need_few_writes_each() {
     world.check();
     assert_eq!(world.violation, None);
     assert_eq!(world.seen.get("a pod was bound"), Some(&1_000));
-    assert!(requests <= 10_000, "{requests} requests");
+    assert_eq!(requests, 8_000);
     println!("{requests} requests, {} s", (world.now - 1_000_000) / 1_000);
 }
 

@@ -1,4 +1,4 @@
-//! Requests arrive, are lost, arrive twice as late, or are answered by nobody.
+//! Requests arrive, are refused, are lost, lose their answers, or arrive late.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ enum Fate {
     Arrives,
     /// It was refused before it did anything, and that is known.
     Bounces,
-    /// It does not arrive, and nobody knows.
+    /// It does not arrive, and the outcome is unknown.
     Lost,
-    /// It arrives, and nobody knows.
+    /// It arrives, and the outcome is unknown.
     AnswerLost,
-    /// It arrives later, when nobody waits for it any more.
+    /// It arrives after its sender has stopped waiting.
     Late,
 }
 
@@ -319,7 +319,7 @@ impl World {
         }
     }
 
-    /// A write arrives for which nobody waits any more.
+    /// A late write arrives.
     pub(crate) fn haunt(&mut self) {
         if self.ghosts.is_empty() {
             return;
@@ -334,7 +334,7 @@ impl World {
         self.note(|| format!("late write to {}: {outcome:?}", ghost.claim.name));
     }
 
-    /// What a process sees of news, through the eyes of a mutant.
+    /// News as a process sees them: mutants change them.
     pub(crate) fn seen(&self, which: usize, news: News, restarted: bool) -> Option<News> {
         let Some(mutant) = self.mutant else { return Some(news) };
         let forgetful = mutant == Mutant::HastyGone && restarted;

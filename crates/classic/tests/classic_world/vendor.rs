@@ -35,7 +35,7 @@ pub(crate) enum Mood {
     Elsewhere,
     /// The answer is lost after it was done.
     LostAnswer,
-    /// It was not done, and nobody knows.
+    /// It was not done, and the outcome is unknown.
     LostCall,
 }
 

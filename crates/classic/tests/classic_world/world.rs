@@ -35,7 +35,7 @@ pub(crate) struct Flight {
     pub(crate) version: Option<Text>,
 }
 
-/// A write that nobody waits for any more, and that still arrives.
+/// A write whose sender does not wait any more, and that still arrives.
 pub(crate) struct Ghost {
     pub(crate) process: usize,
     pub(crate) claim: ObjectKey,
