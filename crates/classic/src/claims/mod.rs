@@ -1,0 +1,8 @@
+//! The claim controller: makes claims from templates of pods, and removes reservations of pods that are gone.
+
+mod effect;
+mod machine;
+mod work;
+
+pub use effect::{ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent};
+pub use machine::ClaimController;
