@@ -1,4 +1,5 @@
-//! How many instructions the hot paths take: CEL evaluation, rule match, plan step, allocation, commit, watch fan-out.
+//! How many instructions the hot paths take: CEL evaluation, rule match, plan step, allocation, a signal of a health policy, commit, watch
+//! fan-out.
 //!
 //! **Invariant.** Counts, and never reads a clock: a busy machine changes nothing. Each path is run under `valgrind --tool=callgrind` twice, with as many and with
 //! twice as many rounds; the difference is what the rounds cost, without what came before them. More than a tenth above the baseline is a failure; a

@@ -1,6 +1,7 @@
 //! The hot paths, each small enough to be simulated and large enough to be like the real thing.
 
 mod cores;
+mod health;
 mod served;
 
 use anyhow::Result;
@@ -22,6 +23,7 @@ pub(crate) const ALL: &[Path] = &[
     Path { name: "rule-match", rounds: 20, counts: 1, run: cores::rule_match },
     Path { name: "plan-step", rounds: 100, counts: 1, run: cores::plan_step },
     Path { name: "allocation", rounds: 50, counts: 1, run: cores::allocation },
+    Path { name: "signal-of-50-rules", rounds: 200, counts: 1, run: health::signal_of_fifty_rules },
     Path { name: "commit", rounds: 200, counts: 3, run: served::commit },
     Path { name: "watch-fan-out", rounds: 60, counts: 3, run: served::watch_fan_out },
 ];

@@ -124,7 +124,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "webhook",
         ],
     ),
-    ("instructions", &["model", "cel", "fleet", "allocator", "eviction", "store", "server"]),
+    ("instructions", &["model", "cel", "fleet", "allocator", "eviction", "lifecycle", "store", "server"]),
     ("tidy", &[]),
 ];
 
