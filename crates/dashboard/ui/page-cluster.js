@@ -29,7 +29,7 @@ export function seriesOf(text, metric) {
 }
 
 /**
- * What a guard counts as out of service now: published devices with a taint that keeps claims away, or their nodes. The status of a guard is written now and
+ * Objects that a guard counts as out of service now: published devices with a taint that keeps claims away, or their nodes. The status of a guard is written now and
  * then. Null where only the cores can tell which devices are meant.
  */
 export function outOfService(fleet, { spec }) {

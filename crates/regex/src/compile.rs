@@ -118,7 +118,7 @@ impl Program {
 
     fn at_least(&mut self, node: &Node, least: u32, greedy: bool) -> Option<()> {
         (1..least).try_for_each(|_| self.node(node))?;
-        // What can match nothing is tried once before it is left out, or the order of preference would be another.
+        // A part that can match nothing is tried once before it is left out, or the order of preference would be another.
         if least == 0 && !is_optional(node) {
             let fork = self.step(Step::Match)?;
             self.node(node)?;

@@ -25,7 +25,7 @@ use compile::Program;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// What is wrong with it.
+    /// The pattern is wrong, and how.
     Syntax(String),
     /// It would take more bytes than this.
     CompiledTooBig(usize),
@@ -49,7 +49,7 @@ pub struct RegexBuilder {
     bytes_max: usize,
 }
 
-/// What a pattern may take unless it is said.
+/// Bytes that a pattern may take by default.
 const BYTES_MAX: usize = 10 << 20;
 
 impl RegexBuilder {
@@ -68,7 +68,7 @@ impl RegexBuilder {
     /// Compiles it.
     ///
     /// # Errors
-    /// What is wrong with it, or that it takes too much.
+    /// The pattern is wrong, or takes too much.
     pub fn build(&self) -> Result<Regex, Error> {
         let node = parse::parse(&self.pattern).map_err(|what| Error::Syntax(what.into()))?;
         let program = compile::compile(&node, self.bytes_max).ok_or(Error::CompiledTooBig(self.bytes_max))?;

@@ -1,4 +1,4 @@
-//! What is known of characters: their general category, their script, and which differ in case alone.
+//! Properties of characters: their general category, their script, and which differ in case alone.
 //!
 //! The tables are written by `tests/tables.rs` from those of `regex`, in a form that is a fifth as large: lengths of runs instead of first and last
 //! characters, and every character once instead of once for each name that it goes by.
