@@ -123,13 +123,16 @@ impl World {
         let by_policy = |incident: &&&Incident| incident.handled.abandoned.is_none();
         let new = all.iter().filter(by_policy).map(|incident| &incident.device);
         let new: BTreeSet<DeviceId> = new.filter(|device| !was_out(device)).cloned().collect();
+        // A node that a person took out of service at the same time is no more out by another of its devices.
+        let by_persons = all.iter().filter(|incident| incident.handled.abandoned.is_some());
+        let by_persons: BTreeSet<DeviceId> = by_persons.map(|incident| incident.device.clone()).collect();
+        let is_older = |device: &&DeviceId| was_out(device) || by_persons.contains(*device);
         let mut complaint = None;
         for guard in self.guards_of_health(number).iter().filter(|_| !new.is_empty()) {
             let limit = self.limit(number, now, guard);
             let unit = |device: &DeviceId| limit_unit(&limit, device);
             let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
-            let before =
-                out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
+            let before = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
             let added = new.difference(&before).count();
             if !new.is_empty() && limit.stops.is_some() {
                 complaint = Some(format!("{} stops, and {new:?} are taken out", guard.name));
