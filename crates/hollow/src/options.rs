@@ -156,7 +156,7 @@ mod tests {
         let good = HollowOptions::default();
         assert_eq!(good.validate(), Ok(()));
         let bad = [
-            ("nodes", HollowOptions { nodes: 70_000, ..good.clone() }),
+            ("nodes", HollowOptions { nodes: NODES_MAX + 1, ..good.clone() }),
             ("devices", HollowOptions { devices: 65, ..good.clone() }),
             ("zones", HollowOptions { zones: 0, ..good.clone() }),
             ("driver", HollowOptions { driver: "GPU".into(), ..good.clone() }),
