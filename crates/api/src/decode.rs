@@ -48,7 +48,7 @@ pub fn decode_json(text: &str) -> Result<Object, FieldError> {
 }
 
 fields! {
-    /// What says how to read the rest.
+    /// The part that decides how the rest is read.
     pub(crate) struct Header {
         pub(crate) api_version: Nullable<String> = "apiVersion",
         pub(crate) kind: Nullable<String> = "kind",
@@ -153,7 +153,7 @@ pub(crate) fn parse<T: Read + Default>(text: &str) -> Result<T, FieldError> {
     Ok(value)
 }
 
-/// Reads something of which nobody is told what is wrong with it.
+/// Reads a text whose errors are not reported.
 pub(crate) fn parse_quietly<T: Read + Default>(text: &str) -> Option<T> {
     let mut value = T::default();
     read_into(text, value.place()).ok().map(|()| value)

@@ -79,7 +79,7 @@ impl fmt::Display for Path<'_> {
 }
 
 impl FieldError {
-    /// What serde says, in the same form.
+    /// An error of serde, in the same form.
     pub(crate) fn at(place: &serde_path_to_error::Path, error: &serde_json::Error) -> Self {
         use serde_path_to_error::Segment;
         let mut path = String::new();

@@ -2,7 +2,7 @@
 
 use std::{env, os::unix::process::CommandExt, process::Command};
 
-/// What the allocator reads before anything else runs. With the first two a node of 100 pods had 14 MB of its own instead of 20; the third is about
+/// Settings that the allocator reads before anything else runs. With the first two a node of 100 pods had 14 MB of its own instead of 20; the third is about
 /// what threads leave behind that have ended.
 const SETTINGS: [(&str, &str); 3] = [
     ("MIMALLOC_PURGE_DELAY", "0"),

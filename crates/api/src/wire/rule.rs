@@ -77,7 +77,7 @@ fields! {
         pub(crate) devices: Nullable<DevicePatch> = "devices",
     }
 
-    /// What is overridden, and where: the selector is called `filter` in the first draft of the kind.
+    /// The overridden devices and their new values: the selector is called `filter` in the first draft of the kind.
     pub(crate) struct DevicePatch {
         pub(crate) filter: Option<DeviceSelector> = "filter",
         pub(crate) device_selector: Option<DeviceSelector> = "deviceSelector",

@@ -53,7 +53,7 @@ fields! {
         pub(crate) node_allocatable_resources: Nullable<BTreeMap<String, NodeAllocatable>> = "nodeAllocatableResources",
     }
 
-    /// What a device takes of a resource of its node.
+    /// The amount that a device takes of a resource of its node.
     pub(crate) struct NodeAllocatable {
         pub(crate) mapping: Option<NodeMapping> = "mapping",
         pub(crate) overhead: Option<NodeOverhead> = "overhead",

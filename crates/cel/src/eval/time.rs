@@ -183,7 +183,7 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
     Some(whole * unit + part * unit / 10_i128.pow(digits))
 }
 
-/// An instant in RFC 3339, as milliseconds since 1970. What is below a millisecond is cut off.
+/// An instant in RFC 3339, as milliseconds since 1970. Fractions of a millisecond are cut off.
 #[must_use]
 pub fn read_instant(text: &str) -> Option<i64> {
     let instant = read_timestamp(text)?;

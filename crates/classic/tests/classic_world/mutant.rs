@@ -18,7 +18,7 @@ pub(crate) enum Mutant {
     IgnoreVersions,
     /// A restarted driver does not see that it left a claim half-way.
     ForgetAttempts,
-    /// A restarted claim controller does not see pods, and is told that they are gone.
+    /// A restarted claim controller does not see pods, and hears that they are gone.
     HastyGone,
     /// Pods that are gone are said to exist.
     NeverGone,
