@@ -41,7 +41,7 @@ enum Command {
     /// Run a driver of simulated GPUs for a kubelet, and make it fail
     #[command(subcommand)]
     Driver(driver::Command),
-    /// Join a cluster as a node: run its pods and prepare their devices; or import images for it
+    #[command(about = NODE_ABOUT)]
     Node(node::Args),
     /// Measure how fast a control plane places and evicts pods
     Bench(lazaret_bench::Args),
@@ -119,6 +119,10 @@ fn try_parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(words)
 }
 
+/// What `lazaret node` is for, in the list of commands and in its own help.
+const NODE_ABOUT: &str =
+    "Join a cluster as a node: run its pods and prepare their devices; or import images for it";
+
 /// [`Cli`] with the one command of a process that is to be small: the flags of the others are megabytes of code, of which the kernel keeps what was
 /// run once.
 #[derive(Debug, Parser)]
@@ -130,7 +134,7 @@ struct NodeCli {
 
 #[derive(Debug, Subcommand)]
 enum NodeCommand {
-    /// Join a cluster as a node: run its pods and prepare their devices; or import images for it
+    #[command(about = NODE_ABOUT)]
     Node(node::Args),
 }
 
