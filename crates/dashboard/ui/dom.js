@@ -35,6 +35,9 @@ export function show(element, ...children) {
   return element;
 }
 
+/** A place for a table that may be wider than its window: keys scroll it, too. */
+export const wide = (name, ...children) => h("div.tablewrap", { role: "region", "aria-label": name, tabindex: 0 }, ...children);
+
 /** `1 pod`, `2 pods`. */
 export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 

@@ -1,6 +1,6 @@
 // The server itself: versions, checks, guards, and its own numbers as small charts.
 
-import { ago, command, deviceItem, h, keyed, show, tally } from "./dom.js";
+import { ago, command, deviceItem, h, keyed, show, tally, wide } from "./dom.js";
 
 const INTERVAL_MS = 5_000;
 const POINTS_MAX = 60;
@@ -48,7 +48,7 @@ export function clusterPage(main, app) {
   const tiles = h("div.tiles");
   const guards = h("div");
   const noGuards = h("div");
-  const watches = h("div.tablewrap");
+  const watches = wide("Watches of this page");
   const gates = h("div");
   show(main, h("div.page", h("header", h("h1", "Cluster")), h("div.columns", h("div.card", h("header", h("h2", "Server")), facts), h("div.card", h("header", h("h2", "Checks")), checks)),
     h("h2", "Guards"), guards, noGuards, h("h2", "Numbers"), tiles, h("div.columns.after", h("div.card", h("header", h("h2", "Watches of this page")), watches), h("div.card", h("header", h("h2", "Feature gates")), gates))));

@@ -202,7 +202,7 @@ export function fleetPage(main, app, argument) {
     body();
   }
 
-  show(main, h("div.fleet", head.element, h("div.tools", h("div.grow", input, h("kbd", "/")), group, views), split, selection));
+  show(main, h("div.fleet", h("h1.sr", "Fleet"), head.element, h("div.tools", h("div.grow", input, h("kbd", "/")), group, views), split, selection));
   layout();
   if (argument) open(argument);
   if (fleet.nodes.size === 0) app.api.list("/api/v1/nodes").then(({ items }) => { fleet.reset("nodes", items); if (by === "zone" || by === "rack") layout(); }, () => {});

@@ -113,8 +113,8 @@ export function replayPage(main, app, argument) {
     }
 
     label();
-    show(main, h("div.fleet", head.element, h("div.scrub", toggle, rate, range, clock, h("button.act.hide-small", { type: "button", onclick: start }, "Close")),
-      h("div.split", map.element, h("aside.panel", h("h1", "Changes"), log))));
+    show(main, h("div.fleet", h("h1.sr", "Replay"), head.element, h("div.scrub", toggle, rate, range, clock, h("button.act.hide-small", { type: "button", onclick: start }, "Close")),
+      h("div.split", map.element, h("aside.panel", h("h2", "Changes"), log))));
     seek(recording.start);
     let last = performance.now();
     timer = setInterval(() => {

@@ -1,6 +1,6 @@
 // What a taint would do, before it is set. The answer comes from the same code as that of `kubectl device plan`.
 
-import { ago, command, count, h, podItem, show, span, tally } from "./dom.js";
+import { ago, command, count, h, podItem, show, span, tally, wide } from "./dom.js";
 import { PODS_UNASKED_MAX, ask, guarded, ruleName, ruleObject } from "./actions.js";
 import { typed } from "./engine.js";
 import { idOf } from "./fleet.js";
@@ -182,7 +182,7 @@ export function whatifPage(main, app, argument) {
       h("div.facts", h("span", tally(names.length, count(names.length, "device"), "Devices", () => names.map((name) => ({ text: name, href: `#/fleet/${name}` })))), h("span", tally(plan.claims.length, count(plan.claims.length, "claim"), "Claims", () => plan.claims.map((name) => ({ text: name })))),
         h("span", tally(spaces.length, count(spaces.length, "namespace"), "Namespaces", () => spaces.map(([name, number]) => ({ text: name, href: `#/fleet/?ns=${name}`, note: Number.isFinite(number) ? count(number, "pod") : "" })))),
         leaving ? h("span", "takes at least ", h("b", span(Math.max(1, takes)))) : null, stuck.length ? h("span.warn", h("b", tally(stuck.length, stuck.length, "Pods that would not fit", () => stuck.map((one) => podItem(one.pod, one.problem)))), " would not fit") : null),
-      plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Evicted", "Would go to", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
+      plan.pods.length + plan.tolerating.length ? wide("Pods", h("table", h("thead", h("tr", ["Pod", "Evicted", "Would go to", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", [...plan.pods.map((pod) => [pod, evicts]), ...plan.tolerating.map((pod) => [pod, false])].slice(0, ROWS_MAX).map(([pod, leaves]) => h("tr",
           h("td.name", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`), h("div.note", [pod.owner, pod.node].filter(Boolean).join(" on "))),
           h("td", leaves ? when(pod, now) : "never", h("div.note", tolerates(pod))), h("td.name.place", leaves ? place(placeOf.get(`${pod.namespace}/${pod.name}`)) : "stays"),

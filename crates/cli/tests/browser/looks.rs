@@ -1,4 +1,5 @@
-//! Every page in every look: something is there, nothing is wider than the window, every control has a name, every text can be read.
+//! Every page in every look: something is there, nothing is wider than the window, every control has a name, every text can be read, and axe finds
+//! nothing.
 
 use std::{env, fs, path::Path};
 
@@ -9,6 +10,7 @@ use crate::{
     browser,
     chromium::Page,
     server::{Cluster, ask},
+    tools,
 };
 
 /// Name, width, height, pixels a pixel, colour scheme. A terminal of 80 columns is about as wide as the third.
@@ -72,8 +74,18 @@ fn nameless(page: &Page<'_>) -> Vec<String> {
     nodes.iter().filter(is_control).filter(is_nameless).map(ToString::to_string).collect()
 }
 
+/// Which of axe's rules a page breaks, and where. `script` is put into a page that does not have it yet.
+fn broken_rules(page: &Page<'_>, script: &str) -> Value {
+    if page.eval("typeof axe") == "undefined" {
+        page.eval(script);
+    }
+    let rules = "axe.run(document, { resultTypes: ['violations'] }).then((found) => \
+                 found.violations.map(({ id, help, nodes }) => [id, help, nodes.map((one) => [one.html, one.failureSummary])]))";
+    page.eval(rules)
+}
+
 /// A page that is open, settled and fit to be seen.
-fn check(page: &Page<'_>, look: &str, path: &str) {
+fn check(page: &Page<'_>, axe: &str, look: &str, path: &str) {
     page.until("document.querySelector('main').innerText.trim().length > 0");
     let wide = page.eval("document.documentElement.scrollWidth - innerWidth");
     assert!(wide.as_i64().unwrap() <= 0, "{look} {path} is {wide} px wider than the window");
@@ -83,6 +95,8 @@ fn check(page: &Page<'_>, look: &str, path: &str) {
     assert_eq!(doubled, json!([]), "{look} {path}: ids that are there twice");
     assert_eq!(nameless(page), Vec::<String>::new(), "{look} {path}: controls without a name");
     assert_eq!(page.eval(CONTRAST), json!([]), "{look} {path}: texts that cannot be read");
+    let broken = broken_rules(page, axe);
+    assert_eq!(broken, json!([]), "{look} {path}: rules of axe: {broken:#}");
     assert_eq!(page.problems(), Vec::<String>::new(), "{look} {path}");
     keep(page, look, path);
 }
@@ -132,18 +146,19 @@ pub(crate) fn train(page: &Page<'_>, pods: u32) {
 #[test]
 fn every_page_in_every_look() {
     let Some(browser) = browser("every_page_in_every_look") else { return };
+    let axe = fs::read_to_string(tools::axe()).unwrap();
     let cluster = Cluster::start(4);
     let page = browser.page(1280, 800);
     page.open(&cluster.base());
     page.until("document.querySelector('#token')");
-    check(&page, "light", "sign-in");
+    check(&page, &axe, "light", "sign-in");
     page.open("about:blank");
     page.open(&cluster.address);
     page.until("lazaret.fleet.devices.size === 32");
     for path in ["drains", "incidents", "why", "whatif"] {
         page.eval(&format!("void (location.hash = '#/{path}')"));
         page.until(&format!("lazaret.page().id === '{path}'"));
-        check(&page, "light", &format!("empty-{path}"));
+        check(&page, &axe, "light", &format!("empty-{path}"));
     }
     furnish(&cluster, &page);
     let pod = page.eval("[...lazaret.fleet.claims.values()].find((one) => one.status?.reservedFor?.length).status.reservedFor[0].name");
@@ -173,7 +188,7 @@ fn every_page_in_every_look() {
             if id == "whatif" {
                 page.until("/would be evicted/.test(document.querySelector('main').innerText)");
             }
-            check(&page, look, path);
+            check(&page, &axe, look, path);
         }
     }
     let origin = cluster.base().trim_end_matches("/ui/").to_owned();

@@ -16,6 +16,8 @@ mod numbers;
 mod recordings;
 mod rules;
 mod server;
+#[path = "../../../testkit/tests/tools/mod.rs"]
+mod tools;
 
 use chromium::Browser;
 

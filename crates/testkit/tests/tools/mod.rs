@@ -15,6 +15,8 @@ const CLIENT: &str = "requirements.txt";
 const KUBECTL: &str = "kubectl.txt";
 /// Helm.
 const HELM: &str = "helm.txt";
+/// axe, which finds what people with a screen reader or without a mouse cannot use in a page.
+const AXE: &str = "axe.txt";
 
 /// Runs a program; what it said is part of the failure.
 #[track_caller]
@@ -49,7 +51,17 @@ pub(crate) fn helm() -> PathBuf {
     }
 }
 
-/// A folder with these packages, made once for each list of them. Tests of several processes may want it at the same time.
+/// The script of axe: the one that `AXE` names, or one that is known to work.
+pub(crate) fn axe() -> PathBuf {
+    if let Some(script) = env::var_os("AXE") {
+        return script.into();
+    }
+    let libraries = fs::read_dir(environment(AXE).join("lib")).unwrap().map(|entry| entry.unwrap().path());
+    let scripts = libraries.map(|library| library.join("site-packages/axe_playwright_python/axe.min.js"));
+    scripts.into_iter().find(|script| script.is_file()).unwrap_or_else(|| panic!("no axe.min.js in {AXE}"))
+}
+
+/// A folder with these packages and no others, made once for each list of them. Tests of several processes may want it at the same time.
 fn environment(file: &str) -> PathBuf {
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/tests/python").join(file);
     let wanted = fs::read_to_string(&list).unwrap();
@@ -64,7 +76,7 @@ fn environment(file: &str) -> PathBuf {
         // Half of an earlier attempt is worth nothing.
         let _ = fs::remove_dir_all(&folder);
         run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
         // An index that does not answer at once is asked again.
         let patient = ["--retries", "20", "--timeout", "60", "-r"];
         run(Command::new(folder.join("bin/python")).args(quiet).args(patient).arg(&list));
