@@ -11,6 +11,10 @@ use tracing::warn;
 
 use crate::event::Events;
 
+/// Effects of one agent in flight at once where the server is elsewhere. Each has a connection with buffers of its own, and a server that answers
+/// within 10 ms carries out 6,400 of them a second.
+const REMOTE_IN_FLIGHT_MAX: usize = 64;
+
 /// What the agents of one part share. None of them gets a client that writes without the lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
@@ -104,6 +108,28 @@ impl Desk {
         performer: P,
     ) -> impl Future<Output = ()> + Send {
         let (metrics, leadership, stop) = (self.metrics().clone(), self.leadership, self.stop);
+        let options = within(options, leadership.is_rivalled());
         run(make, performer, inbox, leadership, metrics, options, stop)
+    }
+}
+
+/// The options of an agent. Only where the server is elsewhere can another process run the same part.
+fn within(options: AgentOptions, remote: bool) -> AgentOptions {
+    let most = if remote { REMOTE_IN_FLIGHT_MAX } else { usize::MAX };
+    AgentOptions { in_flight_max: options.in_flight_max.min(most), ..options }
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_runtime::Precedence;
+
+    use super::*;
+
+    #[test]
+    fn a_server_elsewhere_gets_fewer_requests_at_once() {
+        for (wanted, remote, given) in [(256, false, 256), (256, true, 64), (8, true, 8)] {
+            let options = AgentOptions { name: "a", in_flight_max: wanted, precedence: Precedence::Usual };
+            assert_eq!(within(options, remote).in_flight_max, given);
+        }
     }
 }

@@ -246,6 +246,9 @@ impl Scheduler {
             return;
         }
         let old = self.book.set(claim);
+        if old.is_none() {
+            self.claim_made = self.now;
+        }
         self.fleet.apply(fleet::Input::Claim(claim.claim.clone()));
         self.fleet.take_changes();
         let freed = old.as_ref().is_some_and(|old| {

@@ -32,6 +32,8 @@ const SAMPLE_MIN: usize = 100;
 const SAMPLE_PERCENT_MIN: usize = 5;
 /// A claim or a pod that is expected to be made any moment is waited for so long before anything is said about it.
 const PATIENCE_MS: i64 = 3_000;
+/// How often that may be while claims of other pods are being made: 30 s in all.
+const POSTPONED_MAX: u32 = 10;
 
 /// Where a pod goes and what it gets.
 #[derive(Debug)]
@@ -107,6 +109,9 @@ impl Scheduler {
             Ok(needs) => needs,
             Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
         };
+        if !needs.claims.is_empty() {
+            self.claim_made = self.now;
+        }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
         let by_labels = self.nodes.apart().terms().next().is_some();
         let known = self.memo.recall(&pod, &needs, by_labels);
@@ -342,13 +347,9 @@ impl Scheduler {
             other => other.filter(|node| told.as_ref() != Some(node)),
         };
         self.free_what_hinders(ix, pod, &why.verdict);
-        let expected = matches!(
-            why.verdict,
-            Verdict::Claims(ClaimProblem::NotMade { .. } | ClaimProblem::GangIncomplete { .. })
-        );
         match why.verdict {
             // Hardly is a pod there, its claims and the rest of its gang follow: nothing worth telling, unless it lasts.
-            Verdict::Claims(_) if expected && self.queue.attempts(ix) <= 1 => {
+            Verdict::Claims(ref problem) if self.is_expected(ix, problem) => {
                 if let Some(entry) = self.pods.get_mut(ix) {
                     entry.why = Some(why.clone());
                 }
@@ -361,6 +362,16 @@ impl Scheduler {
         }
         let message = why.message().into();
         self.report(ix, why, &message, nominated);
+    }
+
+    /// Whether a pod lacks something that is expected any moment. A claim is while those of other pods are being made: its own has its turn.
+    fn is_expected(&self, ix: u32, problem: &ClaimProblem) -> bool {
+        let claim = matches!(problem, ClaimProblem::NotMade { .. });
+        let gang = matches!(problem, ClaimProblem::GangIncomplete { .. });
+        let postponed = self.queue.postponed(ix);
+        let others_made = self.now < self.claim_made.plus_millis(PATIENCE_MS);
+        let again = claim && others_made && postponed < POSTPONED_MAX;
+        (claim || gang) && self.queue.attempts(ix) <= 1 && (postponed == 0 || again)
     }
 
     /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given

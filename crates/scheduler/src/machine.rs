@@ -59,6 +59,8 @@ pub struct Scheduler {
     pub(crate) namespaces: BTreeMap<Text, Arc<Labels>>,
     pub(crate) budgets: BTreeMap<ObjectKey, Arc<Budget>>,
     pub(crate) book: Book,
+    /// When a claim was last made, or a pod with claims last found to have all of them.
+    pub(crate) claim_made: Timestamp,
     pub(crate) queue: Queue,
     pub(crate) memo: Memo,
     pub(crate) flights: BTreeMap<u32, Flight>,
@@ -201,6 +203,7 @@ impl Scheduler {
             alarms: BTreeSet::new(),
             outbox: Outbox::default(),
             evicting: BTreeSet::new(),
+            claim_made: Timestamp::from_millis(i64::MIN),
             decisions: 0,
             rehearsing: false,
             options,

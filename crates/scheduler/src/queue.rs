@@ -46,6 +46,8 @@ struct Waiting {
     priority: i32,
     place: Place,
     attempts: u32,
+    /// How often it was put back without an attempt being counted.
+    postponed: u32,
     tried: Timestamp,
     causes: Causes,
 }
@@ -82,7 +84,7 @@ impl Queue {
         self.leave(pod);
         let place = if gated { Place::Gated } else { Place::Active { since: now } };
         let tried = Timestamp::from_millis(i64::MIN);
-        self.put(pod, Waiting { priority, place, attempts: 0, tried, causes: Causes::NONE });
+        self.put(pod, Waiting { priority, place, attempts: 0, postponed: 0, tried, causes: Causes::NONE });
     }
 
     /// A pod does not wait any more.
@@ -130,6 +132,8 @@ impl Queue {
     pub(crate) fn postpone(&mut self, now: Timestamp, pod: u32, causes: Causes, patience_ms: i64) {
         if let Some(waiting) = self.waiting.get_mut(&pod) {
             waiting.tried = Timestamp::from_millis(i64::MIN);
+            waiting.attempts = waiting.attempts.saturating_sub(1);
+            waiting.postponed = waiting.postponed.saturating_add(1);
         }
         self.move_to(pod, Place::Parked { flush_at: now.plus_millis(patience_ms) }, causes);
     }
@@ -185,7 +189,7 @@ impl Queue {
         pods.extend(self.backing_off.iter().chain(&self.parked).map(|(_, pod)| *pod));
         for pod in pods {
             if let Some(waiting) = self.waiting.get_mut(&pod) {
-                waiting.attempts = 0;
+                (waiting.attempts, waiting.postponed) = (0, 0);
             }
             self.move_to(pod, Place::Active { since: now }, Causes::NONE);
         }
@@ -228,6 +232,11 @@ impl Queue {
     /// How often a pod was tried.
     pub(crate) fn attempts(&self, pod: u32) -> u32 {
         self.waiting.get(&pod).map_or(0, |waiting| waiting.attempts)
+    }
+
+    /// How often a pod was put back because of something that is expected any moment.
+    pub(crate) fn postponed(&self, pod: u32) -> u32 {
+        self.waiting.get(&pod).map_or(0, |waiting| waiting.postponed)
     }
 
     /// Where a pod waits, and what for.

@@ -17,6 +17,8 @@ use crate::{
 
 /// A pod that lacks a claim for so long is complained about; a shorter wait is only news that comes late.
 const PATIENCE_MS: i64 = 5_000;
+/// A pod without a grace period is removed by whoever deletes it. Where that does not happen within this time, its node does it.
+const REMOVAL_MS: i64 = 1_000;
 /// What a container exits with that was told to stop.
 const TERMINATED: i32 = 143;
 /// The pause before the second restart; it doubles with each further one.
@@ -250,7 +252,8 @@ impl Kubelet {
         let mut calls = Vec::new();
         if let Progress::Running { restarts, .. } = slot.progress {
             let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
-            let stopped = since.plus_millis(slot.seen.stop_ms());
+            let removal = if slot.seen.grace_ms == 0 { REMOVAL_MS } else { 0 };
+            let stopped = since.plus_millis(slot.seen.stop_ms() + removal);
             let delay = if slot.has_claims() { self.unprepare_ms(node) } else { 0 };
             let unprepared = stopped.plus_millis(delay);
             if now < unprepared {

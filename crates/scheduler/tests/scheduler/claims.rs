@@ -81,6 +81,34 @@ fn a_claim_that_is_about_to_be_made_is_waited_for_in_silence() {
 }
 
 #[test]
+fn while_claims_of_others_are_being_made_a_late_one_is_waited_for_in_silence() {
+    let late = "waiting for the claim of pod entry \"e\" to be made from its template";
+    // Claims are made every 2 s until then, or pods come that have one.
+    let cases = [(0, 3_000), (8_000, 12_000), (100_000, 30_000)];
+    for ((last, told_at), made) in cases.into_iter().flat_map(|case| [(case, true), (case, false)]) {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 1);
+        world.add_claim(claim("c", 1));
+        world.add_pod(templated("p", None));
+        world.settle();
+        let mut elapsed = 0;
+        while world.message_of("p").is_empty() {
+            if elapsed > 0 && elapsed <= last && elapsed % 2_000 == 0 {
+                if made {
+                    world.add_claim(claim(&format!("c-{elapsed}"), 1));
+                } else {
+                    world.add_pod(pod(&format!("q-{elapsed}"), 100, &["c"]));
+                }
+            }
+            assert!(elapsed <= told_at, "claims until {last}: not told after {elapsed} ms");
+            world.pass(500);
+            elapsed += 500;
+        }
+        assert_eq!((world.message_of("p").as_str(), elapsed), (late, told_at), "claims until {last}");
+    }
+}
+
+#[test]
 fn pods_share_a_claim_wherever_it_is_and_are_reserved_together() {
     let mut world = World::new(Options::default());
     world.node("a", 4_000, 1);
