@@ -114,7 +114,11 @@ impl Levels {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that cannot go on has failed; it looks at two inputs of many"
+)]
 mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 

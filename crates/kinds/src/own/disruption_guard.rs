@@ -96,46 +96,50 @@ fn spec() -> Value {
                 "enum": ["Anyone", "Different"],
                 "description": "Anyone: whoever may write a rule may approve it. Different: the user who wrote it may not. Where the API server does not say who did, nobody can. Default: Anyone.",
             },
-            "breaker": {
-                "type": "object",
-                "required": ["maxOutOfService"],
-                "description": "No eviction begins while more is out of service than permitted.",
-                "x-kubernetes-validations": [{
-                    "rule": "(has(self.of) && self.of == 'FaultDomains') == has(self.faultDomainAttribute)",
-                    "message": "faultDomainAttribute is required with of FaultDomains, and belongs to it alone",
-                }, {
-                    "rule": "!has(self.faultDomainAttribute) || self.faultDomainAttribute.indexOf('/') <= 63",
-                    "message": "the domain of faultDomainAttribute has more than 63 characters",
-                }],
-                "properties": {
-                    "maxOutOfService": {
-                        "x-kubernetes-int-or-string": true,
-                        "minimum": 0,
-                        "pattern": "^(100|[1-9]?[0-9])%$",
-                        "description": "How much may be out of service: a number, or a percentage of all that is selected, rounded down.",
-                    },
-                    "of": {
-                        "type": "string",
-                        "enum": ["Devices", "Nodes", "FaultDomains"],
-                        "default": "Devices",
-                        "description": "What is counted: devices with a taint of effect NoSchedule or NoExecute, nodes with such a device, or fault domains with such a device.",
-                    },
-                    "faultDomainAttribute": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 96,
-                        "pattern": ATTRIBUTE,
-                        "description": "With of FaultDomains: the attribute of devices whose value names their fault domain, as in rack or example.com/rack. Without a domain it is the driver's. A device that does not have it is in the domain of its node, or else of its pool.",
-                    },
-                    "resetAfterSeconds": {
-                        "type": "integer",
-                        "format": "int64",
-                        "minimum": 0,
-                        "maximum": 31_536_000,
-                        "default": 300,
-                        "description": "A tripped breaker is reset when it has been below for this time.",
-                    },
-                },
+            "breaker": breaker(),
+        },
+    })
+}
+
+fn breaker() -> Value {
+    json!({
+        "type": "object",
+        "required": ["maxOutOfService"],
+        "description": "No eviction begins while more is out of service than permitted.",
+        "x-kubernetes-validations": [{
+            "rule": "(has(self.of) && self.of == 'FaultDomains') == has(self.faultDomainAttribute)",
+            "message": "faultDomainAttribute is required with of FaultDomains, and belongs to it alone",
+        }, {
+            "rule": "!has(self.faultDomainAttribute) || self.faultDomainAttribute.indexOf('/') <= 63",
+            "message": "the domain of faultDomainAttribute has more than 63 characters",
+        }],
+        "properties": {
+            "maxOutOfService": {
+                "x-kubernetes-int-or-string": true,
+                "minimum": 0,
+                "pattern": "^(100|[1-9]?[0-9])%$",
+                "description": "How much may be out of service: a number, or a percentage of all that is selected, rounded down.",
+            },
+            "of": {
+                "type": "string",
+                "enum": ["Devices", "Nodes", "FaultDomains"],
+                "default": "Devices",
+                "description": "What is counted: devices with a taint of effect NoSchedule or NoExecute, nodes with such a device, or fault domains with such a device.",
+            },
+            "faultDomainAttribute": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 96,
+                "pattern": ATTRIBUTE,
+                "description": "With of FaultDomains: the attribute of devices whose value names their fault domain, as in rack or example.com/rack. Without a domain it is the driver's. A device that does not have it is in the domain of its node, or else of its pool.",
+            },
+            "resetAfterSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": 31_536_000,
+                "default": 300,
+                "description": "A tripped breaker is reset when it has been below for this time.",
             },
         },
     })
