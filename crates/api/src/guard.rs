@@ -10,7 +10,7 @@ use crate::{
 };
 use lazaret_model::{
     Approvers, Breaker, BreakerStatus, BreakerUnit, ConfirmAbove, DeviceSelector, DisruptionGuard, Pause,
-    Share, Text, Timestamp,
+    Share, Text, Timestamp, validate_qualified_name,
 };
 
 /// Since when a breaker that was tripped is not, by a person's word.
@@ -70,6 +70,7 @@ fields! {
     struct WireBreaker {
         max_out_of_service: Option<Raw> = "maxOutOfService",
         of: Nullable<String> = "of",
+        fault_domain_attribute: Option<String> = "faultDomainAttribute",
         reset_after_seconds: Option<i64> = "resetAfterSeconds",
     }
 
@@ -105,9 +106,12 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
         None => None,
         Some(breaker) => Some(Breaker {
             max_out_of_service: share(&breaker.max_out_of_service?)?,
-            of: match breaker.of.0.as_str() {
-                "" | "Devices" => BreakerUnit::Devices,
-                "Nodes" => BreakerUnit::Nodes,
+            of: match (breaker.of.0.as_str(), breaker.fault_domain_attribute) {
+                ("" | "Devices", None) => BreakerUnit::Devices,
+                ("Nodes", None) => BreakerUnit::Nodes,
+                ("FaultDomains", Some(attribute)) if validate_qualified_name(&attribute).is_ok() => {
+                    BreakerUnit::FaultDomains { attribute: attribute.into() }
+                }
                 _ => return None,
             },
             reset_after_seconds: breaker.reset_after_seconds.unwrap_or(RESET_AFTER_SECONDS_DEFAULT),

@@ -30,11 +30,11 @@ export function seriesOf(text, metric) {
 
 /**
  * Objects that a guard counts as out of service now: published devices with a taint that keeps claims away, or their nodes. The status of a guard is written now and
- * then. Null where only the cores can tell which devices are meant.
+ * then. Null where only the cores can tell which devices are meant, or in which fault domain they are.
  */
 export function outOfService(fleet, { spec }) {
   const { driver, pool, device, selectors, deviceClassName } = spec?.deviceSelector ?? {};
-  if (selectors?.length || deviceClassName) return null;
+  if (selectors?.length || deviceClassName || spec?.breaker?.of === "FaultDomains") return null;
   const found = [...fleet.devices.values()].filter((one) => one.spec && (!driver || one.driver === driver) && (!pool || one.pool === pool) && (!device || one.name === device)
     && one.taints.some(({ effect }) => effect === "NoSchedule" || effect === "NoExecute"));
   if (spec?.breaker?.of !== "Nodes") return found.map(deviceItem);
@@ -118,7 +118,7 @@ export function clusterPage(main, app) {
     const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null].filter(Boolean);
     return h("div.card", h("header", h("h2", guard.metadata.name), words.map(([word, hue]) => h("span.pill", { hue: `var(--${hue})` }, word))),
       h("div.facts", paused ? h("span", `paused: ${paused.reason ?? ""}`, paused.until ? [", until ", h("time", { title: paused.until }, paused.until)] : "") : null,
-        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").toLowerCase()} out of service`, out ? [", now ", h("b", out)] : "") : null,
+        breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").replace(/(?<=.)[A-Z]/, " $&").toLowerCase()} out of service`, out ? [", now ", h("b", out)] : "") : null,
         confirmAbove ? h("span", `approval above ${Object.entries(confirmAbove).map(([what, number]) => `${number} ${what}`).join(", ")}`) : null),
       tripped?.status === "True" && tripped.message ? h("p", tripped.message) : null);
   }

@@ -5,7 +5,7 @@ pub(crate) mod admission;
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{BreakerStatus, BreakerUnit, Counted, DeviceId, DisruptionGuard, Pause, Text, Timestamp};
+use lazaret_model::{BreakerStatus, Counted, DeviceId, DisruptionGuard, Pause, Text, Timestamp};
 
 use crate::{
     Eviction,
@@ -66,6 +66,7 @@ impl GuardState {
         let reset = self
             .guard
             .breaker
+            .as_ref()
             .and_then(|breaker| Some(self.breaker.below_since?.plus_secs(breaker.reset_after_seconds)));
         match self.blocks? {
             Block::Paused => paused,
@@ -97,10 +98,7 @@ impl GuardState {
             }
             _ => {
                 let BreakerStatus { out_of_service, permitted, total, .. } = self.breaker;
-                let unit = match self.guard.breaker.map(|breaker| breaker.of) {
-                    Some(BreakerUnit::Nodes) => "nodes",
-                    Some(BreakerUnit::Devices) | None => "devices",
-                };
+                let unit = self.guard.breaker.as_ref().map_or("devices", |breaker| breaker.of.plural());
                 format!(
                     "DisruptionGuard {name} is tripped: {out_of_service} of {total} {unit} out of service, {permitted} permitted"
                 )
@@ -191,9 +189,9 @@ impl Eviction {
         }
         let recount = !is_fresh;
         for state in &mut self.guards.list {
-            let Some(breaker) = state.guard.breaker else { continue };
+            let Some(breaker) = &state.guard.breaker else { continue };
             let count = if recount {
-                count(fleet, &state.guard, breaker.of)
+                count(fleet, &state.guard, &breaker.of)
             } else {
                 Counted { out: state.breaker.out_of_service, total: state.breaker.total }
             };

@@ -56,6 +56,7 @@ mod snapshot;
 mod sparse;
 mod table;
 mod taints;
+mod units;
 mod usage;
 mod value;
 mod vocabulary;

@@ -3,14 +3,14 @@
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 
-use lazaret_model::{DeviceId, Text, Timestamp};
+use lazaret_model::{DeviceId, Timestamp};
 
 use crate::{
     Effect, Lifecycle,
     incident::{Incident, Stage},
     limits::{is_guarded, is_out},
     machine::open_mut,
-    policy::Mode,
+    policy::{Mode, TaintKeyValue},
     stages::waits_for,
     wakes::Wakes,
     watcher::Watcher,
@@ -168,7 +168,7 @@ impl Lifecycle {
         self.effects.push_back(Effect::Taint {
             device: incident.device.clone(),
             effects: &[],
-            value: Text::default(),
+            taint: TaintKeyValue::default(),
         });
         self.look(now, &incident.device);
     }

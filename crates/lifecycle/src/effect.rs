@@ -7,7 +7,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     incident::Incident,
     limits::Limit,
-    policy::Policy,
+    policy::{Policy, TaintKeyValue},
     signal::{Signal, Source},
     tallies::Tally,
 };
@@ -140,8 +140,8 @@ pub enum Effect {
         device: DeviceId,
         /// `None`, `NoSchedule` or `NoExecute`; empty: no taint any more.
         effects: &'static [&'static str],
-        /// The value of the taint.
-        value: Text,
+        /// Its key and value; empty where there is no taint any more.
+        taint: TaintKeyValue,
     },
     /// Make the pods of the device leave, as its policy says.
     Drain {

@@ -4,6 +4,8 @@ use alloc::{boxed::Box, format, vec::Vec};
 
 use lazaret_model::{DeviceId, Text, Timestamp};
 
+use crate::policy::TaintKeyValue;
+
 /// Entries of a timeline. Older ones are folded into a count; the first stays.
 pub const TIMELINE_MAX: usize = 32;
 /// Namespaces that an incident names among those that it cost something. More are not named.
@@ -98,8 +100,8 @@ pub struct Incident {
     pub attempts: u32,
     /// How many repairs and validations were begun: each has a number, and none is begun twice.
     pub tries: u32,
-    /// The value of its taint.
-    pub taint_value: Text,
+    /// Its taint. A change of the policy does not change the taint of an open incident.
+    pub taint: TaintKeyValue,
     /// Whether its policy enforced when it was last heard of: then the device has taints.
     pub is_enforced: bool,
     /// When it came back in vain, the newest last.
@@ -129,8 +131,8 @@ pub struct Held {
     pub stage: Stage,
     /// The rule that wants it.
     pub rule: Text,
-    /// The value of the taint for it.
-    pub taint_value: Text,
+    /// The taint for it.
+    pub taint: TaintKeyValue,
     /// The guard.
     pub guard: Text,
     /// Why it does not permit it.

@@ -18,6 +18,7 @@ mod incident;
 mod limits;
 mod machine;
 mod policy;
+mod pool_watch;
 mod reconcile;
 mod rule_index;
 mod signal;
@@ -34,12 +35,13 @@ pub use incident::{
     Cost, Entry, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, Times,
     incident_name,
 };
-pub use limits::{Limit, Selected, Unit};
+pub use limits::{Limit, Selected};
 pub use machine::Lifecycle;
 pub use policy::{
     COUNT_MAX, Count, DoneWhen, Flaps, Mode, Policy, PolicyError, RULES_MAX, Recovery, Rule, STEPS_MAX, Step,
-    Target, When,
+    TaintKeyValue, Target, When,
 };
+pub use pool_watch::{INCOMPLETE_MS, PoolState, PoolWatch};
 pub use reconcile::{
     Acts, Child, ChildKind, Effect as Write, History, Input as Notice, Owner, PersonAct, Reconciler, Report,
     Stored, Target as ChildTarget, WriteKind,

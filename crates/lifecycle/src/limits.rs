@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp};
+use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp, Unit};
 
 use crate::{
     Lifecycle,
@@ -24,6 +24,8 @@ pub struct Limit {
     pub guard: Text,
     /// Which devices.
     pub selects: Selected,
+    /// What its breaker counts, in messages.
+    pub counts: &'static str,
     /// How much may be out of service; `None`: the guard has no breaker.
     pub permitted: Option<u64>,
     /// How much there is.
@@ -43,17 +45,8 @@ pub enum Selected {
     Names(DeviceSelector),
     /// These.
     Devices(BTreeSet<DeviceId>),
-    /// These, of which nodes are counted.
-    Nodes(BTreeMap<DeviceId, Text>),
-}
-
-/// What a breaker counts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
-    /// A device. Also one of which no node is known, where nodes are counted.
-    Device(DeviceId),
-    /// A node.
-    Node(Text),
+    /// These, each of which counts as its node or its fault domain.
+    Units(BTreeMap<DeviceId, Unit>),
 }
 
 impl Limit {
@@ -62,15 +55,15 @@ impl Limit {
             Selected::All => true,
             Selected::Names(selector) => selector.names_match(device),
             Selected::Devices(devices) => devices.contains(device),
-            Selected::Nodes(nodes) => nodes.contains_key(device),
+            Selected::Units(units) => units.contains_key(device),
         }
     }
 
     fn unit(&self, device: &DeviceId) -> Unit {
         match &self.selects {
-            Selected::Nodes(nodes) => nodes
-                .get(device)
-                .map_or_else(|| Unit::Device(device.clone()), |node| Unit::Node(node.clone())),
+            Selected::Units(units) => {
+                units.get(device).cloned().unwrap_or_else(|| Unit::Device(device.clone()))
+            }
             Selected::All | Selected::Names(_) | Selected::Devices(_) => Unit::Device(device.clone()),
         }
     }
@@ -116,7 +109,7 @@ impl Guarded {
     /// Why a device may not be taken out of service, if it may not. One that somebody else took out is no more out by it, but policies alone never take more
     /// than is permitted. `asks` says whether it is out by an incident already, and whether that is to go on.
     fn refusal(&self, device: &DeviceId, asks: Asks) -> Option<(HeldReason, Text)> {
-        let Limit { guard, selects, permitted, total, out, stops } = &self.limit;
+        let Limit { guard, selects: _, counts, permitted, total, out, stops } = &self.limit;
         let unit = self.limit.unit(device);
         let devices = self.own.get(&unit).copied().unwrap_or_default();
         if asks.goes_on && asks.is_out {
@@ -134,9 +127,8 @@ impl Guarded {
         if is_shared || has_room {
             return None;
         }
-        let units = if matches!(selects, Selected::Nodes(_)) { "nodes" } else { "devices" };
         let message = format!(
-            "DisruptionGuard {guard}: {} of {total} {units} out of service, {permitted} permitted",
+            "DisruptionGuard {guard}: {} of {total} {counts} out of service, {permitted} permitted",
             self.out()
         );
         Some((HeldReason::Breaker, message.into()))
@@ -282,7 +274,7 @@ impl Lifecycle {
         incident.held = None;
         let cause: Text = format!("DisruptionGuard {} permits it", held.guard).into();
         if incident.stage < held.stage {
-            (incident.rule, incident.taint_value) = (held.rule.clone(), held.taint_value.clone());
+            (incident.rule, incident.taint) = (held.rule.clone(), held.taint.clone());
             self.enter(now, number, held.stage, cause, &ITSELF.into());
             return;
         }
@@ -317,9 +309,9 @@ impl Lifecycle {
                 incident.cost.out_of_service_ms = incident.cost.out_of_service_ms_until(now);
                 incident.cost.out_since = None;
                 let (stage, rule) = (incident.stage, incident.rule.clone());
-                let taint_value = incident.taint_value.clone();
+                let taint = incident.taint.clone();
                 self.note_service(number);
-                self.hold(now, number, Held { stage, rule, taint_value, guard, reason, message });
+                self.hold(now, number, Held { stage, rule, taint, guard, reason, message });
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     effect::{Effect, Input},
     incident::{Incident, NAMESPACES_MAX, Stage},
     limits::Limits,
-    policy::{Mode, Policy},
+    policy::{Mode, Policy, TaintKeyValue},
     rule_index::IndexedPolicy,
     signal::{Signal, Source},
     small_map::SmallMap,
@@ -135,6 +135,17 @@ impl Lifecycle {
         self.incidents.get(&self.devices.get(device)?.incident?).map(|incident| &**incident)
     }
 
+    /// Whether a device has an open incident whose rule means this signal.
+    #[must_use]
+    pub fn is_about(&self, signal: &Signal) -> bool {
+        let incident = self.incident_of(&signal.device);
+        let rule = incident.and_then(|incident| {
+            let rules = &self.policies.get(&incident.policy)?.rules;
+            rules.iter().find(|rule| rule.name == incident.rule)
+        });
+        rule.is_some_and(|rule| rule.when.matches(&signal.datum()) == Ok(true))
+    }
+
     /// A policy.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<&Policy> {
@@ -206,7 +217,11 @@ impl Lifecycle {
         self.remember(&before, serial, None);
         self.limits.note(&before, false);
         self.note_service(number);
-        self.effects.push_back(Effect::Taint { device: before, effects: &[], value: Text::default() });
+        self.effects.push_back(Effect::Taint {
+            device: before,
+            effects: &[],
+            taint: TaintKeyValue::default(),
+        });
         self.show(number);
     }
 

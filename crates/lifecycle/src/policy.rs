@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use lazaret_cel::{Datum, Expression, Shape, Wanted, compile_expression};
-use lazaret_model::Text;
+use lazaret_model::{Text, validate_label_name, validate_label_value};
 
 use crate::signal::shape;
 
@@ -59,8 +59,34 @@ pub struct Rule {
     pub hold_ms: i64,
     /// How far the device goes.
     pub target: Target,
-    /// The value of the taint.
-    pub taint_value: Text,
+    /// The taint that the device gets.
+    pub taint: TaintKeyValue,
+}
+
+/// Which taint: its key and its value. The effect follows from the stage of an incident.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaintKeyValue {
+    /// Its key.
+    pub key: Text,
+    /// Its value; may be empty.
+    pub value: Text,
+}
+
+impl TaintKeyValue {
+    /// The key of the taints of incidents, unless a rule names another.
+    pub const KEY_DEFAULT: &str = "lazaret.dev/quarantine";
+
+    /// A taint with the default key.
+    #[must_use]
+    pub fn quarantine(value: impl Into<Text>) -> Self {
+        Self { key: Self::KEY_DEFAULT.into(), value: value.into() }
+    }
+}
+
+impl core::fmt::Display for TaintKeyValue {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
 }
 
 /// How far a rule takes a device.
@@ -247,6 +273,12 @@ impl Policy {
                 let message =
                     format!("rule {} means the same signals: change or leave out one of them", before.name);
                 wrong(field("when"), &message);
+            }
+            if let Err(error) = validate_label_name(&rule.taint.key) {
+                wrong(field("taint.key"), &format!("{error}; write it as example.com/unhealthy"));
+            }
+            if let Err(error) = validate_label_value(&rule.taint.value) {
+                wrong(field("taint.value"), &error.to_string());
             }
             if rule.hold_ms < 0 {
                 wrong(field("for"), "must not be negative");

@@ -10,7 +10,7 @@ use crate::{
     incident::{Cost, Handled, Held, HeldReason, Incident, Stage, Times, incident_name},
     limits::{is_guarded, is_out},
     machine::{POLICY_GONE, cause_of, open_mut},
-    policy::{Flaps, Mode, Policy, Recovery, Target},
+    policy::{Flaps, Mode, Policy, Recovery, TaintKeyValue, Target},
     watcher::Fired,
 };
 
@@ -25,7 +25,7 @@ impl Lifecycle {
         let Some(policy) = self.policies.get(policy_name) else { return };
         let (cause, stage) = (cause_of(policy, fired), stage_of(fired.target));
         let Some(rule) = policy.rules.get(fired.rule) else { return };
-        let (rule, taint_value) = (rule.name.clone(), rule.taint_value.clone());
+        let (rule, taint) = (rule.name.clone(), rule.taint.clone());
         let Recovery { flaps, probation_ms, .. } = policy.trust();
         let mode = policy.mode;
         let actor = format!("policy {policy_name}").into();
@@ -33,7 +33,7 @@ impl Lifecycle {
         let incident = open.and_then(|number| self.incidents.get(&number));
         let is_asked = mode == Mode::Enforce && is_guarded(stage) && !incident.is_some_and(|one| is_out(one));
         let refusal = if is_asked { self.limits.refusal(device, false) } else { None };
-        let wish = Wish { rule, taint_value, stage, cause };
+        let wish = Wish { rule, taint, stage, cause };
         let Some((number, incident)) = open.zip(incident) else {
             self.open(now, device, policy_name, (wish, flaps, refusal));
             return;
@@ -43,7 +43,7 @@ impl Lifecycle {
                 Some(refusal) => self.hold(now, number, wish.held(refusal)),
                 None => {
                     let Some(incident) = open_mut(&mut self.incidents, number) else { return };
-                    (incident.rule, incident.taint_value) = (wish.rule, wish.taint_value);
+                    (incident.rule, incident.taint) = (wish.rule, wish.taint);
                     self.enter(now, number, stage, wish.cause, &actor);
                 }
             },
@@ -92,7 +92,7 @@ impl Lifecycle {
             step: 0,
             attempts: 0,
             tries: 0,
-            taint_value: wish.taint_value.clone(),
+            taint: wish.taint.clone(),
             // Guards were asked.
             is_enforced: self.policies.get(policy).is_some_and(|policy| policy.mode == Mode::Enforce),
             flaps: Vec::new(),
@@ -380,14 +380,14 @@ impl Lifecycle {
         if policy.mode == Mode::Observe || !incident.is_enforced {
             return;
         }
-        let (device, value) = (incident.device.clone(), incident.taint_value.clone());
+        let (device, taint) = (incident.device.clone(), incident.taint.clone());
         let effects: &'static [&'static str] = match incident.stage {
             Stage::Suspect => &["None"],
             Stage::Quarantined | Stage::Draining => &["NoSchedule"],
             Stage::Repairing | Stage::Probation | Stage::Abandoned => &["NoSchedule", "NoExecute"],
             Stage::Cleared => &[],
         };
-        self.effects.push_back(Effect::Taint { device: device.clone(), effects, value });
+        self.effects.push_back(Effect::Taint { device: device.clone(), effects, taint });
         match incident.stage {
             Stage::Draining => self.effects.push_back(Effect::Drain { incident: number, device }),
             Stage::Repairing => {
@@ -411,15 +411,15 @@ pub(crate) type Refusal = (Text, HeldReason, Text);
 /// What a rule wants of a device.
 struct Wish {
     rule: Text,
-    taint_value: Text,
+    taint: TaintKeyValue,
     stage: Stage,
     cause: Text,
 }
 
 impl Wish {
     fn held(self, (guard, reason, message): Refusal) -> Held {
-        let Self { rule, taint_value, stage, .. } = self;
-        Held { stage, rule, taint_value, guard, reason, message }
+        let Self { rule, taint, stage, .. } = self;
+        Held { stage, rule, taint, guard, reason, message }
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 
 use lazaret_model::Text;
 
-use crate::incident::Incident;
+use crate::{incident::Incident, policy::TaintKeyValue};
 
 /// Texts that are shared. Names of policies, rules and stages repeat; of causes with something of their own in them no more are taken in.
 const TEXTS_MAX: usize = 1_024;
@@ -30,13 +30,18 @@ impl Texts {
         *text = self.share(own);
     }
 
+    /// Shares the key and the value of a taint.
+    pub(crate) fn share_taint(&mut self, taint: &mut TaintKeyValue) {
+        self.share_in(&mut taint.key);
+        self.share_in(&mut taint.value);
+    }
+
     /// Shares what an incident that was read has in common with others.
     pub(crate) fn share_incident(&mut self, incident: &mut Incident) {
-        for text in
-            [&mut incident.policy, &mut incident.rule, &mut incident.taint_value, &mut incident.waits_for]
-        {
+        for text in [&mut incident.policy, &mut incident.rule, &mut incident.waits_for] {
             self.share_in(text);
         }
+        self.share_taint(&mut incident.taint);
         incident.timeline.shrink_to_fit();
         for entry in &mut incident.timeline {
             self.share_in(&mut entry.cause);

@@ -9,7 +9,8 @@
 use std::time::Instant;
 
 use lazaret_lifecycle::{
-    Input, Lifecycle, Mode, Notice, Policy, Reconciler, Rule, Signal, Source, Target, When, WriteKind,
+    Input, Lifecycle, Mode, Notice, Policy, Reconciler, Rule, Signal, Source, TaintKeyValue, Target, When,
+    WriteKind,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{DeviceId, Timestamp};
@@ -29,7 +30,7 @@ fn policy() -> Policy {
         count: None,
         hold_ms: 0,
         target: Target::Drained,
-        taint_value: "xid".into(),
+        taint: TaintKeyValue::quarantine("xid"),
     };
     Policy {
         name: "p".into(),

@@ -7,7 +7,7 @@ use std::alloc::System;
 use cap::Cap;
 use lazaret_lifecycle::{
     Acts, Child, ChildTarget, Incident, Input, Mode, Notice, Owner, Policy, Reconciler, Rule, Signal, Source,
-    Stage, Stored, Target, When, WriteKind,
+    Stage, Stored, TaintKeyValue, Target, When, WriteKind,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{DeviceId, Text, Timestamp};
@@ -26,7 +26,7 @@ fn policy() -> Policy {
         count: None,
         hold_ms: 0,
         target: Target::Drained,
-        taint_value: "xid".into(),
+        taint: TaintKeyValue::quarantine("xid"),
     };
     Policy {
         name: "gpus".into(),
@@ -47,6 +47,10 @@ fn fresh(text: &Text) -> Text {
     (**text).into()
 }
 
+fn fresh_taint(taint: &TaintKeyValue) -> TaintKeyValue {
+    TaintKeyValue { key: fresh(&taint.key), value: fresh(&taint.value) }
+}
+
 /// As it is read from an API server: nothing is shared.
 fn read(incident: &Incident) -> Incident {
     let mut incident = incident.clone();
@@ -58,7 +62,8 @@ fn read(incident: &Incident) -> Incident {
         &mut incident.policy,
         &mut incident.rule,
         &mut incident.waits_for,
-        &mut incident.taint_value,
+        &mut incident.taint.key,
+        &mut incident.taint.value,
     ] {
         *text = fresh(text);
     }
@@ -120,14 +125,17 @@ impl Cluster {
                         self.stored(&new_uid, opened);
                     }
                     WriteKind::Record(uid, _, incident) => self.stored(uid, read(incident)),
-                    WriteKind::Taint { owner, device, effect, value, .. } => {
+                    WriteKind::Taint { owner, device, effect, taint, .. } => {
                         let device = DeviceId::new(&*device.driver, &*device.pool, &*device.device);
-                        let (effect, value) = ((*effect).into(), fresh(value));
-                        self.child(owner, ChildTarget::Rule { device, effect, value });
+                        let (effect, taint) = ((*effect).into(), fresh_taint(taint));
+                        self.child(owner, ChildTarget::Rule { device, effect, taint });
                     }
-                    WriteKind::Drain { owner, device, value, .. } => {
+                    WriteKind::Drain { owner, device, taint, .. } => {
                         let device = DeviceId::new(&*device.driver, &*device.pool, &*device.device);
-                        self.child(owner, ChildTarget::Drain { device, value: fresh(value), evicted: 1 });
+                        self.child(
+                            owner,
+                            ChildTarget::Drain { device, taint: fresh_taint(taint), evicted: 1 },
+                        );
                     }
                     WriteKind::Run { .. }
                     | WriteKind::Delete(..)

@@ -23,6 +23,12 @@ impl QualifiedName {
             None => Self { domain: driver.into(), id: key.into() },
         }
     }
+
+    /// Whether two keys mean the same attribute of a device of this driver.
+    #[must_use]
+    pub fn is_same(key: &str, other: &str, driver: &str) -> bool {
+        key.split_once('/').unwrap_or((driver, key)) == other.split_once('/').unwrap_or((driver, other))
+    }
 }
 
 impl fmt::Display for QualifiedName {
@@ -124,4 +130,18 @@ pub enum AttrValue {
     Versions(Arc<[VersionValue]>),
     /// No value that this version knows: every expression on the device fails with an error.
     Unsupported,
+}
+
+impl AttrValue {
+    /// A single value as text; `None` where there are several.
+    #[must_use]
+    pub fn as_text(&self) -> Option<Text> {
+        match self {
+            Self::Int(number) => Some(alloc::format!("{number}").into()),
+            Self::Bool(value) => Some(if *value { "true" } else { "false" }.into()),
+            Self::String(text) => Some(text.clone()),
+            Self::Version(version) => Some(version.text.clone()),
+            Self::Ints(_) | Self::Bools(_) | Self::Strings(_) | Self::Versions(_) | Self::Unsupported => None,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What evictions must never exceed, whoever wants them.
 
-use crate::{Approvers, ConfirmAbove, DeviceSelector, Text, Timestamp, Uid};
+use crate::{Approvers, ConfirmAbove, DeviceId, DeviceSelector, PoolId, Text, Timestamp, Uid};
 
 /// A limit that an administrator puts on evictions from some devices.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -45,7 +45,7 @@ impl Pause {
 }
 
 /// How many devices may be out of service for evictions to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
     /// How many.
     pub max_out_of_service: Share,
@@ -76,24 +76,43 @@ impl Share {
 }
 
 /// What a breaker counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum BreakerUnit {
     /// Devices with a taint that keeps new claims away.
     #[default]
     Devices,
     /// Nodes with such a device.
     Nodes,
+    /// Fault domains with such a device.
+    FaultDomains {
+        /// The attribute of devices that names their fault domain; without a domain of its own it is the driver's.
+        attribute: Text,
+    },
 }
 
 impl BreakerUnit {
-    /// The name on the wire.
+    /// What is counted, in messages.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn plural(&self) -> &'static str {
         match self {
-            Self::Devices => "Devices",
-            Self::Nodes => "Nodes",
+            Self::Devices => "devices",
+            Self::Nodes => "nodes",
+            Self::FaultDomains { .. } => "fault domains",
         }
     }
+}
+
+/// One of those that a breaker counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// A device.
+    Device(DeviceId),
+    /// A node; also the fault domain of its devices that name none.
+    Node(Text),
+    /// A fault domain, by the value of the attribute that names it. Devices of several drivers can be in one.
+    FaultDomain(Text),
+    /// The fault domain of devices that name none and are on no single node.
+    Pool(PoolId),
 }
 
 /// Where a breaker stands. All that has to survive a restart.

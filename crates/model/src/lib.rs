@@ -54,7 +54,7 @@ pub use device::{
 };
 pub use eviction_spec::{CapacityMode, EvictionMode, EvictionSay, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
-pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share};
+pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share, Unit};
 pub use intern::{Interner, Symbol};
 pub use last_published::LastPublished;
 pub use name::{

@@ -93,6 +93,8 @@ mutants! {
     IgnorePause = "ignore-pause",
     /// Controllers do not see the breaker of a guard.
     IgnoreBreaker = "ignore-breaker",
+    /// Controllers count devices where a breaker counts fault domains.
+    DevicesForDomains = "devices-for-domains",
     /// Controllers do not see that a guard wants approval of rules that reach far.
     IgnoreConfirm = "ignore-confirm",
     /// Controllers do not see that a rule wants groups of pods to leave together.
@@ -111,6 +113,8 @@ mutants! {
     StepBack = "step-back",
     /// Deletions of an incident's rules are said to be done and are not.
     KeepTaints = "keep-taints",
+    /// The rule of an incident keeps the key of its taint, whatever is written.
+    KeepTaintKey = "keep-taint-key",
     /// Where a rule of an incident is to be deleted, somebody else's is.
     DeleteForeign = "delete-foreign",
     /// Health controllers are not told what guards permit.

@@ -2,7 +2,7 @@
 
 use lazaret_lifecycle::{
     Acts, Cost, Entry, Handled, Held, HeldReason, Incident, PersonAct, Report, Signal, Source, Stage, Stored,
-    Times,
+    TaintKeyValue, Times,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
 use serde::Deserialize;
@@ -53,6 +53,7 @@ struct Spec {
     policy: String,
     rule: String,
     stage: String,
+    taint_key: Option<String>,
     taint_value: String,
     cause: String,
     number: u32,
@@ -79,6 +80,7 @@ struct Status {
     stage: Option<String>,
     since: Option<String>,
     rule: Option<String>,
+    taint_key: Option<String>,
     taint_value: Option<String>,
     #[serde(default)]
     waits_for: String,
@@ -113,6 +115,7 @@ struct Status {
 struct WireHeld {
     stage: String,
     rule: String,
+    taint_key: Option<String>,
     #[serde(default)]
     taint_value: String,
     guard: String,
@@ -202,7 +205,7 @@ pub fn read_incident(json: &str) -> Result<Stored, FieldError> {
         step: 0,
         attempts: 0,
         tries: 0,
-        taint_value: spec.taint_value.into(),
+        taint: taint(spec.taint_key, spec.taint_value),
         is_enforced: false,
         flaps: Vec::new(),
         is_validated: false,
@@ -243,7 +246,7 @@ fn add_status(incident: &mut Incident, status: Status) -> Result<(), FieldError>
         incident.rule = rule.into();
     }
     if let Some(value) = status.taint_value {
-        incident.taint_value = value.into();
+        incident.taint = taint(status.taint_key, value);
     }
     incident.waits_for = status.waits_for.into();
     (incident.step, incident.attempts, incident.tries) = (status.step, status.attempts, status.tries);
@@ -294,11 +297,19 @@ fn read_held(held: WireHeld) -> Result<Held, FieldError> {
     Ok(Held {
         stage: stage("status.held.stage", &held.stage)?,
         rule: held.rule.into(),
-        taint_value: held.taint_value.into(),
+        taint: taint(held.taint_key, held.taint_value),
         guard: held.guard.into(),
         reason,
         message: held.message.into(),
     })
+}
+
+/// A taint. Where no key is named it has the one that all had before it could be chosen.
+fn taint(key: Option<String>, value: String) -> TaintKeyValue {
+    TaintKeyValue {
+        key: key.map_or_else(|| TaintKeyValue::KEY_DEFAULT.into(), Text::from),
+        value: value.into(),
+    }
 }
 
 fn device_json(device: &DeviceId) -> Value {
@@ -315,7 +326,8 @@ pub fn incident_to_json(incident: &Incident) -> Value {
         "policy": &*incident.policy,
         "rule": &*incident.rule,
         "stage": first.map_or(incident.stage, |entry| entry.stage).name(),
-        "taintValue": &*incident.taint_value,
+        "taintKey": &*incident.taint.key,
+        "taintValue": &*incident.taint.value,
         "cause": first.map_or("", |entry| &*entry.cause),
         "number": incident.serial,
         "openedAt": format_time_precise(opened),
@@ -350,8 +362,9 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
     let handled = incident.handled;
     let held = incident.held.as_ref().map(|held| {
         json!({
-            "stage": held.stage.name(), "rule": &*held.rule, "taintValue": &*held.taint_value,
-            "guard": &*held.guard, "reason": held.reason.name(), "message": &*held.message,
+            "stage": held.stage.name(), "rule": &*held.rule, "guard": &*held.guard,
+            "taintKey": &*held.taint.key, "taintValue": &*held.taint.value,
+            "reason": held.reason.name(), "message": &*held.message,
         })
     });
     json!({
@@ -359,7 +372,8 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
         "stage": incident.stage.name(),
         "since": format_time_precise(incident.since),
         "rule": &*incident.rule,
-        "taintValue": &*incident.taint_value,
+        "taintKey": &*incident.taint.key,
+        "taintValue": &*incident.taint.value,
         "waitsFor": &*incident.waits_for,
         "step": incident.step,
         "attempts": incident.attempts,

@@ -2,7 +2,8 @@
 
 use lazaret_cel::{Env, Mode as CelMode, compile};
 use lazaret_lifecycle::{
-    Count, DoneWhen, Flaps, Mode, Policy, Recovery, Rule, Step, TALLIES_MAX, Tally, Target, When,
+    Count, DoneWhen, Flaps, Mode, Policy, Recovery, Rule, Step, TALLIES_MAX, TaintKeyValue, Tally, Target,
+    When,
 };
 use lazaret_model::{DeviceSelector, Text, validate_qualified_name};
 use serde::Deserialize;
@@ -15,8 +16,6 @@ const KIND: &str = "DeviceHealthPolicy";
 const API_VERSION: &str = "lazaret.dev/v1alpha1";
 /// What a device is quarantined with when a rule says nothing.
 const TAINT_VALUE: &str = "unhealthy";
-/// The key of all taints of incidents.
-const TAINT_KEY: &str = "lazaret.dev/quarantine";
 /// The default of `clearAfter`.
 const CLEAR_AFTER_MS: i64 = 15 * 60 * 1_000;
 /// The attribute by which a device is known under another name, unless the policy names another.
@@ -366,9 +365,6 @@ fn read_rule(index: usize, rule: WireRule) -> Result<Rule, FieldError> {
         None => None,
     };
     let taint = rule.taint.unwrap_or(WireTaint { key: None, value: None });
-    if taint.key.is_some_and(|key| key != TAINT_KEY) {
-        return Err(wrong(field("taint.key"), format!("is always {TAINT_KEY}: leave it out")));
-    }
     Ok(Rule {
         name: rule.name.as_str().into(),
         when: When::compile(&rule.when).map_err(|error| wrong(field("when"), error))?,
@@ -379,7 +375,10 @@ fn read_rule(index: usize, rule: WireRule) -> Result<Rule, FieldError> {
             WireTarget::Quarantined => Target::Quarantined,
             WireTarget::Drained => Target::Drained,
         },
-        taint_value: taint.value.as_deref().unwrap_or(TAINT_VALUE).into(),
+        taint: TaintKeyValue {
+            key: taint.key.as_deref().unwrap_or(TaintKeyValue::KEY_DEFAULT).into(),
+            value: taint.value.as_deref().unwrap_or(TAINT_VALUE).into(),
+        },
     })
 }
 

@@ -146,9 +146,7 @@ impl World<'_> {
                 None
             }
             Effect::Taint { effects: [], .. } => Some("untaint".to_owned()),
-            Effect::Taint { effects, value, .. } => {
-                Some(format!("taint lazaret.dev/quarantine={value}:{}", effects.join("+")))
-            }
+            Effect::Taint { effects, taint, .. } => Some(format!("taint {taint}:{}", effects.join("+"))),
             Effect::Drain { device, .. } => {
                 self.later(now, drain_takes, Answer::Drained(device));
                 Some("drain".to_owned())

@@ -9,6 +9,9 @@ use crate::{
     up::{DRAINS, DRIVER, INCIDENTS, JOBS, PODS, POLICIES, RULES, SLICES, Up, held, policy, texts},
 };
 
+/// The key of the taint: a validation that did not tolerate it would never get the device.
+const FLAPPING: &str = "health.example.com/flapping";
+
 #[test]
 fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process_is_killed_in_each_stage() {
     let folder = tempfile::tempdir().unwrap();
@@ -18,7 +21,9 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
     }});
     let foreign = up.send("POST", RULES, &foreign);
     wait_until("the devices are there", || !up.list(SLICES).is_empty());
-    up.send("POST", POLICIES, &held(policy()));
+    let mut policy = held(policy());
+    policy["spec"]["rules"][0]["taint"] = json!({"key": FLAPPING, "value": "flapping"});
+    up.send("POST", POLICIES, &policy);
     let device = up.pod("trainer");
     for count in 1..=2 {
         // A failure that begins and ends before the controller looks is not counted: it recovers once it is.
@@ -39,6 +44,7 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
         if stage == "Draining" {
             wait_until("a policy drains the device", || !up.list(DRAINS).is_empty());
             let spec = up.list(DRAINS)[0]["spec"].clone();
+            assert_eq!(spec["taint"]["key"], FLAPPING, "{spec}");
             assert_eq!(spec["taint"]["evictionsPerSecond"], 5, "{spec}");
             let eviction = json!({"mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2});
             assert_eq!(spec["eviction"], eviction, "{spec}");

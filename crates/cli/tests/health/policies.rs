@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     signals::{own_device, slice},
     support::wait_until,
-    up::{DRAINS, GUARDS, INCIDENTS, JOBS, POLICIES, RULES, SIGNALS, SLICES, Up, policy},
+    up::{DRAINS, DRIVER, GUARDS, INCIDENTS, JOBS, POLICIES, RULES, SIGNALS, SLICES, Up, policy},
 };
 
 #[test]
@@ -64,6 +64,61 @@ fn a_policy_that_would_quarantine_everything_is_held_by_a_guard_and_goes_on_when
     wait_until("both are quarantined", || stages(&up) == r#""Quarantined" "Quarantined""#);
 }
 
+/// Two policies taint one device with different keys. Somebody else's taint of the same key stays.
+#[test]
+fn each_rule_taints_with_the_key_that_it_names_and_what_is_taken_back_is_that_alone() {
+    const ONE: &str = "one.example.com/ill";
+    const TWO: &str = "two.example.com/ill";
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    let names = json!({"driver": DRIVER, "pool": "node-1", "device": "gpu-0"});
+    let foreign = json!({"metadata": {"name": "theirs"}, "spec": {
+        "deviceSelector": names, "taint": {"key": TWO, "effect": "None"},
+    }});
+    up.send("POST", RULES, &foreign);
+    let policy = |name: &str, key: &str, signal: &str, stage: &str| {
+        let when = format!("signal.key == '{signal}'");
+        let rule = json!({"name": "r", "when": when, "stage": stage, "taint": {"key": key, "value": "ill"}});
+        json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceHealthPolicy", "metadata": {"name": name},
+            "spec": {"rules": [rule], "clearAfter": "1h", "mode": "Enforce"},
+        })
+    };
+    up.send("POST", POLICIES, &policy("one", ONE, "example.com/warm", "Suspect"));
+    up.send("POST", POLICIES, &policy("two", TWO, "example.com/dead", "Quarantined"));
+    let taints = |up: &Up| {
+        let ours = |rule: &&Value| rule["metadata"]["name"] != "theirs";
+        let rules = up.list(RULES);
+        let mut taints = rules.iter().filter(ours).map(|rule| rule["spec"]["taint"].clone());
+        (taints.next().unwrap_or_default(), taints.count())
+    };
+    let tainted = |key: &str, effect: &str| {
+        wait_until(&format!("the device has the taint {key}:{effect}"), || {
+            let (taint, others) = taints(&up);
+            (&taint["key"], &taint["effect"], others) == (&json!(key), &json!(effect), 0)
+        });
+    };
+    up.said(&["report", "node-1/gpu-0", "example.com/warm", "--reason", "felt it"]);
+    tainted(ONE, "None");
+    up.said(&["report", "node-1/gpu-0", "example.com/dead", "--reason", "seen it"]);
+    tainted(TWO, "NoSchedule");
+    let said = up.said(&["incidents", "gpu-0"]);
+    assert!(said.contains(&format!("{TWO}=ill")), "{said}");
+    // The policy names another key: an open incident keeps its own, over a restart as well.
+    let other =
+        json!({"spec": policy("two", "three.example.com/ill", "example.com/dead", "Quarantined")["spec"]});
+    up.send("PATCH", &format!("{POLICIES}/two"), &other);
+    let up = up.kill();
+    wait_until("it leads again", || !up.list(INCIDENTS).is_empty());
+    assert_eq!((taints(&up).0["key"].clone(), taints(&up).1), (json!(TWO), 0));
+    let name = up.incident()["metadata"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(up.incident()["status"]["taintKey"], TWO);
+    up.send("DELETE", &format!("{INCIDENTS}/{name}"), &Value::Null);
+    wait_until("only what is somebody else's is left", || up.list(RULES).len() == 1);
+    assert_eq!(up.list(RULES)[0]["metadata"]["name"], "theirs");
+}
+
 /// What is changed in the spec of a policy.
 type Change = fn(&mut Value);
 
@@ -77,7 +132,9 @@ fn a_policy_that_makes_no_sense_is_refused_with_the_field_and_one_that_observes_
         change(&mut policy["spec"]);
         up.try_send("POST", POLICIES, &policy).unwrap_err()
     };
-    let rows: [(Change, &str); 11] = [
+    let rows: [(Change, &str); 13] = [
+        (|spec| spec["rules"][0]["taint"] = json!({"key": "no key"}), "spec.rules[0].taint.key"),
+        (|spec| spec["rules"][0]["taint"] = json!({"key": "a..b/c"}), "spec.rules[0].taint.key"),
         (|spec| spec["identityAttribute"] = "bad key!".into(), "spec.identityAttribute"),
         (
             |spec| {

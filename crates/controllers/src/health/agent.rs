@@ -253,7 +253,7 @@ impl HealthAgent {
         if self.leads && !self.untried.is_empty() {
             self.levels.tell_all();
         }
-        let told = self.levels.settle(now, &self.fleet, &self.policies);
+        let told = self.levels.settle(now, &self.fleet, &self.policies, self.core.lifecycle());
         let untried = if self.leads { core::mem::take(&mut self.untried) } else { BTreeSet::new() };
         for name in untried {
             let Some(policy) = self.policies.get(&name).cloned() else { continue };
@@ -330,11 +330,11 @@ impl HealthAgent {
                 Deed::Send(Box::new(record(&incident.name, &uid, &version, &status)))
             }
             WriteKind::Remove(name, uid) => Deed::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
-            WriteKind::Taint { owner, device, effect, value, uid } => {
-                writes::taint(self.rules, &owner, &device, (effect, &value), uid)
+            WriteKind::Taint { owner, device, effect, taint, uid } => {
+                writes::taint(self.rules, &owner, &device, (effect, &taint), uid)
             }
-            WriteKind::Drain { owner, device, value, policy } => {
-                writes::drain(&owner, &device, &value, self.policies.get(&policy).map(|policy| &**policy))
+            WriteKind::Drain { owner, device, taint, policy } => {
+                writes::drain(&owner, &device, &taint, self.policies.get(&policy).map(|policy| &**policy))
             }
             WriteKind::Tally(policy, tallies) => writes::tally(&policy, &tallies),
             WriteKind::Run { owner, name, task, incident } => self.run(id, &owner, &name, task, &incident),
@@ -453,6 +453,7 @@ impl Agent for HealthAgent {
         }
         self.core.handle(now, if leading { Notice::BecameLeader } else { Notice::LostLeadership });
         if leading {
+            self.levels.begin();
             self.reports =
                 self.verdicts.iter().filter(|(_, (_, told))| !told).map(|(name, _)| name.clone()).collect();
         }
@@ -500,7 +501,8 @@ impl Agent for HealthAgent {
     fn wake(&self) -> Option<Wake> {
         let count = if self.leads { self.limits.wake(&self.fleet) } else { None };
         let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
-        Wake::first([self.core.next_wake(), count])
+        let pools = self.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
+        Wake::first([self.core.next_wake(), count, pools])
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was made for incidents: rules, drains, Jobs and claims.
 
-use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner};
+use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner, TaintKeyValue};
 use lazaret_model::{DeviceId, DeviceTaintRule};
 use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
 use serde::Deserialize;
@@ -58,13 +58,13 @@ pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
     let target = match kind {
         ChildKind::Rule => {
             let rule = rule()?;
-            let (effect, value) = (rule.taint.effect.name().into(), rule.taint.value.clone());
-            ChildTarget::Rule { device: device(rule), effect, value }
+            let effect = rule.taint.effect.name().into();
+            ChildTarget::Rule { device: device(rule), effect, taint: taint(rule) }
         }
         ChildKind::Drain => {
             let rule = rule()?;
             let evicted = rule.evictions.map_or(0, |count| count.pods);
-            ChildTarget::Drain { device: device(rule), value: rule.taint.value.clone(), evicted }
+            ChildTarget::Drain { device: device(rule), taint: taint(rule), evicted }
         }
         ChildKind::Job => ChildTarget::Job { result: result(&WithConditions::read(object.json())?) },
         ChildKind::Claim => ChildTarget::Claim,
@@ -86,6 +86,10 @@ fn device(rule: &DeviceTaintRule) -> DeviceId {
         selector.pool.unwrap_or_default(),
         selector.device.unwrap_or_default(),
     )
+}
+
+fn taint(rule: &DeviceTaintRule) -> TaintKeyValue {
+    TaintKeyValue { key: rule.taint.key.clone(), value: rule.taint.value.clone() }
 }
 
 fn result(conditions: &[Condition]) -> Option<JobResult> {

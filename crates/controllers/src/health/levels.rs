@@ -7,8 +7,8 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Origin};
-use lazaret_lifecycle::{Input as Heard, Source};
-use lazaret_model::{Device, DeviceId, NodeScope, ObjectKey, ResourceSlice, Text, Timestamp};
+use lazaret_lifecycle::{Input as Heard, Lifecycle, PoolWatch, Source};
+use lazaret_model::{Device, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlice, Text, Timestamp};
 use lazaret_runtime::Object;
 
 use super::{
@@ -31,7 +31,10 @@ const VANISHED_MAX: usize = 10_000;
 /// What objects say of devices.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    slices: BTreeMap<Text, Arc<ResourceSlice>>,
+    pub(super) slices: BTreeMap<Text, Arc<ResourceSlice>>,
+    /// Their names, by pool.
+    pub(super) by_pool: BTreeMap<PoolId, BTreeSet<Text>>,
+    pub(super) pools: PoolWatch,
     by_node: BTreeMap<Text, BTreeSet<Text>>,
     conditions: BTreeMap<Text, LevelsByKey>,
     /// Of devices that have some.
@@ -44,14 +47,18 @@ pub(super) struct Levels {
     /// The same by pod.
     devices_of: BTreeMap<ObjectKey, BTreeSet<DeviceId>>,
     /// Devices that are not published any more, with their node.
-    vanished: BTreeMap<DeviceId, Option<Text>>,
+    pub(super) vanished: BTreeMap<DeviceId, Option<Text>>,
     /// Slices that changed, as they were.
     changed: BTreeMap<Text, Option<Arc<ResourceSlice>>>,
+    /// Pools of which slices came, went or are of another generation.
+    pub(super) changed_pools: BTreeSet<PoolId>,
     changed_nodes: BTreeMap<Text, LevelsByKey>,
     gone_nodes: BTreeSet<Text>,
     changed_pods: BTreeSet<ObjectKey>,
     /// Everything has to be told again.
     is_all: bool,
+    /// Whoever leads has just been given the incidents of whoever led before.
+    pub(super) begins: bool,
 }
 
 /// What is to be told of a slice: as it was, and whether that is told again which did not change.
@@ -75,9 +82,19 @@ impl Levels {
         self.is_all = true;
     }
 
+    /// The incidents of whoever led before are known: what they are about is told without waiting for it.
+    pub(super) fn begin(&mut self) {
+        self.begins = true;
+    }
+
     pub(super) fn slice(&mut self, slice: &Arc<ResourceSlice>) {
         let before = self.slices.insert(slice.name.clone(), slice.clone());
         self.unlink(before.as_ref());
+        let pool = slice.pool_id();
+        if before.as_ref().is_none_or(|before| before.pool != slice.pool) {
+            self.changed_pools.insert(pool.clone());
+        }
+        self.by_pool.entry(pool).or_default().insert(slice.name.clone());
         if let NodeScope::Node(node) = &slice.nodes {
             self.by_node.entry(node.clone()).or_default().insert(slice.name.clone());
         }
@@ -87,11 +104,19 @@ impl Levels {
     pub(super) fn slice_gone(&mut self, name: &Text) {
         let before = self.slices.remove(name);
         self.unlink(before.as_ref());
+        self.changed_pools.extend(before.as_ref().map(|slice| slice.pool_id()));
         self.note(name, before);
     }
 
     fn unlink(&mut self, slice: Option<&Arc<ResourceSlice>>) {
         let Some(slice) = slice else { return };
+        let pool = slice.pool_id();
+        if let Some(names) = self.by_pool.get_mut(&pool) {
+            names.remove(&slice.name);
+            if names.is_empty() {
+                self.by_pool.remove(&pool);
+            }
+        }
         if let NodeScope::Node(node) = &slice.nodes
             && let Some(names) = self.by_node.get_mut(node)
         {
@@ -109,9 +134,8 @@ impl Levels {
         let of_pool =
             now.filter(|slice| has_taints(slice)).or(before.as_ref().filter(|slice| has_taints(slice)));
         if let Some(pool) = of_pool.map(|slice| slice.pool_id()) {
-            let others = self.slices.values().filter(|slice| slice.pool_id() == pool);
-            for slice in others {
-                self.changed.entry(slice.name.clone()).or_insert(None);
+            for other in self.by_pool.get(&pool).into_iter().flatten() {
+                self.changed.entry(other.clone()).or_insert(None);
             }
         }
         self.changed.entry(name.clone()).or_insert(before);
@@ -169,8 +193,10 @@ impl Levels {
         now: Timestamp,
         fleet: &Fleet,
         policies: &BTreeMap<Text, Arc<HealthPolicy>>,
+        lifecycle: &Lifecycle,
     ) -> Vec<Heard> {
         let mut told = Vec::new();
+        let over = self.see_pools(now);
         let is_all = core::mem::take(&mut self.is_all);
         let mut changed = core::mem::take(&mut self.changed);
         if is_all {
@@ -182,6 +208,7 @@ impl Levels {
             let news = SliceNews { before: before.as_deref(), is_all };
             self.settle_slice(now, (fleet, policies), &name, news, &mut told);
         }
+        self.settle_pools(now, lifecycle, &over, &mut told);
         for (node, before) in core::mem::take(&mut self.changed_nodes) {
             self.settle_node(now, &node, &before, &mut told);
         }
@@ -298,6 +325,9 @@ impl Levels {
             self.taints.insert(id.clone(), taints);
         }
         self.settle_attributes(&tell, fleet, (device, old, is_all), told);
+        if is_all {
+            self.settle_pool_of(&tell, told);
+        }
         if let (true, NodeScope::Node(node)) = (is_all, &slice.nodes)
             && let Some(conditions) = self.conditions.get(node)
         {

@@ -1,10 +1,10 @@
 //! What guards permit policies to take out of service, counted over the fleet.
 
+use std::collections::BTreeSet;
+
 use lazaret_fleet::{DeviceRef, Fleet};
-use lazaret_lifecycle::{HeldReason, Limit, Selected, Unit};
-use lazaret_model::{
-    BreakerStatus, BreakerUnit, DeviceSelector, DisruptionGuard, NodeScope, Text, Timestamp,
-};
+use lazaret_lifecycle::{HeldReason, Limit, Selected};
+use lazaret_model::{BreakerStatus, BreakerUnit, DeviceSelector, DisruptionGuard, Text, Timestamp, Unit};
 use lazaret_runtime::News;
 
 use crate::guard::GuardBook;
@@ -81,12 +81,11 @@ impl GuardLimits {
 fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard) -> Limit {
     let all = DeviceSelector::default();
     let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
-    let unit = guard.breaker.map(|breaker| breaker.of);
-    let selects = match (&guard.selector, unit) {
-        (_, Some(BreakerUnit::Nodes)) => {
-            let placed =
-                selection.published().filter_map(|device| Some((device.id(), node_of(device)?.clone())));
-            Selected::Nodes(placed.collect())
+    let of = guard.breaker.as_ref().map(|breaker| &breaker.of);
+    let selects = match (&guard.selector, of) {
+        (_, Some(of @ (BreakerUnit::Nodes | BreakerUnit::FaultDomains { .. }))) => {
+            let units = selection.published().filter_map(|device| Some((device.id(), device.unit(of)?)));
+            Selected::Units(units.collect())
         }
         (None, _) => Selected::All,
         (Some(selector), _) if selector.by_names_only() => Selected::Names(selector.clone()),
@@ -96,24 +95,18 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard) -> Limit {
         }
     };
     let is_out = |device: &DeviceRef<'_>| device.taints().any(|found| found.taint.effect.blocks_allocation());
-    let out = match unit {
-        None => std::collections::BTreeSet::new(),
-        Some(BreakerUnit::Devices) => {
-            selection.published().filter(is_out).map(|device| Unit::Device(device.id())).collect()
-        }
-        Some(BreakerUnit::Nodes) => {
-            let nodes = selection.published().filter(is_out).filter_map(node_of);
-            nodes.map(|node| Unit::Node(node.clone())).collect()
-        }
-    };
+    let out: BTreeSet<Unit> = of
+        .map(|of| selection.published().filter(is_out).filter_map(|device| device.unit(of)).collect())
+        .unwrap_or_default();
     let total = match &selects {
-        Selected::Nodes(nodes) => nodes.values().collect::<std::collections::BTreeSet<_>>().len() as u64,
+        Selected::Units(units) => units.values().collect::<BTreeSet<_>>().len() as u64,
         Selected::All | Selected::Names(_) | Selected::Devices(_) => selection.published_count() as u64,
     };
     Limit {
         guard: guard.name.clone(),
         selects,
-        permitted: guard.breaker.map(|breaker| breaker.max_out_of_service.of(total)),
+        counts: of.map_or("devices", BreakerUnit::plural),
+        permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
         total,
         out,
         stops: stops(now, guard),
@@ -127,19 +120,11 @@ fn stops(now: Timestamp, guard: &DisruptionGuard) -> Option<(HeldReason, Text)> 
         let message = format!("DisruptionGuard {name} is paused: {}", pause.reason);
         return Some((HeldReason::Paused, message.into()));
     }
-    let breaker = guard.breaker.filter(|_| guard.status.tripped)?;
+    let breaker = guard.breaker.as_ref().filter(|_| guard.status.tripped)?;
     let BreakerStatus { out_of_service, permitted, total, .. } = guard.status;
-    let units = if breaker.of == BreakerUnit::Nodes { "nodes" } else { "devices" };
+    let units = breaker.of.plural();
     let message = format!(
         "DisruptionGuard {name} is tripped: {out_of_service} of {total} {units} out of service, {permitted} permitted"
     );
     Some((HeldReason::Breaker, message.into()))
-}
-
-/// The node of a device that is on one.
-fn node_of(device: DeviceRef<'_>) -> Option<&Text> {
-    match device.nodes().unwrap_or_else(|| device.slice().nodes()) {
-        NodeScope::Node(node) => Some(node),
-        NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
-    }
 }

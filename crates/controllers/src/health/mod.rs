@@ -8,6 +8,7 @@ mod executor;
 mod levels;
 mod limits;
 mod pods;
+mod pools;
 mod rules;
 mod task;
 mod tell;
@@ -28,8 +29,6 @@ use crate::{
 
 /// What it calls itself, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-health";
-/// The key of the taints of incidents.
-pub(crate) const QUARANTINE: &str = "lazaret.dev/quarantine";
 /// The label of what was made for an incident.
 pub(crate) const INCIDENT_LABEL: &str = "lazaret.dev/incident";
 

@@ -6,7 +6,7 @@ use lazaret_model::{DeviceId, QualifiedName, Text};
 use lazaret_runtime::INCIDENTS;
 use serde_json::{Map, Value, json};
 
-use super::{INCIDENT_LABEL, QUARANTINE};
+use super::INCIDENT_LABEL;
 
 /// What the claim of a validation is called in its pod.
 const CLAIM_ENTRY: &str = "lazaret-device";
@@ -128,7 +128,7 @@ impl Subject<'_> {
                 "exactly": {
                     "deviceClassName": device_class,
                     "selectors": [{"cel": {"expression": expression}}],
-                    "tolerations": [{"key": QUARANTINE, "operator": "Exists"}],
+                    "tolerations": [{"key": &*self.incident.taint.key, "operator": "Exists"}],
                 },
             }]}},
         });

@@ -78,17 +78,7 @@ pub(super) fn patched_attributes(fleet: &Fleet, id: &DeviceId) -> Option<LevelsB
 fn levels<'a>(attributes: impl Iterator<Item = (&'a Text, &'a AttrValue)>, driver: &str) -> LevelsByKey {
     let mut levels = LevelsByKey::new();
     for (key, value) in attributes {
-        let value: Text = match value {
-            AttrValue::Int(number) => number.to_string().into(),
-            AttrValue::Bool(value) => value.to_string().into(),
-            AttrValue::String(text) => text.clone(),
-            AttrValue::Version(version) => version.text.clone(),
-            AttrValue::Ints(_)
-            | AttrValue::Bools(_)
-            | AttrValue::Strings(_)
-            | AttrValue::Versions(_)
-            | AttrValue::Unsupported => continue,
-        };
+        let Some(value) = value.as_text() else { continue };
         let key: Text = QualifiedName::of_key(key, driver).to_string().into();
         let message = format!("attribute {key} is {value}").into();
         levels.insert(key, Level { value, message, at: None });

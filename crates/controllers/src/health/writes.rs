@@ -1,13 +1,13 @@
 //! What is written for incidents and policies, as calls.
 
 use lazaret_api::HealthPolicy;
-use lazaret_lifecycle::{Owner, Tally};
+use lazaret_lifecycle::{Owner, TaintKeyValue, Tally};
 use lazaret_model::{DeviceId, Text, Timestamp};
 use lazaret_runtime::{Call, HEALTH_POLICIES, PatchKind, Resource, TAINT_POLICIES};
 use serde_json::{Value, json};
 
 use super::{
-    INCIDENT_LABEL, NAME, QUARANTINE,
+    INCIDENT_LABEL, NAME,
     acceptance::Problem,
     executor::{Deed, New},
     task::owner_reference,
@@ -34,10 +34,10 @@ pub(super) fn taint(
     rules: Resource,
     owner: &Owner,
     device: &DeviceId,
-    (effect, value): (&str, &Text),
+    (effect, taint): (&str, &TaintKeyValue),
     uid: Option<Text>,
 ) -> Deed {
-    let taint = json!({"key": QUARANTINE, "value": &**value, "effect": effect});
+    let taint = json!({"key": &*taint.key, "value": &*taint.value, "effect": effect});
     if let Some(uid) = uid {
         let body = json!({"metadata": {"uid": &*uid}, "spec": {"taint": taint}}).to_string();
         return Deed::Send(Box::new(Call::patch(&rules, "", &owner.name, "", PatchKind::Merge, body)));
@@ -51,8 +51,13 @@ pub(super) fn taint(
 }
 
 /// A policy that makes the pods of a device leave, as a health policy says.
-pub(super) fn drain(owner: &Owner, device: &DeviceId, value: &Text, policy: Option<&HealthPolicy>) -> Deed {
-    let mut taint = json!({"key": QUARANTINE, "value": &**value, "effect": "NoExecute"});
+pub(super) fn drain(
+    owner: &Owner,
+    device: &DeviceId,
+    taint: &TaintKeyValue,
+    policy: Option<&HealthPolicy>,
+) -> Deed {
+    let mut taint = json!({"key": &*taint.key, "value": &*taint.value, "effect": "NoExecute"});
     if let Some(pace) = policy.and_then(|policy| policy.evictions_per_second) {
         taint["evictionsPerSecond"] = pace.into();
     }

@@ -41,6 +41,8 @@ struct GuardRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_out_of_service: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    of: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     out_of_service: Option<String>,
     tripped: bool,
 }
@@ -149,13 +151,14 @@ fn row(guard: &Value) -> GuardRow {
         paused: text(&spec["paused"]["reason"]),
         until: text(&spec["paused"]["until"]),
         max_out_of_service: text(&spec["breaker"]["maxOutOfService"]),
+        of: text(&spec["breaker"]["of"]),
         out_of_service: counted.then(|| format!("{} of {}", status["outOfService"], status["total"])),
         tripped: status["tripped"].as_bool().unwrap_or(false),
     }
 }
 
 fn table(rows: &[GuardRow]) -> Table {
-    let mut table = Table::new(&["NAME", "PAUSED", "UNTIL", "MAX", "OUT", "TRIPPED"]);
+    let mut table = Table::new(&["NAME", "PAUSED", "UNTIL", "MAX", "OF", "OUT", "TRIPPED"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "<none>".into());
     for row in rows {
         table.row([
@@ -163,6 +166,7 @@ fn table(rows: &[GuardRow]) -> Table {
             or_none(&row.paused),
             or_none(&row.until),
             or_none(&row.max_out_of_service),
+            or_none(&row.of),
             or_none(&row.out_of_service),
             row.tripped.to_string(),
         ]);

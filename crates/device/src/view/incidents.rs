@@ -20,6 +20,8 @@ pub struct IncidentRow {
     pub waits_for: String,
     /// Whether anything is done to the device.
     pub is_enforced: bool,
+    /// Key and value of its taint.
+    pub taint: String,
     /// Who has seen it.
     pub acknowledged_by: String,
     /// How many pods were evicted.
@@ -62,6 +64,10 @@ pub fn incident_row(incident: &Value) -> IncidentRow {
         because: format!("{}/{}", text(&spec["policy"]), or_opened("rule")),
         waits_for: text(&status["waitsFor"]),
         is_enforced: status["enforced"] == true,
+        taint: match or_opened("taintKey") {
+            key if key.is_empty() => or_opened("taintValue"),
+            key => format!("{key}={}", or_opened("taintValue")),
+        },
         acknowledged_by: text(&status["acknowledgedBy"]),
         pods_evicted: status["cost"]["podsEvicted"].as_u64().unwrap_or_default(),
         opened: time(&spec["openedAt"]),
@@ -98,6 +104,9 @@ pub fn describe_incident(incident: &Value, now: Timestamp) -> String {
     line("Policy", &text(&spec["policy"]));
     let mode = if row.is_enforced { "" } else { " (observed only: nothing is done to the device)" };
     line("Stage", &format!("{}{mode}", row.stage));
+    if row.is_enforced && row.is_open() {
+        line("Taint", &row.taint);
+    }
     line("Waits for", &row.waits_for);
     line("Acknowledged", &row.acknowledged_by);
     line("Opened", &row.opened.map_or_else(String::new, |at| format!("{} ago", age(at, now))));
@@ -158,5 +167,20 @@ mod tests {
             ("Suspect", true),
             "without a status it is as it was opened"
         );
+    }
+
+    #[test]
+    fn an_incident_says_which_taint_its_device_has() {
+        let mut incident = json!({
+            "metadata": {"name": "gpu-0-00c0ffee-1"},
+            "spec": {"stage": "Suspect", "taintKey": "example.com/warm", "taintValue": "hot", "policy": "p"},
+            "status": {"stage": "Draining", "enforced": true, "taintKey": "example.com/dead", "taintValue": "xid"},
+        });
+        let says = |incident: &Value| describe_incident(incident, Timestamp::EPOCH);
+        assert!(says(&incident).contains("\nTaint:        example.com/dead=xid\n"), "{}", says(&incident));
+        incident["status"]["enforced"] = false.into();
+        assert!(!says(&incident).contains("Taint:"), "it has none");
+        incident["status"] = json!({"stage": "Cleared", "enforced": true});
+        assert!(!says(&incident).contains("Taint:"), "it has none any more");
     }
 }

@@ -23,8 +23,8 @@ async fn one_command_pauses_and_one_resumes() {
     let said = cluster.run(&["pause", "--reason", "longer", "--for", "1h"]).await.ok();
     assert_eq!(said, "guard pause paused until 2026-01-01T13:00:00Z: no eviction begins\n");
     expect![[r#"
-        NAME    PAUSED   UNTIL                  MAX      OUT      TRIPPED
-        pause   longer   2026-01-01T13:00:00Z   <none>   <none>   false
+        NAME    PAUSED   UNTIL                  MAX      OF       OUT      TRIPPED
+        pause   longer   2026-01-01T13:00:00Z   <none>   <none>   <none>   false
     "#]]
     .assert_eq(&cluster.run(&["guard", "list"]).await.ok());
     assert_eq!(cluster.run(&["resume", "--dry-run"]).await.ok(), "guard pause resumed (dry run)\n");
@@ -63,6 +63,25 @@ async fn a_guard_that_makes_no_sense_is_refused() {
         (json!({"breaker": {"maxOutOfService": "101%"}}), "spec.breaker.maxOutOfService"),
         (json!({"breaker": {"maxOutOfService": -1}}), "spec.breaker.maxOutOfService"),
         (json!({"breaker": {"maxOutOfService": 1, "of": "Racks"}}), "spec.breaker.of"),
+        (
+            json!({"breaker": {"maxOutOfService": 1, "of": "FaultDomains"}}),
+            "faultDomainAttribute is required",
+        ),
+        (
+            json!({"breaker": {"maxOutOfService": 1, "of": "Nodes", "faultDomainAttribute": "rack"}}),
+            "belongs to it alone",
+        ),
+        (
+            json!({"breaker": {"maxOutOfService": 1, "of": "FaultDomains", "faultDomainAttribute": "a rack"}}),
+            "spec.breaker.faultDomainAttribute",
+        ),
+        (
+            json!({"breaker": {
+                "maxOutOfService": 1, "of": "FaultDomains",
+                "faultDomainAttribute": format!("{}/rack", "a".repeat(64)),
+            }}),
+            "more than 63 characters",
+        ),
         (
             json!({"breaker": {"maxOutOfService": 1, "resetAfterSeconds": -1}}),
             "spec.breaker.resetAfterSeconds",

@@ -89,8 +89,8 @@ fn with_rule(
     let mut found: Option<Refusal> = None;
     for guard in guards {
         let mut state = GuardState::new(Arc::clone(guard));
-        if let Some(breaker) = guard.breaker {
-            state.breaker = breaker.step(now, guard.reset_at, guard.status, count(fleet, guard, breaker.of));
+        if let Some(breaker) = &guard.breaker {
+            state.breaker = breaker.step(now, guard.reset_at, guard.status, count(fleet, guard, &breaker.of));
         }
         state.blocks = state.blocked_for(now);
         let Some(why) = state.blocks else { continue };

@@ -309,6 +309,35 @@ fn a_guard_is_about_the_devices_that_it_selects() {
     assert_eq!(gone(&world), ["p1"]);
 }
 
+/// Two devices of one rack count once; one without the attribute is in the domain of its node.
+#[test]
+fn a_breaker_counts_fault_domains_by_an_attribute() {
+    let of = BreakerUnit::FaultDomains { attribute: "rack".into() };
+    let breaker = Breaker { max_out_of_service: Share::Count(1), of, reset_after_seconds: 20 };
+    let guard = guard("racks", DisruptionGuard { breaker: Some(breaker), ..DisruptionGuard::default() });
+    let mut world = World::new(Options::default());
+    world.hear(Input::Guards(&[guard]));
+    world.apply("slice worker d0[rack=r1] d1[rack=r1] d2[some-driver/rack=r2] d3");
+    for number in 0..4 {
+        let pod = format!("p{number}");
+        world.apply(&format!(
+            "claim c{number} device=d{number} for={pod}:uid-{pod}; pod {pod} claim=c{number}"
+        ));
+    }
+    world.apply("rule r device=d0 taint=k=v:NoExecute@0; rule s device=d1 taint=k=v:NoExecute@0");
+    world.run_until(1_000);
+    assert_eq!(gone(&world), ["p0", "p1"], "one rack of three domains is permitted");
+    world.apply("rule t device=d2 taint=k=v:NoExecute@1");
+    world.run_until(5_000);
+    assert_eq!(gone(&world), ["p0", "p1"]);
+    let why = "DisruptionGuard racks is tripped: 2 of 3 fault domains out of service, 1 permitted";
+    let blocked = log_of(&world, &["blocked"]);
+    assert!(blocked.contains(why), "{blocked}");
+    world.apply("rule- t; rule u device=d3 taint=k=v:NoExecute@5");
+    world.run_until(10_000);
+    assert_eq!(gone(&world), ["p0", "p1"], "its node is another domain");
+}
+
 #[test]
 fn a_breaker_trips_at_once_and_resets_when_it_was_below_for_long_enough() {
     let mut world = World::new(Options::default());

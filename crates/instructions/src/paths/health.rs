@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use anyhow::{Result, anyhow, ensure};
-use lazaret_lifecycle::{Input, Lifecycle, Mode, Policy, Rule, Signal, Source, Target, When};
+use lazaret_lifecycle::{Input, Lifecycle, Mode, Policy, Rule, Signal, Source, TaintKeyValue, Target, When};
 use lazaret_model::{DeviceId, Timestamp};
 
 const RULES: usize = 50;
@@ -20,7 +20,7 @@ pub(super) fn signal_of_fifty_rules(rounds: usize) -> Result<()> {
             count: None,
             hold_ms: 0,
             target: Target::Drained,
-            taint_value: "xid".into(),
+            taint: TaintKeyValue::quarantine("xid"),
         })
     };
     let policy = Policy {

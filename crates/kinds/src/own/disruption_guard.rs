@@ -4,6 +4,10 @@ use lazaret_json::{Value, json};
 
 use super::{OWN_GROUP, column, conditions, integer, taint_policy, time, wide_column};
 
+/// The name of an attribute: an identifier, maybe after a domain and a slash.
+const ATTRIBUTE: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z_][A-Za-z0-9_]{0,31}$";
+
 pub(super) fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -27,6 +31,7 @@ pub(super) fn definition() -> Value {
                 "additionalPrinterColumns": [
                     column("Paused", "string", ".spec.paused.reason", "Why no eviction begins"),
                     column("Until", "date", ".spec.paused.until", "Until when"),
+                    wide_column("Of", ".spec.breaker.of", "What its breaker counts"),
                     column("Max", "string", ".spec.breaker.maxOutOfService", "How much may be out of service"),
                     column("Out", "integer", ".status.breaker.outOfService", "How much is out of service"),
                     column("Tripped", "boolean", ".status.breaker.tripped", "Whether its breaker keeps evictions from beginning"),
@@ -91,32 +96,50 @@ fn spec() -> Value {
                 "enum": ["Anyone", "Different"],
                 "description": "Anyone: whoever may write a rule may approve it. Different: the user who wrote it may not. Where the API server does not say who did, nobody can. Default: Anyone.",
             },
-            "breaker": {
-                "type": "object",
-                "required": ["maxOutOfService"],
-                "description": "No eviction begins while more is out of service than permitted.",
-                "properties": {
-                    "maxOutOfService": {
-                        "x-kubernetes-int-or-string": true,
-                        "minimum": 0,
-                        "pattern": "^(100|[1-9]?[0-9])%$",
-                        "description": "How much may be out of service: a number, or a percentage of all that is selected, rounded down.",
-                    },
-                    "of": {
-                        "type": "string",
-                        "enum": ["Devices", "Nodes"],
-                        "default": "Devices",
-                        "description": "What is counted: devices with a taint of effect NoSchedule or NoExecute, or nodes with such a device.",
-                    },
-                    "resetAfterSeconds": {
-                        "type": "integer",
-                        "format": "int64",
-                        "minimum": 0,
-                        "maximum": 31_536_000,
-                        "default": 300,
-                        "description": "A tripped breaker is reset when it has been below for this time.",
-                    },
-                },
+            "breaker": breaker(),
+        },
+    })
+}
+
+fn breaker() -> Value {
+    json!({
+        "type": "object",
+        "required": ["maxOutOfService"],
+        "description": "No eviction begins while more is out of service than permitted.",
+        "x-kubernetes-validations": [{
+            "rule": "(has(self.of) && self.of == 'FaultDomains') == has(self.faultDomainAttribute)",
+            "message": "faultDomainAttribute is required with of FaultDomains, and belongs to it alone",
+        }, {
+            "rule": "!has(self.faultDomainAttribute) || self.faultDomainAttribute.indexOf('/') <= 63",
+            "message": "the domain of faultDomainAttribute has more than 63 characters",
+        }],
+        "properties": {
+            "maxOutOfService": {
+                "x-kubernetes-int-or-string": true,
+                "minimum": 0,
+                "pattern": "^(100|[1-9]?[0-9])%$",
+                "description": "How much may be out of service: a number, or a percentage of all that is selected, rounded down.",
+            },
+            "of": {
+                "type": "string",
+                "enum": ["Devices", "Nodes", "FaultDomains"],
+                "default": "Devices",
+                "description": "What is counted: devices with a taint of effect NoSchedule or NoExecute, nodes with such a device, or fault domains with such a device.",
+            },
+            "faultDomainAttribute": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 96,
+                "pattern": ATTRIBUTE,
+                "description": "With of FaultDomains: the attribute of devices whose value names their fault domain, as in rack or example.com/rack. Without a domain it is the driver's. A device that does not have it is in the domain of its node, or else of its pool.",
+            },
+            "resetAfterSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": 31_536_000,
+                "default": 300,
+                "description": "A tripped breaker is reset when it has been below for this time.",
             },
         },
     })

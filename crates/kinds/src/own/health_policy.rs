@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{OWN_GROUP, column, conditions, kind, taint_policy, text};
+use super::{OWN_GROUP, column, conditions, kind, taint_policy};
 use crate::Errors;
 
 /// A length of time as Go writes it.
@@ -261,7 +261,7 @@ fn rule() -> Value {
                 "type": "object",
                 "description": "The taint that the device gets.",
                 "properties": {
-                    "key": text("Always lazaret.dev/quarantine."),
+                    "key": taint_policy::taint_key("Its key, a label name. Without it, lazaret.dev/quarantine."),
                     "value": {
                         "type": "string",
                         "maxLength": 63,

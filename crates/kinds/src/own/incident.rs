@@ -76,6 +76,7 @@ fn spec() -> Value {
             "policy": fixed(short("The DeviceHealthPolicy that opened it.", 253)),
             "rule": fixed(short("The rule that held.", 63)),
             "stage": fixed(stage("The first stage.")),
+            "taintKey": fixed(short("The key of its taint. Absent: lazaret.dev/quarantine.", 316)),
             "taintValue": fixed(short("The value of its taint.", 63)),
             "cause": fixed(short("Why, for people.", 4096)),
             "number": fixed(integer("Counts the incidents of the device, from one.")),
@@ -97,6 +98,7 @@ fn status() -> Value {
             "stage": stage("How far it is."),
             "since": time("Since when it is in this stage."),
             "rule": text("The rule that took it furthest."),
+            "taintKey": text("The key of its taint."),
             "taintValue": text("The value of its taint."),
             "waitsFor": text("What it waits for."),
             "step": integer("The repair step that runs or is next, from nought."),
@@ -138,6 +140,7 @@ fn status() -> Value {
                 "properties": {
                     "stage": stage("The stage that the policy wants."),
                     "rule": text("The rule that wants it."),
+                    "taintKey": text("The key of the taint for it."),
                     "taintValue": text("The value of the taint for it."),
                     "guard": text("The DisruptionGuard."),
                     "reason": text("Breaker or Paused."),

@@ -114,19 +114,24 @@ pub(super) fn selector() -> Value {
     })
 }
 
+/// The key of a taint.
+pub(super) fn taint_key(description: &str) -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 316,
+        "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        "description": description,
+    })
+}
+
 pub(super) fn taint() -> Value {
     json!({
         "type": "object",
         "required": ["key", "effect"],
         "description": "The taint.",
         "properties": {
-            "key": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 316,
-                "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-                "description": "Its key, a label name.",
-            },
+            "key": taint_key("Its key, a label name."),
             "value": {
                 "type": "string",
                 "maxLength": 63,

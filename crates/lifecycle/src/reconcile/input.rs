@@ -9,6 +9,7 @@ use super::{Child, ChildKind, Owner, Report, Stored};
 use crate::{
     effect::{Input as Heard, JobResult},
     incident::Incident,
+    policy::TaintKeyValue,
     tallies::Tally,
     wanted::Task,
 };
@@ -73,8 +74,8 @@ pub enum WriteKind {
         device: DeviceId,
         /// With which effect.
         effect: &'static str,
-        /// And which value.
-        value: Text,
+        /// And which key and value.
+        taint: TaintKeyValue,
         /// The incarnation of the rule that is changed; `None`: it is made.
         uid: Option<Uid>,
     },
@@ -84,8 +85,8 @@ pub enum WriteKind {
         owner: Owner,
         /// Which device.
         device: DeviceId,
-        /// The value of its taint.
-        value: Text,
+        /// The key and value of its taint.
+        taint: TaintKeyValue,
         /// The health policy, which says how fast.
         policy: Text,
     },

@@ -2,7 +2,7 @@
 
 use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
-use crate::{effect::JobResult, incident::Incident, signal::Signal};
+use crate::{effect::JobResult, incident::Incident, policy::TaintKeyValue, signal::Signal};
 
 /// How long incidents are kept after their end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,15 +88,15 @@ pub enum Target {
         device: DeviceId,
         /// With this effect.
         effect: Text,
-        /// And this value.
-        value: Text,
+        /// And this key and value.
+        taint: TaintKeyValue,
     },
     /// It makes the pods of a device leave.
     Drain {
         /// The device.
         device: DeviceId,
-        /// The value of its taint.
-        value: Text,
+        /// The key and value of its taint.
+        taint: TaintKeyValue,
         /// How many pods have left because of it.
         evicted: u64,
     },

@@ -136,10 +136,10 @@ impl Reconciler {
                 continue;
             };
             match &child.target {
-                Target::Rule { device, effect, value } => match wanted.quarantine {
+                Target::Rule { device, effect, taint } => match wanted.quarantine {
                     Some(wanted) if *device == incident.device && child.name == owner.name => {
                         has_rule = true;
-                        if **effect != *wanted || *value != incident.taint_value {
+                        if **effect != *wanted || *taint != incident.taint {
                             self.taint(now, owner, incident, wanted, Some(&child));
                         }
                     }
@@ -148,8 +148,8 @@ impl Reconciler {
                         self.delete(now, &child);
                     }
                 },
-                Target::Drain { device, value, .. } => {
-                    let is_right = *device == incident.device && *value == incident.taint_value;
+                Target::Drain { device, taint, .. } => {
+                    let is_right = *device == incident.device && *taint == incident.taint;
                     has_drain = true;
                     if !wanted.drains || !is_right || child.name != owner.name {
                         self.delete(now, &child);
@@ -177,9 +177,9 @@ impl Reconciler {
             self.taint(now, owner, incident, effect, None);
         }
         if wanted.drains && !has_drain {
-            let (device, value) = (incident.device.clone(), incident.taint_value.clone());
+            let (device, taint) = (incident.device.clone(), incident.taint.clone());
             let kind =
-                WriteKind::Drain { owner: owner.clone(), device, value, policy: incident.policy.clone() };
+                WriteKind::Drain { owner: owner.clone(), device, taint, policy: incident.policy.clone() };
             self.push_at(now, child_key(ChildKind::Drain, name), 0, kind);
         }
         if let Some(task) = wanted.task.filter(|_| !has_job) {
@@ -199,7 +199,7 @@ impl Reconciler {
             owner: owner.clone(),
             device: incident.device.clone(),
             effect,
-            value: incident.taint_value.clone(),
+            taint: incident.taint.clone(),
             uid: rule.map(|rule| rule.uid.clone()),
         };
         self.push_at(now, child_key(ChildKind::Rule, &owner.name), 0, kind);

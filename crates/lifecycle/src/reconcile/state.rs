@@ -310,11 +310,11 @@ impl Reconciler {
         let texts = &mut self.lifecycle.texts;
         child.namespace = texts.share(core::mem::take(&mut child.namespace));
         match &mut child.target {
-            Target::Rule { device, value, .. } | Target::Drain { device, value, .. } => {
+            Target::Rule { device, taint, .. } | Target::Drain { device, taint, .. } => {
                 if *device == written.device {
                     *device = written.device.clone();
                 }
-                *value = texts.share(core::mem::take(value));
+                texts.share_taint(taint);
             }
             Target::Job { .. } | Target::Claim => {}
         }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Count, Flaps, HeldReason, Input, Limit, Mode, Notice, Owner, Policy,
-    Recovery, Report, Rule, Selected, Signal, Source, Step, Stored, Tally, Target, Unit, When,
+    Recovery, Report, Rule, Selected, Signal, Source, Step, Stored, TaintKeyValue, Tally, Target, When,
 };
 use lazaret_machine::Outcome;
-use lazaret_model::{DeviceId, Text};
+use lazaret_model::{DeviceId, Text, Unit};
 
 use super::{DEVICES, SECOND};
 
@@ -47,10 +47,12 @@ pub(super) enum Mutant {
     KeepsDoubles,
     /// The taints of what was given up are taken back.
     UntaintsAbandoned,
+    /// Controllers see every taint with the key that its incident has.
+    ForgetsTaintKeys,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::KeepsTaints,
         Self::ForgetsIncidents,
         Self::DeletesForeign,
@@ -67,6 +69,7 @@ impl Mutant {
         Self::ClearsAbandoned,
         Self::KeepsDoubles,
         Self::UntaintsAbandoned,
+        Self::ForgetsTaintKeys,
     ];
 }
 
@@ -105,7 +108,8 @@ pub(super) fn policy(mode: Mode) -> Policy {
         count: None,
         hold_ms: 0,
         target,
-        taint_value: name.into(),
+        // One value and a key for each rule: a worse rule changes nothing of a taint but its key.
+        taint: TaintKeyValue { key: format!("example.com/{name}").into(), value: "ill".into() },
     };
     let step = |name: &str| Step { name: name.into(), timeout_ms: 60 * SECOND, is_request: false };
     Policy {
@@ -261,11 +265,26 @@ impl View {
         vec![Limit {
             guard: "g".into(),
             selects: Selected::All,
+            counts: "devices",
             permitted: Some(permitted),
             total: DEVICES.len() as u64,
             out: out.collect(),
             stops,
         }]
+    }
+}
+
+/// The key of the taint of an object that taints.
+pub(super) fn taint_key(child: &Child) -> Option<Text> {
+    match &child.target {
+        ChildTarget::Rule { taint, .. } | ChildTarget::Drain { taint, .. } => Some(taint.key.clone()),
+        ChildTarget::Job { .. } | ChildTarget::Claim => None,
+    }
+}
+
+pub(super) fn set_taint_key(child: &mut Child, key: Text) {
+    if let ChildTarget::Rule { taint, .. } | ChildTarget::Drain { taint, .. } = &mut child.target {
+        taint.key = key;
     }
 }
 
@@ -278,6 +297,13 @@ impl Api {
     pub(super) fn set_incident(&mut self, stored: Stored) {
         self.log.push(Event::Incident(Box::new(stored.clone())));
         self.incidents.insert(stored.incident.name.clone(), stored);
+    }
+
+    /// Gives a taint the key that its incident has, whatever it is.
+    pub(super) fn hide_taint_key(&self, child: &mut Child) {
+        if let Some(stored) = self.incidents.get(&child.owner.name) {
+            set_taint_key(child, stored.incident.taint.key.clone());
+        }
     }
 
     pub(super) fn set_child(&mut self, child: Child) {

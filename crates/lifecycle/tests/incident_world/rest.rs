@@ -7,7 +7,7 @@ use lazaret_model::{DeviceId, Text};
 
 use super::{
     SECOND,
-    objects::{Event, Mutant},
+    objects::{Event, Mutant, taint_key},
     world::{FOREIGN, World},
 };
 
@@ -136,6 +136,14 @@ impl World {
             );
             if stored.incident.held.is_some() && is_kept_away {
                 self.broken = Some(format!("{name} is held and keeps its device from others"));
+            }
+            let wrong_key = [ChildKind::Rule, ChildKind::Drain].into_iter().find_map(|kind| {
+                let key = taint_key(self.api.children.get(&(kind, name.clone()))?)?;
+                (key != stored.incident.taint.key).then_some(key)
+            });
+            if let Some(key) = wrong_key {
+                let wanted = &stored.incident.taint.key;
+                self.broken = Some(format!("{name} taints with {key} instead of {wanted}"));
             }
             if stage == Stage::Abandoned
                 && stored.incident.is_enforced

@@ -5,7 +5,7 @@ use lazaret_machine::Outcome;
 use lazaret_model::Text;
 
 use super::{
-    objects::{Event, Mutant},
+    objects::{Event, Mutant, set_taint_key, taint_key},
     world::World,
 };
 
@@ -35,7 +35,7 @@ impl World {
                 }
                 (Outcome::Done, None, None)
             }
-            WriteKind::Taint { owner, device, effect, value, uid } => {
+            WriteKind::Taint { owner, device, effect, taint, uid } => {
                 self.explained(owner, "taint");
                 let is_held =
                     self.api.incidents.get(&owner.name).is_some_and(|stored| stored.incident.held.is_some());
@@ -43,13 +43,13 @@ impl World {
                 let target = ChildTarget::Rule {
                     device: device.clone(),
                     effect: if is_wrong { "NoSchedule" } else { *effect }.into(),
-                    value: value.clone(),
+                    taint: taint.clone(),
                 };
                 (self.taint(owner, target, uid.as_ref()), None, None)
             }
-            WriteKind::Drain { owner, device, value, .. } => {
+            WriteKind::Drain { owner, device, taint, .. } => {
                 self.explained(owner, "drain");
-                let target = ChildTarget::Drain { device: device.clone(), value: value.clone(), evicted: 0 };
+                let target = ChildTarget::Drain { device: device.clone(), taint: taint.clone(), evicted: 0 };
                 (self.api.make(owner.clone(), owner.name.clone(), target), None, None)
             }
             WriteKind::Run { owner, name, incident, .. } => {
@@ -84,7 +84,10 @@ impl World {
         match (uid, self.api.children.get(&place)) {
             (None, _) => self.api.make(owner.clone(), owner.name.clone(), target),
             (Some(uid), Some(there)) if there.uid == *uid => {
-                let changed = Child { target, ..there.clone() };
+                let mut changed = Child { target, ..there.clone() };
+                if let (Mutant::ForgetsTaintKeys, Some(key)) = (self.mutant, taint_key(there)) {
+                    set_taint_key(&mut changed, key);
+                }
                 self.api.set_child(changed);
                 Outcome::Done
             }

@@ -90,7 +90,11 @@ impl World {
             }
         }
         for child in self.api.children.values() {
-            core.handle(now, Notice::Child(child.clone()));
+            let mut child = child.clone();
+            if self.mutant == Mutant::ForgetsTaintKeys {
+                self.api.hide_taint_key(&mut child);
+            }
+            core.handle(now, Notice::Child(child));
         }
         for report in self.api.reports.values() {
             core.handle(now, Notice::Report(report.clone()));
@@ -134,7 +138,11 @@ impl World {
             let Some(event) = self.api.log.get(controller.heard) else { break };
             controller.heard += 1;
             controller.view.see(event);
-            if let Some(notice) = event.clone().notice() {
+            let mut event = event.clone();
+            if let (Mutant::ForgetsTaintKeys, Event::Child(child)) = (self.mutant, &mut event) {
+                self.api.hide_taint_key(child);
+            }
+            if let Some(notice) = event.notice() {
                 controller.core.handle(now, notice);
             }
         }

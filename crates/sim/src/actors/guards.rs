@@ -12,9 +12,12 @@ use crate::{
     api::wall,
     coverage::Mark,
     mutant::Mutant,
+    palette,
     world::{Step, World},
 };
 
+/// The attribute that names a fault domain: drivers publish it, and patches change it and take it away.
+pub(crate) const FAULT_DOMAIN: &str = "model";
 /// How many guards there are at most.
 const GUARDS: u32 = 2;
 
@@ -38,7 +41,11 @@ impl World {
                 breaker: (how % 4 != 1 && seconds % 13 != 12).then_some(Breaker {
                     max_out_of_service: [Share::Count(1), Share::Percent(20), Share::Percent(50)]
                         [(how / 4 % 3) as usize],
-                    of: if how % 4 == 2 { BreakerUnit::Devices } else { BreakerUnit::Nodes },
+                    of: match (how % 4, seconds % 2) {
+                        (2, _) => BreakerUnit::Devices,
+                        (_, 0) => BreakerUnit::FaultDomains { attribute: palette::word(FAULT_DOMAIN) },
+                        _ => BreakerUnit::Nodes,
+                    },
                     reset_after_seconds: i64::from(seconds % 7),
                 }),
                 confirm_above: (how / 16).is_multiple_of(2).then(|| ConfirmAbove {
@@ -129,6 +136,12 @@ impl World {
         let distort: Option<fn(&mut DisruptionGuard)> = match self.mutant {
             Some(Mutant::IgnorePause) => Some(|guard| guard.paused = None),
             Some(Mutant::IgnoreBreaker) => Some(|guard| guard.breaker = None),
+            Some(Mutant::DevicesForDomains) => Some(|guard| {
+                let domains = |breaker: &&mut Breaker| matches!(breaker.of, BreakerUnit::FaultDomains { .. });
+                if let Some(breaker) = guard.breaker.as_mut().filter(domains) {
+                    breaker.of = BreakerUnit::Devices;
+                }
+            }),
             Some(Mutant::IgnoreConfirm) => Some(|guard| guard.confirm_above = None),
             Some(_) | None => None,
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Count, Flaps, History, Mode, Notice, Owner, Policy, Reconciler, Recovery,
-    Report, Rule, Stage, Step as RepairStep, Stored, Tally, Target, When, Write,
+    Report, Rule, Stage, Step as RepairStep, Stored, TaintKeyValue, Tally, Target, When, Write,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
@@ -182,14 +182,14 @@ impl Health {
             pool: selector.pool.clone()?,
             device: selector.device.clone()?,
         };
-        let value = rule.taint.value.clone();
+        let taint = TaintKeyValue { key: rule.taint.key.clone(), value: rule.taint.value.clone() };
         let target = match kind {
             ChildKind::Drain => {
                 let evicted = rule.evictions.map_or(0, |count| count.pods);
-                ChildTarget::Drain { device, value, evicted }
+                ChildTarget::Drain { device, taint, evicted }
             }
             ChildKind::Rule | ChildKind::Job | ChildKind::Claim => {
-                ChildTarget::Rule { device, effect: rule.taint.effect.to_string().into(), value }
+                ChildTarget::Rule { device, effect: rule.taint.effect.to_string().into(), taint }
             }
         };
         let name = owner.name.clone();
@@ -216,6 +216,15 @@ impl HealthAgent {
     }
 }
 
+/// Rules of different stages taint with different keys: the taint of an incident follows its stage.
+fn target_name(target: Target) -> &'static str {
+    match target {
+        Target::Suspect => "suspect",
+        Target::Quarantined => "quarantined",
+        Target::Drained => "drained",
+    }
+}
+
 /// Which signals matter: a driver's taints, whatever their effect, and what people report of the same keys.
 pub(crate) fn policy(mode: Mode) -> Policy {
     let rule = |(key, count, target): (&str, Option<u32>, Target)| {
@@ -225,7 +234,10 @@ pub(crate) fn policy(mode: Mode) -> Policy {
             count: count.map(|at_least| Count { at_least, within_ms: 60_000 }),
             hold_ms: 0,
             target,
-            taint_value: "trouble".into(),
+            taint: TaintKeyValue {
+                key: format!("trouble.example.com/{}", target_name(target)).into(),
+                value: "trouble".into(),
+            },
         })
     };
     let rules = [

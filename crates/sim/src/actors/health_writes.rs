@@ -7,12 +7,12 @@ use std::{
 
 use lazaret_lifecycle::{
     Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as Heard, Limit, Notice, Owner,
-    Selected, Stage, Stored, Unit, WriteKind,
+    Selected, Stage, Stored, TaintKeyValue, WriteKind,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{
     BreakerUnit, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, EvictionMode,
-    EvictionSpec, GroupMode, NodeScope, Taint, Text, Timestamp, Uid,
+    EvictionSpec, GroupMode, Taint, Text, Timestamp, Uid,
 };
 
 use crate::{
@@ -23,8 +23,6 @@ use crate::{
     world::{Step, World},
 };
 
-/// The key of the taints of incidents.
-const QUARANTINE: &str = "lazaret.dev/quarantine";
 /// A job takes so long at most.
 const JOB_MS_MAX: u64 = 5_000;
 /// After so long a pod of a drained device is deleted whatever its budget says.
@@ -46,12 +44,12 @@ impl World {
                 self.remove_incident(name, uid);
                 DONE
             }
-            WriteKind::Taint { owner, device, effect, value, uid } => {
+            WriteKind::Taint { owner, device, effect, taint, uid } => {
                 let effect = if *effect == "None" { Effect::None } else { Effect::NoSchedule };
-                (self.write_taint(owner, ChildKind::Rule, device, (effect, value), uid.as_ref()), None, None)
+                (self.write_taint(owner, ChildKind::Rule, device, (effect, taint), uid.as_ref()), None, None)
             }
-            WriteKind::Drain { owner, device, value, .. } => (
-                self.write_taint(owner, ChildKind::Drain, device, (Effect::NoExecute, value), None),
+            WriteKind::Drain { owner, device, taint, .. } => (
+                self.write_taint(owner, ChildKind::Drain, device, (Effect::NoExecute, taint), None),
                 None,
                 None,
             ),
@@ -150,7 +148,7 @@ impl World {
         owner: &Owner,
         kind: ChildKind,
         device: &DeviceId,
-        (effect, value): (Effect, &Text),
+        (effect, taint): (Effect, &TaintKeyValue),
         uid: Option<&Uid>,
     ) -> Outcome {
         self.check_explained(owner);
@@ -161,8 +159,13 @@ impl World {
                 return Outcome::Gone;
             }
             let review = self.review();
+            let keeps_key = self.mutant == Some(Mutant::KeepTaintKey);
             self.api.edit_rule(self.now, &name, |rule| {
-                (rule.taint.effect, rule.taint.value) = (effect, value.clone());
+                rule.taint.effect = effect;
+                rule.taint.value = taint.value.clone();
+                if !keeps_key {
+                    rule.taint.key = taint.key.clone();
+                }
                 rule.review = review;
             });
             return Outcome::Done;
@@ -187,8 +190,8 @@ impl World {
                 ..DeviceSelector::default()
             }),
             taint: Taint {
-                key: QUARANTINE.into(),
-                value: value.clone(),
+                key: taint.key.clone(),
+                value: taint.value.clone(),
                 effect,
                 time_added: Some(at),
                 eviction,
@@ -259,39 +262,30 @@ impl World {
         let fleet = &self.clients[number].fleet;
         let all = DeviceSelector::default();
         let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
-        let by_nodes = guard.breaker.is_some_and(|breaker| breaker.of == BreakerUnit::Nodes);
-        let (mut devices, mut nodes, mut out) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        let of = guard.breaker.as_ref().map_or(BreakerUnit::Devices, |breaker| breaker.of.clone());
+        let (mut devices, mut units, mut out) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
         for device in selection.published() {
             let is_out = device.taints().any(|found| found.taint.effect.blocks_allocation());
-            let node = match device.nodes().unwrap_or_else(|| device.slice().nodes()) {
-                NodeScope::Node(node) => Some(node.clone()),
-                NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
-            };
-            let unit = match (&node, by_nodes) {
-                (Some(node), true) => Some(Unit::Node(node.clone())),
-                (None, true) => None,
-                (_, false) => Some(Unit::Device(device.id())),
-            };
-            out.extend(unit.filter(|_| is_out && guard.breaker.is_some()));
-            nodes.extend(node.map(|node| (device.id(), node)));
+            if let Some(unit) = device.unit(&of) {
+                out.extend(Some(unit.clone()).filter(|_| is_out && guard.breaker.is_some()));
+                units.insert(device.id(), unit);
+            }
             devices.insert(device.id());
         }
         devices.extend(selection.unpublished().map(|(device, _)| device));
-        let total = match by_nodes {
-            true => nodes.values().collect::<BTreeSet<_>>().len(),
-            false => selection.published_count(),
-        } as u64;
+        let total = units.values().collect::<BTreeSet<_>>().len() as u64;
         let is_paused = guard.paused.as_ref().is_some_and(|pause| pause.holds(now));
         let is_tripped = guard.breaker.is_some() && guard.status.tripped;
         Limit {
             guard: guard.name.clone(),
             selects: match &guard.selector {
-                _ if by_nodes => Selected::Nodes(nodes),
+                _ if of != BreakerUnit::Devices => Selected::Units(units),
                 None => Selected::All,
                 Some(selector) if selector.by_names_only() => Selected::Names(selector.clone()),
                 Some(_) => Selected::Devices(devices),
             },
-            permitted: guard.breaker.map(|breaker| breaker.max_out_of_service.of(total)),
+            counts: of.plural(),
+            permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
             total,
             out,
             stops: match (is_paused, is_tripped) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lazaret_lifecycle::{ChildKind, Incident, Mode, Owner, Stage, Stored, Unit, Write, WriteKind};
-use lazaret_model::{BreakerUnit, DeviceId, Text};
+use lazaret_lifecycle::{ChildKind, Incident, Mode, Owner, Stage, Stored, Write, WriteKind};
+use lazaret_model::{BreakerUnit, DeviceId, Text, Unit};
 
 use crate::{actors::health::POLICY, coverage::Mark, mutant::Mutant, palette, world::World};
 
@@ -137,7 +137,7 @@ impl World {
             if !new.is_empty() && limit.stops.is_some() {
                 complaint = Some(format!("{} stops, and {new:?} are taken out", guard.name));
             }
-            let of = guard.breaker.map_or(BreakerUnit::Devices, |breaker| breaker.of);
+            let of = guard.breaker.as_ref().map_or(&BreakerUnit::Devices, |breaker| &breaker.of);
             if let Some(permitted) = limit.permitted.filter(|_| added > 0)
                 && (before.len() + added) as u64 > permitted
             {
@@ -165,6 +165,14 @@ impl World {
                 complaints.push(("every taint of an incident is explained", detail));
             } else if self.health.mode == Mode::Observe {
                 complaints.push(("a policy that observes taints nothing", stored.object.name.to_string()));
+            }
+            if let Some(Stored { incident, .. }) = incident
+                && (&stored.object.taint.key, &stored.object.taint.value)
+                    != (&incident.taint.key, &incident.taint.value)
+            {
+                let detail =
+                    format!("{} is {}, not {}", stored.object.name, stored.object.taint, incident.taint);
+                complaints.push(("the taint of an incident is the one that it names", detail));
             }
         }
         if let Some(name) = self.health.reports.keys().next() {
@@ -208,7 +216,7 @@ impl World {
 fn limit_unit(limit: &lazaret_lifecycle::Limit, device: &DeviceId) -> Option<Unit> {
     use lazaret_lifecycle::Selected;
     match &limit.selects {
-        Selected::Nodes(nodes) => nodes.get(device).map(|node| Unit::Node(node.clone())),
+        Selected::Units(units) => units.get(device).cloned(),
         Selected::Devices(devices) => devices.contains(device).then(|| Unit::Device(device.clone())),
         Selected::All => Some(Unit::Device(device.clone())),
         Selected::Names(selector) => selector.names_match(device).then(|| Unit::Device(device.clone())),

@@ -8,6 +8,7 @@ use lazaret_model::{BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Text,
 use crate::{
     check::decide::rule_of,
     coverage::Mark,
+    palette::Traits,
     reference::{self, Cause},
     world::World,
 };
@@ -114,8 +115,8 @@ impl World {
             if guard.paused.as_ref().is_some_and(|pause| pause.holds(now)) {
                 complaint = Some(("nothing begins while paused", format!("{} by {}", evict.pod, guard.name)));
             }
-            let Some(breaker) = guard.breaker.filter(|_| guard.reset_at.is_none()) else { continue };
-            let (out, total) = self.out_of_service(number, guard, breaker.of);
+            let Some(breaker) = guard.breaker.as_ref().filter(|_| guard.reset_at.is_none()) else { continue };
+            let (out, total) = self.out_of_service(number, guard, &breaker.of);
             if out > breaker.max_out_of_service.of(total) {
                 let detail =
                     format!("{} for {:?}: {out} of {total} are out of service", evict.pod, cause.device);
@@ -128,7 +129,7 @@ impl World {
     }
 
     /// How much of what a guard selects has a taint that keeps claims away, as a controller sees it.
-    fn out_of_service(&self, number: usize, guard: &DisruptionGuard, of: BreakerUnit) -> (u64, u64) {
+    fn out_of_service(&self, number: usize, guard: &DisruptionGuard, of: &BreakerUnit) -> (u64, u64) {
         let seen = self.seen(number);
         let (mut all, mut out) = (BTreeSet::new(), BTreeSet::new());
         for device in 0..self.api.catalog.devices() {
@@ -142,6 +143,15 @@ impl World {
                 (BreakerUnit::Devices, _) => id.to_string(),
                 (BreakerUnit::Nodes, NodeScope::Node(node)) => node.to_string(),
                 (BreakerUnit::Nodes, _) => continue,
+                (BreakerUnit::FaultDomains { attribute }, nodes) => {
+                    let traits = reference::Patched::of(seen, named);
+                    let value = traits.as_ref().and_then(|one| one.attribute(&id.driver, attribute));
+                    match (value, nodes) {
+                        (Some(value), _) => format!("domain {value:?}"),
+                        (None, NodeScope::Node(node)) => format!("node {node}"),
+                        (None, _) => format!("pool {}/{}", id.driver, id.pool),
+                    }
+                }
             };
             if reference::taints(seen, named).iter().any(|found| found.taint.effect.blocks_allocation()) {
                 out.insert(unit.clone());

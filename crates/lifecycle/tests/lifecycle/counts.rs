@@ -1,0 +1,90 @@
+//! What rules count, over restarts as well.
+
+use lazaret_lifecycle::{Input, Lifecycle, Signal, Source, Stage, TALLIES_MAX};
+
+use crate::world::{MINUTE, World, at, device, policy};
+
+#[test]
+fn a_count_within_a_time_quarantines_and_calm_ends_it() {
+    let mut policy = policy();
+    policy.recovery = None;
+    let mut world = World::new(policy);
+    for _ in 0..2 {
+        world.signal("ecc", "", false);
+        world.pass(6 * MINUTE);
+    }
+    world.signal("ecc", "", false);
+    assert_eq!(world.stage(), None, "the first is too long ago");
+    world.pass(MINUTE);
+    world.signal("ecc", "", false);
+    assert_eq!(world.stage(), Some(Stage::Quarantined));
+    // The three are within ten minutes for three minutes more, and calm lasts fifteen.
+    world.pass(18 * MINUTE - 1);
+    assert_eq!(world.stage(), Some(Stage::Quarantined));
+    world.pass(1);
+    assert_eq!((world.stage(), world.taints()), (None, vec![]));
+}
+
+/// A machine that begins with what another one counted.
+fn after_restart(world: &mut World) -> World {
+    let tallies = world.machine.tallies(&"p".into(), at(world.now));
+    let mut other = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    other.hear(Input::Policy(Box::new(policy())));
+    other.hear(Input::Counted { policy: "p".into(), tallies });
+    let id = device("gpu-0");
+    other.hear(Input::Device { id, hardware: Some("uuid-0".into()), policies: vec!["p".into()] });
+    other
+}
+
+#[test]
+fn counts_survive_a_restart_and_what_lasts_is_counted_once() {
+    let mut world = World::new(policy());
+    world.signal("ecc", "", false);
+    world.pass(MINUTE);
+    world.signal("ecc", "1", true);
+    let mut world = after_restart(&mut world);
+    world.signal("ecc", "1", true);
+    assert_eq!(world.stage(), None, "the second was there before");
+    let mut world = after_restart(&mut world);
+    world.signal("ecc", "1", true);
+    world.lower("ecc");
+    world.pass(8 * MINUTE);
+    let mut world = after_restart(&mut world);
+    world.signal("ecc", "", false);
+    assert_eq!(world.stage(), Some(Stage::Quarantined), "three within ten minutes");
+
+    let mut world = World::new(policy());
+    world.signal("ecc", "", false);
+    world.pass(6 * MINUTE);
+    world.signal("ecc", "", false);
+    let mut world = after_restart(&mut world);
+    world.pass(5 * MINUTE);
+    world.signal("ecc", "", false);
+    assert_eq!(world.stage(), None, "the first is too long ago");
+}
+
+#[test]
+fn counts_are_bounded_and_the_newest_are_kept() {
+    let mut world = World::new(policy());
+    for number in 0..TALLIES_MAX + 10 {
+        let name = format!("gpu-{number}");
+        let (id, hardware) = (device(&name), Some(name.as_str().into()));
+        world.hear(Input::Device { id, hardware, policies: vec!["p".into()] });
+        world.now += 1;
+        world.hear(Input::Raised(Signal {
+            device: device(&name),
+            key: "ecc".into(),
+            value: "".into(),
+            source: Source::Person,
+            at: at(world.now),
+            lasts: false,
+            message: "".into(),
+        }));
+    }
+    let tallies = world.machine.tallies(&"p".into(), at(world.now));
+    assert_eq!(
+        (tallies.len(), &tallies[0].device),
+        (TALLIES_MAX, &device(&format!("gpu-{}", TALLIES_MAX + 9)))
+    );
+    assert!(world.machine.tallies(&"p".into(), at(world.now + 11 * MINUTE)).is_empty());
+}

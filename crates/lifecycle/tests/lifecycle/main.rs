@@ -1,0 +1,16 @@
+//! Devices that fall ill and get well, by the rules of policies.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that cannot go on has failed; it looks at one effect of many"
+)]
+
+mod counts;
+mod guards;
+mod policies;
+mod pools;
+mod random;
+mod stages;
+mod taints;
+mod world;
