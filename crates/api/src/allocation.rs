@@ -15,7 +15,7 @@ pub fn allocation_to_json(allocation: &Allocation) -> Value {
             results: Nullable(allocation.results.iter().map(device_result).collect()),
             config: Nullable(allocation.config.iter().map(config).collect()),
         }),
-        node_selector: allocation.node_selector.as_ref().map(node_selector),
+        node_selector: allocation.node_selector.as_ref().map(node_selector_to_wire),
         allocation_timestamp: allocation.timestamp.map(Instant),
     };
     // All keys are strings and no number is a float, so nothing can fail.
@@ -77,7 +77,7 @@ fn opaque(opaque: &Opaque) -> wire::Opaque {
     }
 }
 
-fn node_selector(selector: &NodeSelector) -> wire::NodeSelector {
+pub(crate) fn node_selector_to_wire(selector: &NodeSelector) -> wire::NodeSelector {
     let requirements = |list: &[lazaret_model::Requirement]| {
         let requirement = |requirement: &lazaret_model::Requirement| wire::Requirement {
             key: string(&requirement.key),

@@ -10,6 +10,7 @@
 //! it is given; no clock, so an absent `timeAdded` stays absent. Never decides anything about devices or pods.
 
 mod allocation;
+mod classic;
 mod convert;
 mod decode;
 mod document;
@@ -27,6 +28,11 @@ pub mod wire;
 mod zones;
 
 pub use allocation::allocation_to_json;
+pub use classic::{
+    CLASSIC_GROUP, classic_finalizers_patch, classic_spec_to_json, classic_status_patch,
+    classic_status_to_json, read_classic_claim, read_classic_class, read_classic_pod,
+    read_classic_pod_claims, reference_to_json,
+};
 pub use convert::ClaimTemplate;
 pub use decode::{Object, decode_json};
 pub use field::FieldError;

@@ -36,7 +36,7 @@ pub struct Args {
     /// Rules that are there beforehand and mean devices that are not
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) rules: usize,
-    /// A second: pods made (schedule, mixed), requests (api), signals (signals), evictions that the rule allows (evict; needs resource.k8s.io/v1alpha3); 0: as fast as it goes
+    /// A second: pods made (schedule, classic, mixed), requests (api), signals (signals), evictions that the rule allows (evict; needs resource.k8s.io/v1alpha3); 0: as fast as it goes
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) rate: u32,
     /// How long each load lasts (api, mixed) or at most is waited for something to move
@@ -88,6 +88,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "Examples:
   lazaret bench schedule --nodes 500 --devices 8 --pods 2000
+  lazaret bench classic --nodes 200 --pods 1000
   lazaret bench evict --pods 300 --rate 50 -o json > evict.json
   lazaret bench taint-latency --nodes 50 --pods 200
   lazaret bench signal-latency --nodes 200
@@ -106,6 +107,8 @@ const EXAMPLES: &str = "Examples:
 pub(crate) enum What {
     /// Pods with claims, from created to bound and to running
     Schedule,
+    /// The same with classic claims, which a driver beside the control plane allocates in a millisecond each
+    Classic,
     /// The same, then one rule that evicts all of them
     Evict,
     /// The same, then node by node, from the taint in a slice to the deletion of its pods
@@ -157,6 +160,7 @@ impl What {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
+            Self::Classic => "classic",
             Self::Evict => "evict",
             Self::TaintLatency => "taint-latency",
             Self::SignalLatency => "signal-latency",
@@ -175,6 +179,7 @@ impl What {
     pub(crate) fn needs_fleet(self) -> bool {
         match self {
             Self::Schedule
+            | Self::Classic
             | Self::Evict
             | Self::TaintLatency
             | Self::SignalLatency
@@ -200,7 +205,7 @@ impl Args {
     /// Pods made a second: the rate means something else where pods are made beforehand.
     pub(crate) fn rate_of_pods(&self) -> u32 {
         match self.what {
-            What::Schedule | What::Mixed => self.rate,
+            What::Schedule | What::Classic | What::Mixed => self.rate,
             What::Evict
             | What::TaintLatency
             | What::SignalLatency

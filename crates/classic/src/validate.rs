@@ -203,15 +203,15 @@ pub fn validate_pod_claims(pod: &Pod) -> Vec<FieldError> {
         }
         match &entry.source {
             None => {
-                let detail = "must specify one of: `resourceClaimName`, `template`";
+                let detail = "must specify one of: `classicClaimName`, `template`";
                 errors.push(path, FieldProblem::Required(detail.into()));
             }
             Some(PodClaimSource::Named(name)) => {
-                errors.name(format!("{path}.resourceClaimName"), name, validate_dns_subdomain);
+                errors.name(format!("{path}.classicClaimName"), name, validate_dns_subdomain);
             }
             Some(PodClaimSource::Both(..)) => {
                 let detail =
-                    "must specify exactly one of: `resourceClaimName`, `template`, but multiple are set";
+                    "must specify exactly one of: `classicClaimName`, `template`, but multiple are set";
                 errors.push(path, FieldProblem::Invalid("{}".into(), detail.into()));
             }
             Some(PodClaimSource::Template(from)) => {

@@ -8,14 +8,15 @@ use lazaret_eviction::{
 use lazaret_fleet::Fleet;
 use lazaret_model::{ObjectKey, SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, Effect, EffectId, NAMESPACES, News, Outcome,
-    PODS, PatchKind, Perform, Reply, Resource, ViewWish, Wake,
+    Agent, CLAIMS, CLASSIC_CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, Effect, EffectId, NAMESPACES,
+    News, Outcome, PODS, PatchKind, Perform, Reply, Resource, ViewWish, Wake,
 };
 use serde_json::json;
 use tracing::info;
 
 use crate::{
     capacity::CapacityDesk,
+    classic::ClassicDevices,
     disrupt::{Disruption, done_or_gone},
     event::{Event, Events},
     feed::{Sources, kind},
@@ -31,6 +32,15 @@ pub(crate) const NAME: &str = "device-taint-eviction";
 /// What it hears of where it is there and may be read.
 pub(crate) const OPTIONAL: [Resource; 2] = [DISRUPTION_GUARDS, NAMESPACES];
 
+/// The resources that it watches.
+pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
+    let mut resources = sources.resources();
+    if sources.has_classic() {
+        resources.push(CLASSIC_CLAIMS);
+    }
+    resources
+}
+
 /// Changes that the core is told at once: the first pods of many go while it has yet to look at the others.
 const CHANGES_MAX: usize = 128;
 
@@ -42,6 +52,7 @@ pub(crate) struct EvictionAgent {
     eviction: Eviction,
     sources: Sources,
     guards: GuardBook,
+    classic: ClassicDevices,
     says: NamespaceSays,
     metrics: EvictionMetrics,
     /// Of several controllers over the same devices, the one that sees all taints counts them.
@@ -71,6 +82,7 @@ impl EvictionAgent {
             metrics,
             shown: BlockCounts::default(),
             guards: GuardBook::default(),
+            classic: ClassicDevices::default(),
             says: NamespaceSays::default(),
             heard: false,
         }
@@ -117,7 +129,12 @@ impl Agent for EvictionAgent {
         if self.guards.hear(&news) || self.says.hear(&news) {
             return;
         }
-        self.sources.feed(&mut self.fleet, &news);
+        if !self.classic.hear(&mut self.fleet, &news) {
+            self.sources.feed(&mut self.fleet, &news);
+            if self.sources.has_classic() {
+                self.classic.add(&mut self.fleet, &news);
+            }
+        }
         self.heard = true;
         if let Some(devices) = &mut self.devices {
             devices.changed(now);

@@ -20,6 +20,8 @@ pub struct Sources {
     plain_rules: Option<Resource>,
     /// Policies stand in the place of rules, and only they taint.
     policies: bool,
+    /// Classic claims count.
+    classic: bool,
     gates: Gates,
 }
 
@@ -88,6 +90,7 @@ impl Sources {
             pool_status_requests: false,
             plain_rules: Some(RULES),
             policies: false,
+            classic: false,
             gates: Gates::default(),
         }
     }
@@ -142,6 +145,16 @@ impl Sources {
     /// Whether the status of a rule counts evictions: what Kubernetes serves does not.
     pub(crate) fn counts_evictions(self) -> bool {
         self.policies || self.wide
+    }
+
+    /// Whether classic claims are served, and count.
+    #[must_use]
+    pub fn with_classic(self, classic: bool) -> Self {
+        Self { classic, ..self }
+    }
+
+    pub(crate) fn has_classic(self) -> bool {
+        self.classic
     }
 
     pub(crate) fn gates(self) -> Gates {
@@ -247,6 +260,9 @@ fn feed_as(fleet: &mut Fleet, news: &News, as_meant: impl Fn(Input) -> Input) {
 }
 
 pub(crate) fn kind(resource: &Resource) -> Option<Kind> {
+    if resource.group == lazaret_api::CLASSIC_GROUP {
+        return None;
+    }
     Some(match resource.plural {
         "resourceslices" => Kind::Slice,
         "devicetaintrules" | "devicetaintpolicies" => Kind::Rule,

@@ -5,6 +5,7 @@
 
 mod capacity;
 mod claims;
+mod classic;
 mod content;
 mod custom;
 mod desk;

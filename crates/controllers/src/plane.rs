@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    Agent, AgentOptions, CallError, Client, Hub, Inbox, Leader, Leadership, LeaseOptions, Metrics, Perform,
-    Precedence, RULES, Tasks,
+    Agent, AgentOptions, CLASSIC_CLAIMS, CallError, Client, Hub, Inbox, Leader, Leadership, LeaseOptions,
+    Metrics, Perform, Precedence, RULES, Tasks,
 };
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    RuleReviews, Sources, capacity::CapacityDesk, claims, desk::Desk, eviction, health, policies, pools,
-    quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
+    RuleReviews, Sources, capacity::CapacityDesk, claims, classic, desk::Desk, eviction, health, policies,
+    pools, quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
@@ -75,6 +75,7 @@ impl Options {
         }
         self.scheduler.extended_resources = is_on("DRAExtendedResource");
         self.scheduler.node_allocatable = is_on("DRANodeAllocatableResources");
+        self.scheduler.classic = is_on("ClassicDRA");
         self
     }
 }
@@ -173,7 +174,9 @@ impl Plane {
             );
             metrics.unreadable(&RULES, true);
         }
-        let sources = found.with_gates(gates).with_unstable_rules(options.unstable_rules);
+        let classic = options.scheduler.classic && client.serves(&CLASSIC_CLAIMS).await?;
+        let sources =
+            found.with_gates(gates).with_unstable_rules(options.unstable_rules).with_classic(classic);
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
@@ -188,7 +191,8 @@ impl Plane {
         }
         if options.parts.scheduler {
             let desk = plane.desk("lazaret-scheduler", options);
-            plane.scheduler(&desk, sources, options.scheduler.clone());
+            let chosen = lazaret_scheduler::Options { classic, ..options.scheduler.clone() };
+            plane.scheduler(&desk, sources, chosen);
         }
         Ok(plane)
     }
@@ -256,6 +260,9 @@ impl Plane {
         }
         if options.controllers.claims {
             self.claims(desk, sources, options);
+            if sources.has_classic() {
+                self.classic(desk);
+            }
         }
         if options.controllers.pool_status && sources.has_pool_status_requests() {
             self.spawn(
@@ -295,7 +302,7 @@ impl Plane {
             self.spawn(
                 desk,
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-                desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
+                desk.listen_if_possible(&eviction::resources(sources), &eviction::OPTIONAL),
                 move || eviction::EvictionAgent::new(chosen.clone(), sources, shown.clone()),
                 eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
             );
@@ -311,6 +318,17 @@ impl Plane {
             desk.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
             move || claims::ClaimsShell::agent(chosen.clone(), counts.clone()),
             claims::Executor::new(desk.client(), desk.events()),
+        );
+    }
+
+    fn classic(&mut self, desk: &Desk) {
+        let counts = telemetry::ClassicMetrics::new(desk.metrics());
+        self.spawn(
+            desk,
+            AgentOptions { name: classic::NAME, in_flight_max: 64, precedence: Precedence::Usual },
+            desk.listen(classic::RESOURCES),
+            move || classic::ClassicShell::agent(counts.clone()),
+            classic::Executor::new(desk.client(), desk.events()),
         );
     }
 

@@ -13,7 +13,8 @@
 //! - **Health**: what [`Driver::health`] observes becomes taints and the health that pods show, by one table
 //!   ([`HealthTable`]), with debounce and recovery. A new device is looked at before it is published.
 //! - **Device metadata**: files in which containers read what their devices are ([`Kit::device_metadata`]).
-//! - **The classic protocol**, `ResourcePlugin`, answered by the same trait ([`Kit::classic`]).
+//! - **The classic protocol**, `ResourcePlugin`, answered by the same trait ([`Kit::classic`]), and the controller that allocates for classic
+//!   claims ([`controller`]).
 //! - **Files** that outlive a crash, for what a driver must not forget ([`write_file`]).
 //! - **An end**: [`Running::stop`] answers calls in flight and removes the sockets; [`probe`] asks whether it lives.
 //!
@@ -51,6 +52,7 @@ mod calls;
 mod claim;
 mod classic;
 mod clock;
+pub mod controller;
 mod driver;
 mod election;
 mod files;

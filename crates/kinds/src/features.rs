@@ -365,6 +365,8 @@ static GATES: &[Gate] = &[
     gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA).acts_in(&[Server, Scheduler]).own(),
     // DEVIATION(default-pace): no release has it; without it a taint of v1alpha3 has no pace unless it names one.
     gate(DEFAULT_PACE, &[on(34, Alpha)], &["DRADeviceTaints"]).acts_in(&[Server]).own(),
+    // DEVIATION(classic-claims): of the first design of claims; no release has the gate.
+    gate("ClassicDRA", &[on(34, Alpha)], DRA).acts_in(&[Server, Scheduler]).own(),
 ];
 
 #[cfg(test)]

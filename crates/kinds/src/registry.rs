@@ -2,6 +2,7 @@
 
 mod access;
 mod apps;
+mod classic;
 mod control;
 mod core;
 mod extension;
@@ -38,6 +39,7 @@ const GROUPS: &[&[Row]] = &[
     control::DISCOVERY,
     network::NODE,
     resource::RESOURCE,
+    classic::CLASSIC,
 ];
 
 /// Every built-in kind.

@@ -11,6 +11,7 @@
 mod agent;
 mod call;
 mod catch_up;
+mod classic;
 mod clock;
 mod election;
 mod fence;
@@ -32,6 +33,7 @@ mod turn;
 
 pub use agent::{Agent, AgentOptions, Perform, ViewWish};
 pub use call::{Call, CallError, Client, PatchKind};
+pub use classic::change_classic_claim;
 pub use clock::Clock;
 pub use election::{Leader, Leadership};
 pub use health::Health;

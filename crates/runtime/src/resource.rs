@@ -61,6 +61,10 @@ resources! {
     PATCHES: "resource.k8s.io" "v1alpha3" "resourceslicepatches" "ResourceSlicePatch" false;
     /// Requests for the status of resource pools.
     POOL_STATUS_REQUESTS: "resource.k8s.io" "v1alpha3" "resourcepoolstatusrequests" "ResourcePoolStatusRequest" false;
+    /// Classic claims.
+    CLASSIC_CLAIMS: "cdi.k8s.io" "v1alpha1" "resourceclaims" "ResourceClaim" true;
+    /// Classes of classic claims.
+    CLASSIC_CLASSES: "cdi.k8s.io" "v1alpha1" "resourceclasses" "ResourceClass" false;
     /// Policies that taint devices by class and expression.
     TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
     /// Patches of devices on a server that has none in `resource.k8s.io`.

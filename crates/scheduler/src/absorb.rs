@@ -2,6 +2,7 @@
 
 use alloc::{format, sync::Arc, vec::Vec};
 
+use lazaret_classic::{NegotiationInput, News};
 use lazaret_fleet as fleet;
 use lazaret_model::{ObjectKey, PodGroup, Text, Timestamp};
 
@@ -10,7 +11,7 @@ use crate::{
     causes::Cause,
     claims,
     desk::CERTAIN_MS,
-    effect::WakeReason,
+    effect::{Outcome, WakeReason},
     extended,
     flight::{Flight, Phase},
     machine::{Alarm, PodEntry, Scheduler},
@@ -25,6 +26,7 @@ impl Scheduler {
         let Some(old) = known else {
             self.nodes.set(node);
             self.fleet.apply(fleet::Input::Node(node.facts.clone()));
+            self.negotiate(NegotiationInput::News(News::Node(node.facts.clone())));
             self.hold_awaited(&node.facts.name, &[], &node.awaiting);
             return Cause::ALL.into_iter().for_each(|cause| self.happened(cause));
         };
@@ -43,6 +45,7 @@ impl Scheduler {
             self.happened(Cause::Room);
         }
         if !Arc::ptr_eq(&old.facts, &node.facts) {
+            self.negotiate(NegotiationInput::News(News::Node(node.facts.clone())));
             [Cause::Nodes, Cause::Neighbours, Cause::Devices, Cause::Claims]
                 .into_iter()
                 .for_each(|cause| self.happened(cause));
@@ -57,6 +60,7 @@ impl Scheduler {
         known.into_iter().for_each(|node| self.hold_awaited(name, &node.awaiting, &[]));
         if self.nodes.remove(name) {
             self.fleet.apply(fleet::Input::NodeGone(name.clone()));
+            self.negotiate(NegotiationInput::News(News::NodeGone(name.clone())));
             // Without it, pods may be spread evenly that were not.
             self.happened(Cause::Neighbours);
         }
@@ -74,7 +78,8 @@ impl Scheduler {
                     if let Some(entry) = self.pods.get_mut(ix) {
                         entry.pod = pod.clone();
                     }
-                    return self.pod_changed(ix, &old, &pod);
+                    self.pod_changed(ix, &old, &pod);
+                    return self.tell_negotiator(&pod);
                 }
                 Some(_) | None => {
                     self.pod_gone(&pod.key);
@@ -84,6 +89,7 @@ impl Scheduler {
             None => self.add_pod(&pod),
         };
         self.pod_changed(ix, &Pod::default(), &pod);
+        self.tell_negotiator(&pod);
     }
 
     fn add_pod(&mut self, pod: &Arc<Pod>) -> u32 {
@@ -132,6 +138,7 @@ impl Scheduler {
     fn pod_placed(&mut self, ix: u32, old: &Pod, pod: &Arc<Pod>) {
         let Some(name) = &pod.node else { return };
         self.flights.remove(&ix);
+        self.classic_placed(ix, Outcome::Done);
         self.queue.leave(ix);
         self.set_nominated(ix, None);
         let on = self.pods.get(ix).and_then(|entry| entry.on);
@@ -169,6 +176,10 @@ impl Scheduler {
         self.evicting.remove(&ix);
         if let Some(entry) = self.pods.remove(ix) {
             self.book.unfile(ix, &entry.pod);
+            if self.negotiates(&entry.pod) {
+                let gone = News::PodGone(key.clone(), entry.pod.uid.clone());
+                self.negotiate(NegotiationInput::News(gone));
+            }
         }
     }
 
@@ -192,7 +203,7 @@ impl Scheduler {
         }
     }
 
-    fn is_ours(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_ours(&self, pod: &Pod) -> bool {
         self.options.names.contains(&pod.spec.scheduler)
     }
 

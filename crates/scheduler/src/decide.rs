@@ -112,6 +112,13 @@ impl Scheduler {
         if !needs.claims.is_empty() {
             self.claim_made = self.now;
         }
+        if self.negotiates(&pod) {
+            if let Err(verdict) = self.decide_classic(ix, &pod, &needs) {
+                let (why, node) = self.force(ix, &pod, &needs, verdict);
+                self.give_up(ix, &pod, Arc::new(why), node);
+            }
+            return;
+        }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
         let by_labels = self.nodes.apart().terms().next().is_some();
         let known = self.memo.recall(&pod, &needs, by_labels);
@@ -142,7 +149,7 @@ impl Scheduler {
     fn force(&mut self, ix: u32, pod: &Pod, needs: &Needs, verdict: Verdict) -> (Why, Option<Text>) {
         let helps = match &verdict {
             Verdict::Nowhere(nowhere) => nowhere.refusals.keys().any(Refusal::yields_to_preemption),
-            Verdict::Gated(_) | Verdict::Claims(_) | Verdict::Failed(_) => false,
+            Verdict::Gated(_) | Verdict::Claims(_) | Verdict::Classic(_) | Verdict::Failed(_) => false,
         };
         let mut why = Why::of(verdict);
         if !helps || !self.options.preemption {
@@ -165,13 +172,34 @@ impl Scheduler {
 
     /// A place that the pod can keep if there is one; otherwise one whose devices it tolerates for a time.
     pub(crate) fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
+        self.find_place_among(ix, pod, needs, None)
+    }
+
+    /// The same on this node alone.
+    pub(crate) fn find_place_on(
+        &mut self,
+        ix: u32,
+        pod: &Pod,
+        needs: &Needs,
+        node: u32,
+    ) -> Result<Placement, Verdict> {
+        self.find_place_among(ix, pod, needs, Some(node))
+    }
+
+    fn find_place_among(
+        &mut self,
+        ix: u32,
+        pod: &Pod,
+        needs: &Needs,
+        only: Option<u32>,
+    ) -> Result<Placement, Verdict> {
         if have_timed_tolerations(&needs.open()) {
-            match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored) {
+            match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored, only) {
                 Err(Verdict::Nowhere(_)) => {}
                 found => return found,
             }
         }
-        self.find_place_with(ix, pod, needs, TimedTolerations::LastUntilOver(self.now))
+        self.find_place_with(ix, pod, needs, TimedTolerations::LastUntilOver(self.now), only)
     }
 
     fn find_place_with(
@@ -180,6 +208,7 @@ impl Scheduler {
         pod: &Pod,
         needs: &Needs,
         timed_tolerations: TimedTolerations,
+        only: Option<u32>,
     ) -> Result<Placement, Verdict> {
         let open = needs.open();
         let with_devices = !open.is_empty() || !needs.extended.is_empty();
@@ -191,7 +220,10 @@ impl Scheduler {
         let (delegated, extra) = (&self.delegated, needs.extra());
         let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
-        search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated));
+        match only {
+            Some(node) => search.restrict(node),
+            None => search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated)),
+        }
         let mut devices = Devices {
             allocator: &mut self.allocator,
             snapshot: &snapshot,
@@ -241,7 +273,12 @@ impl Scheduler {
                 return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
             }
         }
-        self.book.group(pod)?;
+        if let Some(group) = self.book.group(pod)?
+            && group.gang.is_some()
+            && self.negotiates(pod)
+        {
+            return Err(ClaimProblem::ClassicInGang(group.key.clone()));
+        }
         if pod.claims.is_empty() {
             return Ok(needs);
         }
@@ -356,7 +393,7 @@ impl Scheduler {
                 return self.queue.postpone(self.now, ix, why.causes(), PATIENCE_MS);
             }
             Verdict::Failed(_) => self.queue.back_off(self.now, ix),
-            Verdict::Claims(_) | Verdict::Nowhere(_) | Verdict::Gated(_) => {
+            Verdict::Claims(_) | Verdict::Nowhere(_) | Verdict::Classic(_) | Verdict::Gated(_) => {
                 self.queue.park(self.now, ix, why.causes());
             }
         }
@@ -391,7 +428,7 @@ impl Scheduler {
                 let bound = claim.claim.allocation.as_deref().is_some_and(is_bound);
                 bound && nowhere.claim_elsewhere
             }
-            Verdict::Gated(_) | Verdict::Failed(_) => false,
+            Verdict::Gated(_) | Verdict::Classic(_) | Verdict::Failed(_) => false,
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()

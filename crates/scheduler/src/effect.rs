@@ -37,6 +37,8 @@ pub enum EffectKind {
     SetPodCondition(SetPodCondition),
     /// Make a pod leave for another.
     Evict(Evict),
+    /// Write to a classic claim.
+    ChangeClassicClaim(lazaret_classic::ChangeClaim),
     /// Tell people. Best effort, needs no acknowledgement.
     Event(Event),
 }
@@ -275,6 +277,8 @@ pub enum WakeReason {
     BindingTimeout,
     /// Something new is to be said of a pod.
     Report,
+    /// The negotiation about classic claims goes on.
+    Negotiation,
 }
 
 impl From<WakeReason> for &'static str {
@@ -286,6 +290,7 @@ impl From<WakeReason> for &'static str {
             WakeReason::Retry => "a failed write is tried again",
             WakeReason::BindingTimeout => "the devices of a pod were not ready in time",
             WakeReason::Report => "something new is to be said of a pod",
+            WakeReason::Negotiation => "the negotiation about classic claims goes on",
         }
     }
 }

@@ -234,6 +234,7 @@ impl Scheduler {
                 }
             }
             Some(Purpose::Say(ix)) => self.said(ix, effect, reply.outcome),
+            Some(Purpose::Classic(id)) => self.negotiated(id, reply.outcome),
             Some(Purpose::Aside) | None => {}
         }
     }
@@ -262,6 +263,7 @@ impl Scheduler {
         match outcome {
             Outcome::Done => {
                 flight.phase = Phase::Bound;
+                self.classic_placed(ix, Outcome::Done);
                 self.announce(ix);
             }
             Outcome::Gone
@@ -319,6 +321,8 @@ impl Scheduler {
     /// A pod is not bound after all: its claims are not for it.
     pub(crate) fn abandon(&mut self, ix: u32) {
         let Some(mut flight) = self.flights.remove(&ix) else { return };
+        let unknown = self.may_be_bound(ix);
+        self.classic_placed(ix, if unknown { Outcome::Unknown } else { Outcome::Conflict });
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
         if let Some(extended) = flight.extended.take() {
             self.free(&extended.stand_in);
@@ -347,6 +351,7 @@ impl Scheduler {
     pub(crate) fn start_leading(&mut self) {
         if !self.leads {
             self.leads = true;
+            self.classic_leads(true);
             self.queue.restart(self.now);
         }
     }
@@ -357,6 +362,7 @@ impl Scheduler {
             return;
         }
         self.leads = false;
+        self.classic_leads(false);
         let withdrawn = self.outbox.withdraw_waiting();
         self.evicting.clear();
         self.pods.for_each_mut(|entry| entry.saying = None);

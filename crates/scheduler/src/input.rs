@@ -27,6 +27,8 @@ pub enum Input {
     /// Slices, classes, rules and patches. Nodes, pods and claims among these are ignored: they have inputs of their
     /// own.
     Fleet(lazaret_fleet::Input),
+    /// Classic claims and their classes. Pods and nodes among these are ignored: they have inputs of their own.
+    Classic(lazaret_classic::News),
     /// The labels of a namespace.
     Namespace(Text, Arc<Labels>),
     /// No namespace of this name.

@@ -22,6 +22,7 @@ mod amounts;
 mod apart;
 mod causes;
 mod claims;
+mod classic;
 mod decide;
 mod desk;
 mod devices;

@@ -16,6 +16,7 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     Budget, Input, Labels, Options, Pod, Unscheduled,
     claims::Book,
+    classic::Classic,
     desk::Desk,
     effect::{Effect, EffectKind, Reply, Wake, WakeReason, Written},
     extended::Delegated,
@@ -65,6 +66,8 @@ pub struct Scheduler {
     pub(crate) memo: Memo,
     pub(crate) flights: BTreeMap<u32, Flight>,
     pub(crate) desk: Desk,
+    /// The negotiation about classic claims.
+    pub(crate) classic: Classic,
     pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
     pub(crate) outbox: Outbox,
     /// Pods that were made to leave, and are not seen to be leaving.
@@ -200,6 +203,7 @@ impl Scheduler {
             memo: Memo::default(),
             flights: BTreeMap::new(),
             desk: Desk::default(),
+            classic: Classic::default(),
             alarms: BTreeSet::new(),
             outbox: Outbox::default(),
             evicting: BTreeSet::new(),
@@ -221,6 +225,7 @@ impl Scheduler {
             Input::Claim(claim) => self.claim_is(&claim),
             Input::ClaimGone(key) => self.claim_gone(&key),
             Input::Fleet(input) => self.devices_are(input),
+            Input::Classic(news) => self.classic_is(news),
             Input::Namespace(name, labels) => self.namespace_is(name, labels),
             Input::NamespaceGone(name) => self.namespace_gone(&name),
             Input::Group(group) => self.group_is(group),
@@ -237,6 +242,7 @@ impl Scheduler {
             Input::LostLeadership => self.stop_leading(),
         }
         self.ring();
+        self.carry_negotiation();
     }
 
     /// The next effect to be done. Makes decisions when none is ready; the pods with the highest priority first.
@@ -253,6 +259,7 @@ impl Scheduler {
             }
             let pod = self.queue.next(self.now)?;
             self.decide(pod);
+            self.carry_negotiation();
         }
         self.outbox.take()
     }
@@ -269,7 +276,8 @@ impl Scheduler {
         let backoff = self.queue.next_backoff().map(|at| Wake { at, why: WakeReason::Backoff });
         let flush = self.queue.next_flush().map(|at| Wake { at, why: WakeReason::Flush });
         let alarm = self.alarms.first().map(|(at, alarm)| Wake { at: *at, why: self.why_wake(alarm) });
-        [backoff, flush, alarm].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+        let negotiation = self.negotiation_wake().map(|at| Wake { at, why: WakeReason::Negotiation });
+        [backoff, flush, alarm, negotiation].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
     }
 
     /// Whether effects are wanted.

@@ -20,6 +20,8 @@ pub struct Options {
     pub extended_resources: bool,
     /// Whether devices can take of the resources of their own node.
     pub node_allocatable: bool,
+    /// Whether pods wait for their classic claims; if not, they are placed as if they had none.
+    pub classic: bool,
     /// Of devices that would do, rather take those without informational taints.
     pub prefer_healthy: bool,
     /// Of how many in a hundred nodes to look for the best; 0: fewer the more nodes there are.
@@ -55,6 +57,7 @@ impl Default for Options {
             features: Features::kubernetes_1_37(),
             extended_resources: true,
             node_allocatable: false,
+            classic: false,
             prefer_healthy: false,
             sample_percent: 0,
             backoff_ms: 1_000,

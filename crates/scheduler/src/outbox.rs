@@ -1,5 +1,6 @@
 //! Effects on their way out, and what they are for until they are acknowledged.
 
+use lazaret_machine::EffectId;
 use lazaret_model::ObjectKey;
 
 use crate::effect::EffectKind;
@@ -17,6 +18,8 @@ pub(crate) enum Purpose {
     Delete(u32),
     /// What is said in the status of this pod.
     Say(u32),
+    /// A write to a classic claim, by its id in the negotiation.
+    Classic(EffectId),
     /// Nothing waits for it.
     Aside,
 }

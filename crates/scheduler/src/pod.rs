@@ -72,6 +72,8 @@ pub struct PodSpec {
     pub weighed: Weighed,
     /// Containers that ask for extended resources; those that initialise first.
     pub containers: Vec<Container>,
+    /// Its classic claims.
+    pub classic: Vec<lazaret_classic::PodClaim>,
     /// Containers that use claims, those that initialise first, each with the entries that it names.
     pub claim_users: Vec<(Text, Vec<Text>)>,
     /// What the pod as a whole asks for.
@@ -219,6 +221,7 @@ impl Default for PodSpec {
             requests: Amounts::default(),
             weighed: Weighed::default(),
             containers: Vec::new(),
+            classic: Vec::new(),
             claim_users: Vec::new(),
             pod_level: Vec::new(),
             ports: Vec::new(),

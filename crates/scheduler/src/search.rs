@@ -80,6 +80,11 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Only this node comes into question.
+    pub(crate) fn restrict(&mut self, node: u32) {
+        (self.candidates, self.passed_over) = (Candidates::Named([node].into()), false);
+    }
+
     /// Room was made on this node: it is tried alone, before all others.
     pub(crate) fn begin_with(&mut self, node: Option<u32>) {
         self.first = node;

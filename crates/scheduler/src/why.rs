@@ -36,6 +36,8 @@ pub enum Verdict {
     Claims(ClaimProblem),
     /// It fits on no node.
     Nowhere(Nowhere),
+    /// It waits for its classic claims, and for this.
+    Classic(String),
     /// It could not be found out.
     Failed(String),
 }
@@ -132,6 +134,8 @@ pub enum ClaimProblem {
         /// How many pods are placed at once.
         most: usize,
     },
+    /// The group is placed as a gang, and the pod has classic claims, about which each pod negotiates for itself.
+    ClassicInGang(ObjectKey),
     /// No more pods may use the claim.
     Full(ObjectKey),
     /// Devices of the claim stand for resources of the node, and another pod uses it.
@@ -184,6 +188,7 @@ impl ClaimProblem {
             | Self::GangIncomplete { .. }
             | Self::GangUnplaceable { .. }
             | Self::GangTooLarge { .. }
+            | Self::ClassicInGang(_)
             | Self::Full(_)
             | Self::NotShareable(_)
             | Self::PodLevelTooSmall { .. }
@@ -247,7 +252,7 @@ impl Why {
     #[must_use]
     pub fn causes(&self) -> Causes {
         match &self.verdict {
-            Verdict::Gated(_) | Verdict::Failed(_) => Causes::NONE,
+            Verdict::Gated(_) | Verdict::Classic(_) | Verdict::Failed(_) => Causes::NONE,
             Verdict::Claims(problem) => match problem {
                 ClaimProblem::NoClass { .. }
                 | ClaimProblem::Tainted { .. }
@@ -263,6 +268,7 @@ impl Why {
                 | ClaimProblem::GangIncomplete { .. }
                 | ClaimProblem::GangUnplaceable { .. }
                 | ClaimProblem::GangTooLarge { .. }
+                | ClaimProblem::ClassicInGang(_)
                 | ClaimProblem::BeingFreed(_)
                 | ClaimProblem::NotReady { .. }
                 | ClaimProblem::NotShareable(_)
@@ -281,7 +287,7 @@ impl Why {
     pub fn reason(&self) -> &'static str {
         match self.verdict {
             Verdict::Gated(_) => "SchedulingGated",
-            Verdict::Claims(_) | Verdict::Nowhere(_) => "Unschedulable",
+            Verdict::Claims(_) | Verdict::Nowhere(_) | Verdict::Classic(_) => "Unschedulable",
             Verdict::Failed(_) => "SchedulerError",
         }
     }
@@ -353,6 +359,11 @@ impl fmt::Display for ClaimProblem {
                 "pod group {:?} needs more than {most} pods to be placed at once",
                 group.name.as_str()
             ),
+            Self::ClassicInGang(group) => write!(
+                f,
+                "pod group {:?} is placed as a gang, which pods with classic claims cannot be part of",
+                group.name.as_str()
+            ),
             Self::NotOwned(claim) => {
                 write!(f, "resourceclaim {:?} was not created for this pod", claim.name.as_str())
             }
@@ -420,7 +431,7 @@ impl fmt::Display for Why {
             Verdict::Gated(_) => f.write_str("Scheduling is blocked due to non-empty scheduling gates")?,
             Verdict::Claims(problem) => write!(f, "{problem}")?,
             Verdict::Nowhere(nowhere) => write!(f, "{nowhere}")?,
-            Verdict::Failed(message) => f.write_str(message)?,
+            Verdict::Classic(message) | Verdict::Failed(message) => f.write_str(message)?,
         }
         match &self.preemption {
             Some(preemption) => write!(f, " preemption: {preemption}"),

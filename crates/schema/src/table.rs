@@ -271,6 +271,7 @@ const TABLES: &[(&str, &str)] = tables! {
     "resource/v1beta1" => "resource_v1beta1",
     "resource/v1beta2" => "resource_v1beta2",
     "resource/v1alpha3" => "resource_v1alpha3",
+    "cdi/v1alpha1" => "cdi_v1alpha1",
     "apps/v1" => "apps_v1",
     "batch/v1" => "batch_v1",
     "policy/v1" => "policy_v1",

@@ -159,6 +159,7 @@ pub(crate) fn checked(
             )));
         }
     }
+    lazaret_kinds::convert_pods(kind, &mut value);
     let mut problems = odd;
     for finding in screened(kind, served, &mut value, known) {
         match finding {

@@ -85,6 +85,10 @@ resources! {
     SLICE_PATCHES = "resource.k8s.io", "v1alpha3", "resourceslicepatches", "ResourceSlicePatch", false;
     /// Requests for the status of resource pools.
     POOL_STATUS_REQUESTS = "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", false;
+    /// Classic claims.
+    CLASSIC_CLAIMS = "cdi.k8s.io", "v1alpha1", "resourceclaims", "ResourceClaim", true;
+    /// Classes of classic claims.
+    CLASSIC_CLASSES = "cdi.k8s.io", "v1alpha1", "resourceclasses", "ResourceClass", false;
     /// Groups of pods.
     POD_GROUPS = "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", true;
     /// Priorities of pods.

@@ -34,9 +34,7 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
         node: non_empty(spec.node_name.0),
         phase: phase(&status.phase.0),
         deleting_since: metadata.deletion_timestamp.map(|time| time.0),
-        claims: each(spec.resource_claims.0, &path.field("resourceClaims"), |wire, path| {
-            pod_claim(wire, &statuses, path)
-        })?,
+        claims: pod_claims(spec.resource_claims.0, &statuses, &path.field("resourceClaims"))?,
         extended_claim: non_empty(status.extended_resource_claim_status.0.resource_claim_name.0),
         group: spec.scheduling_group.0.pod_group_name.and_then(non_empty),
         priority: spec.priority.0,
@@ -94,6 +92,18 @@ fn phase(name: &str) -> PodPhase {
         "Failed" => PodPhase::Failed,
         _ => PodPhase::Unknown,
     }
+}
+
+/// Claims of `resource.k8s.io`. Classic ones are read by [`crate::read_classic_pod`].
+fn pod_claims(
+    wire: Vec<wire::PodClaim>,
+    statuses: &[wire::PodClaimStatus],
+    path: &Path<'_>,
+) -> Result<Vec<PodClaim>> {
+    let entries = wire.into_iter().enumerate();
+    let structured =
+        entries.filter(|(_, entry)| entry.template.is_none() && entry.classic_claim_name.is_none());
+    structured.map(|(at, entry)| pod_claim(entry, statuses, &path.index(at))).collect()
 }
 
 fn pod_claim(wire: wire::PodClaim, statuses: &[wire::PodClaimStatus], path: &Path<'_>) -> Result<PodClaim> {

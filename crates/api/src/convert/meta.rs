@@ -46,7 +46,7 @@ pub(super) fn condition(condition: wire::Condition) -> Condition {
     }
 }
 
-pub(super) fn node_selector(selector: wire::NodeSelector) -> NodeSelector {
+pub(crate) fn node_selector(selector: wire::NodeSelector) -> NodeSelector {
     let requirements = |list: Vec<wire::Requirement>| list.into_iter().map(requirement).collect();
     let term = |term: wire::NodeSelectorTerm| NodeSelectorTerm {
         match_expressions: requirements(term.match_expressions.0),

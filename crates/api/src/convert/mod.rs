@@ -14,6 +14,7 @@ use crate::field::{FieldError, Path};
 pub(crate) use self::{
     claim::{claim, class, template},
     core::{node, pod, pod_group},
+    meta::node_selector,
     rule::{patch, rule},
     slice::{attribute_of, capacity_of, slice},
 };

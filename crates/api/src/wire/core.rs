@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Condition, NodeSelector, Nullable, ObjectMeta, Taint, Toleration};
+use super::{Condition, NodeSelector, Nullable, ObjectMeta, Raw, Taint, Toleration};
 use crate::fields;
 
 fields! {
@@ -38,6 +38,8 @@ fields! {
         pub(crate) name: Nullable<String> = "name",
         pub(crate) resource_claim_name: Option<String> = "resourceClaimName",
         pub(crate) resource_claim_template_name: Option<String> = "resourceClaimTemplateName",
+        pub(crate) classic_claim_name: Option<String> = "classicClaimName",
+        pub(crate) template: Option<Raw> = "template",
     }
 
     pub(crate) struct PodStatus {

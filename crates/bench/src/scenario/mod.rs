@@ -2,6 +2,7 @@
 
 mod api;
 mod churn;
+mod classic;
 mod evict;
 mod failing_nodes;
 mod hostile;
@@ -22,6 +23,7 @@ use crate::{args::What, report::Report, run::Bench};
 pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
     match bench.args.what {
         What::Schedule => schedule::play(bench, report).await.map(drop),
+        What::Classic => classic::play(bench, report).await,
         What::Evict => evict::play(bench, report).await,
         What::TaintLatency => taint_latency::play(bench, report).await,
         What::SignalLatency => signal_latency::play(bench, report).await,

@@ -7,6 +7,7 @@
 
 mod decide;
 mod effect;
+mod explain;
 mod hold;
 mod machine;
 mod slot;

@@ -76,8 +76,8 @@ fn an_entry_has_a_name_and_exactly_one_source() {
         texts(validate_pod_claims(&pod)),
         [
             "spec.resourceClaims[1].name: Duplicate value: \"gpu\"",
-            "spec.resourceClaims[2]: Required value: must specify one of: `resourceClaimName`, `template`",
-            "spec.resourceClaims[3]: Invalid value: {}: must specify exactly one of: `resourceClaimName`, `template`, but multiple are set",
+            "spec.resourceClaims[2]: Required value: must specify one of: `classicClaimName`, `template`",
+            "spec.resourceClaims[3]: Invalid value: {}: must specify exactly one of: `classicClaimName`, `template`, but multiple are set",
         ]
     );
 }

@@ -1,7 +1,9 @@
 //! Reserves claims, binds pods, says why.
 
 use lazaret_model::{Condition, ConditionStatus};
-use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Reply};
+use lazaret_runtime::{
+    CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Reply, change_classic_claim,
+};
 use lazaret_scheduler::{
     Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
     ReserveClaim, SetExtendedClaim, SetNodeAllocatable, SetPodCondition,
@@ -203,6 +205,7 @@ impl Perform<EffectKind> for Executor {
             EffectKind::Bind(bind) => self.bind(bind).await,
             EffectKind::SetPodCondition(set) => self.set_condition(set).await,
             EffectKind::Evict(evict) => self.evict(evict).await,
+            EffectKind::ChangeClassicClaim(change) => change_classic_claim(&self.client, change).await,
             EffectKind::Event(event) => self.event(event),
         };
         if let Some(why) = &reply.why {

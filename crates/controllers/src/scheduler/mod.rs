@@ -11,7 +11,10 @@ mod specs;
 use std::sync::Arc;
 
 use lazaret_model::Timestamp;
-use lazaret_runtime::{DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, POD_GROUPS, Reply, Resource};
+use lazaret_runtime::{
+    CLASSIC_CLAIMS, CLASSIC_CLASSES, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, POD_GROUPS, Reply,
+    Resource,
+};
 use lazaret_scheduler::{Input, Options, Scheduler};
 
 use self::specs::Specs;
@@ -19,6 +22,7 @@ pub(crate) use executor::Executor;
 
 use crate::{
     Sources,
+    classic::claim_news,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     wire,
@@ -33,6 +37,9 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources.extend([NAMESPACES, DISRUPTION_BUDGETS]);
     if sources.has_groups() {
         resources.push(POD_GROUPS);
+    }
+    if sources.has_classic() {
+        resources.extend([CLASSIC_CLAIMS, CLASSIC_CLASSES]);
     }
     resources
 }
@@ -75,6 +82,9 @@ impl Shell for SchedulerShell {
 
 fn input(change: Change, sources: Sources, specs: &mut Specs) -> Option<Input> {
     use lazaret_fleet::Input as Device;
+    if let Some(news) = claim_news(&change) {
+        return Some(Input::Classic(news));
+    }
     match change {
         Change::Set(resource, object) => set(&resource, &object, sources, specs),
         Change::Gone(resource, key, _) => Some(match resource.plural {

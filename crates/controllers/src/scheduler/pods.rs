@@ -93,6 +93,7 @@ pub(super) fn pod_spec(namespace: &Text, labels: &Labels, priority: i32, spec: &
         requests: amounts::requests(spec),
         weighed: amounts::weighed(spec),
         containers: containers(spec),
+        classic: Vec::new(),
         claim_users: claim_users(spec),
         pod_level: amounts::pod_level(spec),
         ports: ports(spec),

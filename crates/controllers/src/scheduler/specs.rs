@@ -72,7 +72,9 @@ impl Specs {
         };
         let labels = pods::labels(labels.as_ref());
         let spec: core::PodSpec = serde_json::from_str(outline.spec.get()).ok()?;
-        let spec = Arc::new(pods::pod_spec(&known.key.namespace, &labels, known.priority, &spec));
+        let mut spec = pods::pod_spec(&known.key.namespace, &labels, known.priority, &spec);
+        spec.classic = lazaret_api::read_classic_pod_claims(outline.spec.get().as_bytes())?;
+        let spec = Arc::new(spec);
         let reading = Reading { labels, spec };
         if self.text.len() <= BYTES_MAX {
             if self.readings.len() >= READINGS_MAX {

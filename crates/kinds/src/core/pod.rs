@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 
 use super::{label_keys, pod_cells, pod_resources, pod_spec, pod_validation, priority};
 use crate::{
-    Column, Context, Errors, Rules,
+    Column, Context, Errors, Rules, classic,
     gate::{Gate, drop_disabled},
     pod_group,
     rules::{SPEC_AND_METADATA, SpecPart, keep_all_but_status, keep_status},
@@ -93,6 +93,7 @@ impl Rules for Pod {
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
         priority::check(errors, &object["spec"], context);
+        classic::check_feature(errors, &object["spec"], context.features);
         pod_validation::create(errors, object);
     }
 

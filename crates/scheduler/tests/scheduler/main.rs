@@ -3,6 +3,7 @@
 
 mod bind;
 mod claims;
+mod classic;
 mod extended;
 mod faults;
 mod filters;

@@ -437,6 +437,7 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
                 | EffectKind::SetNodeAllocatable(_)
                 | EffectKind::SetPodCondition(_)
                 | EffectKind::Evict(_)
+                | EffectKind::ChangeClassicClaim(_)
                 | EffectKind::Event(_) => world.perform(effect),
             }
             if late.is_none() {

@@ -14,6 +14,8 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) pods: BTreeMap<ObjectKey, Pod>,
     pub(crate) claims: BTreeMap<ObjectKey, Claim>,
+    /// Classic claims.
+    pub(crate) classic: BTreeMap<ObjectKey, lazaret_classic::ResourceClaim>,
     pub(crate) version: u64,
     pub(crate) events: Vec<Event>,
     /// Effects in the order in which they came.
@@ -31,6 +33,7 @@ impl World {
             now: Timestamp::from_secs(1_000),
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
+            classic: BTreeMap::new(),
             version: 100,
             events: Vec::new(),
             log: Vec::new(),
@@ -156,6 +159,9 @@ impl World {
                     }
                 })
             }
+            EffectKind::Bind(bind) if !self.may_bind(bind) => {
+                panic!("{} is bound before its classic claims are allocated and reserved for it", bind.pod)
+            }
             EffectKind::Bind(bind) => self.write_pod(&bind.pod, &bind.uid, |pod| {
                 if pod.node.is_some() {
                     return false;
@@ -193,6 +199,7 @@ impl World {
                 pod.extended_claim = Some(set.claim.clone());
                 true
             }),
+            EffectKind::ChangeClassicClaim(change) => self.change_classic(change),
             EffectKind::Event(_) => Reply::of(Outcome::Done),
         }
     }

@@ -282,6 +282,8 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                     &["resourceclaims/status", "resourceclaims/binding"],
                     &["patch", "update"],
                 ),
+                rule(&["cdi.k8s.io"], &["resourceclaims"], READ),
+                rule(&["cdi.k8s.io"], &["resourceclaims/status"], &["patch", "update"]),
                 rule(
                     &["coordination.k8s.io"],
                     &["leases"],
@@ -328,6 +330,7 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                 rule(&["discovery.k8s.io"], &["endpointslices"], READ),
                 rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], READ),
                 rule(&["resource.k8s.io"], claims, READ),
+                rule(&["cdi.k8s.io"], &["resourceclaims"], READ),
             ],
         ),
         (
@@ -358,6 +361,7 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                 rule(&["discovery.k8s.io"], &["endpointslices"], READ),
                 rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], WRITE),
                 rule(&["resource.k8s.io"], claims, WRITE),
+                rule(&["cdi.k8s.io"], &["resourceclaims"], WRITE),
             ],
         ),
     ]

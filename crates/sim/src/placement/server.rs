@@ -143,6 +143,7 @@ impl World {
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetExtendedClaim(_)
             | EffectKind::SetNodeAllocatable(_)
+            | EffectKind::ChangeClassicClaim(_)
             | EffectKind::Event(_) => Reply::of(Outcome::Gone),
         }
     }

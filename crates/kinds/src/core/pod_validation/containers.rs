@@ -8,6 +8,7 @@ use super::{choice, env, ephemeral, mounts, port_name, port_number, probes, secu
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, not_supported},
+    classic,
     path::Path,
     value::{ByText, entries, is_true, list, number, quantity, text},
 };
@@ -257,6 +258,9 @@ pub(super) fn claim_references(
         }
         if !request.is_empty() {
             dns_label(errors, &path.field("request"), request);
+            if claims.get(claim).is_some_and(classic::is_classic) {
+                errors.forbidden(path.field("request"), "a classic claim has no requests");
+            }
         }
         let overlaps = if request.is_empty() {
             seen.range((claim, "")..).next().is_some_and(|(known, _)| *known == claim)

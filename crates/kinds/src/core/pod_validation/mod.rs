@@ -30,6 +30,7 @@ use super::pod_resources;
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
+    classic,
     path::Path,
     value::{ByText, entries, has, is_filled, is_true, list, number, some, text, texts},
 };
@@ -59,7 +60,7 @@ fn is_search_domain(domain: &str) -> bool {
 pub(super) fn create(errors: &mut Errors, pod: &Value) {
     let spec = &pod["spec"];
     let path = Path::root("spec");
-    self::spec(errors, &path, spec);
+    spec_of(errors, &path, text(&pod["metadata"], "name"), spec);
     containers::check_images(errors, &path, spec);
     if is_filled(spec, "resourceClaims") && has(&pod["metadata"]["annotations"], MIRROR) {
         errors.forbidden("", "static pods do not support resource claims");
@@ -72,10 +73,15 @@ pub(super) fn create(errors: &mut Errors, pod: &Value) {
     }
 }
 
-/// A spec, in a pod or in a template.
+/// A spec in a template.
 pub(crate) fn spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    spec_of(errors, path, "", spec);
+}
+
+/// A spec, in the pod of this name or in a template.
+fn spec_of(errors: &mut Errors, path: &Path<'_>, pod: &str, spec: &Value) {
     volumes::check(errors, &path.field("volumes"), list(spec, "volumes"));
-    resource_claims(errors, &path.field("resourceClaims"), list(spec, "resourceClaims"));
+    resource_claims(errors, &path.field("resourceClaims"), pod, list(spec, "resourceClaims"));
     containers::check(errors, path, spec);
     if let Some(resources) = some(spec, "resources") {
         if has(resources, "claims") {
@@ -248,7 +254,7 @@ fn dns(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
 }
 
 /// Claims of a pod: each has a name and exactly one source.
-fn resource_claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value]) {
+fn resource_claims(errors: &mut Errors, path: &Path<'_>, pod: &str, claims: &[Value]) {
     let mut names = BTreeSet::new();
     for (at, claim) in claims.iter().enumerate() {
         let path = path.index(at);
@@ -259,6 +265,10 @@ fn resource_claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value]) {
             dns_label(errors, &path.field("name"), its_name);
         } else {
             errors.push(path.field("name"), FieldProblem::Duplicate(its_name.into()));
+        }
+        if classic::is_classic(claim) {
+            classic::check_pod_claim(errors, &path, pod, claim);
+            continue;
         }
         let sources: Vec<&str> = ["resourceClaimName", "resourceClaimTemplateName"]
             .into_iter()

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lazaret_json::{Text, Value};
 
 use super::references::{
-    config_maps, is_mirror, resource_claims, secrets, text, volume_claims, volume_secrets,
+    classic_claims, config_maps, is_mirror, resource_claims, secrets, text, volume_claims, volume_secrets,
 };
 
 /// What a path can begin with.
@@ -21,6 +21,7 @@ pub(crate) enum Vertex {
     ConfigMap,
     ServiceAccount,
     ResourceClaim,
+    ClassicClaim,
     VolumeClaim,
     Volume,
     Attachment,
@@ -88,9 +89,11 @@ impl Graph {
                 self.is_referenced(node, &(vertex, key))
                     || volumes.any(|name| self.volume_reaches(node, name))
             }
-            Vertex::ConfigMap | Vertex::ServiceAccount | Vertex::ResourceClaim | Vertex::VolumeClaim => {
-                self.is_referenced(node, &(vertex, Key::new(namespace, name)))
-            }
+            Vertex::ConfigMap
+            | Vertex::ServiceAccount
+            | Vertex::ResourceClaim
+            | Vertex::ClassicClaim
+            | Vertex::VolumeClaim => self.is_referenced(node, &(vertex, Key::new(namespace, name))),
         }
     }
 
@@ -232,6 +235,7 @@ impl Pod {
         config_maps(pod).into_iter().for_each(|name| add(Vertex::ConfigMap, name));
         volume_claims(pod).iter().for_each(|name| add(Vertex::VolumeClaim, name));
         resource_claims(pod).into_iter().for_each(|name| add(Vertex::ResourceClaim, name));
+        classic_claims(pod).iter().for_each(|name| add(Vertex::ClassicClaim, name));
         references.sort_unstable();
         references.dedup();
         Some(Self { node, references })

@@ -99,7 +99,7 @@ pub(crate) fn volume_claim(pod: &Value, volume: &Value) -> Option<String> {
 pub(crate) fn resource_claims(pod: &Value) -> Vec<&str> {
     let status = &pod["status"];
     let mut names = Vec::new();
-    for entry in list(&pod["spec"], "resourceClaims") {
+    for entry in list(&pod["spec"], "resourceClaims").filter(|entry| !is_classic(entry)) {
         if let Some(name) = text(entry, "resourceClaimName") {
             names.push(name);
         } else if entry["resourceClaimTemplateName"].is_string() {
@@ -109,6 +109,20 @@ pub(crate) fn resource_claims(pod: &Value) -> Vec<&str> {
     }
     names.extend(text(&status["extendedResourceClaimStatus"], "resourceClaimName"));
     names
+}
+
+/// Classic claims in the pod's namespace that it needs. One that is made for the pod has the pod's name in its own.
+pub(crate) fn classic_claims(pod: &Value) -> Vec<String> {
+    let entries = list(&pod["spec"], "resourceClaims").filter(|entry| is_classic(entry));
+    let names = entries.map(|entry| match text(entry, "classicClaimName") {
+        Some(name) => name.to_owned(),
+        None => format!("{}-{}", text(&pod["metadata"], "name").unwrap_or_default(), name_of(entry)),
+    });
+    names.collect()
+}
+
+fn is_classic(entry: &Value) -> bool {
+    entry["template"].is_object() || entry["classicClaimName"].is_string()
 }
 
 /// Namespace and name of each secret that a node needs for a persistent volume.

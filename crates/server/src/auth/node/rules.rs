@@ -50,6 +50,7 @@ impl Asker<'_> {
             ("", "persistentvolumeclaims") => self.get(Vertex::VolumeClaim, access),
             ("", "persistentvolumes") => self.get(Vertex::Volume, access),
             ("resource.k8s.io", "resourceclaims") => self.get(Vertex::ResourceClaim, access),
+            ("cdi.k8s.io", "resourceclaims") => self.get(Vertex::ClassicClaim, access),
             ("storage.k8s.io", "volumeattachments") => self.get(Vertex::Attachment, access),
             ("", "serviceaccounts") => self.account(access),
             ("coordination.k8s.io", "leases") => self.lease(access),

@@ -6,7 +6,9 @@ use lazaret_json::{Value, json};
 
 use crate::auth::node::{
     graph::{Graph, Vertex},
-    references::{config_maps, is_mirror, resource_claims, secrets, volume_claims, volume_secrets},
+    references::{
+        classic_claims, config_maps, is_mirror, resource_claims, secrets, volume_claims, volume_secrets,
+    },
 };
 
 const SEEDS: u64 = 200;
@@ -83,6 +85,7 @@ impl Objects {
             Vertex::ConfigMap => names(&|pod| config_maps(pod).contains(&name)),
             Vertex::ServiceAccount => names(&|pod| pod["spec"]["serviceAccountName"] == name),
             Vertex::ResourceClaim => names(&|pod| resource_claims(pod).contains(&name)),
+            Vertex::ClassicClaim => names(&|pod| classic_claims(pod).iter().any(|claim| claim == name)),
             Vertex::VolumeClaim => names(&|pod| volume_claims(pod).iter().any(|claim| claim == name)),
             Vertex::Volume => self.volumes.get(name).is_some_and(through),
             Vertex::Slice => self.slices.get(name).is_some_and(|slice| slice["spec"]["nodeName"] == node),

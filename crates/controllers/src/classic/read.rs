@@ -1,0 +1,57 @@
+//! News of objects become news of classic claims.
+
+use std::sync::Arc;
+
+use lazaret_api::{read_classic_claim, read_classic_class, read_classic_pod};
+use lazaret_classic::News;
+use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, PODS};
+use tracing::warn;
+
+use crate::ledger::Change;
+
+/// Pods without it have no claims of any kind.
+const CLAIMS_FIELD: &[u8] = b"\"resourceClaims\"";
+
+/// Whether the JSON of a pod speaks of claims at all: most pods have none, and need not be read again.
+pub(super) fn may_have_claims(json: &[u8]) -> bool {
+    json.windows(CLAIMS_FIELD.len()).any(|window| window == CLAIMS_FIELD)
+}
+
+/// News of claims and classes.
+pub(crate) fn claim_news(change: &Change) -> Option<News> {
+    let news = match change {
+        Change::Set(resource, object) if *resource == CLASSIC_CLAIMS => {
+            read_classic_claim(object.json()).map(|claim| News::Claim(Arc::new(claim)))
+        }
+        Change::Set(resource, object) if *resource == CLASSIC_CLASSES => {
+            read_classic_class(object.json()).map(|class| News::Class(Arc::new(class)))
+        }
+        Change::Gone(resource, key, uid) if *resource == CLASSIC_CLAIMS => {
+            return Some(News::ClaimGone(key.clone(), uid.clone()));
+        }
+        Change::Gone(resource, key, _) if *resource == CLASSIC_CLASSES => {
+            return Some(News::ClassGone(key.name.clone()));
+        }
+        Change::Set(..) | Change::Gone(..) => return None,
+    };
+    if news.is_none()
+        && let Change::Set(resource, object) = change
+    {
+        warn!(kind = resource.kind, key = %object.key, "an object that cannot be understood is left out");
+    }
+    news
+}
+
+/// News of pods. Those without classic claims are no news.
+pub(super) fn pod_news(change: &Change) -> Option<News> {
+    match change {
+        Change::Set(resource, object) if *resource == PODS => {
+            let pod = read_classic_pod(Some(object.json()).filter(|json| may_have_claims(json))?)?;
+            (!pod.claims.is_empty()).then(|| News::Pod(Arc::new(pod)))
+        }
+        Change::Gone(resource, key, uid) if *resource == PODS => {
+            Some(News::PodGone(key.clone(), uid.clone()))
+        }
+        Change::Set(..) | Change::Gone(..) => None,
+    }
+}

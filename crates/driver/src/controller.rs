@@ -1,0 +1,137 @@
+//! The control-plane half of a classic driver: a vendor's controller that allocates for claims of `cdi.k8s.io`.
+//!
+//! What a vendor knows of its hardware is three functions, the trait [`Controller`]; finalizers, retries, restarts half-way, answers to the
+//! scheduler and the order of it all are the same for every driver, and are decided by `lazaret_classic::DriverController`.
+
+mod agent;
+mod told;
+
+use std::{future::Future, sync::Arc};
+
+use lazaret_classic::DriverOptions;
+use lazaret_runtime::{
+    AgentOptions, CLASSIC_CLAIMS, CLASSIC_CLASSES, Client, Hub, Leader, Leadership, LeaseOptions, Metrics,
+    Precedence, Tasks, run,
+};
+use tokio::sync::watch;
+
+use self::agent::{ControllerAgent, Executor};
+use crate::Failure;
+
+pub use lazaret_classic::{
+    Allocate, Allocation, ClaimSpec, Deallocate, DriverCounters, ExamineNodes, Refusal, Suitability,
+};
+pub use lazaret_model::{NodeSelector, NodeSelectorTerm, Operator, Requirement, Text as Name};
+
+/// The name in logs and metrics.
+const NAME: &str = "classic-driver-controller";
+
+/// A vendor's part: which devices a claim gets.
+///
+/// Calls for different claims run at the same time; there is one for a claim at a time. Any call may be repeated: after a restart, or when its
+/// outcome did not arrive.
+pub trait Controller: Send + Sync + 'static {
+    /// Holds devices for a claim, on the node that is named if one is. Devices that are held for its UID and node already are the answer.
+    fn allocate(&self, claim: &Allocate) -> impl Future<Output = Result<Allocation, Refusal>> + Send;
+
+    /// Frees all that is held for a claim, also by an allocation whose outcome is unknown. Nothing held is success. The class may be gone.
+    fn deallocate(&self, claim: &Deallocate) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// For which of these nodes the claim cannot be allocated now. Changes nothing.
+    fn unsuitable_nodes(
+        &self,
+        claim: &ExamineNodes,
+    ) -> impl Future<Output = Result<Suitability, Failure>> + Send;
+}
+
+/// How a controller is run.
+#[derive(Clone, Debug)]
+pub struct ControllerKit {
+    client: Client,
+    options: DriverOptions,
+    election: Option<(String, String, String)>,
+    metrics: Metrics,
+}
+
+/// A controller that runs. Dropping it cuts it off.
+#[derive(Debug)]
+pub struct RunningController {
+    hub: Arc<Hub>,
+    agents: Tasks,
+    leaders: Tasks,
+    stop: watch::Sender<bool>,
+    release: watch::Sender<bool>,
+}
+
+impl ControllerKit {
+    /// For the driver of this name, which classes have as `driverName`.
+    #[must_use]
+    pub fn new(driver_name: &str, client: kube::Client) -> Self {
+        Self {
+            client: Client::new(client),
+            options: DriverOptions::new(driver_name),
+            election: None,
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// Several replicas: only the holder of this Lease acts. The identity is that of this replica: the name of its pod.
+    #[must_use]
+    pub fn leader_election(mut self, namespace: &str, lease: &str, identity: &str) -> Self {
+        self.election = Some((namespace.to_owned(), lease.to_owned(), identity.to_owned()));
+        self
+    }
+
+    /// Calls and writes in flight at a time; 64 unless said otherwise.
+    #[must_use]
+    pub fn in_flight_max(mut self, most: usize) -> Self {
+        self.options.in_flight_max = most.max(1);
+        self
+    }
+
+    /// Starts it.
+    #[must_use]
+    pub fn start<C: Controller>(self, controller: C) -> RunningController {
+        let Self { client, options, election, metrics } = self;
+        let (mut agents, mut leaders) = (Tasks::default(), Tasks::default());
+        let (stop, stopped) = watch::channel(false);
+        let (release, released) = watch::channel(false);
+        let hub = Arc::new(Hub::new(client.clone(), metrics.clone()));
+        let leadership = match election {
+            None => Leadership::unrivalled(),
+            Some((namespace, lease, identity)) => {
+                let lease_options = LeaseOptions::default();
+                let (leader, leadership) =
+                    Leader::new(client.clone(), &namespace, &lease, &identity, lease_options);
+                leaders.spawn(leader.run(metrics.clone(), released));
+                leadership
+            }
+        };
+        let executor = Executor::new(client.under(&leadership), controller);
+        let answers = executor.answers();
+        let inbox = hub.listen(&[CLASSIC_CLASSES, CLASSIC_CLAIMS]);
+        let agent_options =
+            AgentOptions { name: NAME, in_flight_max: options.in_flight_max, precedence: Precedence::Usual };
+        let make = move || ControllerAgent::new(options.clone(), answers.clone());
+        agents.spawn(run(make, executor, inbox, leadership, metrics, agent_options, stopped));
+        RunningController { hub, agents, leaders, stop, release }
+    }
+}
+
+impl RunningController {
+    /// Metrics of the controller, in Prometheus' form.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.hub.metrics().text()
+    }
+
+    /// Waits for calls in flight, then gives the Lease back.
+    pub async fn stop(self) {
+        let Self { hub, agents, leaders, stop, release } = self;
+        let _ = stop.send(true);
+        agents.join().await;
+        let _ = release.send(true);
+        leaders.join().await;
+        drop(hub);
+    }
+}
