@@ -10,8 +10,8 @@ mod watch;
 pub(crate) use call::{Api, DryRun};
 pub(crate) use list::{Item, Scope};
 pub(crate) use resource::{
-    DISRUPTION_GUARDS, EVENTS, INCIDENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource, SIGNALS,
-    TAINT_POLICIES,
+    CLASSIC_CLAIMS, DISRUPTION_GUARDS, EVENTS, INCIDENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource,
+    SIGNALS, TAINT_POLICIES,
 };
 pub(crate) use served::Served;
 pub(crate) use watch::Change;

@@ -10,6 +10,8 @@ pub(crate) struct Resource {
 }
 
 pub(crate) const PODS: Resource = Resource { group: "", version: "v1", plural: "pods", kind: "Pod" };
+pub(crate) const CLASSIC_CLAIMS: Resource =
+    Resource { group: "cdi.k8s.io", version: "v1alpha1", plural: "resourceclaims", kind: "ResourceClaim" };
 pub(crate) const NODES: Resource = Resource { group: "", version: "v1", plural: "nodes", kind: "Node" };
 pub(crate) const REPLACEMENT_POLICIES: Resource = Resource {
     group: "lazaret.dev",

@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     Error, Verdict,
-    api::{REPLACEMENT_POLICIES, Scope, TAINT_POLICIES},
+    api::{CLASSIC_CLAIMS, PODS, REPLACEMENT_POLICIES, Scope, TAINT_POLICIES},
     args::WhyArgs,
     output::structured,
     view::{
-        Cluster, IncidentRow, PolicyFacts, Why, incident_row, nearest, replacements, why_evicted,
+        ClassicWhy, Cluster, IncidentRow, PolicyFacts, Why, incident_row, nearest, replacements, why_evicted,
         why_pending, why_replaced, with_incidents, with_replacements, with_taint_policies,
     },
 };
@@ -31,7 +31,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let replacements = replacements(&policies(session, &key.namespace).await, &key);
     let why = why_pending(&mut cluster, &key, &events, now).or_else(|| why_evicted(&cluster, &key, &events));
     let spoken_of = || (!replacements.is_empty()).then(|| Why { pod: key.to_string(), ..Why::default() });
-    let why = match why.or_else(spoken_of) {
+    let (classic, summary) = classic(session, &key).await;
+    let negotiated =
+        || (!classic.is_empty()).then(|| Why { pod: key.to_string(), summary, ..Why::default() });
+    let why = match why.or_else(spoken_of).or_else(negotiated) {
         Some(why) => with_replacements(why, replacements),
         None if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() => {
             let message = format!("pod {key} uses no devices, and no TaintReplacementPolicy applies to it");
@@ -42,11 +45,35 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let rows: Vec<IncidentRow> = all_incidents(session).await.iter().map(incident_row).collect();
     let why = with_incidents(why, &devices_of(&cluster, &key), &rows);
     let why = with_taint_policies(why, &cluster, &key, &taint_policies(session).await);
+    let why = Why { classic, ..why };
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
         None => session.console.print(&why.text(now))?,
     }
     Ok(Verdict::Yes)
+}
+
+/// The classic claims of a pod, and in a sentence how it fares with them; none where the pod is gone.
+async fn classic(session: &Session<'_>, key: &ObjectKey) -> (Vec<ClassicWhy>, String) {
+    let Ok(json) = session.api.get(&PODS, &key.namespace, &key.name).await else { return Default::default() };
+    let Some(pod) = lazaret_api::read_classic_pod(json.to_string().as_bytes()) else {
+        return Default::default();
+    };
+    let mut claims = Vec::new();
+    for claim in pod.claim_keys() {
+        let found = session.api.get(&CLASSIC_CLAIMS, &claim.namespace, &claim.name).await;
+        claims.push(ClassicWhy::of(&claim.name, found.as_ref().ok()));
+    }
+    let conditions = json["status"]["conditions"].as_array().into_iter().flatten();
+    let said = conditions
+        .filter(|condition| condition["type"] == "PodScheduled" && condition["status"] == "False")
+        .find_map(|condition| condition["message"].as_str());
+    let summary = match (&pod.node, said) {
+        (Some(node), _) => format!("is on node {node} with classic claims"),
+        (None, Some(said)) => format!("waits: {said}"),
+        (None, None) => "waits for its classic claims".to_owned(),
+    };
+    (claims, summary)
 }
 
 /// The devices that a pod holds.

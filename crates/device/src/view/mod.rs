@@ -3,6 +3,7 @@
 mod audit;
 mod change;
 mod check;
+mod classic;
 mod cluster;
 mod components;
 mod describe;
@@ -34,6 +35,7 @@ mod why;
 pub use audit::{AuditRecord, audit_entries, condition_entries, is_recorded};
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
+pub use classic::ClassicWhy;
 pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Attribute, Capacity, Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, fails_on_command, row, rows};

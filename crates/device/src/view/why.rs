@@ -15,6 +15,7 @@ use lazaret_model::{
 use serde::Serialize;
 
 use super::{
+    classic::ClassicWhy,
     cluster::Cluster,
     device::{TaintRow, taint_row},
     history::{EventFacts, SET_REASON},
@@ -59,6 +60,9 @@ pub struct Why {
     /// Devices that nobody gets before their node has unprepared them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub awaiting_unprepare: Vec<AwaitRow>,
+    /// Its classic claims.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classic: Vec<ClassicWhy>,
     /// What else is worth knowing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -601,6 +605,7 @@ impl Why {
         }
         lines.extend(self.awaiting_unprepare.iter().map(|awaited| format!("  {}", awaited.message)));
         lines.extend(self.replacements.iter().map(|replacement| format!("  {}", replacement.line(now))));
+        lines.extend(self.classic.iter().map(|claim| format!("  {}", claim.line())));
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines.join("\n") + "\n"
     }

@@ -345,3 +345,22 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
     assert_eq!(ran.verdict, Ok(Verdict::No), "{ran:?}");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["ok"], false);
 }
+
+#[tokio::test]
+async fn a_pod_with_classic_claims_is_told_how_far_each_is() {
+    let cluster = Cluster::small().await;
+    let claim = json!({"metadata": {"name": "shared"}, "spec": {"resourceClassName": "acme-gpu"}});
+    cluster.post("/apis/cdi.k8s.io/v1alpha1/namespaces/research/resourceclaims", claim).await;
+    let claims = json!([
+        {"name": "own", "template": {"resourceClassName": "acme-gpu"}},
+        {"name": "shared", "classicClaimName": "shared"},
+    ]);
+    let pod = json!({"metadata": {"name": "fabric"}, "spec": {"containers": [{"name": "c", "image": "i"}], "resourceClaims": claims}});
+    cluster.post("/api/v1/namespaces/research/pods", pod).await;
+    expect![[r#"
+        pod research/fabric waits for its classic claims
+          classic claim fabric-own: not found
+          classic claim shared: pending, of class acme-gpu
+    "#]]
+    .assert_eq(&cluster.run(&["why", "fabric", "-n", "research"]).await.ok());
+}

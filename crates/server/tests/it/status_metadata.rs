@@ -108,6 +108,7 @@ fn rows() -> Vec<Row> {
             json!({"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}}),
             NOTHING,
         ),
+        Row("cdi.k8s.io", "resourceclaims", json!({"spec": {"resourceClassName": "c"}}), NOTHING),
         Row(
             "resource.k8s.io",
             "devicetaintrules",

@@ -227,6 +227,7 @@ fn contents() -> Vec<(&'static str, Value)> {
         ("/apis/coordination.k8s.io/v1/leases", json!({})),
         ("/apis/resource.k8s.io/v1/resourceclaims", json!({"spec": request})),
         ("/apis/resource.k8s.io/v1/resourceclaimtemplates", json!({"spec": {"spec": request}})),
+        ("/apis/cdi.k8s.io/v1alpha1/resourceclaims", json!({"spec": {"resourceClassName": "c"}})),
         ("/apis/example.com/v1/notes", json!({})),
         (
             "/apis/lazaret.dev/v1alpha1/taintreplacementpolicies",
