@@ -3,7 +3,10 @@
 //! A driver names its device in the attributes `pool` and `device` of an allocated claim. To the fleet such a claim is one that holds this device, under a
 //! name that no claim of `resource.k8s.io` can have; no slice speaks for the device, so its name is all that is known of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use lazaret_api::{CLASSIC_GROUP, read_classic_claim, read_classic_pod};
 use lazaret_classic::{Phase, ResourceClaim as Classic};
@@ -36,9 +39,9 @@ impl ClassicDevices {
             News::Set(_, object) => self.set(fleet, object),
             News::Gone(_, object) => self.remove(fleet, &known_as(&object.key)),
             News::Listed(_, objects, _) => {
-                let keys: Vec<ObjectKey> = objects.iter().map(|object| known_as(&object.key)).collect();
+                let keys: BTreeSet<ObjectKey> = objects.iter().map(|object| known_as(&object.key)).collect();
                 let gone: Vec<ObjectKey> =
-                    self.claims.keys().filter(|key| !keys.contains(key)).cloned().collect();
+                    self.claims.keys().filter(|key| !keys.contains(*key)).cloned().collect();
                 gone.iter().for_each(|key| self.remove(fleet, key));
                 objects.iter().for_each(|object| self.set(fleet, object));
             }
