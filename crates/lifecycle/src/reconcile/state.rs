@@ -170,7 +170,7 @@ impl Reconciler {
             pending: known.as_mut().and_then(|known| known.pending.take()),
             shown: (incident.stage, incident.tries),
             wrote: match &known {
-                Some(known) if known.number.is_some() || known.pending.is_some() => known.wrote,
+                Some(known) if is_known => known.wrote,
                 Some(_) | None => (incident.stage, incident.tries),
             },
             acts: Some(acts.clone()).filter(|acts| *acts != Acts::default()).map(Box::new),
