@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    Agent, AgentOptions, CLASSIC_CLAIMS, CallError, Client, Hub, Inbox, Leader, Leadership, LeaseOptions,
-    Metrics, Perform, Precedence, RULES, Tasks,
+    Agent, AgentOptions, CLASSIC_CLAIMS, CLASSIC_CLASSES, Call, CallError, Client, Hub, Inbox, Leader,
+    Leadership, LeaseOptions, Metrics, Perform, Precedence, RULES, Tasks,
 };
 use tokio::sync::watch;
 use tracing::warn;
@@ -174,7 +174,7 @@ impl Plane {
             );
             metrics.unreadable(&RULES, true);
         }
-        let classic = options.scheduler.classic && client.serves(&CLASSIC_CLAIMS).await?;
+        let classic = options.scheduler.classic && has_classic(&client).await?;
         let sources =
             found.with_gates(gates).with_unstable_rules(options.unstable_rules).with_classic(classic);
         let mut plane = Self {
@@ -363,4 +363,23 @@ impl Plane {
             scheduler::Executor::new(desk.client(), desk.events()),
         );
     }
+}
+
+/// Whether classic claims count: the server has them, and this process may read them.
+async fn has_classic(client: &Client) -> Result<bool, CallError> {
+    for resource in [CLASSIC_CLAIMS, CLASSIC_CLASSES] {
+        if !client.serves(&resource).await? {
+            return Ok(false);
+        }
+        let one = Call::get_at(format!("/apis/{}/{}?limit=1", resource.api_version(), resource.plural));
+        match client.send(one).await {
+            Ok(_) => {}
+            Err(CallError::Forbidden(why)) => {
+                warn!(%why, "classic claims do not count; get, list and watch them must be permitted. Start again once they are");
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }

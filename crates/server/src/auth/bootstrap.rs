@@ -282,7 +282,7 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                     &["resourceclaims/status", "resourceclaims/binding"],
                     &["patch", "update"],
                 ),
-                rule(&["cdi.k8s.io"], &["resourceclaims"], READ),
+                rule(&["cdi.k8s.io"], &["resourceclaims", "resourceclasses"], READ),
                 rule(&["cdi.k8s.io"], &["resourceclaims/status"], &["patch", "update"]),
                 rule(
                     &["coordination.k8s.io"],
