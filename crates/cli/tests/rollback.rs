@@ -23,6 +23,14 @@ const ALLOWED: &[(&str, &str)] = &[
         "a controller of the older version refuses every key but lazaret.dev/quarantine, which the limits permit",
     ),
     (
+        "disruptionguards.lazaret.dev v1alpha1.spec.breaker: the new rule",
+        "it is about faultDomainAttribute and FaultDomains, which older objects do not have",
+    ),
+    (
+        "disruptionguards.lazaret.dev v1alpha1.spec.breaker.of: enum \"FaultDomains\" is new",
+        "a controller of the older version cannot read such a guard, as docs/install.md says",
+    ),
+    (
         "devicesignals.lazaret.dev v1alpha1.spec: the new rule \"self.source != 'Person'",
         "it is about new signals: a signal is never changed, and goes once it was taken in",
     ),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use lazaret_runtime::{
     Agent, AgentOptions, CLASSIC_CLAIMS, CLASSIC_CLASSES, Call, CallError, Client, Hub, Inbox, Leader,
-    Leadership, LeaseOptions, Metrics, Perform, Precedence, RULES, Tasks,
+    Leadership, LeaseOptions, Metrics, Perform, Precedence, RULES, Resource, Tasks,
 };
+use serde_json::json;
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -371,15 +372,30 @@ async fn has_classic(client: &Client) -> Result<bool, CallError> {
         if !client.serves(&resource).await? {
             return Ok(false);
         }
-        let one = Call::get_at(format!("/apis/{}/{}?limit=1", resource.api_version(), resource.plural));
-        match client.send(one).await {
-            Ok(_) => {}
-            Err(CallError::Forbidden(why)) => {
-                warn!(%why, "classic claims do not count; get, list and watch them must be permitted. Start again once they are");
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
+        if !may_list(client, &resource).await? {
+            let (group, plural) = (resource.group, resource.plural);
+            warn!(
+                "classic claims do not count; get, list and watch of {plural}.{group} must be permitted. Start again once they are"
+            );
+            return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Asks the server: a request that it refuses would be counted as an attempt.
+async fn may_list(client: &Client, resource: &Resource) -> Result<bool, CallError> {
+    let asked = json!({"verb": "list", "group": resource.group, "resource": resource.plural});
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned();
+    let answer = match client.send(Call::create_at(path, review.to_string())).await {
+        Err(CallError::Forbidden(_)) => return Ok(false),
+        answer => answer?,
+    };
+    let answer: serde_json::Value =
+        serde_json::from_slice(&answer).map_err(|error| CallError::Unavailable(error.to_string()))?;
+    Ok(answer["status"]["allowed"] == true)
 }
