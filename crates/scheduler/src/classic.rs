@@ -128,7 +128,7 @@ impl Scheduler {
         let (key, uid) = (pod.key.clone(), pod.uid.clone());
         self.negotiate(NegotiationInput::Candidates { pod: key, uid, nodes });
         found?;
-        let is_first = self.queue.attempts(ix) <= 1;
+        let is_first = self.queue.postponed(ix) == 0;
         self.queue.postpone(self.now, ix, Causes::NONE.with(Cause::Nodes), CANDIDATES_MS);
         // A driver answers within the first pause, as a rule.
         if let Some(why) = self.classic.negotiator.explain(&pod.key).filter(|_| !is_first) {
