@@ -1,7 +1,7 @@
 //! The control-plane half of a classic driver: a vendor's controller that allocates for claims of `cdi.k8s.io`.
 //!
-//! What a vendor knows of its hardware is three functions, the trait [`Controller`]; finalizers, retries, restarts half-way, answers to the
-//! scheduler and the order of it all are the same for every driver, and are decided by `lazaret_classic::DriverController`.
+//! A vendor writes three functions about its hardware, the trait [`Controller`]. Finalizers, retries, restarts half-way, answers to the scheduler and
+//! the order of all steps are the same for every driver; `lazaret_classic::DriverController` decides them.
 
 mod agent;
 mod told;

@@ -57,7 +57,7 @@ pub(super) struct Levels {
     changed_pods: BTreeSet<ObjectKey>,
     /// Everything has to be told again.
     is_all: bool,
-    /// Whoever leads has just been given the incidents of whoever led before.
+    /// This process has just begun to lead, and knows the incidents of the leader before it.
     pub(super) begins: bool,
 }
 
@@ -82,7 +82,7 @@ impl Levels {
         self.is_all = true;
     }
 
-    /// The incidents of whoever led before are known: what they are about is told without waiting for it.
+    /// The incidents of the leader before are known. Pools that they are about are signals at once, without the usual wait.
     pub(super) fn begin(&mut self) {
         self.begins = true;
     }

@@ -10,7 +10,7 @@ use super::{
     tell::{Level, Tell, lowered},
 };
 
-/// What it is called that the slices of a device's pool do not make up its newest generation.
+/// The key of the signal that the slices of a device's pool do not make up its newest generation.
 const POOL_COMPLETE_KEY: &str = "poolComplete";
 
 impl Levels {
@@ -19,8 +19,8 @@ impl Levels {
         self.pools.wake()
     }
 
-    /// Looks at the pools that have changed; those whose signal is over. Before anything is told of their devices: a device that makes its pool
-    /// complete is not in trouble.
+    /// Looks at the pools that have changed and returns those whose signal is over. This comes before the signals of their devices: a device that makes
+    /// its pool complete is not in trouble.
     pub(super) fn see_pools(&mut self, now: Timestamp) -> Vec<PoolId> {
         let mut over = Vec::new();
         for pool in core::mem::take(&mut self.changed_pools) {
@@ -58,7 +58,7 @@ impl Levels {
         }
     }
 
-    /// A device is told of, or told anew: so is what its pool is like.
+    /// Adds the signal of its pool to those of a device that is new, or looked at again.
     pub(super) fn settle_pool_of(&self, tell: &Tell<'_>, told: &mut Vec<Heard>) {
         let pool = tell.id.pool_id();
         if self.pools.is_raised(&pool) {
@@ -179,7 +179,7 @@ mod tests {
             self.fleet.apply(Told::SliceGone(name.into()));
         }
 
-        /// What is told of pools after this time.
+        /// The signals of pools after this time.
         fn told(&mut self, passes: i64) -> Vec<String> {
             self.now += passes;
             let now = Timestamp::from_millis(self.now);

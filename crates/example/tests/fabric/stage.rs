@@ -34,7 +34,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// So many nodes with so many structured devices each, a fabric, its class and its controller.
+    /// `nodes` nodes with `devices` structured devices each, a fabric, its class and its controller.
     pub(crate) fn new(nodes: usize, devices: usize, options: FabricOptions) -> Self {
         let cluster = Cluster::options().plane(Plane::simulated(nodes, devices)).start().unwrap();
         let mut stage = Self { cluster, fabric: Fabric::new(options), controller: None };
