@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
-use lazaret_machine::{Machine, Turn};
+use lazaret_machine::Machine;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{
@@ -54,18 +54,11 @@ impl Machine for Claims {
     }
 }
 
-impl From<Turn> for Input {
-    fn from(turn: Turn) -> Self {
-        match turn {
-            Turn::Tick => Self::Tick,
-            Turn::BecameLeader => Self::BecameLeader,
-            Turn::LostLeadership => Self::LostLeadership,
-            Turn::Acknowledged(effect, reply) => {
-                Self::Acknowledged { effect, outcome: reply.outcome, why: reply.why }
-            }
-        }
-    }
-}
+lazaret_machine::turns!(Input, |effect, reply| Input::Acknowledged {
+    effect,
+    outcome: reply.outcome,
+    why: reply.why
+});
 
 impl Claims {
     /// A machine that knows nothing yet and does not lead.

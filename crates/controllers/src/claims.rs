@@ -7,6 +7,7 @@ use lazaret_claims::{
     AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, EffectKind, FIELD_MANAGER,
     FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
 };
+use lazaret_machine::Turn;
 use lazaret_model::{AWAITING_UNPREPARE, Consumer, Text, Timestamp};
 use lazaret_runtime::{
     CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, NODES, News, Object, Outcome, POD_GROUPS, PODS,
@@ -79,9 +80,11 @@ impl Shell for ClaimsShell {
         self.metrics.report_awaiting(claims.awaiting());
     }
 
-    fn begin(&mut self, claims: &mut Claims, now: Timestamp) {
-        claims.handle(now, Input::Synced);
-        claims.handle(now, Input::BecameLeader);
+    fn lead(&mut self, claims: &mut Claims, now: Timestamp, leads: bool) {
+        if leads {
+            claims.handle(now, Input::Synced);
+        }
+        claims.handle(now, Turn::leads(leads).into());
     }
 }
 

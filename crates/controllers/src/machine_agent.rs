@@ -1,8 +1,8 @@
 //! The agent of every core that is a [`Machine`]: what differs is its shell.
 
 use lazaret_machine::{Machine, Turn};
-use lazaret_model::Timestamp;
-use lazaret_runtime::{Agent, Effect, EffectId, News, Reply, ViewWish, Wake};
+use lazaret_model::{SetBack, Timestamp};
+use lazaret_runtime::{Agent, Effect, EffectId, News, Reply, Resource, ViewWish, Wake};
 
 /// What stands around a machine: the objects that it reads, and what news are to it.
 pub(crate) trait Shell: Send + 'static {
@@ -14,19 +14,32 @@ pub(crate) trait Shell: Send + 'static {
     /// Tells the machine what was heard.
     fn hear(&mut self, machine: &mut Self::Machine, now: Timestamp, news: News);
 
+    /// The machine begins on a clock that was set back while this process ran.
+    fn clock_set_back(&mut self, _machine: &mut Self::Machine, _set_back: SetBack) {}
+
+    /// The resources to hear of besides, when they are others than before.
+    fn follow(&mut self, _machine: &Self::Machine) -> Option<Vec<Resource>> {
+        None
+    }
+
     /// After some news, or because time has passed.
     fn think(&mut self, machine: &mut Self::Machine, now: Timestamp) {
         machine.handle(now, self.view(), Turn::Tick.into());
     }
 
-    /// Effects are wanted from now on: all that was heard has been told.
-    fn begin(&mut self, machine: &mut Self::Machine, now: Timestamp) {
-        machine.handle(now, self.view(), Turn::BecameLeader.into());
+    /// Effects are wanted from now on, for all that was heard has been told; or none are.
+    fn lead(&mut self, machine: &mut Self::Machine, now: Timestamp, leads: bool) {
+        machine.handle(now, self.view(), Turn::leads(leads).into());
     }
 
     /// What the machine is told of an answer. Most have no use for what was written.
     fn reply(reply: Reply) -> lazaret_machine::Reply {
         reply.into()
+    }
+
+    /// An effect was carried out, or was not.
+    fn acknowledge(&mut self, machine: &mut Self::Machine, now: Timestamp, effect: EffectId, reply: Reply) {
+        machine.handle(now, self.view(), Turn::Acknowledged(effect, Self::reply(reply)).into());
     }
 
     /// When to think again.
@@ -41,6 +54,11 @@ pub(crate) trait Shell: Send + 'static {
 
     /// It has that view.
     fn view_reached(&mut self, _machine: &mut Self::Machine, _now: Timestamp, _number: u64) {}
+
+    /// It is about to end, and leads. Whether something is to be written yet, or is in flight.
+    fn last_words(&mut self, _machine: &mut Self::Machine, _now: Timestamp) -> bool {
+        false
+    }
 }
 
 /// A machine in its shell.
@@ -59,25 +77,28 @@ impl<S: Shell> MachineAgent<S> {
 impl<S: Shell> Agent for MachineAgent<S> {
     type Effect = <S::Machine as Machine>::Kind;
 
+    fn clock_set_back(&mut self, set_back: SetBack) {
+        self.shell.clock_set_back(&mut self.machine, set_back);
+    }
+
     fn hear(&mut self, now: Timestamp, news: News) {
         self.shell.hear(&mut self.machine, now, news);
+    }
+
+    fn follow(&mut self) -> Option<Vec<Resource>> {
+        self.shell.follow(&self.machine)
     }
 
     fn think(&mut self, now: Timestamp) {
         self.shell.think(&mut self.machine, now);
     }
 
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        if leading {
-            self.shell.begin(&mut self.machine, now);
-        } else {
-            self.machine.handle(now, self.shell.view(), Turn::LostLeadership.into());
-        }
+    fn lead(&mut self, now: Timestamp, leads: bool) {
+        self.shell.lead(&mut self.machine, now, leads);
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        let turn = Turn::Acknowledged(effect, S::reply(reply));
-        self.machine.handle(now, self.shell.view(), turn.into());
+        self.shell.acknowledge(&mut self.machine, now, effect, reply);
     }
 
     fn poll(&mut self) -> Option<Effect<Self::Effect>> {
@@ -94,5 +115,9 @@ impl<S: Shell> Agent for MachineAgent<S> {
 
     fn view_reached(&mut self, now: Timestamp, number: u64) {
         self.shell.view_reached(&mut self.machine, now, number);
+    }
+
+    fn last_words(&mut self, now: Timestamp) -> bool {
+        self.shell.last_words(&mut self.machine, now)
     }
 }

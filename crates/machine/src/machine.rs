@@ -37,3 +37,28 @@ pub enum Turn {
     /// What became of an effect. Unknown or repeated ids are ignored.
     Acknowledged(EffectId, Reply),
 }
+
+impl Turn {
+    /// Whether effects are wanted from now on.
+    #[must_use]
+    pub const fn leads(leads: bool) -> Self {
+        if leads { Self::BecameLeader } else { Self::LostLeadership }
+    }
+}
+
+/// Implements `From<Turn>` for an input that has the turns as variants of the same names. An acknowledgement differs from machine to machine.
+#[macro_export]
+macro_rules! turns {
+    ($input:ty, |$effect:ident, $reply:ident| $acknowledged:expr) => {
+        impl From<$crate::Turn> for $input {
+            fn from(turn: $crate::Turn) -> Self {
+                match turn {
+                    $crate::Turn::Tick => Self::Tick,
+                    $crate::Turn::BecameLeader => Self::BecameLeader,
+                    $crate::Turn::LostLeadership => Self::LostLeadership,
+                    $crate::Turn::Acknowledged($effect, $reply) => $acknowledged,
+                }
+            }
+        }
+    };
+}

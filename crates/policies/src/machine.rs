@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use lazaret_fleet::Fleet;
-use lazaret_machine::{EffectId, Machine, Outcome, Turn, Wake};
+use lazaret_machine::{EffectId, Machine, Outcome, Wake};
 use lazaret_model::{DeviceSelector, Effect as TaintEffect, Text, Timestamp, Uid};
 
 use crate::{
@@ -119,16 +119,7 @@ pub struct Policies {
     reported: BTreeMap<Owner, Report>,
 }
 
-impl From<Turn> for Input {
-    fn from(turn: Turn) -> Self {
-        match turn {
-            Turn::Tick => Self::Tick,
-            Turn::BecameLeader => Self::BecameLeader,
-            Turn::LostLeadership => Self::LostLeadership,
-            Turn::Acknowledged(effect, reply) => Self::Acknowledged(effect, reply.outcome),
-        }
-    }
-}
+lazaret_machine::turns!(Input, |effect, reply| Input::Acknowledged(effect, reply.outcome));
 
 impl Machine for Policies {
     type View = Fleet;

@@ -7,7 +7,7 @@ use alloc::{
 use core::mem;
 
 use lazaret_fleet::Fleet;
-use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Turn, Wake};
+use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Wake};
 use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{Delete, Effect, EffectKind, Progress, Request, SetStatus, Slice, status::answer};
@@ -40,16 +40,7 @@ pub enum Input {
     Tick,
 }
 
-impl From<Turn> for Input {
-    fn from(turn: Turn) -> Self {
-        match turn {
-            Turn::Tick => Self::Tick,
-            Turn::BecameLeader => Self::BecameLeader,
-            Turn::LostLeadership => Self::LostLeadership,
-            Turn::Acknowledged(effect, reply) => Self::Acknowledged(effect, reply.outcome),
-        }
-    }
-}
+lazaret_machine::turns!(Input, |effect, reply| Input::Acknowledged(effect, reply.outcome));
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -118,7 +118,7 @@ impl Scheduler {
         if !leads {
             self.classic.placing.clear();
         }
-        self.negotiate(if leads { Turn::BecameLeader } else { Turn::LostLeadership }.into());
+        self.negotiate(Turn::leads(leads).into());
     }
 
     /// Names the nodes that everything but the classic claims permits. The negotiator goes on from there.

@@ -9,7 +9,7 @@ use alloc::{
 use hashbrown::HashMap;
 use lazaret_allocator::{Allocator, Overlay};
 use lazaret_fleet::{Fleet, Snapshot};
-use lazaret_machine::{Machine, Turn};
+use lazaret_machine::Machine;
 use lazaret_model::{ObjectKey, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
@@ -155,21 +155,16 @@ impl Machine for Scheduler {
     }
 }
 
-impl From<Turn> for Input {
-    fn from(turn: Turn) -> Self {
-        match turn {
-            Turn::Tick => Self::Tick,
-            Turn::BecameLeader => Self::BecameLeader,
-            Turn::LostLeadership => Self::LostLeadership,
-            Turn::Acknowledged(effect, reply) => {
-                let written = reply.written.map(|written| Written {
-                    name: written.name,
-                    uid: written.uid,
-                    version: written.version.parse().unwrap_or(0),
-                });
-                Self::Acknowledged(effect, Reply { outcome: reply.outcome, written })
-            }
-        }
+lazaret_machine::turns!(Input, |effect, reply| Input::Acknowledged(effect, reply.into()));
+
+impl From<lazaret_machine::Reply> for Reply {
+    fn from(reply: lazaret_machine::Reply) -> Self {
+        let written = reply.written.map(|written| Written {
+            name: written.name,
+            uid: written.uid,
+            version: written.version.parse().unwrap_or(0),
+        });
+        Self { outcome: reply.outcome, written }
     }
 }
 

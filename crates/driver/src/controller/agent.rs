@@ -72,8 +72,7 @@ impl Agent for ControllerAgent {
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
-        let turn = if leading { Turn::BecameLeader } else { Turn::LostLeadership };
-        self.core.handle(now, &(), turn.into());
+        self.core.handle(now, &(), Turn::leads(leading).into());
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
