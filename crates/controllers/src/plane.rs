@@ -350,7 +350,7 @@ impl Plane {
             desk,
             AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
             desk.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
-            quotas::QuotaAgent::new,
+            quotas::QuotaShell::agent,
             quotas::Executor::new(desk.client()),
         );
     }

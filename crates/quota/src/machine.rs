@@ -4,10 +4,11 @@ use alloc::{
     borrow::ToOwned,
     collections::{BTreeMap, BTreeSet},
     string::String,
+    sync::Arc,
     vec::Vec,
 };
 
-use lazaret_machine::{Backoff, EffectId, Flights, Outcome, Retry, Wake};
+use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Retry, Turn, Wake};
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -41,6 +42,8 @@ pub struct SetStatus {
     pub hard: Amounts,
     /// What is used of them.
     pub used: Amounts,
+    /// The quota in this version, as JSON: empty, unless it was [told whole](Quota::read_whole).
+    pub object: Arc<[u8]>,
 }
 
 /// What a quota that was told of is to whoever tells.
@@ -74,6 +77,40 @@ pub struct Quotas {
     flights: Flights<SetStatus, Place>,
     resync_at: Option<Timestamp>,
     last_view: u64,
+}
+
+impl Machine for Quotas {
+    type View = ();
+    type Input<'a> = Turn;
+    type Kind = SetStatus;
+    type Why = &'static str;
+
+    fn handle(&mut self, now: Timestamp, (): &(), turn: Turn) {
+        match turn {
+            Turn::Tick => self.think(now),
+            Turn::BecameLeader => {}
+            Turn::LostLeadership => self.abandon(),
+            Turn::Acknowledged(id, reply) => self.acknowledge(now, id, reply.outcome),
+        }
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.flights.take()
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        if !self.touched.is_empty() {
+            return Some(Wake::now("quotas may differ from their status"));
+        }
+        let tracked = |(namespace, name): &Place| self.namespaces.get(namespace)?.quotas.get(name)?.due_at();
+        let due = if self.view.is_some() { None } else { self.differing.iter().filter_map(tracked).min() };
+        let ending = self.ending.first().map(|(at, _)| at.plus_millis(1));
+        Wake::first([
+            due.map(|at| Wake::new(at, "the status of a quota is to be written")),
+            ending.map(|at| Wake::new(at, "a pod stops counting")),
+            self.resync_at.map(|at| Wake::new(at, "everything is counted anew")),
+        ])
+    }
 }
 
 /// Namespace and name.
@@ -257,8 +294,8 @@ impl Quotas {
             let Some(used) = tracked.wanted(&self.kinds, &self.listed, &self.classes) else { continue };
             tracked.in_flight = true;
             let (uid, hard) = (tracked.quota.metadata.uid.clone(), tracked.quota.spec.hard.clone());
-            let (namespace, name) = at.clone();
-            let write = SetStatus { namespace, name, uid, resource_version: version, hard, used };
+            let ((namespace, name), object) = (at.clone(), Arc::clone(&tracked.quota.object));
+            let write = SetStatus { namespace, name, uid, resource_version: version, hard, used, object };
             self.flights.launch(at, write);
         }
     }
@@ -273,11 +310,6 @@ impl Quotas {
         }
     }
 
-    /// What is to be written.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.flights.take()
-    }
-
     /// What became of a write.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
         let Some(at) = self.flights.land(id) else { return };
@@ -289,22 +321,6 @@ impl Quotas {
             tracked.retry.fail(now, RETRY);
         }
         self.touched.insert(at);
-    }
-
-    /// When to think again, unless something is told before.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Wake> {
-        if !self.touched.is_empty() {
-            return Some(Wake::now("quotas may differ from their status"));
-        }
-        let tracked = |(namespace, name): &Place| self.namespaces.get(namespace)?.quotas.get(name)?.due_at();
-        let due = if self.view.is_some() { None } else { self.differing.iter().filter_map(tracked).min() };
-        let ending = self.ending.first().map(|(at, _)| at.plus_millis(1));
-        Wake::first([
-            due.map(|at| Wake::new(at, "the status of a quota is to be written")),
-            ending.map(|at| Wake::new(at, "a pod stops counting")),
-            self.resync_at.map(|at| Wake::new(at, "everything is counted anew")),
-        ])
     }
 
     fn unlist(&mut self, now: Timestamp, kind: &Counted) {

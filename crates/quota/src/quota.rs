@@ -1,6 +1,6 @@
 //! A quota as it is on the wire.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 
 use serde::Deserialize;
 
@@ -16,6 +16,9 @@ pub struct Quota {
     pub(crate) metadata: Metadata,
     pub(crate) spec: Spec,
     pub(crate) status: Option<Status>,
+    /// The whole object, where its status is to be written.
+    #[serde(skip)]
+    pub(crate) object: Arc<[u8]>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,6 +58,14 @@ impl Quota {
     /// When it is none.
     pub fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
+    }
+
+    /// The same with the whole object, for whoever writes its status.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn read_whole(text: &[u8]) -> Result<Self, serde_json::Error> {
+        Ok(Self { object: text.into(), ..Self::read(text)? })
     }
 
     /// Its name.

@@ -1,7 +1,7 @@
 //! What the status of a quota should say, and when it is written.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use lazaret_machine::Outcome;
+use lazaret_machine::{Machine as _, Outcome};
 use lazaret_quota::{Classes, Counted, Effect, Facts, Quota, Quotas, RESYNC_SECS, Timestamp, Told, Usage};
 
 const START: Timestamp = Timestamp::from_secs(1_000);
