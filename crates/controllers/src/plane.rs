@@ -343,7 +343,7 @@ impl Plane {
             desk,
             AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
             desk.listen_if_possible(&workloads::resources(), &workloads::optional()),
-            move || workloads::WorkloadsAgent::new(limits, chosen),
+            move || workloads::WorkloadsShell::agent(limits, chosen),
             workloads::Executor::new(desk.client(), desk.events()),
         );
         self.spawn(

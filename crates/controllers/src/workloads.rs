@@ -1,11 +1,10 @@
 //! What keeps a cluster going: runs [`lazaret_workloads`] and does what it decides.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use lazaret_model::{ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, Effect, EffectId, News, Object, Outcome, PatchKind, Perform, Reply,
-    Resource, Wake,
+    Call, CallError, Client, EffectId, News, Object, Outcome, PatchKind, Perform, Reply, Resource,
 };
 use lazaret_workloads::{
     Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind, Selection,
@@ -20,6 +19,7 @@ use crate::{
     disrupt::eviction,
     event::{Event, Events},
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
 };
 
 /// What it calls itself.
@@ -37,31 +37,20 @@ pub(crate) fn optional() -> Vec<Resource> {
     kinds::KNOWN.iter().filter(|kind| !TYPED.contains(kind)).map(|kind| **kind).collect()
 }
 
-/// The cores with what they have been told.
-#[derive(Debug)]
-pub(crate) struct WorkloadsAgent {
-    workloads: Workloads,
+/// What the cores have been told.
+#[derive(Debug, Default)]
+pub(crate) struct WorkloadsShell {
     /// Only to know what a name meant when it changed hands.
     ledger: Ledger,
     /// Those that definitions brought.
     custom: CustomKinds,
     /// They are others than were asked for.
     follow: bool,
-    leading: bool,
-    /// Decided and not taken yet: bounded by what the controllers let be under way.
-    ready: VecDeque<Effect<Write>>,
 }
 
-impl WorkloadsAgent {
-    pub(crate) fn new(limits: Limits, chosen: Selection) -> Self {
-        Self {
-            workloads: Workloads::with_limits(&chosen.rules(), limits),
-            ledger: Ledger::default(),
-            custom: CustomKinds::default(),
-            follow: false,
-            leading: false,
-            ready: VecDeque::new(),
-        }
+impl WorkloadsShell {
+    pub(crate) fn agent(limits: Limits, chosen: Selection) -> MachineAgent<Self> {
+        MachineAgent::new(Workloads::with_limits(&chosen.rules(), limits), Self::default())
     }
 
     fn kind(&self, resource: &Resource) -> Option<&'static Kind> {
@@ -70,7 +59,7 @@ impl WorkloadsAgent {
     }
 
     /// A definition is there, has changed, or has gone: the kinds that are served are others perhaps.
-    fn define(&mut self, now: Timestamp, change: &Change) {
+    fn define(&mut self, workloads: &mut Workloads, now: Timestamp, change: &Change) {
         let (new, old) = match change {
             Change::Set(resource, definition) if *resource == DEFINITIONS => self.custom.set(definition),
             Change::Gone(resource, key, _) if *resource == DEFINITIONS => (None, self.custom.remove(key)),
@@ -78,86 +67,60 @@ impl WorkloadsAgent {
         };
         if let Some(old) = old {
             self.ledger.forget(old);
-            self.workloads.forget(now, old, matches!(change, Change::Gone(..)));
+            workloads.forget(now, old, matches!(change, Change::Gone(..)));
         }
         if let Some(new) = new {
-            self.workloads.learn(new);
+            workloads.learn(new);
         }
         self.follow |= new.is_some() || old.is_some();
     }
 }
 
-impl Agent for WorkloadsAgent {
-    type Effect = Write;
+impl Shell for WorkloadsShell {
+    type Machine = Workloads;
 
-    fn hear(&mut self, now: Timestamp, news: News) {
+    fn view(&self) -> &() {
+        &()
+    }
+
+    fn hear(&mut self, workloads: &mut Workloads, now: Timestamp, news: News) {
         let (mut changes, mut ledger) = (Vec::new(), core::mem::take(&mut self.ledger));
         if let News::Listed(resource, objects, revision) = &news
             && *resource != DEFINITIONS
             && let Some(kind) = self.kind(resource)
         {
             let objects = objects.iter().filter_map(|object| read(kind, object)).collect();
-            self.workloads.list(now, kind, objects, *revision);
+            workloads.list(now, kind, objects, *revision);
             ledger.changes(news, |_| {});
         } else {
             ledger.changes(news, |change| changes.push(change));
         }
         self.ledger = ledger;
         for change in changes {
-            self.define(now, &change);
+            self.define(workloads, now, &change);
             match change {
                 Change::Set(resource, object) => {
                     if let Some(object) = self.kind(&resource).and_then(|kind| read(kind, &object)) {
-                        self.workloads.put(now, object);
+                        workloads.put(now, object);
                     }
                 }
                 Change::Gone(resource, key, uid) => {
                     if let Some(kind) = self.kind(&resource) {
-                        self.workloads.remove(now, kind, &Key::new(&*key.namespace, &*key.name), &uid);
+                        workloads.remove(now, kind, &Key::new(&*key.namespace, &*key.name), &uid);
                     }
                 }
             }
         }
     }
 
-    fn follow(&mut self) -> Option<Vec<Resource>> {
+    fn follow(&mut self, _: &Workloads) -> Option<Vec<Resource>> {
         core::mem::take(&mut self.follow).then(|| self.custom.all().copied().collect())
     }
 
-    fn think(&mut self, now: Timestamp) {
-        if self.leading {
-            self.ready.extend(self.workloads.poll(now));
-        }
-    }
-
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        self.leading = leading;
-        if !leading {
-            for effect in core::mem::take(&mut self.ready) {
-                self.workloads.acknowledge(now, effect.id, Answer::RetryLater(None));
-            }
-        }
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        let object = || reply.object.as_deref().map(<[u8]>::to_vec);
-        let answer = match reply.outcome {
-            Outcome::Done => Answer::Done(object()),
-            Outcome::Gone => Answer::Gone,
-            Outcome::Conflict => Answer::Conflict,
-            Outcome::Refused => Answer::Invalid(reply.why.unwrap_or_default()),
-            Outcome::Held | Outcome::RetryLater => Answer::RetryLater(reply.why),
-            Outcome::Unknown => Answer::Unknown,
-        };
-        self.workloads.acknowledge(now, effect, answer);
-    }
-
-    fn poll(&mut self) -> Option<Effect<Write>> {
-        self.ready.pop_front()
-    }
-
-    fn wake(&self) -> Option<Wake> {
-        self.workloads.next_wake().map(|at| Wake::new(at, "a workload is to be looked at"))
+    /// What was written is known before any watch tells.
+    fn acknowledge(&mut self, workloads: &mut Workloads, now: Timestamp, effect: EffectId, reply: Reply) {
+        let object = reply.object.as_deref().map(<[u8]>::to_vec);
+        workloads.acknowledge(now, effect, Answer::of(reply.into(), object));
     }
 }
 

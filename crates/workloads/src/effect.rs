@@ -183,3 +183,20 @@ pub enum Outcome {
     /// Nobody knows whether it was done (the connection broke).
     Unknown,
 }
+
+impl Outcome {
+    /// An answer, with the object that came with it.
+    #[must_use]
+    pub fn of(reply: lazaret_machine::Reply, object: Option<Vec<u8>>) -> Self {
+        use lazaret_machine::Outcome;
+        let why = reply.why.map(|why| why.as_str().to_owned());
+        match reply.outcome {
+            Outcome::Done => Self::Done(object),
+            Outcome::Gone => Self::Gone,
+            Outcome::Conflict => Self::Conflict,
+            Outcome::Refused => Self::Invalid(why.unwrap_or_default()),
+            Outcome::Held | Outcome::RetryLater => Self::RetryLater(why),
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
+}

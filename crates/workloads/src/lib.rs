@@ -9,7 +9,7 @@
 //! whose writes are under way is not decided again until they have ended and the world knows their results. Work is in
 //! proportion to what changed; every queue, burst and memory of the past has a limit.
 //!
-//! It must never know how objects are fetched or written, who leads, or what time it is: `now` comes in.
+//! It must never know how objects are fetched or written, or what time it is: `now` comes in.
 #![no_std]
 
 extern crate alloc;

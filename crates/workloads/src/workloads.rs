@@ -1,6 +1,6 @@
 //! All controllers over one world.
 
-use lazaret_machine::EffectId;
+use lazaret_machine::{EffectId, Machine, Turn, Wake};
 
 use crate::{
     controller::{CONTROLLERS_MAX, Controller},
@@ -37,6 +37,42 @@ pub const ALL: &[Rules] = &[
 pub struct Workloads {
     world: World,
     controllers: Vec<Controller>,
+    leads: bool,
+    /// Decided and not taken yet: bounded by what the controllers let be in flight.
+    ready: VecDeque<Effect>,
+}
+
+impl Machine for Workloads {
+    type View = ();
+    type Input<'a> = Turn;
+    type Kind = Write;
+    type Why = &'static str;
+
+    fn handle(&mut self, now: Timestamp, (): &(), turn: Turn) {
+        match turn {
+            Turn::Tick if self.leads => {
+                let effects = self.poll(now);
+                self.ready.extend(effects);
+            }
+            Turn::Tick => {}
+            Turn::BecameLeader => self.leads = true,
+            Turn::LostLeadership => {
+                self.leads = false;
+                for effect in core::mem::take(&mut self.ready) {
+                    self.acknowledge(now, effect.id, Outcome::RetryLater(None));
+                }
+            }
+            Turn::Acknowledged(id, reply) => self.acknowledge(now, id, Outcome::of(reply, None)),
+        }
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.ready.pop_front()
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        Self::next_wake(self).map(|at| Wake::new(at, "a workload is to be looked at"))
+    }
 }
 
 impl Default for Workloads {
@@ -60,7 +96,7 @@ impl Workloads {
             .zip(0..CONTROLLERS_MAX)
             .map(|(rules, index)| Controller::new(*rules, index, limits))
             .collect();
-        Self { world: World::new(), controllers }
+        Self { world: World::new(), controllers, leads: false, ready: VecDeque::new() }
     }
 
     /// What is known.
