@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use lazaret_fleet::Fleet;
-use lazaret_machine::{Backoff, Flights, Recent, Wake};
+use lazaret_machine::{Backoff, Flights, Machine, Recent, Turn, Wake};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
@@ -62,6 +62,50 @@ pub(crate) enum Step {
     Ungate,
     Evict,
     Delete,
+}
+
+impl Machine for Replacement {
+    type View = Fleet;
+    type Input<'a> = Turn;
+    type Kind = EffectKind;
+    type Why = &'static str;
+
+    fn handle(&mut self, now: Timestamp, fleet: &Fleet, turn: Turn) {
+        match turn {
+            Turn::Tick => self.think(now, fleet),
+            Turn::BecameLeader => self.lead(now, fleet, true),
+            Turn::LostLeadership => self.lead(now, fleet, false),
+            Turn::Acknowledged(effect, reply) => self.acknowledge(now, effect, reply),
+        }
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.take()
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        if !self.leading {
+            return None;
+        }
+        let later = |at: &Timestamp| *at > self.now;
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let held = self.held.values().copied().filter(later).min();
+        let flights = self.flights.values().filter(|flight| flight.step.is_none());
+        let flights = flights.flat_map(|flight| {
+            [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]
+        });
+        let flight = flights.flatten().filter(later).min();
+        let statuses =
+            self.overseers.values().filter(|overseer| overseer.dirty && overseer.writing.is_none());
+        let status = statuses.map(|overseer| overseer.not_before).min();
+        let wake = |at: Option<Timestamp>, why| at.map(|at| Wake::new(at, why));
+        Wake::first([
+            wake(timer, "a taint of a pod has lasted long enough"),
+            wake(held, "a disruption budget may permit an eviction"),
+            wake(flight, "a replacement goes on, or is overdue"),
+            wake(status, "the status of a policy may be written again"),
+        ])
+    }
 }
 
 impl Replacement {
@@ -134,37 +178,6 @@ impl Replacement {
             Some(UnderWay::Status { policy }) => self.acknowledge_status(now, &policy, effect, reply),
             None => {}
         }
-    }
-
-    /// The next effect to be done, the oldest first. None is given twice.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.take()
-    }
-
-    /// When to think again if nothing happens before. `None`: there is nothing to wait for.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Wake> {
-        if !self.leading {
-            return None;
-        }
-        let later = |at: &Timestamp| *at > self.now;
-        let timer = self.timers.first().map(|(at, _)| *at);
-        let held = self.held.values().copied().filter(later).min();
-        let flights = self.flights.values().filter(|flight| flight.step.is_none());
-        let flights = flights.flat_map(|flight| {
-            [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]
-        });
-        let flight = flights.flatten().filter(later).min();
-        let statuses =
-            self.overseers.values().filter(|overseer| overseer.dirty && overseer.writing.is_none());
-        let status = statuses.map(|overseer| overseer.not_before).min();
-        let wake = |at: Option<Timestamp>, why| at.map(|at| Wake::new(at, why));
-        Wake::first([
-            wake(timer, "a taint of a pod has lasted long enough"),
-            wake(held, "a disruption budget may permit an eviction"),
-            wake(flight, "a replacement goes on, or is overdue"),
-            wake(status, "the status of a policy may be written again"),
-        ])
     }
 
     /// How much of what there is.

@@ -1,12 +1,12 @@
 //! Replacement of pods on tainted nodes and devices: runs [`lazaret_replacement`] and does what it decides.
 
-mod agent;
 mod copy;
 mod executor;
 mod metrics;
 mod pods;
 mod policy;
 mod record;
+mod shell;
 mod status;
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) async fn serve(desk: Desk, sources: Sources) {
     let counts = metrics::ReplacementMetrics::new(desk.metrics());
     let executor = executor::Executor::new(desk.client(), desk.events());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
-    let make = move || agent::ReplacementAgent::new(sources.gates(), counts.clone());
+    let make = move || shell::ReplacementShell::agent(sources.gates(), counts.clone());
     desk.run(options, inbox, make, executor).await;
 }
 

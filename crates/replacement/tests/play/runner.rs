@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_fleet::Fleet;
+use lazaret_machine::Machine as _;
 use lazaret_model::Timestamp;
 use lazaret_replacement::{Effect, EffectKind, Input, Options, Pod, PodStatus, Replacement, Status};
 

@@ -1,5 +1,6 @@
 //! What cannot be meant, and what cannot be seen or done.
 
+use lazaret_machine::Machine as _;
 use lazaret_replacement::{Input, Share, Sight, Source, Spec, TaintOption};
 
 use crate::{

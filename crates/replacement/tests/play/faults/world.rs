@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lazaret_fleet::{Fleet, Input as Told};
+use lazaret_machine::Machine as _;
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use lazaret_replacement::{Effect, EffectId, EffectKind, Input, Options, Outcome, Pod, Replacement, Reply};
 

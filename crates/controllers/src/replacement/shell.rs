@@ -1,13 +1,13 @@
-//! The core with its objects: news become inputs, answers become outcomes.
+//! The objects of the core: news become inputs.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::{Fleet, Gates};
+use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::{SetBack, Timestamp};
-use lazaret_replacement::{EffectKind, Input, Options, Replacement, Sight, Source};
+use lazaret_replacement::{Input, Options, Replacement, Sight, Source};
 use lazaret_runtime::{
-    Agent, CallError, Effect, EffectId, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply,
-    Resource, Wake,
+    CallError, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
 };
 use tracing::warn;
 
@@ -15,13 +15,13 @@ use super::{metrics::ReplacementMetrics, pods, policy};
 use crate::{
     feed::feed,
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
     wire,
 };
 
 #[derive(Debug)]
-pub(crate) struct ReplacementAgent {
+pub(crate) struct ReplacementShell {
     fleet: Fleet,
-    machine: Replacement,
     /// Only to know what a list leaves out.
     ledger: Ledger,
     /// What cannot be read, and why.
@@ -30,19 +30,19 @@ pub(crate) struct ReplacementAgent {
     heard: bool,
 }
 
-impl ReplacementAgent {
-    pub(crate) fn new(gates: Gates, metrics: ReplacementMetrics) -> Self {
-        Self {
+impl ReplacementShell {
+    pub(crate) fn agent(gates: Gates, metrics: ReplacementMetrics) -> MachineAgent<Self> {
+        let shell = Self {
             fleet: Fleet::with_gates(gates),
-            machine: Replacement::new(Options::default()),
             ledger: Ledger::default(),
             barred: BTreeMap::new(),
             metrics,
             heard: false,
-        }
+        };
+        MachineAgent::new(Replacement::new(Options::default()), shell)
     }
 
-    fn see(&mut self, resource: Resource, barred: Option<Arc<CallError>>) {
+    fn see(&mut self, machine: &mut Replacement, resource: Resource, barred: Option<Arc<CallError>>) {
         let before = match barred {
             Some(why) => self.barred.insert(resource, why),
             None => self.barred.remove(&resource),
@@ -61,58 +61,53 @@ impl ReplacementAgent {
             .map(|(other, why)| missing(other, why))
             .collect();
         let sight = if missing.is_empty() { Sight::Clear } else { Sight::Barred(missing.join("; ").into()) };
-        self.machine.tell(Input::Sight(source, sight));
+        machine.tell(Input::Sight(source, sight));
     }
 }
 
-impl Agent for ReplacementAgent {
-    type Effect = EffectKind;
+impl Shell for ReplacementShell {
+    type Machine = Replacement;
 
-    fn clock_set_back(&mut self, set_back: SetBack) {
-        self.machine = Replacement::new(Options { set_back: Some(set_back), ..Options::default() });
+    fn view(&self) -> &Fleet {
+        &self.fleet
     }
 
-    fn hear(&mut self, _: Timestamp, news: News) {
+    fn clock_set_back(&mut self, machine: &mut Replacement, set_back: SetBack) {
+        *machine = Replacement::new(Options { set_back: Some(set_back), ..Options::default() });
+    }
+
+    fn hear(&mut self, machine: &mut Replacement, _: Timestamp, news: News) {
         feed(&mut self.fleet, &news);
         self.heard = true;
         match &news {
-            News::Listed(resource, ..) => self.see(*resource, None),
-            News::Barred(resource, why) => self.see(*resource, Some(Arc::clone(why))),
+            News::Listed(resource, ..) => self.see(machine, *resource, None),
+            News::Barred(resource, why) => self.see(machine, *resource, Some(Arc::clone(why))),
             News::Set(..) | News::Gone(..) => {}
         }
-        let Self { ledger, machine, .. } = self;
-        ledger.changes(news, |change| {
+        self.ledger.changes(news, |change| {
             if let Some(input) = input(&change) {
                 machine.tell(input);
             }
         });
     }
 
-    fn think(&mut self, now: Timestamp) {
+    fn think(&mut self, machine: &mut Replacement, now: Timestamp) {
         if core::mem::take(&mut self.heard) {
             let changes = self.fleet.take_changes();
-            self.machine.tell_devices(&self.fleet, &changes);
+            machine.tell_devices(&self.fleet, &changes);
         }
-        self.machine.think(now, &self.fleet);
-        self.metrics.show(&self.machine.figures());
+        machine.think(now, &self.fleet);
+        self.metrics.show(&machine.figures());
     }
 
-    fn lead(&mut self, now: Timestamp, leading: bool) {
+    fn lead(&mut self, machine: &mut Replacement, now: Timestamp, leads: bool) {
         // It must know what there is before it is asked to act on it.
-        self.think(now);
-        self.machine.lead(now, &self.fleet, leading);
+        self.think(machine, now);
+        machine.handle(now, &self.fleet, Turn::leads(leads));
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        self.machine.acknowledge(now, effect, wire::with_written(reply));
-    }
-
-    fn poll(&mut self) -> Option<Effect<EffectKind>> {
-        self.machine.poll_effect()
-    }
-
-    fn wake(&self) -> Option<Wake> {
-        self.machine.next_wake()
+    fn reply(reply: Reply) -> lazaret_machine::Reply {
+        wire::with_written(reply)
     }
 }
 
