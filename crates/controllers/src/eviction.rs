@@ -6,10 +6,11 @@ use lazaret_eviction::{
     RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Fleet;
+use lazaret_machine::Turn;
 use lazaret_model::{ObjectKey, SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIMS, CLASSIC_CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, Effect, EffectId, NAMESPACES,
-    News, Outcome, PODS, PatchKind, Perform, Reply, Resource, ViewWish, Wake,
+    CLAIMS, CLASSIC_CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, EffectId, NAMESPACES, News, Outcome,
+    PODS, PatchKind, Perform, Reply, Resource, ViewWish, Wake,
 };
 use serde_json::json;
 use tracing::info;
@@ -21,6 +22,7 @@ use crate::{
     event::{Event, Events},
     feed::{Sources, kind},
     guard::{GuardBook, status_call},
+    machine_agent::{MachineAgent, Shell},
     says::NamespaceSays,
     telemetry::{DeviceCounts, EvictionMetrics},
     wire,
@@ -44,12 +46,11 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
 /// Changes that the core is told at once: the first pods of many go while it has yet to look at the others.
 const CHANGES_MAX: usize = 128;
 
-/// The core with its objects.
+/// The objects of the core.
 #[derive(Debug)]
-pub(crate) struct EvictionAgent {
+pub(crate) struct EvictionShell {
     options: Options,
     fleet: Fleet,
-    eviction: Eviction,
     sources: Sources,
     guards: GuardBook,
     classic: ClassicDevices,
@@ -63,34 +64,33 @@ pub(crate) struct EvictionAgent {
     heard: bool,
 }
 
-impl Drop for EvictionAgent {
+impl Drop for EvictionShell {
     fn drop(&mut self) {
         self.metrics.blocked(self.shown, BlockCounts::default());
     }
 }
 
-impl EvictionAgent {
-    pub(crate) fn new(options: Options, sources: Sources, metrics: EvictionMetrics) -> Self {
-        let devices = options.writes_guards.then(|| metrics.device_counts());
-        let (fleet, eviction) = (Fleet::with_gates(sources.gates()), Eviction::new(options.clone()));
-        Self {
-            fleet,
-            eviction,
-            options,
+impl EvictionShell {
+    pub(crate) fn agent(options: Options, sources: Sources, metrics: EvictionMetrics) -> MachineAgent<Self> {
+        let eviction = Eviction::new(options.clone());
+        let shell = Self {
+            fleet: Fleet::with_gates(sources.gates()),
             sources,
-            devices,
+            devices: options.writes_guards.then(|| metrics.device_counts()),
+            options,
             metrics,
             shown: BlockCounts::default(),
             guards: GuardBook::default(),
             classic: ClassicDevices::default(),
             says: NamespaceSays::default(),
             heard: false,
-        }
+        };
+        MachineAgent::new(eviction, shell)
     }
 
     /// Shows how many pods are kept from being evicted, and by what.
-    fn show(&mut self) {
-        let counts = self.eviction.blocked();
+    fn show(&mut self, eviction: &Eviction) {
+        let counts = eviction.blocked();
         if counts != self.shown {
             self.metrics.blocked(self.shown, counts);
             self.shown = counts;
@@ -98,34 +98,38 @@ impl EvictionAgent {
     }
 
     /// Tells the core what guards there are and what namespaces say, if that is news.
-    fn tell_guards(&mut self, now: Timestamp) {
+    fn tell_guards(&mut self, eviction: &mut Eviction, now: Timestamp) {
         if core::mem::take(&mut self.guards.is_news) {
             let guards = self.guards.all();
-            self.eviction.handle(now, &self.fleet, Input::Guards(&guards));
+            eviction.handle(now, &self.fleet, Input::Guards(&guards));
         }
         if core::mem::take(&mut self.says.is_news) {
-            self.eviction.handle(now, &self.fleet, Input::Says(&self.says.says));
+            eviction.handle(now, &self.fleet, Input::Says(&self.says.says));
         }
     }
 
     /// Tells the core what has changed, so much of it at most.
-    fn tell(&mut self, now: Timestamp, most: usize) {
+    fn tell(&mut self, eviction: &mut Eviction, now: Timestamp, most: usize) {
         let changes = self.fleet.take_some_changes(most);
         self.heard = changes.partial;
-        self.eviction.handle(now, &self.fleet, Input::Changed(&changes));
+        eviction.handle(now, &self.fleet, Input::Changed(&changes));
     }
 }
 
-impl Agent for EvictionAgent {
-    type Effect = EffectKind;
+impl Shell for EvictionShell {
+    type Machine = Eviction;
 
-    fn clock_set_back(&mut self, set_back: SetBack) {
+    fn view(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn clock_set_back(&mut self, eviction: &mut Eviction, set_back: SetBack) {
         self.options.set_back = Some(set_back);
-        self.eviction = Eviction::new(self.options.clone());
+        *eviction = Eviction::new(self.options.clone());
         (self.guards.is_news, self.says.is_news) = (true, true);
     }
 
-    fn hear(&mut self, now: Timestamp, news: News) {
+    fn hear(&mut self, _: &mut Eviction, now: Timestamp, news: News) {
         if self.guards.hear(&news) || self.says.hear(&news) {
             return;
         }
@@ -141,14 +145,14 @@ impl Agent for EvictionAgent {
         }
     }
 
-    fn think(&mut self, now: Timestamp) {
-        self.tell_guards(now);
+    fn think(&mut self, eviction: &mut Eviction, now: Timestamp) {
+        self.tell_guards(eviction, now);
         if core::mem::take(&mut self.heard) {
-            self.tell(now, if self.eviction.is_leader() { CHANGES_MAX } else { usize::MAX });
+            self.tell(eviction, now, if eviction.is_leader() { CHANGES_MAX } else { usize::MAX });
         } else {
-            self.eviction.handle(now, &self.fleet, Input::Tick);
+            eviction.handle(now, &self.fleet, Input::Tick);
         }
-        self.show();
+        self.show(eviction);
         // Evictions come first.
         if !self.heard
             && let Some(devices) = &mut self.devices
@@ -157,57 +161,47 @@ impl Agent for EvictionAgent {
         }
     }
 
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        self.tell_guards(now);
+    fn lead(&mut self, eviction: &mut Eviction, now: Timestamp, leads: bool) {
+        self.tell_guards(eviction, now);
         // It must know what there is before it is asked to act on it.
-        self.tell(now, usize::MAX);
-        let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
-        self.eviction.handle(now, &self.fleet, input);
-        self.show();
+        self.tell(eviction, now, usize::MAX);
+        eviction.handle(now, &self.fleet, Turn::leads(leads).into());
+        self.show(eviction);
         if let Some(devices) = &mut self.devices {
-            devices.lead(now, leading);
+            devices.lead(now, leads);
         }
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        let input = if reply.outcome == Outcome::Held {
-            Input::Held { effect, why: reply.why.unwrap_or_default().into() }
-        } else {
-            Input::Acknowledged { effect, outcome: reply.outcome }
-        };
-        self.eviction.handle(now, &self.fleet, input);
-        self.show();
+    fn acknowledge(&mut self, eviction: &mut Eviction, now: Timestamp, effect: EffectId, reply: Reply) {
+        eviction.handle(now, &self.fleet, Turn::Acknowledged(effect, reply.into()).into());
+        self.show(eviction);
     }
 
-    fn poll(&mut self) -> Option<Effect<EffectKind>> {
-        self.eviction.poll_effect()
-    }
-
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self, eviction: &Eviction) -> Option<Wake> {
         if self.heard || self.guards.is_news || self.says.is_news {
             return Some(Wake::now("pods, devices or guards have changed"));
         }
         let count = self.devices.as_ref().and_then(DeviceCounts::due);
         let count = count.map(|at| Wake::new(at, "devices are to be counted"));
-        Wake::first([self.eviction.next_wake().map(lazaret_machine::Wake::in_words), count])
+        Wake::first([eviction.next_wake().map(lazaret_machine::Wake::in_words), count])
     }
 
-    fn wants_view(&mut self) -> Option<ViewWish> {
-        let ViewRequest { number, kinds } = self.eviction.poll_view()?;
+    fn wants_view(&mut self, eviction: &mut Eviction) -> Option<ViewWish> {
+        let ViewRequest { number, kinds } = eviction.poll_view()?;
         let of = |resource: &&Resource| kind(resource).is_some_and(|kind| kinds.contains(&kind));
         Some(ViewWish { number, resources: self.sources.resources().iter().filter(of).copied().collect() })
     }
 
-    fn view_reached(&mut self, now: Timestamp, number: u64) {
+    fn view_reached(&mut self, eviction: &mut Eviction, now: Timestamp, number: u64) {
         // It must know what was heard before it is told that this is all.
-        self.tell(now, usize::MAX);
-        self.eviction.handle(now, &self.fleet, Input::ViewReached(number));
+        self.tell(eviction, now, usize::MAX);
+        eviction.handle(now, &self.fleet, Input::ViewReached(number));
     }
 
-    fn last_words(&mut self, now: Timestamp) -> bool {
-        self.tell(now, usize::MAX);
-        self.eviction.handle(now, &self.fleet, Input::Closing);
-        self.eviction.has_last_words()
+    fn last_words(&mut self, eviction: &mut Eviction, now: Timestamp) -> bool {
+        self.tell(eviction, now, usize::MAX);
+        eviction.handle(now, &self.fleet, Input::Closing);
+        eviction.has_last_words()
     }
 }
 

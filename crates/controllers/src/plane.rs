@@ -304,7 +304,7 @@ impl Plane {
                 desk,
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 desk.listen_if_possible(&eviction::resources(sources), &eviction::OPTIONAL),
-                move || eviction::EvictionAgent::new(chosen.clone(), sources, shown.clone()),
+                move || eviction::EvictionShell::agent(chosen.clone(), sources, shown.clone()),
                 eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
             );
         }

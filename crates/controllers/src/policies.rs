@@ -68,7 +68,7 @@ pub(crate) async fn serve(
     let evict = desk.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
         inbox,
-        move || eviction::EvictionAgent::new(options.clone(), sources, shown.clone()),
+        move || eviction::EvictionShell::agent(options.clone(), sources, shown.clone()),
         executor,
     );
     tokio::join!(compile, evict);

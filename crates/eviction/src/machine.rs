@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
-use lazaret_machine::Recent;
+use lazaret_machine::{Machine, Recent};
 use lazaret_model::{DisruptionGuard, EvictionCount, EvictionSay, ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     brake::Brake,
     capacity_wait::CapacityWait,
     causes::Causes,
-    effect::{Effect, EffectId, Outcome, Wake, WakeReason},
+    effect::{Effect, EffectId, EffectKind, Outcome, Wake, WakeReason},
     flights::Flights,
     groups::Groups,
     guards::Guards,
@@ -69,6 +69,14 @@ pub enum Input<'a> {
     /// date, however recent the last one is. Until [`Eviction::has_last_words`] says that all is said.
     Closing,
 }
+
+lazaret_machine::turns!(Input<'_>, |effect, reply| {
+    if reply.outcome == Outcome::Held {
+        Input::Held { effect, why: reply.why.unwrap_or_default() }
+    } else {
+        Input::Acknowledged { effect, outcome: reply.outcome }
+    }
+});
 
 /// The eviction of one cluster. Reads a fleet, owns none; it must always be given the same one.
 #[derive(Debug)]
@@ -152,6 +160,25 @@ pub struct RuleTally {
     pub evicted: u64,
     /// There may have been more.
     pub at_least: bool,
+}
+
+impl Machine for Eviction {
+    type View = Fleet;
+    type Input<'a> = Input<'a>;
+    type Kind = EffectKind;
+    type Why = WakeReason;
+
+    fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input<'_>) {
+        Self::handle(self, now, fleet, input);
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        Self::poll_effect(self)
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        Self::next_wake(self)
+    }
 }
 
 impl Eviction {
