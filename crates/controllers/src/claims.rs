@@ -5,12 +5,12 @@ use std::sync::Arc;
 use lazaret_api::{awaiting_to_text, read_node_report};
 use lazaret_claims::{
     AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, EffectKind, FIELD_MANAGER,
-    FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
+    FINALIZER, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
 };
 use lazaret_machine::Turn;
-use lazaret_model::{AWAITING_UNPREPARE, Consumer, Text, Timestamp};
+use lazaret_model::{AWAITING_UNPREPARE, Consumer, ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
-    CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, NODES, News, Object, Outcome, POD_GROUPS, PODS,
+    CLAIM_TEMPLATES, CLAIMS, Call, CallError, Model, NODES, News, Object, Outcome, POD_GROUPS, PODS,
     PatchKind, Perform, Reply, Resource,
 };
 use serde::Deserialize;
@@ -18,11 +18,12 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
     Sources,
-    event::{Event, Events},
+    event::Event,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     telemetry::ClaimsMetrics,
     wire,
+    writer::{Writer, made},
 };
 
 /// What it calls itself.
@@ -167,138 +168,103 @@ fn template(object: &Object) -> Option<Template> {
     })
 }
 
+async fn create_claim(writer: &Writer, create: &CreateClaim) -> Reply {
+    let ObjectKey { namespace, name } = &create.claim;
+    let (make, get) =
+        (Call::create(&CLAIMS, namespace, new_claim(create)), Call::get(&CLAIMS, namespace, name));
+    made(writer.make(make, get, |found| wire::is_controlled_by(found, &create.holder.uid)).await)
+}
+
+async fn set_claim_names(writer: &Writer, set: &SetClaimNames) -> Reply {
+    let (holder, resource) = (&set.holder, resource(set.holder.kind));
+    let names: Vec<Value> = set
+        .names
+        .iter()
+        .map(|(entry, claim)| json!({"name": &**entry, "resourceClaimName": &**claim}))
+        .collect();
+    let body = json!({
+        "apiVersion": resource.api_version(), "kind": resource.kind,
+        "metadata": {"name": &*holder.key.name, "namespace": &*holder.key.namespace, "uid": &*holder.uid},
+        "status": {"resourceClaimStatuses": names},
+    });
+    let kind = PatchKind::Apply { manager: FIELD_MANAGER };
+    let (namespace, name) = (&holder.key.namespace, &holder.key.name);
+    let call = Call::patch(&resource, namespace, name, "status", kind, body.to_string());
+    // With force there is nothing else to conflict over than the UID.
+    writer.send_to_one(call).await.into()
+}
+
+async fn change_claim(writer: &Writer, change: &ChangeClaim) -> Reply {
+    let (namespace, name) = (&*change.claim.namespace, &*change.claim.name);
+    let mut version = change.version.as_str().to_owned();
+    for step in &change.steps {
+        let metadata = json!({"uid": &*change.uid, "resourceVersion": version});
+        let patch = |subresource, body: Value| {
+            Call::patch(&CLAIMS, namespace, name, subresource, PatchKind::Merge, body.to_string())
+        };
+        let call = match step {
+            ClaimStep::SetStatus { reserved_for, deallocate } => patch(
+                "status",
+                json!({"metadata": metadata, "status": new_status(reserved_for, *deallocate)}),
+            ),
+            ClaimStep::SetFinalizers(finalizers) => {
+                let mut metadata = metadata;
+                metadata["finalizers"] = finalizers.iter().map(|name| Value::from(&**name)).collect();
+                patch("", json!({"metadata": metadata}))
+            }
+            ClaimStep::SetAwaiting(nodes) => {
+                let mut metadata = metadata;
+                metadata["annotations"] = json!({AWAITING_UNPREPARE: nodes.as_deref()});
+                patch("", json!({"metadata": metadata}))
+            }
+            ClaimStep::Delete => {
+                let options = json!({"preconditions": metadata});
+                Call::delete(&CLAIMS, namespace, name, options.to_string())
+            }
+        };
+        match writer.send(call).await {
+            Ok(written) => {
+                version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version)
+            }
+            Err(error) => return Reply::from(&error),
+        }
+    }
+    Outcome::Done.into()
+}
+
+async fn ask_node(writer: &Writer, ask: &AskNode) -> Reply {
+    let text = (!ask.awaiting.is_empty()).then(|| awaiting_to_text(&ask.awaiting));
+    let body = json!({"metadata": {
+        "uid": &*ask.uid, "resourceVersion": &*ask.version, "annotations": {AWAITING_UNPREPARE: text},
+    }});
+    let call = Call::patch(&NODES, "", &ask.node, "", PatchKind::Merge, body.to_string());
+    writer.send(call).await.into()
+}
+
+async fn confirm_node(writer: &Writer, node: &Text) -> Reply {
+    match writer.send(Call::get(&NODES, "", node)).await {
+        Ok(found)
+            if read_node_report(&found).is_some_and(|report| report.reports && !report.out_of_service) =>
+        {
+            Outcome::Done.into()
+        }
+        Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
+        Err(error) => Reply::from(&error),
+    }
+}
+
 /// Makes claims, writes who uses them.
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-    events: Events,
-}
-
-impl Executor {
-    pub(crate) fn new(client: Client, events: Events) -> Self {
-        Self { client, events }
-    }
-
-    async fn create(&self, create: &CreateClaim) -> Reply {
-        let made = self.client.send(Call::create(&CLAIMS, &create.claim.namespace, new_claim(create))).await;
-        let Err(CallError::AlreadyExists(why)) = &made else { return made.into() };
-        // An earlier attempt may have been quicker, or a stranger.
-        let found = self.client.send(Call::get(&CLAIMS, &create.claim.namespace, &create.claim.name)).await;
-        match found {
-            Ok(found) if is_controlled_by(&found, &create.holder.uid) => Outcome::Done.into(),
-            Ok(_) => Reply { outcome: Outcome::Conflict, object: None, why: Some(why.clone()) },
-            Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
-            Err(error) => Reply::from(&error),
-        }
-    }
-
-    async fn set_claim_names(&self, set: &SetClaimNames) -> Reply {
-        let (holder, resource) = (&set.holder, resource(set.holder.kind));
-        let names: Vec<Value> = set
-            .names
-            .iter()
-            .map(|(entry, claim)| json!({"name": &**entry, "resourceClaimName": &**claim}))
-            .collect();
-        let body = json!({
-            "apiVersion": resource.api_version(), "kind": resource.kind,
-            "metadata": {"name": &*holder.key.name, "namespace": &*holder.key.namespace, "uid": &*holder.uid},
-            "status": {"resourceClaimStatuses": names},
-        });
-        let kind = PatchKind::Apply { manager: FIELD_MANAGER };
-        let (namespace, name) = (&holder.key.namespace, &holder.key.name);
-        let call = Call::patch(&resource, namespace, name, "status", kind, body.to_string());
-        match self.client.send(call).await {
-            // With force there is nothing else to conflict over than the UID.
-            Err(CallError::Conflict(_)) => Outcome::Gone.into(),
-            reply => reply.into(),
-        }
-    }
-
-    async fn change(&self, change: &ChangeClaim) -> Reply {
-        let (namespace, name) = (&*change.claim.namespace, &*change.claim.name);
-        let mut version = change.version.as_str().to_owned();
-        for step in &change.steps {
-            let metadata = json!({"uid": &*change.uid, "resourceVersion": version});
-            let patch = |subresource, body: Value| {
-                Call::patch(&CLAIMS, namespace, name, subresource, PatchKind::Merge, body.to_string())
-            };
-            let call = match step {
-                ClaimStep::SetStatus { reserved_for, deallocate } => patch(
-                    "status",
-                    json!({"metadata": metadata, "status": new_status(reserved_for, *deallocate)}),
-                ),
-                ClaimStep::SetFinalizers(finalizers) => {
-                    let mut metadata = metadata;
-                    metadata["finalizers"] = finalizers.iter().map(|name| Value::from(&**name)).collect();
-                    patch("", json!({"metadata": metadata}))
-                }
-                ClaimStep::SetAwaiting(nodes) => {
-                    let mut metadata = metadata;
-                    metadata["annotations"] = json!({AWAITING_UNPREPARE: nodes.as_deref()});
-                    patch("", json!({"metadata": metadata}))
-                }
-                ClaimStep::Delete => {
-                    let options = json!({"preconditions": metadata});
-                    Call::delete(&CLAIMS, namespace, name, options.to_string())
-                }
-            };
-            match self.client.send(call).await {
-                Ok(written) => {
-                    version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version)
-                }
-                Err(CallError::NotFound(_)) => return Outcome::Gone.into(),
-                Err(error) => return Reply::from(&error),
-            }
-        }
-        Outcome::Done.into()
-    }
-
-    async fn ask_node(&self, ask: &AskNode) -> Reply {
-        let text = (!ask.awaiting.is_empty()).then(|| awaiting_to_text(&ask.awaiting));
-        let body = json!({"metadata": {
-            "uid": &*ask.uid, "resourceVersion": &*ask.version, "annotations": {AWAITING_UNPREPARE: text},
-        }});
-        let call = Call::patch(&NODES, "", &ask.node, "", PatchKind::Merge, body.to_string());
-        match self.client.send(call).await {
-            Err(CallError::NotFound(_)) => Outcome::Gone.into(),
-            reply => reply.into(),
-        }
-    }
-
-    async fn confirm_node(&self, node: &Text) -> Reply {
-        match self.client.send(Call::get(&NODES, "", node)).await {
-            Ok(found)
-                if read_node_report(&found)
-                    .is_some_and(|report| report.reports && !report.out_of_service) =>
-            {
-                Outcome::Done.into()
-            }
-            Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
-            Err(error) => Reply::from(&error),
-        }
-    }
-
-    async fn confirm(&self, holder: &Holder) -> Reply {
-        let call = Call::get(&resource(holder.kind), &holder.key.namespace, &holder.key.name);
-        match self.client.send(call).await {
-            Ok(found) if wire::metadata(&found).is_some_and(|found| *found.uid == *holder.uid) => {
-                Outcome::Done.into()
-            }
-            Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
-            Err(error) => Reply::from(&error),
-        }
-    }
-}
-
-impl Perform<EffectKind> for Executor {
+impl Perform<EffectKind> for Writer {
     async fn perform(&self, effect: EffectKind) -> Reply {
         match &effect {
-            EffectKind::CreateClaim(create) => self.create(create).await,
-            EffectKind::SetClaimNames(set) => self.set_claim_names(set).await,
-            EffectKind::ChangeClaim(change) => self.change(change).await,
-            EffectKind::Confirm(holder) => self.confirm(holder).await,
-            EffectKind::ConfirmNode(node) => self.confirm_node(node).await,
-            EffectKind::AskNode(ask) => self.ask_node(ask).await,
+            EffectKind::CreateClaim(create) => create_claim(self, create).await,
+            EffectKind::SetClaimNames(set) => set_claim_names(self, set).await,
+            EffectKind::ChangeClaim(change) => change_claim(self, change).await,
+            EffectKind::Confirm(holder) => {
+                self.confirm(&resource(holder.kind), &holder.key, &holder.uid).await
+            }
+            EffectKind::ConfirmNode(node) => confirm_node(self, node).await,
+            EffectKind::AskNode(ask) => ask_node(self, ask).await,
             EffectKind::Event(event) => {
                 let event = Event {
                     about: resource(event.holder.kind),
@@ -310,7 +276,7 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.events.post(&event).into()
+                self.post(&event)
             }
             EffectKind::ClaimEvent(event) => {
                 let event = Event {
@@ -323,7 +289,7 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.events.post(&event).into()
+                self.post(&event)
             }
         }
     }
@@ -371,8 +337,4 @@ fn new_status(reserved_for: &[Consumer], deallocate: bool) -> Value {
         status["devices"] = Value::Null;
     }
     status
-}
-
-fn is_controlled_by(object: &[u8], uid: &str) -> bool {
-    wire::metadata(object).is_some_and(|metadata| metadata.controller() == Some(uid))
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    Agent, AgentOptions, CallError, Client, Hub, Inbox, Leadership, Metrics, News, Object, Perform, Postbox,
-    Resource, Tasks, run,
+    Agent, AgentOptions, CallError, Hub, Inbox, Leadership, Metrics, News, Object, Perform, Resource, Tasks,
+    run,
 };
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::event::Events;
+use crate::{event::Events, writer::Writer};
 
 /// Effects of one agent in flight at once where the server is elsewhere. Each has a connection with buffers of its own, and a server that answers
 /// within 10 ms carries out 6,400 of them a second.
@@ -20,7 +20,7 @@ const REMOTE_IN_FLIGHT_MAX: usize = 64;
 pub(crate) struct Desk {
     hub: Arc<Hub>,
     leadership: Leadership,
-    events: Postbox,
+    events: Events,
     stop: watch::Receiver<bool>,
 }
 
@@ -32,19 +32,15 @@ impl Desk {
         stop: watch::Receiver<bool>,
         tasks: &mut Tasks,
     ) -> Self {
-        let (events, postman) = hub.postbox();
+        let (postbox, postman) = hub.postbox();
         tasks.spawn(postman.run());
+        let events = Events::new(postbox, hub.client().clock().clone());
         Self { hub, leadership, events, stop }
     }
 
-    /// A client whose writes are sent only while this part leads.
-    pub(crate) fn client(&self) -> Client {
-        self.hub.client().under(&self.leadership)
-    }
-
-    /// Posts events: through the postbox, so that nothing waits for them.
-    pub(crate) fn events(&self) -> Events {
-        Events::new(self.events.clone(), self.hub.client().clock().clone())
+    /// Writes while this part leads, and posts events through its postbox, so that nothing waits for them.
+    pub(crate) fn writer(&self) -> Writer {
+        Writer::new(self.hub.client().under(&self.leadership), self.events.clone())
     }
 
     /// Waits until there is an object of these resources, of which nothing is kept in memory. `kind` is their name for people.

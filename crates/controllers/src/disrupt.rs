@@ -1,12 +1,14 @@
 //! How a pod is made to leave: the condition first, so that whoever sees it go can read why; both only for one incarnation.
 
-use bytes::Bytes;
 use lazaret_api::{EVICTION_MARK, eviction_mark_to_text};
 use lazaret_model::{Condition, ConditionStatus, EvictionMark, ObjectKey, Uid};
-use lazaret_runtime::{Call, CallError, Client, Outcome, PODS, PatchKind};
+use lazaret_runtime::{Call, CallError, Outcome, PODS, PatchKind};
 use serde_json::json;
 
-use crate::wire;
+use crate::{
+    wire,
+    writer::{Writer, done_or_gone},
+};
 
 /// How a pod is made to leave, and what it is marked with before.
 #[derive(Clone, Copy, Debug)]
@@ -21,32 +23,32 @@ pub(crate) struct Disruption<'a> {
 
 impl Disruption<'_> {
     /// Marks the pod and deletes it. [`Outcome::Gone`] when there is nothing left to do.
-    pub(crate) async fn delete(&self, client: &Client) -> Result<Outcome, CallError> {
-        if self.mark(client, self.condition).await? == Outcome::Gone {
+    pub(crate) async fn delete(&self, writer: &Writer) -> Result<Outcome, CallError> {
+        if self.mark(writer, self.condition).await? == Outcome::Gone {
             return Ok(Outcome::Gone);
         }
         let options = json!({"preconditions": {"uid": &**self.uid}});
         let call = Call::delete(&PODS, &self.pod.namespace, &self.pod.name, options.to_string());
-        done_or_gone(client.send(call).await)
+        done_or_gone(writer.send_to_one(call).await)
     }
 
     /// Marks the pod and evicts it, as disruption budgets permit: [`CallError::Budget`] when they do not.
-    pub(crate) async fn evict(&self, client: &Client) -> Result<Outcome, CallError> {
+    pub(crate) async fn evict(&self, writer: &Writer) -> Result<Outcome, CallError> {
         // A pod that stays must not say that it goes, so the budget is asked first.
-        if done_or_gone(client.send(self.eviction(true)).await)? == Outcome::Gone
-            || self.mark(client, self.condition).await? == Outcome::Gone
+        if done_or_gone(writer.send_to_one(self.eviction(true)).await)? == Outcome::Gone
+            || self.mark(writer, self.condition).await? == Outcome::Gone
         {
             return Ok(Outcome::Gone);
         }
-        match done_or_gone(client.send(self.eviction(false)).await) {
+        match done_or_gone(writer.send_to_one(self.eviction(false)).await) {
             Ok(Outcome::Done) => {
                 // The eviction API wrote its own words over ours. That they are lost is no failure: the annotation is there.
-                let _ = self.mark(client, self.condition).await;
+                let _ = self.mark(writer, self.condition).await;
                 Ok(Outcome::Done)
             }
             Err(error @ CallError::Budget(_)) => {
                 let stays = Condition { status: ConditionStatus::False, ..self.condition.clone() };
-                let _ = self.mark(client, &stays).await;
+                let _ = self.mark(writer, &stays).await;
                 Err(error)
             }
             other => other,
@@ -58,7 +60,7 @@ impl Disruption<'_> {
     }
 
     /// Writes the condition and the mark. [`Outcome::Gone`]: the pod is terminating already, or gone.
-    async fn mark(&self, client: &Client, condition: &Condition) -> Result<Outcome, CallError> {
+    async fn mark(&self, writer: &Writer, condition: &Condition) -> Result<Outcome, CallError> {
         let mut body =
             json!({"metadata": {"uid": &**self.uid}, "status": {"conditions": [wire::condition(condition)]}});
         if let Some(mark) = self.mark.filter(|mark| !mark.rules.is_empty()) {
@@ -67,24 +69,14 @@ impl Disruption<'_> {
         }
         let ObjectKey { namespace, name } = self.pod;
         let call = Call::patch(&PODS, namespace, name, "status", PatchKind::Strategic, body.to_string());
-        let marked = match client.send(call).await {
+        let marked = match writer.send_to_one(call).await {
             Ok(marked) => marked,
-            // The only precondition is the UID: a conflict over it means that this incarnation is gone.
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
+            Err(CallError::NotFound(_)) => return Ok(Outcome::Gone),
             Err(error) => return Err(error),
         };
         let terminating =
             wire::metadata(&marked).is_some_and(|metadata| metadata.deletion_timestamp.is_some());
         Ok(if terminating { Outcome::Gone } else { Outcome::Done })
-    }
-}
-
-/// Where the UID is the only precondition, a conflict means that this incarnation is gone.
-pub(crate) fn done_or_gone(sent: Result<Bytes, CallError>) -> Result<Outcome, CallError> {
-    match sent {
-        Ok(_) => Ok(Outcome::Done),
-        Err(CallError::Conflict(_) | CallError::NotFound(_)) => Ok(Outcome::Gone),
-        Err(error) => Err(error),
     }
 }
 

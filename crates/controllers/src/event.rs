@@ -1,6 +1,9 @@
 //! Events for people.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use lazaret_model::{ObjectKey, Timestamp, Uid};
 use lazaret_runtime::{Call, Clock, EVENTS, Outcome, Postbox, Resource};
@@ -20,17 +23,17 @@ pub(crate) struct Event<'a> {
     pub(crate) component: &'static str,
 }
 
-/// Leaves events in the postbox of a part.
-#[derive(Debug)]
+/// Leaves events in the postbox of a part. Clones share it.
+#[derive(Clone, Debug)]
 pub(crate) struct Events {
     postbox: Postbox,
     clock: Clock,
-    serial: AtomicU64,
+    serial: Arc<AtomicU64>,
 }
 
 impl Events {
     pub(crate) fn new(postbox: Postbox, clock: Clock) -> Self {
-        Self { postbox, clock, serial: AtomicU64::new(0) }
+        Self { postbox, clock, serial: Arc::default() }
     }
 
     pub(crate) fn post(&self, event: &Event<'_>) -> Outcome {

@@ -9,8 +9,8 @@ use lazaret_fleet::Fleet;
 use lazaret_machine::Turn;
 use lazaret_model::{ObjectKey, SetBack, Timestamp};
 use lazaret_runtime::{
-    CLAIMS, CLASSIC_CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, EffectId, NAMESPACES, News, Outcome,
-    PODS, PatchKind, Perform, Reply, Resource, ViewWish, Wake,
+    CLAIMS, CLASSIC_CLAIMS, Call, CallError, DISRUPTION_GUARDS, EffectId, NAMESPACES, News, Outcome, PODS,
+    PatchKind, Perform, Reply, Resource, ViewWish, Wake,
 };
 use serde_json::json;
 use tracing::info;
@@ -18,14 +18,15 @@ use tracing::info;
 use crate::{
     capacity::CapacityDesk,
     classic::ClassicDevices,
-    disrupt::{Disruption, done_or_gone},
-    event::{Event, Events},
+    disrupt::Disruption,
+    event::Event,
     feed::{Sources, kind},
     guard::{GuardBook, status_call},
     machine_agent::{MachineAgent, Shell},
     says::NamespaceSays,
     telemetry::{DeviceCounts, EvictionMetrics},
     wire,
+    writer::{Writer, done_or_gone},
 };
 
 /// What it calls itself in events and as a field manager.
@@ -208,8 +209,7 @@ impl Shell for EvictionShell {
 /// Deletes pods, writes statuses, posts events.
 #[derive(Debug)]
 pub(crate) struct Executor {
-    client: Client,
-    events: Events,
+    writer: Writer,
     rules: Resource,
     counts_evictions: bool,
     metrics: EvictionMetrics,
@@ -218,15 +218,13 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) fn new(
-        client: Client,
-        events: Events,
+        writer: Writer,
         sources: Sources,
         metrics: EvictionMetrics,
         capacity: CapacityDesk,
     ) -> Self {
         Self {
-            client,
-            events,
+            writer,
             rules: sources.rules(),
             counts_evictions: sources.counts_evictions(),
             metrics,
@@ -239,11 +237,11 @@ impl Executor {
         let disruption =
             Disruption { pod: &evict.pod, uid: &evict.uid, condition: &condition, mark: Some(&mark) };
         let outcome = match evict.manner {
-            Manner::Delete | Manner::DeleteOverdue => disruption.delete(&self.client).await?,
-            Manner::Evict => disruption.evict(&self.client).await?,
+            Manner::Delete | Manner::DeleteOverdue => disruption.delete(&self.writer).await?,
+            Manner::Evict => disruption.evict(&self.writer).await?,
         };
         if outcome == Outcome::Done {
-            self.metrics.evicted(self.client.clock().now(), evict);
+            self.metrics.evicted(self.writer.now(), evict);
             if let Some(reason) = evict.due_reasons().first() {
                 info!(pod = %evict.pod, node = %evict.node, why = %reason, "evicted");
             }
@@ -275,30 +273,17 @@ impl Executor {
             });
         }
         let kind = PatchKind::Apply { manager: NAME };
-        match self
-            .client
-            .send(Call::patch(&self.rules, "", &status.rule, "status", kind, body.to_string()))
-            .await
-        {
-            Ok(_) => Ok(Outcome::Done),
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => Ok(Outcome::Gone),
-            Err(error) => Err(error),
-        }
+        let call = Call::patch(&self.rules, "", &status.rule, "status", kind, body.to_string());
+        done_or_gone(self.writer.send_to_one(call).await)
     }
-}
 
-impl Executor {
     /// DEVIATION(last-published): what devices in use were like is kept on the claim.
     async fn set_last_published(&self, write: &SetLastPublished) -> Result<Outcome, CallError> {
         let SetLastPublished { claim, uid, devices } = write;
         let text = (!devices.is_empty()).then(|| last_published_to_text(devices));
         let body = json!({"metadata": {"uid": &**uid, "annotations": {LAST_PUBLISHED: text}}}).to_string();
         let call = Call::patch(&CLAIMS, &claim.namespace, &claim.name, "", PatchKind::Merge, body);
-        match self.client.send(call).await {
-            Ok(_) => Ok(Outcome::Done),
-            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
-            Err(error) => Err(error),
-        }
+        done_or_gone(self.writer.send(call).await)
     }
 }
 
@@ -309,8 +294,8 @@ impl Perform<EffectKind> for Executor {
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
             EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
             EffectKind::SetGuardStatus(write) => {
-                let call = status_call(write, NAME, self.client.clock().now());
-                done_or_gone(self.client.send(call).await)
+                let call = status_call(write, NAME, self.writer.now());
+                done_or_gone(self.writer.send_to_one(call).await)
             }
             EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {
@@ -318,7 +303,7 @@ impl Perform<EffectKind> for Executor {
                 if held {
                     self.metrics.held();
                 }
-                Ok(self.events.post(&Event {
+                return self.writer.post(&Event {
                     about: PODS,
                     key: &event.pod,
                     uid: &event.uid,
@@ -327,18 +312,20 @@ impl Perform<EffectKind> for Executor {
                     action: "Evicting",
                     message: &event.message,
                     component: NAME,
-                }))
+                });
             }
-            EffectKind::RuleEvent(event) => Ok(self.events.post(&Event {
-                about: self.rules,
-                key: &ObjectKey::new("", event.rule.clone()),
-                uid: &event.uid,
-                severity: "Warning",
-                reason: EVICTION_BLOCKED,
-                action: "Evicting",
-                message: &event.message,
-                component: NAME,
-            })),
+            EffectKind::RuleEvent(event) => {
+                return self.writer.post(&Event {
+                    about: self.rules,
+                    key: &ObjectKey::new("", event.rule.clone()),
+                    uid: &event.uid,
+                    severity: "Warning",
+                    reason: EVICTION_BLOCKED,
+                    action: "Evicting",
+                    message: &event.message,
+                    component: NAME,
+                });
+            }
         };
         done.map_or_else(
             |error| {

@@ -30,6 +30,7 @@ mod telemetry;
 mod wire;
 mod without_effect;
 mod workloads;
+mod writer;
 
 pub use feed::Sources;
 pub use lazaret_lifecycle::History as IncidentHistory;

@@ -271,7 +271,7 @@ impl Plane {
                 AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
                 desk.listen(&pools::resources(sources)),
                 move || pools::PoolsShell::agent(sources),
-                pools::Executor::new(desk.client()),
+                desk.writer(),
             );
         }
         if options.controllers.replacement {
@@ -305,7 +305,7 @@ impl Plane {
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 desk.listen_if_possible(&eviction::resources(sources), &eviction::OPTIONAL),
                 move || eviction::EvictionShell::agent(chosen.clone(), sources, shown.clone()),
-                eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
+                eviction::Executor::new(desk.writer(), sources, counts, capacity),
             );
         }
     }
@@ -318,7 +318,7 @@ impl Plane {
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
             desk.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
             move || claims::ClaimsShell::agent(chosen.clone(), counts.clone()),
-            claims::Executor::new(desk.client(), desk.events()),
+            desk.writer(),
         );
     }
 
@@ -329,7 +329,7 @@ impl Plane {
             AgentOptions { name: classic::NAME, in_flight_max: 64, precedence: Precedence::Usual },
             desk.listen(classic::RESOURCES),
             move || classic::ClassicShell::agent(counts.clone()),
-            classic::Executor::new(desk.client(), desk.events()),
+            desk.writer(),
         );
     }
 
@@ -344,14 +344,14 @@ impl Plane {
             AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
             desk.listen_if_possible(&workloads::resources(), &workloads::optional()),
             move || workloads::WorkloadsShell::agent(limits, chosen),
-            workloads::Executor::new(desk.client(), desk.events()),
+            desk.writer(),
         );
         self.spawn(
             desk,
             AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
             desk.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
             quotas::QuotaShell::agent,
-            quotas::Executor::new(desk.client()),
+            desk.writer(),
         );
     }
 
@@ -361,7 +361,7 @@ impl Plane {
             AgentOptions { name: scheduler::NAME, in_flight_max: 256, precedence: Precedence::Usual },
             desk.listen(&scheduler::resources(sources)),
             move || scheduler::SchedulerShell::agent(options.clone(), sources),
-            scheduler::Executor::new(desk.client(), desk.events()),
+            desk.writer(),
         );
     }
 }

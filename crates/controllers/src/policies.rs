@@ -6,8 +6,8 @@ use lazaret_machine::Machine;
 use lazaret_model::Timestamp;
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Report, Wanted};
 use lazaret_runtime::{
-    AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Model, News, Object, Outcome,
-    PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES, Wake,
+    AgentOptions, CLAIMS, CLASSES, Call, DISRUPTION_GUARDS, Model, News, Object, PatchKind, Perform,
+    Precedence, Reply, Resource, TAINT_POLICIES, Wake,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,6 +24,7 @@ use crate::{
     machine_agent::{MachineAgent, Shell},
     telemetry::EvictionMetrics,
     without_effect::{self, say_without_effect},
+    writer::{Writer, warned},
 };
 
 /// What it calls itself, in metrics and as a field manager.
@@ -58,12 +59,12 @@ pub(crate) async fn serve(
             &[DISRUPTION_GUARDS],
         ),
         || MachineAgent::new(Policies::default(), PoliciesShell::default()),
-        Executor { client: desk.client(), rules: sources.plain_rules() },
+        Executor { writer: desk.writer(), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
     let (inbox, executor) = (
         desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
-        eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
+        eviction::Executor::new(desk.writer(), sources, counts, capacity),
     );
     let evict = desk.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
@@ -175,7 +176,7 @@ fn owned(object: &Object) -> Option<Owned> {
 /// Makes, changes and deletes rules; says in a policy what it became.
 #[derive(Debug)]
 struct Executor {
-    client: Client,
+    writer: Writer,
     rules: Resource,
 }
 
@@ -208,9 +209,9 @@ fn rule(rules: Resource, wanted: &Wanted) -> Value {
     })
 }
 
-impl Executor {
-    async fn write(&self, effect: &EffectKind) -> Result<Outcome, CallError> {
-        let call = match effect {
+impl Perform<EffectKind> for Executor {
+    async fn perform(&self, effect: EffectKind) -> Reply {
+        let call = match &effect {
             EffectKind::Create(wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, "create a rule");
                 // An apply would take over a rule of somebody else that has the name.
@@ -233,13 +234,11 @@ impl Executor {
                 Call::patch(&TAINT_POLICIES, "", &report.policy.name, "status", kind, body.to_string())
             }
         };
-        match self.client.send(call).await {
-            Ok(_) => Ok(Outcome::Done),
-            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
-            Err(error) => Err(error),
-        }
+        warned(self.writer.send(call).await, "a rule of a policy could not be written")
     }
+}
 
+impl Executor {
     fn report(&self, policy: &Owner, generation: i64, said: &Said) -> Value {
         let Said { status, reason, message } = said;
         json!({
@@ -248,7 +247,7 @@ impl Executor {
             "status": {"conditions": [{
                 "type": "Compiled", "status": status, "reason": reason, "message": message,
                 "observedGeneration": generation,
-                "lastTransitionTime": lazaret_api::format_time(seconds(self.client.clock().now())),
+                "lastTransitionTime": lazaret_api::format_time(seconds(self.writer.now())),
             }]},
         })
     }
@@ -293,16 +292,4 @@ fn compiled(report: &Report) -> Said {
 /// A time as conditions have it.
 pub(crate) fn seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_millis(now.as_millis().div_euclid(1_000) * 1_000)
-}
-
-impl Perform<EffectKind> for Executor {
-    async fn perform(&self, effect: EffectKind) -> Reply {
-        self.write(&effect).await.map_or_else(
-            |error| {
-                warn!(%error, "a rule of a policy could not be written");
-                Reply::from(&error)
-            },
-            Reply::from,
-        )
-    }
 }

@@ -8,8 +8,8 @@ use lazaret_pools::{
     ShareableStatus, Slice, Status,
 };
 use lazaret_runtime::{
-    CLAIMS, CLASSES, Call, CallError, Client, Model, News, Object, Outcome, PATCHES, POOL_STATUS_REQUESTS,
-    PatchKind, Perform, Reply, Resource, ViewWish,
+    CLAIMS, CLASSES, Call, Model, News, Object, PATCHES, POOL_STATUS_REQUESTS, PatchKind, Perform, Reply,
+    Resource, ViewWish,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use crate::{
     feed::{Sources, feed},
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
+    writer::Writer,
 };
 
 /// What it calls itself in logs and metrics, as in Kubernetes.
@@ -194,45 +195,27 @@ fn request(object: &Object) -> Option<Request> {
     })
 }
 
+async fn set_status(writer: &Writer, write: &SetStatus) -> Reply {
+    let SetStatus { request, uid, version, status } = write;
+    let metadata = json!({"uid": &**uid, "resourceVersion": &**version});
+    let body = json!({"metadata": metadata, "status": wire_status(status)}).to_string();
+    let call = Call::patch(&POOL_STATUS_REQUESTS, "", request, "status", PatchKind::Merge, body);
+    let answered = writer.send(call).await;
+    if answered.is_ok() {
+        info!(%request, pools = status.pool_count, "answered");
+    }
+    answered.into()
+}
+
 /// Writes answers, deletes requests.
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-}
-
-impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
-    }
-
-    async fn set_status(&self, write: &SetStatus) -> Reply {
-        let SetStatus { request, uid, version, status } = write;
-        let metadata = json!({"uid": &**uid, "resourceVersion": &**version});
-        let body = json!({"metadata": metadata, "status": wire_status(status)}).to_string();
-        let call = Call::patch(&POOL_STATUS_REQUESTS, "", request, "status", PatchKind::Merge, body);
-        match self.client.send(call).await {
-            Ok(_) => {
-                info!(%request, pools = status.pool_count, "answered");
-                Outcome::Done.into()
-            }
-            Err(CallError::NotFound(_)) => Outcome::Gone.into(),
-            Err(error) => Reply::from(&error),
-        }
-    }
-}
-
-impl Perform<EffectKind> for Executor {
+impl Perform<EffectKind> for Writer {
     async fn perform(&self, effect: EffectKind) -> Reply {
         match &effect {
-            EffectKind::SetStatus(write) => self.set_status(write).await,
+            EffectKind::SetStatus(write) => set_status(self, write).await,
             EffectKind::Delete(delete) => {
                 let options = json!({"preconditions": {"uid": &*delete.uid}}).to_string();
                 let call = Call::delete(&POOL_STATUS_REQUESTS, "", &delete.request, options);
-                match self.client.send(call).await {
-                    Ok(_) => Outcome::Done.into(),
-                    Err(CallError::NotFound(_) | CallError::Conflict(_)) => Outcome::Gone.into(),
-                    Err(error) => Reply::from(&error),
-                }
+                self.send_to_one(call).await.into()
             }
         }
     }

@@ -9,7 +9,7 @@ use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::{ObjectKey, Timestamp};
 use lazaret_quota::{Amounts, Classes, Counted, DeviceClaim, Facts, Quota, Quotas, SetStatus, Told, Usage};
 use lazaret_runtime::{
-    CLAIMS, CLASSES, Call, Client, EffectId, News, Object, PODS, Perform, Reply, Resource, ViewWish,
+    CLAIMS, CLASSES, Call, EffectId, News, Object, PODS, Perform, Reply, Resource, ViewWish,
 };
 use lazaret_workloads::resource as kinds;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::{
     custom::CustomKinds,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
+    writer::Writer,
 };
 
 /// What it calls itself.
@@ -315,18 +316,7 @@ impl Shell for QuotaShell {
 }
 
 /// Writes statuses of quotas.
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-}
-
-impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
-    }
-}
-
-impl Perform<SetStatus> for Executor {
+impl Perform<SetStatus> for Writer {
     /// The quota must be as it was: the object that was read has its version.
     async fn perform(&self, set: SetStatus) -> Reply {
         let mut quota: Value = serde_json::from_slice(&set.object).unwrap_or_default();
@@ -337,7 +327,7 @@ impl Perform<SetStatus> for Executor {
         quota["kind"] = QUOTAS.kind.into();
         quota["status"] = json!({"hard": text(&set.hard), "used": text(&set.used)});
         let call = Call::replace(&QUOTAS, &set.namespace, &set.name, "status", quota.to_string());
-        self.client.send(call).await.into()
+        self.send(call).await.into()
     }
 }
 

@@ -5,8 +5,8 @@ use lazaret_machine::Machine;
 use lazaret_model::{Taint, Text, Timestamp};
 use lazaret_policies::{OwnedPolicy, PatchEffect, PatchInput, PatchReport, Patches, WantedPolicy};
 use lazaret_runtime::{
-    AgentOptions, Call, CallError, Client, Model, News, OWN_PATCHES, Object, Outcome, PatchKind, Perform,
-    Precedence, Reply, TAINT_POLICIES,
+    AgentOptions, Call, Model, News, OWN_PATCHES, Object, PatchKind, Perform, Precedence, Reply,
+    TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::{
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     policies::{MANAGED_BY, Said, controller, seconds},
+    writer::{Writer, warned},
 };
 
 /// What it calls itself, in metrics and as a field manager.
@@ -29,7 +30,7 @@ const NAMES_SHOWN_MAX: usize = 8;
 /// Works where the kind is defined.
 pub(crate) async fn serve(desk: Desk, sources: Sources) {
     let inbox = desk.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
-    let executor = Executor { client: desk.client(), no_rules: sources.why_no_rules() };
+    let executor = Executor { writer: desk.writer(), no_rules: sources.why_no_rules() };
     let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
     desk.run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
         .await;
@@ -106,7 +107,7 @@ fn owned(object: &Object) -> Option<OwnedPolicy> {
 /// Makes, changes and deletes policies; says in a patch what it became.
 #[derive(Debug)]
 struct Executor {
-    client: Client,
+    writer: Writer,
     /// Why rules have no effect here, if they have none.
     no_rules: Option<NoRules>,
 }
@@ -158,9 +159,9 @@ fn taint(taint: &Taint) -> Value {
     said
 }
 
-impl Executor {
-    async fn write(&self, effect: &PatchEffect) -> Result<Outcome, CallError> {
-        let call = match effect {
+impl Perform<PatchEffect> for Executor {
+    async fn perform(&self, effect: PatchEffect) -> Reply {
+        let call = match &effect {
             PatchEffect::Create(wanted) => {
                 info!(policy = %wanted.name, patch = %wanted.owner.name, "create a policy");
                 // An apply would take over a policy of somebody else that has the name.
@@ -184,15 +185,13 @@ impl Executor {
                 Call::patch(&OWN_PATCHES, "", &report.patch.name, "status", kind, body.to_string())
             }
         };
-        match self.client.send(call).await {
-            Ok(_) => Ok(Outcome::Done),
-            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
-            Err(error) => Err(error),
-        }
+        warned(self.writer.send(call).await, "a policy of a patch could not be written")
     }
+}
 
+impl Executor {
     fn report(&self, report: &PatchReport) -> Value {
-        let time = lazaret_api::format_time(seconds(self.client.clock().now()));
+        let time = lazaret_api::format_time(seconds(self.writer.now()));
         let condition = |kind: &str, said: Said| {
             json!({
                 "type": kind, "status": said.status, "reason": said.reason, "message": said.message,
@@ -254,17 +253,5 @@ fn applied(not_applied: &[Text]) -> Said {
             "not in effect: {}; the scheduler takes attributes and capacities from ResourceSlices, which the driver publishes: change them there",
             names.join(", ")
         ),
-    }
-}
-
-impl Perform<PatchEffect> for Executor {
-    async fn perform(&self, effect: PatchEffect) -> Reply {
-        self.write(&effect).await.map_or_else(
-            |error| {
-                warn!(%error, "a policy of a patch could not be written");
-                Reply::from(&error)
-            },
-            Reply::from,
-        )
     }
 }

@@ -59,16 +59,17 @@ struct Owner {
     controller: bool,
 }
 
-impl Metadata {
-    /// The UID of its controller.
-    pub(crate) fn controller(&self) -> Option<&str> {
-        self.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
-    }
-}
-
 /// The metadata of an object.
 pub(crate) fn metadata(object: &[u8]) -> Option<Metadata> {
     serde_json::from_slice::<Written>(object).ok().map(|written| written.metadata)
+}
+
+/// Whether the controller of an object has this UID.
+pub(crate) fn is_controlled_by(object: &[u8], uid: &str) -> bool {
+    let owned = |metadata: Metadata| {
+        metadata.owner_references.iter().any(|owner| owner.controller && owner.uid == uid)
+    };
+    metadata(object).is_some_and(owned)
 }
 
 /// An answer with what was written, for a machine that goes by it.

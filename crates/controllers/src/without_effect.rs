@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lazaret_model::{Text, Timestamp, Uid};
 use lazaret_runtime::{
-    Agent, AgentOptions, Call, CallError, Client, Effect, EffectId, HEALTH_POLICIES, News, Object, Outcome,
-    PatchKind, Perform, Precedence, Reply, Resource, TAINT_POLICIES, Wake,
+    Agent, AgentOptions, Call, Effect, EffectId, HEALTH_POLICIES, News, Object, Outcome, PatchKind, Perform,
+    Precedence, Reply, Resource, TAINT_POLICIES, Wake,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -16,6 +16,7 @@ use crate::{
     health,
     ledger::{Change, Ledger},
     policies,
+    writer::Writer,
 };
 
 /// Between two attempts to write a status.
@@ -39,7 +40,7 @@ pub(crate) const HEALTH: Kind =
 pub(crate) async fn say_without_effect(desk: Desk, kind: Kind, why: NoRules) {
     let inbox = desk.listen_if_possible(&[], &[kind.resource]);
     let options = AgentOptions { name: kind.manager, in_flight_max: 4, precedence: Precedence::Patient };
-    let executor = Executor { client: desk.client(), kind, why };
+    let executor = Executor { writer: desk.writer(), kind, why };
     desk.run(options, inbox, move || Teller::new(kind, why), executor).await;
 }
 
@@ -194,7 +195,7 @@ impl Agent for Teller {
 
 #[derive(Debug)]
 struct Executor {
-    client: Client,
+    writer: Writer,
     kind: Kind,
     why: NoRules,
 }
@@ -208,15 +209,12 @@ impl Perform<Tell> for Executor {
             "status": {"conditions": [{
                 "type": condition, "status": "False", "reason": self.why.reason(), "message": self.why.message(),
                 "observedGeneration": tell.generation,
-                "lastTransitionTime": lazaret_api::format_time(policies::seconds(self.client.clock().now())),
+                "lastTransitionTime": lazaret_api::format_time(policies::seconds(self.writer.now())),
             }]},
         });
         let kind = PatchKind::Apply { manager };
-        match self.client.send(Call::patch(&resource, "", &tell.name, "status", kind, body.to_string())).await
-        {
-            Err(CallError::NotFound(_) | CallError::Conflict(_)) => Outcome::Gone.into(),
-            answer => answer.into(),
-        }
+        let call = Call::patch(&resource, "", &tell.name, "status", kind, body.to_string());
+        self.writer.send_to_one(call).await.into()
     }
 }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_model::{ObjectKey, Text, Timestamp};
-use lazaret_runtime::{
-    Call, CallError, Client, EffectId, News, Object, Outcome, PatchKind, Perform, Reply, Resource,
-};
+use lazaret_runtime::{Call, EffectId, News, Object, Outcome, PatchKind, Perform, Reply, Resource};
 use lazaret_workloads::{
     Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind, Selection,
     TYPED, Workloads, Write, resource as kinds,
@@ -17,9 +15,10 @@ use crate::{
     content,
     custom::CustomKinds,
     disrupt::eviction,
-    event::{Event, Events},
+    event::Event,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
+    writer::Writer,
 };
 
 /// What it calls itself.
@@ -134,59 +133,41 @@ fn read(kind: &'static Kind, object: &Arc<Object>) -> Option<Read> {
     read.inspect_err(|error| warn!(kind = kind.kind, key = %object.key, %error, "left out")).ok()
 }
 
+async fn delete(writer: &Writer, write: &Write) -> Reply {
+    let Write::Delete { resource: kind, key, uid, resource_version, propagation, grace } = write else {
+        return Outcome::Done.into();
+    };
+    let mut preconditions = json!({"uid": uid});
+    if let Some(version) = resource_version {
+        preconditions["resourceVersion"] = version.as_str().into();
+    }
+    let mut options = json!({"preconditions": preconditions, "propagationPolicy": propagation.as_str()});
+    if let Some(grace) = grace {
+        options["gracePeriodSeconds"] = (*grace).into();
+    }
+    let call = Call::delete(kind, &key.namespace, &key.name, options.to_string());
+    if resource_version.is_none() { writer.send_to_one(call).await } else { writer.send(call).await }.into()
+}
+
+fn post(writer: &Writer, note: &Note) -> Reply {
+    writer.post(&Event {
+        about: *note.resource,
+        key: &ObjectKey::new(note.key.namespace.as_str(), note.key.name.as_str()),
+        uid: &Text::from(note.uid.as_str()),
+        severity: note.kind.as_str(),
+        reason: note.reason,
+        action: "Reconciling",
+        message: &note.message,
+        component: note.component,
+    })
+}
+
 /// Writes what the controllers decide.
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-    events: Events,
-}
-
-impl Executor {
-    pub(crate) fn new(client: Client, events: Events) -> Self {
-        Self { client, events }
-    }
-
-    async fn delete(&self, write: &Write) -> Reply {
-        let Write::Delete { resource: kind, key, uid, resource_version, propagation, grace } = write else {
-            return Outcome::Done.into();
-        };
-        let mut preconditions = json!({"uid": uid});
-        if let Some(version) = resource_version {
-            preconditions["resourceVersion"] = version.as_str().into();
-        }
-        let mut options = json!({"preconditions": preconditions, "propagationPolicy": propagation.as_str()});
-        if let Some(grace) = grace {
-            options["gracePeriodSeconds"] = (*grace).into();
-        }
-        let call = Call::delete(kind, &key.namespace, &key.name, options.to_string());
-        match self.client.send(call).await {
-            // Without a version the only precondition is the UID.
-            Err(CallError::Conflict(_)) if resource_version.is_none() => Outcome::Gone.into(),
-            reply => reply.into(),
-        }
-    }
-
-    fn event(&self, note: &Note) -> Reply {
-        let key = ObjectKey::new(note.key.namespace.as_str(), note.key.name.as_str());
-        let event = Event {
-            about: *note.resource,
-            key: &key,
-            uid: &Text::from(note.uid.as_str()),
-            severity: note.kind.as_str(),
-            reason: note.reason,
-            action: "Reconciling",
-            message: &note.message,
-            component: note.component,
-        };
-        self.events.post(&event).into()
-    }
-}
-
-impl Perform<Write> for Executor {
+impl Perform<Write> for Writer {
     async fn perform(&self, write: Write) -> Reply {
         match &write {
             Write::Create { resource: kind, namespace, body } => {
-                self.client.send(Call::create(kind, namespace, body.to_string())).await.into()
+                self.send(Call::create(kind, namespace, body.to_string())).await.into()
             }
             Write::Patch { resource: kind, key, subresource, kind: language, body } => {
                 let language = match language {
@@ -197,32 +178,32 @@ impl Perform<Write> for Executor {
                 };
                 let call =
                     Call::patch(kind, &key.namespace, &key.name, subresource, language, body.to_string());
-                self.client.send(call).await.into()
+                self.send(call).await.into()
             }
             Write::Replace { resource: kind, key, body } => {
                 let call = Call::replace(kind, &key.namespace, &key.name, "", body.to_string());
-                self.client.send(call).await.into()
+                self.send(call).await.into()
             }
-            Write::Finalize { key, body } => match content::clear(&self.client, &key.name).await {
+            Write::Finalize { key, body } => match content::clear(self.client(), &key.name).await {
                 Ok(true) => {
                     let call = Call::replace(&kinds::NAMESPACES, "", &key.name, "finalize", body.to_string());
-                    self.client.send(call).await.into()
+                    self.send(call).await.into()
                 }
                 Ok(false) => Outcome::RetryLater.into(),
                 Err(error) => Reply::from(&error),
             },
-            Write::Delete { .. } => self.delete(&write).await,
+            Write::Delete { .. } => delete(self, &write).await,
             Write::Evict { key, uid } => {
-                self.client.send(eviction(&key.namespace, &key.name, uid, false)).await.into()
+                self.send(eviction(&key.namespace, &key.name, uid, false)).await.into()
             }
             Write::Confirm { resource: kind, key, .. } => {
-                self.client.send(Call::get(kind, &key.namespace, &key.name)).await.into()
+                self.send(Call::get(kind, &key.namespace, &key.name)).await.into()
             }
             Write::ReadScale { resource: kind, key, .. } => {
                 let call = Call::get_under(kind, &key.namespace, &key.name, "scale");
-                self.client.send(call).await.into()
+                self.send(call).await.into()
             }
-            Write::Event(note) => self.event(note),
+            Write::Event(note) => post(self, note),
         }
     }
 }

@@ -3,22 +3,22 @@
 mod devices;
 mod read;
 
+use lazaret_api::read_classic_claim;
 use lazaret_classic::{ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, PodEvent};
 use lazaret_machine::Machine as _;
 use lazaret_model::{ObjectKey, Timestamp};
 use lazaret_runtime::{
-    CLASSIC_CLAIMS, Call, CallError, Client, News as Heard, Outcome, PODS, Perform, Reply, Resource,
-    change_classic_claim,
+    CLASSIC_CLAIMS, Call, News as Heard, PODS, Perform, Reply, Resource, change_classic_claim,
 };
 use serde_json::json;
 
 pub(crate) use self::{devices::ClassicDevices, read::claim_news};
 use crate::{
-    event::{Event, Events},
+    event::Event,
     ledger::Ledger,
     machine_agent::{MachineAgent, Shell},
     telemetry::ClassicMetrics,
-    wire,
+    writer::{Writer, made},
 };
 
 /// The name of the controller.
@@ -68,66 +68,35 @@ impl Shell for ClassicShell {
     }
 }
 
+async fn create_claim(writer: &Writer, create: &CreateClaim) -> Reply {
+    let ObjectKey { namespace, name } = &create.claim;
+    let make = Call::create(&CLASSIC_CLAIMS, namespace, new_claim(create));
+    let is_ours =
+        |found: &[u8]| read_classic_claim(found).is_some_and(|claim| claim.is_owned_by(&create.owner.uid));
+    made(writer.make(make, Call::get(&CLASSIC_CLAIMS, namespace, name), is_ours).await)
+}
+
+fn event(event: &PodEvent) -> Event<'_> {
+    Event {
+        about: PODS,
+        key: &event.pod,
+        uid: &event.uid,
+        severity: "Warning",
+        reason: event.reason,
+        action: "CreateClaim",
+        message: &event.message,
+        component: NAME,
+    }
+}
+
 /// Makes claims, removes reservations.
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-    events: Events,
-}
-
-impl Executor {
-    pub(crate) fn new(client: Client, events: Events) -> Self {
-        Self { client, events }
-    }
-
-    async fn create(&self, create: &CreateClaim) -> Reply {
-        let namespace = &create.claim.namespace;
-        let made = self.client.send(Call::create(&CLASSIC_CLAIMS, namespace, new_claim(create))).await;
-        let Err(CallError::AlreadyExists(why)) = &made else { return made.into() };
-        let found = self.client.send(Call::get(&CLASSIC_CLAIMS, namespace, &create.claim.name)).await;
-        match found {
-            Ok(found) => match lazaret_api::read_classic_claim(&found) {
-                Some(claim) if claim.is_owned_by(&create.owner.uid) => Outcome::Done.into(),
-                Some(_) | None => Reply { outcome: Outcome::Conflict, object: None, why: Some(why.clone()) },
-            },
-            Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
-            Err(error) => Reply::from(&error),
-        }
-    }
-
-    async fn confirm(&self, pod: &ObjectKey, uid: &str) -> Reply {
-        match self.client.send(Call::get(&PODS, &pod.namespace, &pod.name)).await {
-            Ok(found) => match wire::metadata(&found) {
-                Some(metadata) if metadata.uid == uid => Outcome::Done.into(),
-                Some(_) => Outcome::Gone.into(),
-                None => Outcome::RetryLater.into(),
-            },
-            Err(error) => Reply::from(&error),
-        }
-    }
-
-    fn event(&self, event: &PodEvent) -> Reply {
-        let event = Event {
-            about: PODS,
-            key: &event.pod,
-            uid: &event.uid,
-            severity: "Warning",
-            reason: event.reason,
-            action: "CreateClaim",
-            message: &event.message,
-            component: NAME,
-        };
-        self.events.post(&event).into()
-    }
-}
-
-impl Perform<ClaimEffectKind> for Executor {
+impl Perform<ClaimEffectKind> for Writer {
     async fn perform(&self, effect: ClaimEffectKind) -> Reply {
         match &effect {
-            ClaimEffectKind::Create(create) => self.create(create).await,
-            ClaimEffectKind::Change(change) => change_classic_claim(&self.client, change).await,
-            ClaimEffectKind::ConfirmPod(pod, uid) => self.confirm(pod, uid).await,
-            ClaimEffectKind::Event(event) => self.event(event),
+            ClaimEffectKind::Create(create) => create_claim(self, create).await,
+            ClaimEffectKind::Change(change) => change_classic_claim(self.client(), change).await,
+            ClaimEffectKind::ConfirmPod(pod, uid) => self.confirm(&PODS, pod, uid).await,
+            ClaimEffectKind::Event(about) => self.post(&event(about)),
         }
     }
 }

@@ -3,13 +3,16 @@
 use lazaret_lifecycle::ChildKind;
 use lazaret_model::{Text, Uid};
 use lazaret_runtime::{
-    CLAIMS, Call, CallError, Client, INCIDENTS, JOBS, Outcome, Perform, Reply, Resource, TAINT_POLICIES,
+    CLAIMS, Call, CallError, INCIDENTS, JOBS, Outcome, Perform, Reply, Resource, TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::wire;
+use crate::{
+    wire::is_controlled_by,
+    writer::{Writer, made},
+};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -51,11 +54,6 @@ pub(super) fn delete(resource: &Resource, namespace: &str, name: &str, uid: &Uid
     Call::delete(resource, namespace, name, options.to_string())
 }
 
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-}
-
 #[derive(Deserialize)]
 struct Discovered {
     resources: Vec<Served>,
@@ -68,67 +66,47 @@ struct Served {
     namespaced: bool,
 }
 
-impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+async fn make(writer: &Writer, owner: &Uid, new: &New) -> Reply {
+    let New { resource, namespace, name, body } = new;
+    let (create, get) =
+        (Call::create(resource, namespace, body.clone()), Call::get(resource, namespace, name));
+    let reply = made(writer.make(create, get, |found| is_controlled_by(found, owner)).await);
+    if reply.outcome == Outcome::Done {
+        info!(kind = resource.kind, namespace, name, "made for an incident");
     }
+    reply
+}
 
-    async fn make(&self, owner: &Uid, new: &New) -> Reply {
-        let New { resource, namespace, name, body } = new;
-        let made = self.client.send(Call::create(resource, namespace, body.clone())).await;
-        match made {
-            Ok(object) => {
-                info!(kind = resource.kind, namespace, name, "made for an incident");
-                Reply::from(Ok::<_, CallError>(object))
-            }
-            Err(CallError::AlreadyExists(why)) => {
-                self.is_ours(Call::get(resource, namespace, name), owner, why).await
-            }
-            Err(error) => Reply::from(&error),
+async fn request(writer: &Writer, owner: &Uid, object: &Value) -> Reply {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let found = match writer.send(Call::get_at(root.clone())).await {
+        Ok(found) => found,
+        Err(CallError::NotFound(_)) => return refused(format!("{version} is not served")),
+        Err(error) => return Reply::from(&error),
+    };
+    let served =
+        serde_json::from_slice::<Discovered>(&found).map(|found| found.resources).unwrap_or_default();
+    let Some(served) = served.into_iter().find(|one| one.kind == kind && !one.name.contains('/')) else {
+        return refused(format!("{version} has no kind {kind}"));
+    };
+    let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
+    let collection = match (served.namespaced, namespace.as_str()) {
+        (true, "") => return refused(format!("{kind} needs metadata.namespace in its template")),
+        (true, namespace) => format!("{root}/namespaces/{namespace}/{}", served.name),
+        (false, _) => format!("{root}/{}", served.name),
+    };
+    match writer.send(Call::get_at(format!("{collection}/{name}"))).await {
+        Ok(found) if !is_controlled_by(&found, owner) => {
+            let why = Some(format!("{kind} {name} belongs to somebody else"));
+            Reply { outcome: Outcome::Conflict, object: None, why }
         }
-    }
-
-    /// An earlier attempt may have been quicker, or a stranger.
-    async fn is_ours(&self, get: Call, owner: &Uid, why: String) -> Reply {
-        match self.client.send(get).await {
-            Ok(found) if wire::metadata(&found).is_some_and(|one| one.controller() == Some(&**owner)) => {
-                Reply::from(Ok::<_, CallError>(found))
-            }
-            Ok(_) => Reply { outcome: Outcome::Conflict, object: None, why: Some(why) },
-            Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
-            Err(error) => Reply::from(&error),
+        Err(CallError::NotFound(_)) => {
+            info!(%kind, namespace, name, "requested for an incident");
+            writer.send(Call::create_at(collection, object.to_string())).await.into()
         }
-    }
-
-    async fn request(&self, owner: &Uid, object: &Value) -> Reply {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-        let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
-        let found = match self.client.send(Call::get_at(root.clone())).await {
-            Ok(found) => found,
-            Err(CallError::NotFound(_)) => return refused(format!("{version} is not served")),
-            Err(error) => return Reply::from(&error),
-        };
-        let served =
-            serde_json::from_slice::<Discovered>(&found).map(|found| found.resources).unwrap_or_default();
-        let Some(served) = served.into_iter().find(|one| one.kind == kind && !one.name.contains('/')) else {
-            return refused(format!("{version} has no kind {kind}"));
-        };
-        let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
-        let collection = match (served.namespaced, namespace.as_str()) {
-            (true, "") => return refused(format!("{kind} needs metadata.namespace in its template")),
-            (true, namespace) => format!("{root}/namespaces/{namespace}/{}", served.name),
-            (false, _) => format!("{root}/{}", served.name),
-        };
-        let get = Call::get_at(format!("{collection}/{name}"));
-        match self.client.send(get.clone()).await {
-            Ok(_) => self.is_ours(get, owner, format!("{kind} {name} belongs to somebody else")).await,
-            Err(CallError::NotFound(_)) => {
-                info!(%kind, namespace, name, "requested for an incident");
-                self.client.send(Call::create_at(collection, object.to_string())).await.into()
-            }
-            Err(error) => Reply::from(&error),
-        }
+        found => found.into(),
     }
 }
 
@@ -136,21 +114,21 @@ fn refused(why: String) -> Reply {
     Reply { outcome: Outcome::Refused, object: None, why: Some(why) }
 }
 
-impl Perform<Deed> for Executor {
+impl Perform<Deed> for Writer {
     async fn perform(&self, deed: Deed) -> Reply {
         match deed {
-            Deed::Send(call) => self.client.send(*call).await.into(),
+            Deed::Send(call) => self.send(*call).await.into(),
             Deed::Make(owner, all) => {
                 let mut last = Reply::from(Outcome::Done);
                 for new in &all {
-                    last = self.make(&owner, new).await;
+                    last = make(self, &owner, new).await;
                     if last.outcome != Outcome::Done {
                         break;
                     }
                 }
                 last
             }
-            Deed::Request(owner, object) => self.request(&owner, &object).await,
+            Deed::Request(owner, object) => request(self, &owner, &object).await,
             Deed::Impossible(why) => refused(why),
             Deed::Warn(text) => {
                 warn!("{text}");

@@ -58,8 +58,8 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
     // Administrators' attributes count where policies select, and their taints where guards count.
     needed.extend(sources.has_patches().then_some(PATCHES));
     let inbox = desk.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
-    let executor = executor::Executor::new(desk.client());
+    let writer = desk.writer();
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || agent::HealthAgent::new(sources, history);
-    desk.run(options, inbox, make, executor).await;
+    desk.run(options, inbox, make, writer).await;
 }

@@ -3,127 +3,96 @@
 use bytes::Bytes;
 use lazaret_model::{ObjectKey, Text};
 use lazaret_replacement::{EffectKind, Note, Record, Severity, Status, Subject};
-use lazaret_runtime::{
-    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply,
-};
+use lazaret_runtime::{Call, CallError, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::{MARK, NAME, copy::copy, record, status};
-use crate::{
-    disrupt::eviction,
-    event::{Event, Events},
-};
+use crate::{disrupt::eviction, event::Event, writer::Writer};
 
-#[derive(Debug)]
-pub(crate) struct Executor {
-    client: Client,
-    events: Events,
+async fn set_status(writer: &Writer, policy: &ObjectKey, uid: &str, version: &str, status: &Status) -> Reply {
+    let body = json!({
+        "metadata": {"uid": uid, "resourceVersion": version},
+        "status": status::to_wire(status),
+    });
+    let (namespace, name) = (&policy.namespace, &policy.name);
+    let kind = PatchKind::Merge;
+    let call = Call::patch(&REPLACEMENT_POLICIES, namespace, name, "status", kind, body.to_string());
+    reply(writer.send(call).await)
 }
 
-impl Executor {
-    pub(crate) fn new(client: Client, events: Events) -> Self {
-        Self { client, events }
-    }
+async fn release(writer: &Writer, version: &str, owner: &str, label: &str, of: &Record) -> Reply {
+    let body = json!({"metadata": {
+        "uid": &*of.uid,
+        "resourceVersion": version,
+        "ownerReferences": [{"$patch": "delete", "uid": owner}],
+        "labels": {label: null, MARK: "released"},
+        "annotations": {MARK: record::format(of)},
+    }});
+    let (namespace, name) = (&of.pod.namespace, &of.pod.name);
+    let call = Call::patch(&PODS, namespace, name, "", PatchKind::Strategic, body.to_string());
+    reply(writer.send(call).await)
+}
 
-    async fn set_status(&self, policy: &ObjectKey, uid: &str, version: &str, status: &Status) -> Reply {
-        let body = json!({
-            "metadata": {"uid": uid, "resourceVersion": version},
-            "status": status::to_wire(status),
-        });
-        let (namespace, name) = (&policy.namespace, &policy.name);
-        let kind = PatchKind::Merge;
-        let call = Call::patch(&REPLACEMENT_POLICIES, namespace, name, "status", kind, body.to_string());
-        reply(self.client.send(call).await)
+async fn copy_pod(writer: &Writer, name: &str, gated: bool, of: &Record) -> Reply {
+    let namespace = &of.pod.namespace;
+    let old = match writer.send(Call::get(&PODS, namespace, &of.pod.name)).await {
+        Ok(old) => old,
+        Err(error) => return reply(Err(error)),
+    };
+    let old: Value = serde_json::from_slice(&old).unwrap_or_default();
+    if old["metadata"]["uid"] != *of.uid {
+        return Outcome::Gone.into();
     }
+    let is_the_copy = |found: &[u8]| {
+        let found: Value = serde_json::from_slice(found).unwrap_or_default();
+        let mark = found["metadata"]["annotations"][MARK].as_str().and_then(record::parse);
+        mark.is_some_and(|mark| mark.uid == of.uid)
+    };
+    let create = Call::create(&PODS, namespace, copy(&old, name, gated, of).to_string());
+    let made = writer.make(create, Call::get(&PODS, namespace, name), is_the_copy).await;
+    made.transpose().map_or_else(|| Outcome::RetryLater.into(), reply)
+}
 
-    async fn release(&self, version: &str, owner: &str, label: &str, of: &Record) -> Reply {
-        let body = json!({"metadata": {
-            "uid": &*of.uid,
-            "resourceVersion": version,
-            "ownerReferences": [{"$patch": "delete", "uid": owner}],
-            "labels": {label: null, MARK: "released"},
-            "annotations": {MARK: record::format(of)},
-        }});
-        let (namespace, name) = (&of.pod.namespace, &of.pod.name);
-        let call = Call::patch(&PODS, namespace, name, "", PatchKind::Strategic, body.to_string());
-        reply(self.client.send(call).await)
-    }
+async fn ungate(writer: &Writer, pod: &ObjectKey, uid: &str) -> Reply {
+    let body = json!({
+        "metadata": {"uid": uid},
+        "spec": {"schedulingGates": [{"$patch": "delete", "name": MARK}]},
+    });
+    let kind = PatchKind::Strategic;
+    reply(writer.send(Call::patch(&PODS, &pod.namespace, &pod.name, "", kind, body.to_string())).await)
+}
 
-    async fn copy(&self, name: &str, gated: bool, of: &Record) -> Reply {
-        let namespace = &of.pod.namespace;
-        let old = match self.client.send(Call::get(&PODS, namespace, &of.pod.name)).await {
-            Ok(old) => old,
-            Err(error) => return reply(Err(error)),
-        };
-        let old: Value = serde_json::from_slice(&old).unwrap_or_default();
-        if old["metadata"]["uid"] != *of.uid {
-            return Outcome::Gone.into();
-        }
-        let made =
-            self.client.send(Call::create(&PODS, namespace, copy(&old, name, gated, of).to_string())).await;
-        match made {
-            Err(CallError::AlreadyExists(_)) => self.found_copy(name, of).await,
-            made => reply(made),
-        }
-    }
+async fn evict(writer: &Writer, pod: &ObjectKey, uid: &str) -> Reply {
+    reply(writer.send_to_one(eviction(&pod.namespace, &pod.name, uid, false)).await)
+}
 
-    /// A pod of the copy's name is there: it is the copy, or somebody else's.
-    async fn found_copy(&self, name: &str, of: &Record) -> Reply {
-        match self.client.send(Call::get(&PODS, &of.pod.namespace, name)).await {
-            Ok(found) => {
-                let found: Value = serde_json::from_slice(&found).unwrap_or_default();
-                let mark = found["metadata"]["annotations"][MARK].as_str().and_then(record::parse);
-                if mark.is_some_and(|mark| mark.uid == of.uid) { Outcome::Done } else { Outcome::Conflict }
-                    .into()
-            }
-            Err(error) => reply(Err(error)),
-        }
-    }
+async fn delete(writer: &Writer, pod: &ObjectKey, uid: &str) -> Reply {
+    let options = json!({"preconditions": {"uid": uid}});
+    let call = Call::delete(&PODS, &pod.namespace, &pod.name, options.to_string());
+    reply(writer.send_to_one(call).await)
+}
 
-    async fn ungate(&self, pod: &ObjectKey, uid: &str) -> Reply {
-        let body = json!({
-            "metadata": {"uid": uid},
-            "spec": {"schedulingGates": [{"$patch": "delete", "name": MARK}]},
-        });
-        let kind = PatchKind::Strategic;
-        reply(
-            self.client.send(Call::patch(&PODS, &pod.namespace, &pod.name, "", kind, body.to_string())).await,
-        )
-    }
-
-    async fn evict(&self, pod: &ObjectKey, uid: &str) -> Reply {
-        reply(only_uid(self.client.send(eviction(&pod.namespace, &pod.name, uid, false)).await))
-    }
-
-    async fn delete(&self, pod: &ObjectKey, uid: &str) -> Reply {
-        let options = json!({"preconditions": {"uid": uid}});
-        let call = Call::delete(&PODS, &pod.namespace, &pod.name, options.to_string());
-        reply(only_uid(self.client.send(call).await))
-    }
-
-    fn event(&self, note: &Note) -> Reply {
-        let event = Event {
-            about: match note.about {
-                Subject::Pod => PODS,
-                Subject::Policy => REPLACEMENT_POLICIES,
-            },
-            key: &note.key,
-            uid: &note.uid,
-            severity: match note.severity {
-                Severity::Normal => "Normal",
-                Severity::Warning => "Warning",
-            },
-            reason: note.reason,
-            action: "Replacing",
-            message: &note.message,
-            component: NAME,
-        };
-        self.events.post(&event).into()
+fn event(note: &Note) -> Event<'_> {
+    Event {
+        about: match note.about {
+            Subject::Pod => PODS,
+            Subject::Policy => REPLACEMENT_POLICIES,
+        },
+        key: &note.key,
+        uid: &note.uid,
+        severity: match note.severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        },
+        reason: note.reason,
+        action: "Replacing",
+        message: &note.message,
+        component: NAME,
     }
 }
 
-impl Perform<EffectKind> for Executor {
+impl Perform<EffectKind> for Writer {
     async fn perform(&self, effect: EffectKind) -> Reply {
         let (what, about): (&str, Text) = match &effect {
             EffectKind::SetStatus { policy, .. } => {
@@ -139,16 +108,16 @@ impl Perform<EffectKind> for Executor {
         let quiet = matches!(effect, EffectKind::SetStatus { .. } | EffectKind::Event(_));
         let reply = match effect {
             EffectKind::SetStatus { policy, uid, version, status } => {
-                self.set_status(&policy, &uid, &version, &status).await
+                set_status(self, &policy, &uid, &version, &status).await
             }
             EffectKind::Release { version, owner, label, record } => {
-                self.release(&version, &owner, &label, &record).await
+                release(self, &version, &owner, &label, &record).await
             }
-            EffectKind::Copy { name, gated, record } => self.copy(&name, gated, &record).await,
-            EffectKind::Ungate { pod, uid } => self.ungate(&pod, &uid).await,
-            EffectKind::Evict { pod, uid } => self.evict(&pod, &uid).await,
-            EffectKind::Delete { pod, uid } => self.delete(&pod, &uid).await,
-            EffectKind::Event(note) => self.event(&note),
+            EffectKind::Copy { name, gated, record } => copy_pod(self, &name, gated, &record).await,
+            EffectKind::Ungate { pod, uid } => ungate(self, &pod, &uid).await,
+            EffectKind::Evict { pod, uid } => evict(self, &pod, &uid).await,
+            EffectKind::Delete { pod, uid } => delete(self, &pod, &uid).await,
+            EffectKind::Event(note) => self.post(&event(&note)),
         };
         match (reply.outcome, &reply.why) {
             (Outcome::Done, _) if !quiet => info!(%about, "{what}"),
@@ -156,14 +125,6 @@ impl Perform<EffectKind> for Executor {
             _ => {}
         }
         reply
-    }
-}
-
-/// Where the UID is the only precondition, a conflict means that this incarnation is gone.
-fn only_uid(sent: Result<Bytes, CallError>) -> Result<Bytes, CallError> {
-    match sent {
-        Err(CallError::Conflict(why)) => Err(CallError::NotFound(why)),
-        sent => sent,
     }
 }
 

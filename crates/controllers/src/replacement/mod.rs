@@ -11,12 +11,10 @@ mod status;
 
 use std::sync::Arc;
 
-use lazaret_runtime::{
-    AgentOptions, Call, Client, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS,
-};
+use lazaret_runtime::{AgentOptions, Call, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS};
 use serde::Deserialize;
 
-use crate::{Sources, desk::Desk};
+use crate::{Sources, desk::Desk, writer::Writer};
 
 /// What it calls itself.
 pub(crate) const NAME: &str = "taint-replacement";
@@ -26,11 +24,11 @@ pub(crate) const MARK: &str = "lazaret.dev/replacement";
 
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
 pub(crate) async fn serve(desk: Desk, sources: Sources) {
-    let client = desk.client();
+    let writer = desk.writer();
     // A pod may have been marked when there still was a policy.
     let is_work = |policies: &[Arc<Object>]| {
-        let (is_empty, client) = (policies.is_empty(), &client);
-        async move { !is_empty || has_marks(client).await }
+        let (is_empty, writer) = (policies.is_empty(), &writer);
+        async move { !is_empty || has_marks(writer).await }
     };
     tokio::select! {
         biased;
@@ -41,19 +39,18 @@ pub(crate) async fn serve(desk: Desk, sources: Sources) {
     optional.push(REPLICA_SETS);
     let inbox = desk.listen_if_possible(&[REPLACEMENT_POLICIES], &optional);
     let counts = metrics::ReplacementMetrics::new(desk.metrics());
-    let executor = executor::Executor::new(desk.client(), desk.events());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || shell::ReplacementShell::agent(sources.gates(), counts.clone());
-    desk.run(options, inbox, make, executor).await;
+    desk.run(options, inbox, make, writer).await;
 }
 
-async fn has_marks(client: &Client) -> bool {
+async fn has_marks(writer: &Writer) -> bool {
     #[derive(Deserialize)]
     struct List {
         items: Vec<serde::de::IgnoredAny>,
     }
     let path = format!("{}?labelSelector={}&limit=1", PODS.path("", "", ""), MARK.replace('/', "%2F"));
-    let list = client.send(Call::get_at(path)).await;
+    let list = writer.send(Call::get_at(path)).await;
     list.ok()
         .and_then(|list| serde_json::from_slice::<List>(&list).ok())
         .is_some_and(|list| !list.items.is_empty())

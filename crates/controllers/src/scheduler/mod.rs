@@ -18,8 +18,6 @@ use lazaret_runtime::{
 use lazaret_scheduler::{Input, Options, Scheduler};
 
 use self::specs::Specs;
-pub(crate) use executor::Executor;
-
 use crate::{
     Sources,
     classic::claim_news,
