@@ -134,12 +134,7 @@ impl Shell for EvictionShell {
         if self.guards.hear(&news) || self.says.hear(&news) {
             return;
         }
-        if !self.classic.hear(&mut self.fleet, &news) {
-            self.sources.feed(&mut self.fleet, &news);
-            if self.sources.has_classic() {
-                self.classic.add(&mut self.fleet, &news);
-            }
-        }
+        self.classic.feed(self.sources, &mut self.fleet, &news);
         self.heard = true;
         if let Some(devices) = &mut self.devices {
             devices.changed(now);

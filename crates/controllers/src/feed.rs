@@ -204,18 +204,30 @@ impl Sources {
 
     /// Tells a fleet what was heard.
     pub(crate) fn feed(self, fleet: &mut Fleet, news: &News) {
-        if self.policies { feed_policies(fleet, news) } else { feed(fleet, news) }
+        self.feed_with(fleet, news, |input, _| input, |_| Vec::new());
+    }
+
+    /// The same. `as_meant` says what an object is to the fleet, and `more` what belongs to a list besides.
+    pub(crate) fn feed_with(
+        self,
+        fleet: &mut Fleet,
+        news: &News,
+        as_meant: impl Fn(Input, &Object) -> Input,
+        more: impl FnOnce(Kind) -> Vec<Input>,
+    ) {
+        let tainting = |input| if self.policies { only_policies_taint(input) } else { input };
+        feed_as(fleet, news, |input, object| as_meant(tainting(input), object), more);
     }
 }
 
 /// Tells a fleet what was heard. News of what it does not know are no news.
 pub(crate) fn feed(fleet: &mut Fleet, news: &News) {
-    feed_as(fleet, news, |input| input);
+    feed_as(fleet, news, |input, _| input, |_| Vec::new());
 }
 
 /// Tells a fleet, in which policies are the rules, what was heard: nothing else taints.
 pub(crate) fn feed_policies(fleet: &mut Fleet, news: &News) {
-    feed_as(fleet, news, only_policies_taint);
+    feed_as(fleet, news, |input, _| only_policies_taint(input), |_| Vec::new());
 }
 
 fn only_policies_taint(input: Input) -> Input {
@@ -236,13 +248,21 @@ fn only_policies_taint(input: Input) -> Input {
     input
 }
 
-fn feed_as(fleet: &mut Fleet, news: &News, as_meant: impl Fn(Input) -> Input) {
-    let input = |kind, object: &Object| input(kind, object).map(&as_meant);
+fn feed_as(
+    fleet: &mut Fleet,
+    news: &News,
+    as_meant: impl Fn(Input, &Object) -> Input,
+    more: impl FnOnce(Kind) -> Vec<Input>,
+) {
+    let input = |kind, object: &Object| input(kind, object).map(|input| as_meant(input, object));
     match news {
         News::Barred(..) => {}
         News::Listed(resource, objects, _) => {
             if let Some(kind) = kind(resource) {
-                fleet.relist(kind, objects.iter().filter_map(|object| input(kind, object)).collect());
+                let mut inputs: Vec<Input> =
+                    objects.iter().filter_map(|object| input(kind, object)).collect();
+                inputs.extend(more(kind));
+                fleet.relist(kind, inputs);
             }
         }
         News::Set(resource, object) => {

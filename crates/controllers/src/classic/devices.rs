@@ -10,13 +10,14 @@ use std::{
 
 use lazaret_api::{CLASSIC_GROUP, read_classic_claim, read_classic_pod};
 use lazaret_classic::{Phase, ResourceClaim as Classic};
-use lazaret_fleet::{Fleet, Input};
+use lazaret_fleet::{Fleet, Input, Kind};
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, PodClaim, ResourceClaim, Text,
 };
-use lazaret_runtime::{CLAIMS, CLASSIC_CLAIMS, Model, News, Object, PODS};
+use lazaret_runtime::{CLASSIC_CLAIMS, News, Object};
 
 use super::read::may_have_claims;
+use crate::Sources;
 
 /// The attributes that name a device.
 const POOL: &str = "pool";
@@ -29,11 +30,20 @@ pub(crate) struct ClassicDevices {
 }
 
 impl ClassicDevices {
-    /// Tells the fleet of classic claims; `false`: the news are of something else.
-    pub(crate) fn hear(&mut self, fleet: &mut Fleet, news: &News) -> bool {
-        if news.resource() != CLASSIC_CLAIMS {
-            return false;
+    /// Tells the fleet what was heard, with classic claims among the others.
+    pub(crate) fn feed(&mut self, sources: Sources, fleet: &mut Fleet, news: &News) {
+        if !sources.has_classic() {
+            sources.feed(fleet, news);
+        } else if news.resource() == CLASSIC_CLAIMS {
+            self.hear(fleet, news);
+        } else {
+            let claims = || self.claims.values().cloned().map(Input::Claim).collect();
+            let more = |kind| if kind == Kind::Claim { claims() } else { Vec::new() };
+            sources.feed_with(fleet, news, with_classic_claims, more);
         }
+    }
+
+    fn hear(&mut self, fleet: &mut Fleet, news: &News) {
         match news {
             News::Barred(..) => {}
             News::Set(_, object) => self.set(fleet, object),
@@ -45,21 +55,6 @@ impl ClassicDevices {
                 gone.iter().for_each(|key| self.remove(fleet, key));
                 objects.iter().for_each(|object| self.set(fleet, object));
             }
-        }
-        true
-    }
-
-    /// After the fleet was told of claims or pods: a list of claims has none of these, and a pod names none of them.
-    pub(crate) fn add(&self, fleet: &mut Fleet, news: &News) {
-        match news {
-            News::Listed(resource, ..) if *resource == CLAIMS => {
-                self.claims.values().for_each(|claim| fleet.apply(Input::Claim(claim.clone())));
-            }
-            News::Listed(resource, objects, _) if *resource == PODS => {
-                objects.iter().for_each(|object| add_to_pod(fleet, object));
-            }
-            News::Set(resource, object) if *resource == PODS => add_to_pod(fleet, object),
-            News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => {}
         }
     }
 
@@ -122,17 +117,55 @@ fn holding(claim: &Classic) -> Option<ResourceClaim> {
     })
 }
 
-/// Tells the fleet of a pod again, with its classic claims among the others.
-fn add_to_pod(fleet: &mut Fleet, object: &Object) {
-    if !may_have_claims(object.json()) {
-        return;
-    }
-    let Some(classic) = read_classic_pod(object.json()).filter(|pod| !pod.claims.is_empty()) else { return };
-    let Ok(Model::Pod(known)) = object.model() else { return };
+/// A pod with its classic claims among the others; anything else as it is.
+fn with_classic_claims(input: Input, object: &Object) -> Input {
+    let Input::Pod(known) = &input else { return input };
+    let classic =
+        Some(object.json()).filter(|json| may_have_claims(json)).and_then(|json| read_classic_pod(json));
+    let Some(classic) = classic.filter(|pod| !pod.claims.is_empty()) else { return input };
     let mut pod = (**known).clone();
     pod.claims.extend(classic.claims.iter().filter_map(|entry| {
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name: entry.claim_name(&classic)? };
         Some(PodClaim { name: entry.name.clone(), source: ClaimSource::Claim(known_as(&key).name) })
     }));
-    fleet.apply(Input::Pod(Arc::new(pod)));
+    Input::Pod(Arc::new(pod))
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_runtime::{CLAIMS, PODS, Resource};
+
+    use super::*;
+
+    fn object(resource: &Resource, text: &str) -> Arc<Object> {
+        Arc::new(Object::new(resource, text).unwrap())
+    }
+
+    #[test]
+    fn the_fleet_is_told_once_of_a_pod_and_a_list_of_claims_leaves_classic_ones_where_they_are() {
+        let pod = object(
+            &PODS,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"n","uid":"p1"},
+            "spec":{"nodeName":"node-1","resourceClaims":[{"name":"fabric","classicClaimName":"c"}]}}"#,
+        );
+        let claim = object(
+            &CLASSIC_CLAIMS,
+            r#"{"metadata":{"name":"c","namespace":"n","uid":"c1"},"spec":{"resourceClassName":"fabric"},
+            "status":{"phase":"Allocated","driverName":"d","attributes":{"pool":"p","device":"x"},
+            "reservedFor":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"p1"}]}}"#,
+        );
+        let (mut fleet, mut classic) = (Fleet::default(), ClassicDevices::default());
+        let sources = Sources::new(true).with_classic(true);
+        let mut revisions = |news: News| {
+            let before = fleet.revision();
+            classic.feed(sources, &mut fleet, &news);
+            let device = DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() };
+            let pods = fleet.holders(&device).flat_map(|claim| fleet.pods_of_claim(claim)).count();
+            (fleet.revision() - before, pods)
+        };
+        assert_eq!(revisions(News::Set(CLASSIC_CLAIMS, claim)), (1, 0));
+        assert_eq!(revisions(News::Set(PODS, Arc::clone(&pod))), (1, 1));
+        assert_eq!(revisions(News::Listed(CLAIMS, Vec::new(), 2)).1, 1);
+        assert_eq!(revisions(News::Listed(PODS, vec![pod], 3)).1, 1);
+    }
 }
