@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     allocation::node_selector_to_wire,
     convert::node_selector,
-    decode::parse_quietly,
+    decode::read_quietly,
     fields,
     wire::{self, Instant, Nullable, OwnerReference, Raw},
 };
@@ -123,7 +123,7 @@ fields! {
 /// A class; `None`: it cannot be understood.
 #[must_use]
 pub fn read_classic_class(json: &[u8]) -> Option<ResourceClass> {
-    let WireClass { metadata, driver_name, parameters } = parse_quietly(std::str::from_utf8(json).ok()?)?;
+    let WireClass { metadata, driver_name, parameters } = read_quietly(json)?;
     Some(ResourceClass {
         name: metadata.0.name.0.into(),
         driver_name: driver_name.0.into(),
@@ -134,7 +134,7 @@ pub fn read_classic_class(json: &[u8]) -> Option<ResourceClass> {
 /// A claim; `None`: it cannot be understood.
 #[must_use]
 pub fn read_classic_claim(json: &[u8]) -> Option<ResourceClaim> {
-    let WireClaim { metadata, spec, status } = parse_quietly(std::str::from_utf8(json).ok()?)?;
+    let WireClaim { metadata, spec, status } = read_quietly(json)?;
     let metadata = metadata.0;
     Some(ResourceClaim {
         key: ObjectKey { namespace: metadata.namespace.0.into(), name: metadata.name.0.into() },
@@ -151,7 +151,7 @@ pub fn read_classic_claim(json: &[u8]) -> Option<ResourceClaim> {
 /// A pod with its classic claims, and no others; `None`: it cannot be understood.
 #[must_use]
 pub fn read_classic_pod(json: &[u8]) -> Option<Pod> {
-    let WirePod { metadata, spec, status } = parse_quietly(std::str::from_utf8(json).ok()?)?;
+    let WirePod { metadata, spec, status } = read_quietly(json)?;
     let (metadata, spec) = (metadata.0, spec.0);
     let claims = pod_claims(spec.resource_claims.0)?;
     let entries: Vec<Text> = claims.iter().map(|claim| claim.name.clone()).collect();
@@ -181,7 +181,7 @@ pub fn read_classic_pod(json: &[u8]) -> Option<Pod> {
 /// The classic ones among the claims in the spec of a pod; `None`: they cannot be understood.
 #[must_use]
 pub fn read_classic_pod_claims(pod_spec: &[u8]) -> Option<Vec<PodClaim>> {
-    let spec: WirePodSpec = parse_quietly(std::str::from_utf8(pod_spec).ok()?)?;
+    let spec: WirePodSpec = read_quietly(pod_spec)?;
     pod_claims(spec.resource_claims.0)
 }
 

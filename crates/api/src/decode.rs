@@ -159,6 +159,11 @@ pub(crate) fn parse_quietly<T: Read + Default>(text: &str) -> Option<T> {
     read_into(text, value.place()).ok().map(|()| value)
 }
 
+/// Reads an object whose errors are not reported.
+pub(crate) fn read_quietly<T: Read + Default>(json: &[u8]) -> Option<T> {
+    parse_quietly(std::str::from_utf8(json).ok()?)
+}
+
 fn read_into(text: &str, place: Place<'_>) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     place.deserialize(&mut deserializer)?;

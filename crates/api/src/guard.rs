@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    decode::parse_quietly,
+    decode::{parse_quietly, read_quietly},
     fields,
     time::parse_time,
-    wire::{Nullable, Raw},
+    wire::{self, Nullable, Raw},
 };
 use lazaret_model::{
     Approvers, Breaker, BreakerStatus, BreakerUnit, ConfirmAbove, DeviceSelector, DisruptionGuard, Pause,
@@ -21,7 +21,7 @@ const RESET_AFTER_SECONDS_DEFAULT: i64 = 300;
 /// A guard; `None`: it cannot be understood.
 #[must_use]
 pub fn read_guard(json: &[u8]) -> Option<DisruptionGuard> {
-    guard(parse_quietly(std::str::from_utf8(json).ok()?)?)
+    guard(read_quietly(json)?)
 }
 
 fields! {
@@ -39,27 +39,11 @@ fields! {
     }
 
     struct Spec {
-        device_selector: Option<Selector> = "deviceSelector",
+        device_selector: Option<wire::DeviceSelector> = "deviceSelector",
         paused: Option<WirePause> = "paused",
         breaker: Option<WireBreaker> = "breaker",
         confirm_above: Option<WireConfirm> = "confirmAbove",
         approvers: Nullable<String> = "approvers",
-    }
-
-    struct Selector {
-        device_class_name: Option<String> = "deviceClassName",
-        driver: Option<String> = "driver",
-        pool: Option<String> = "pool",
-        device: Option<String> = "device",
-        selectors: Nullable<Vec<Expression>> = "selectors",
-    }
-
-    struct Expression {
-        cel: Option<Cel> = "cel",
-    }
-
-    struct Cel {
-        expression: Option<String> = "expression",
     }
 
     struct WirePause {
@@ -132,21 +116,9 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
         "Different" => Approvers::Different,
         _ => return None,
     };
-    let text = |text: Option<String>| text.map(Text::from);
     let selector = match spec.device_selector {
         None => None,
-        Some(selector) => Some(DeviceSelector {
-            class: text(selector.device_class_name),
-            driver: text(selector.driver),
-            pool: text(selector.pool),
-            device: text(selector.device),
-            cel: selector
-                .selectors
-                .0
-                .into_iter()
-                .map(|one| text(one.cel?.expression))
-                .collect::<Option<_>>()?,
-        }),
+        Some(wire) => Some(selector(wire)?),
     };
     Some(DisruptionGuard {
         name: metadata.name.0.into(),
@@ -167,6 +139,19 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
             permitted: status.permitted.0,
             total: status.total.0,
         },
+    })
+}
+
+/// `None`: an expression is missing.
+fn selector(wire: wire::DeviceSelector) -> Option<DeviceSelector> {
+    let text = |text: Option<String>| text.map(Text::from);
+    let expression = |one: wire::Selector| Some(one.cel?.expression.0).filter(|text| !text.is_empty());
+    Some(DeviceSelector {
+        class: text(wire.device_class_name),
+        driver: text(wire.driver),
+        pool: text(wire.pool),
+        device: text(wire.device),
+        cel: wire.selectors.0.into_iter().map(|one| text(expression(one))).collect::<Option<_>>()?,
     })
 }
 

@@ -8,7 +8,11 @@ use lazaret_model::{
 };
 use serde::Serialize;
 
-use crate::{decode::parse_quietly, fields, format_time, parse_time, wire::Nullable};
+use crate::{
+    decode::{parse_quietly, read_quietly},
+    fields, format_time, parse_time,
+    wire::Nullable,
+};
 
 /// A longer annotation was not written by Lazaret.
 const BYTES_MAX: usize = 192 << 10;
@@ -120,7 +124,7 @@ fields! {
 /// What a Node's JSON says of the claims prepared on it; `None` if it is no node.
 #[must_use]
 pub fn read_node_report(json: &[u8]) -> Option<NodeReport> {
-    let wire: WireNode = parse_quietly(std::str::from_utf8(json).ok()?)?;
+    let wire: WireNode = read_quietly(json)?;
     let (metadata, taints) = (wire.metadata.0, wire.spec.0.taints.0);
     let annotations = metadata.annotations.0;
     Some(NodeReport {
