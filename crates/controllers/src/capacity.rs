@@ -82,7 +82,7 @@ async fn serve(
     let Some(first) = first else { return };
     info!("a rule wants room before pods leave: following what there is");
     let mut inbox = hub.listen(&sources.resources());
-    let clock = hub.client().clock().clone();
+    let clock = inbox.clock().clone();
     drop(hub);
     let mut known = Known { fleet: Fleet::with_gates(sources.gates()), capacity, sources };
     let listed = async {

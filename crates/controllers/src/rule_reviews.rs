@@ -92,7 +92,7 @@ pub(crate) async fn serve(
 ) {
     let mut questions = questions.lock().await;
     let mut inbox = hub.listen_if_possible(&sources.resources(), &[DISRUPTION_GUARDS]);
-    let clock = hub.client().clock().clone();
+    let clock = inbox.clock().clone();
     drop(hub);
     let mut known =
         Known { fleet: Fleet::with_gates(sources.gates()), guards: GuardBook::default(), sources };

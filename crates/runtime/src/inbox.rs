@@ -96,7 +96,8 @@ impl Inbox {
     }
 
     /// The clock of whoever reads this.
-    pub(crate) fn clock(&self) -> &Clock {
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
         self.client.clock()
     }
 

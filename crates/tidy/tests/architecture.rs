@@ -1,7 +1,10 @@
 //! Dependencies point one way, and cores stay pure.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use lazaret_tidy::{Workspace, files};
 
@@ -303,6 +306,39 @@ fn without_tests(text: &str) -> Vec<(usize, &str)> {
         skip_next = false;
     }
     lines
+}
+
+/// Where controllers get what they write with. A desk puts its client under the lease of its part, and a plane asks what the server has and takes
+/// the leases themselves; events have one form, which goes into the postbox.
+const WRITES_BEGIN_IN: &[(&str, &[&str])] = &[
+    ("hub.client()", &["desk.rs", "plane.rs"]),
+    ("Client::new(", &[]),
+    ("Client::direct(", &[]),
+    ("Writer::new(", &["desk.rs"]),
+    ("Events::new(", &["desk.rs"]),
+    (".postbox()", &["desk.rs"]),
+    ("EVENTS", &["event.rs"]),
+    ("/events", &[]),
+];
+
+#[test]
+fn controllers_write_under_a_lease_and_post_events_through_the_postbox() {
+    let workspace = Workspace::load().unwrap();
+    let source = workspace.root.join("crates/controllers/src");
+    let mut found = BTreeSet::new();
+    for path in files(&source, ".rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let file = path.strip_prefix(&source).unwrap().to_str().unwrap();
+        for (_, line) in without_tests(&text) {
+            let code = line.split("//").next().unwrap_or_default();
+            let words = WRITES_BEGIN_IN.iter().filter(|(word, _)| code.contains(word));
+            found.extend(words.map(|(word, _)| (*word, file.to_owned())));
+        }
+    }
+    let expected = WRITES_BEGIN_IN
+        .iter()
+        .flat_map(|(word, places)| places.iter().map(|place| (*word, (*place).to_owned())));
+    assert_eq!(found, expected.collect());
 }
 
 /// A gate that is said to make a difference in the API server is asked for there, and no other is.
