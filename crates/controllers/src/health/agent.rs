@@ -1,38 +1,37 @@
 //! The core with what it has been told.
 
+mod deeds;
+mod policies;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
-use lazaret_api::{HealthPolicy, HealthStep};
-use lazaret_fleet::{Fleet, Gates, Input as Told};
-use lazaret_lifecycle::{
-    ChildKind, DoneWhen, History, Incident, Input as Heard, Mode, Notice, Owner, Policy, Reconciler, Task,
-    WriteKind,
-};
+use lazaret_api::HealthPolicy;
+use lazaret_fleet::{Fleet, Gates};
+use lazaret_lifecycle::{ChildKind, DoneWhen, History, Input as Heard, Notice, Reconciler};
+use lazaret_machine::{Machine, Reply as Answer, Turn};
 use lazaret_model::{DeviceId, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome,
-    PATCHES, PODS, RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, Wake,
+    Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS,
+    RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, Wake,
 };
-use serde_json::Value;
 use tracing::warn;
 
 use super::{
     acceptance::{self, Candidate, Problem},
     children,
-    executor::{Deed, New, delete, record, resource},
+    executor::Deed,
     levels::Levels,
     limits::GuardLimits,
     pods, rules,
-    task::Subject,
-    writes,
 };
 use crate::{
     Sources,
     feed::feed,
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
     wire,
 };
 
@@ -47,7 +46,7 @@ type Verdict = (i64, Option<Problem>);
 
 /// The core with what it has been told.
 #[derive(Debug)]
-pub(crate) struct HealthAgent {
+pub(crate) struct Health {
     core: Reconciler,
     /// Health policies stand in the place of rules: whom they select is kept up to date by the fleet.
     fleet: Fleet,
@@ -81,10 +80,10 @@ pub(crate) struct HealthAgent {
     now: Timestamp,
 }
 
-impl HealthAgent {
-    pub(super) fn new(sources: Sources, history: History) -> Self {
+impl Health {
+    pub(super) fn agent(sources: Sources, history: History) -> MachineAgent<HealthShell> {
         let gates = Gates { taints: true, rules: true, ..sources.gates() };
-        Self {
+        let health = Self {
             core: Reconciler::new(history),
             fleet: Fleet::with_gates(gates),
             rules: sources.plain_rules(),
@@ -105,7 +104,8 @@ impl HealthAgent {
             next: OWN_EFFECTS,
             leads: false,
             now: Timestamp::EPOCH,
-        }
+        };
+        MachineAgent::new(health, HealthShell)
     }
 
     fn hear_change(&mut self, now: Timestamp, change: &Change) {
@@ -159,94 +159,6 @@ impl HealthAgent {
         }
     }
 
-    fn policy(&mut self, now: Timestamp, object: &Object) {
-        let name = object.key.name.clone();
-        match lazaret_api::read_health_policy(text(object)) {
-            Ok(policy) => {
-                let generation = policy.generation;
-                let known = self.candidates.get(&name).map(|known| known.policy.generation);
-                if known == Some(generation) && generation > 0 {
-                    return;
-                }
-                self.candidates.insert(name.clone(), Candidate::new(policy, object));
-                self.weigh(now, Some(&name));
-            }
-            Err(error) => {
-                let generation = generation(object);
-                self.discard(now, &name);
-                let problem = Problem { reason: "Invalid", message: error.to_string() };
-                self.judge(name, (generation, Some(problem)));
-            }
-        }
-    }
-
-    fn policy_gone(&mut self, now: Timestamp, name: &Text) {
-        self.verdicts.remove(name);
-        self.discard(now, name);
-    }
-
-    /// There is no policy of this name that can be understood.
-    fn discard(&mut self, now: Timestamp, name: &Text) {
-        self.excessive.remove(name);
-        self.candidates.remove(name);
-        self.withdraw(now, name);
-        self.weigh(now, None);
-    }
-
-    /// Acts on every policy that can be acted on, and on no other; on `changed` anew.
-    fn weigh(&mut self, now: Timestamp, changed: Option<&Text>) {
-        let was_excessive = changed.is_some_and(|name| self.excessive.remove(name).is_some());
-        let names: Vec<Text> = self.candidates.keys().cloned().collect();
-        for name in names {
-            let Some(candidate) = self.candidates.get(&name).cloned() else { continue };
-            let generation = candidate.policy.generation;
-            if let Some(problem) = acceptance::contradiction(&name, &self.candidates) {
-                self.withdraw(now, &name);
-                self.judge(name, (generation, Some(problem)));
-                continue;
-            }
-            let known = self.policies.get(&name);
-            if changed == Some(&name) || known.is_none_or(|known| known.generation != generation) {
-                // One that enforced before goes on: its devices are out of service, and stay so.
-                let enforced = known.is_some_and(|known| known.policy.mode == Mode::Enforce)
-                    && !self.untried.contains(&name)
-                    && !was_excessive;
-                if candidate.must_be_tried() && !enforced {
-                    self.untried.insert(name.clone());
-                }
-                self.act_on(now, &name, &candidate.policy);
-            }
-            if !self.untried.contains(&name) {
-                let problem = self.excessive.get(&name).cloned();
-                self.judge(name, (generation, problem));
-            }
-        }
-    }
-
-    /// Hands a policy to the core. One that was not tried yet, or that would take everything out of service, only observes.
-    fn act_on(&mut self, now: Timestamp, name: &Text, policy: &Arc<HealthPolicy>) {
-        self.fleet.apply(Told::Rule(Arc::new(rules::selection(policy))));
-        let observes = self.untried.contains(name) || self.excessive.contains_key(name);
-        let mode = if observes { Mode::Observe } else { policy.policy.mode };
-        self.core
-            .handle(now, Notice::Heard(Heard::Policy(Box::new(Policy { mode, ..policy.policy.clone() }))));
-        if !self.policies.contains_key(name) && !policy.counts.is_empty() {
-            let counted = Heard::Counted { policy: name.clone(), tallies: policy.counts.clone() };
-            self.core.handle(now, Notice::Heard(counted));
-        }
-        self.policies.insert(name.clone(), Arc::clone(policy));
-        self.levels.tell_all();
-    }
-
-    fn withdraw(&mut self, now: Timestamp, name: &Text) {
-        self.untried.remove(name);
-        if self.policies.remove(name).is_some() {
-            self.fleet.apply(Told::RuleGone(name.clone()));
-            self.core.handle(now, Notice::Heard(Heard::PolicyGone(name.clone())));
-            self.levels.tell_all();
-        }
-    }
-
     /// Tells the core what changed. A leader finds out before that which policies would take everything out of service at once, unless guards say how much may
     /// be: they go on observing.
     fn tell_levels(&mut self, now: Timestamp) {
@@ -277,19 +189,6 @@ impl HealthAgent {
         }
     }
 
-    /// Guards have changed: what they permit may be enough for policies that would take everything out of service.
-    fn try_again(&mut self) {
-        let excessive = core::mem::take(&mut self.excessive);
-        self.untried.extend(excessive.into_keys());
-    }
-
-    fn judge(&mut self, name: Text, verdict: Verdict) {
-        if self.verdicts.get(&name).is_none_or(|(known, _)| *known != verdict) {
-            self.verdicts.insert(name.clone(), (verdict, false));
-            self.reports.push_back(name);
-        }
-    }
-
     /// What guards permit, where that may have changed.
     fn tell_limits(&mut self, now: Timestamp, at_once: bool) {
         if let Some(limits) = self.limits.count(now, &self.fleet, at_once) {
@@ -317,95 +216,6 @@ impl HealthAgent {
             }
         }
     }
-
-    /// What has to be written for an effect of the core.
-    fn deed(&mut self, id: EffectId, kind: WriteKind) -> Deed {
-        match kind {
-            WriteKind::Create(incident) => {
-                let body = lazaret_api::incident_to_json(&incident).to_string();
-                Deed::Send(Box::new(Call::create(&INCIDENTS, "", body)))
-            }
-            WriteKind::Record(uid, version, incident) => {
-                let status = lazaret_api::incident_status_to_json(&incident);
-                Deed::Send(Box::new(record(&incident.name, &uid, &version, &status)))
-            }
-            WriteKind::Remove(name, uid) => Deed::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
-            WriteKind::Taint { owner, device, effect, taint, uid } => {
-                writes::taint(self.rules, &owner, &device, (effect, &taint), uid)
-            }
-            WriteKind::Drain { owner, device, taint, policy } => {
-                writes::drain(&owner, &device, &taint, self.policies.get(&policy).map(|policy| &**policy))
-            }
-            WriteKind::Tally(policy, tallies) => writes::tally(&policy, &tallies),
-            WriteKind::Run { owner, name, task, incident } => self.run(id, &owner, &name, task, &incident),
-            WriteKind::Delete(kind, namespace, name, uid) => {
-                Deed::Send(Box::new(delete(&resource(kind, self.rules), &namespace, &name, &uid)))
-            }
-            WriteKind::DropReport(name, uid) => Deed::Send(Box::new(delete(&SIGNALS, "", &name, &uid))),
-            WriteKind::Broken(policy, rule, error) => {
-                Deed::Warn(format!("DeviceHealthPolicy {policy}: spec.rules[{rule}].when: {error}"))
-            }
-        }
-    }
-
-    fn run(&mut self, id: EffectId, owner: &Owner, name: &Text, task: Task, incident: &Incident) -> Deed {
-        let Some(policy) = self.policies.get(&incident.policy).cloned() else {
-            return Deed::Impossible("its policy is gone".to_owned());
-        };
-        let node = match self.levels.node_of(&self.fleet, &incident.device) {
-            Ok(node) => node,
-            Err(why) => return Deed::Impossible(why),
-        };
-        let subject = Subject { owner, incident, name, node };
-        let new = |resource: Resource, namespace: &str, body: &Value| New {
-            resource,
-            namespace: namespace.to_owned(),
-            name: name.to_string(),
-            body: body.to_string(),
-        };
-        match task {
-            Task::Repair(step) => match policy.steps.get(step) {
-                Some(HealthStep::Job { namespace, template }) => {
-                    let job = subject.repair(template, namespace);
-                    Deed::Make(owner.uid.clone(), vec![new(JOBS, namespace, &job)])
-                }
-                Some(HealthStep::Request { api_version, kind, template, done_when }) => {
-                    self.asked.insert(id, (name.clone(), done_when.clone()));
-                    Deed::Request(owner.uid.clone(), subject.request(api_version, kind, template))
-                }
-                None => Deed::Impossible(format!("its policy has no step {step}")),
-            },
-            Task::Validate => {
-                let Some(validation) = &policy.validation else {
-                    return Deed::Impossible("its policy has no validation".to_owned());
-                };
-                match subject.validation(validation, &policy.identity) {
-                    Ok((job, claim)) => {
-                        let namespace = &validation.namespace;
-                        let all =
-                            vec![new(lazaret_runtime::CLAIMS, namespace, &claim), new(JOBS, namespace, &job)];
-                        Deed::Make(owner.uid.clone(), all)
-                    }
-                    Err(why) => Deed::Impossible(why),
-                }
-            }
-        }
-    }
-
-    /// What a policy is, for its status.
-    fn poll_report(&mut self) -> Option<Effect<Deed>> {
-        let name = self.reports.pop_front()?;
-        let Some(((generation, problem), _)) = self.verdicts.get(&name) else { return self.poll_report() };
-        let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
-        let id = EffectId(self.next);
-        self.next += 1;
-        self.reporting.insert(id, name);
-        Some(Effect { id, kind: Deed::Send(Box::new(call)) })
-    }
-}
-
-impl Agent for HealthAgent {
-    type Effect = Deed;
 
     fn hear(&mut self, now: Timestamp, news: News) {
         if self.limits.hear(&news) {
@@ -459,46 +269,48 @@ impl Agent for HealthAgent {
         }
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        if let Some(name) = self.reporting.remove(&effect) {
-            if reply.outcome == Outcome::Done
+    fn acknowledge(&mut self, now: Timestamp, id: EffectId, reply: Answer) {
+        let Answer { outcome, why, written } = reply;
+        if let Some(name) = self.reporting.remove(&id) {
+            if outcome == Outcome::Done
                 && let Some((_, told)) = self.verdicts.get_mut(&name)
             {
                 *told = true;
             }
             return;
         }
-        let written = reply.object.as_deref().and_then(wire::metadata);
-        if let Some((task, when)) = self.asked.remove(&effect)
-            && let Some(object) = &reply.object
-            && lazaret_api::done(&when, object)
-        {
-            self.core.handle(now, Notice::Asked(task, Some(Ok(()))));
-        }
-        let refused = (reply.outcome == Outcome::Refused).then(|| reply.why.clone().unwrap_or_default());
-        if let Some(why) = reply.why.filter(|_| reply.outcome != Outcome::Gone) {
+        let refused = (outcome == Outcome::Refused).then(|| why.as_deref().unwrap_or_default().to_owned());
+        if let Some(why) = why.filter(|_| outcome != Outcome::Gone) {
             warn!(%why, "a write for an incident failed");
         }
-        self.core.handle(
-            now,
-            Notice::Acknowledged {
-                id: effect,
-                outcome: reply.outcome,
-                version: written.as_ref().map(|one| one.resource_version.as_str().into()),
-                uid: written.as_ref().map(|one| one.uid.as_str().into()),
-                refused,
-            },
-        );
+        let (version, uid) = written.map(|one| (one.version, one.uid)).unzip();
+        self.core.handle(now, Notice::Acknowledged { id, outcome, version, uid, refused });
+    }
+}
+
+impl Machine for Health {
+    type View = ();
+    type Input<'a> = Turn;
+    type Kind = Deed;
+    type Why = &'static str;
+
+    fn handle(&mut self, now: Timestamp, (): &(), turn: Turn) {
+        match turn {
+            Turn::Tick => self.think(now),
+            Turn::BecameLeader => self.lead(now, true),
+            Turn::LostLeadership => self.lead(now, false),
+            Turn::Acknowledged(effect, reply) => self.acknowledge(now, effect, reply),
+        }
     }
 
-    fn poll(&mut self) -> Option<Effect<Deed>> {
+    fn poll_effect(&mut self) -> Option<Effect<Deed>> {
         if let Some(Effect { id, kind }) = self.core.poll_effect() {
             return Some(Effect { id, kind: self.deed(id, kind) });
         }
         if self.leads { self.poll_report() } else { None }
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn next_wake(&self) -> Option<Wake> {
         let count = if self.leads { self.limits.wake(&self.fleet) } else { None };
         let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
         let pools = self.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
@@ -506,13 +318,35 @@ impl Agent for HealthAgent {
     }
 }
 
-fn text(object: &Object) -> &str {
-    core::str::from_utf8(object.json()).unwrap_or_default()
+/// Nothing but what the machine itself keeps.
+#[derive(Debug)]
+pub(super) struct HealthShell;
+
+impl Shell for HealthShell {
+    type Machine = Health;
+
+    fn view(&self) -> &() {
+        &()
+    }
+
+    fn hear(&mut self, health: &mut Health, now: Timestamp, news: News) {
+        health.hear(now, news);
+    }
+
+    /// What is said of a request that was made, or found, may be that it is done.
+    fn acknowledge(&mut self, health: &mut Health, now: Timestamp, effect: EffectId, reply: Reply) {
+        if let Some((task, when)) = health.asked.remove(&effect)
+            && let Some(object) = &reply.object
+            && lazaret_api::done(&when, object)
+        {
+            health.core.handle(now, Notice::Asked(task, Some(Ok(()))));
+        }
+        health.handle(now, &(), Turn::Acknowledged(effect, wire::with_written(reply)));
+    }
 }
 
-fn generation(object: &Object) -> i64 {
-    let value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
-    value["metadata"]["generation"].as_i64().unwrap_or_default()
+fn text(object: &Object) -> &str {
+    core::str::from_utf8(object.json()).unwrap_or_default()
 }
 
 /// Whether claims hold a device, and the namespaces of those claims. Who only monitors does not use it.

@@ -60,6 +60,6 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
     let inbox = desk.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
     let writer = desk.writer();
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
-    let make = move || agent::HealthAgent::new(sources, history);
+    let make = move || agent::Health::agent(sources, history);
     desk.run(options, inbox, make, writer).await;
 }

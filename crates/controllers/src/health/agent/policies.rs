@@ -1,0 +1,138 @@
+//! Which policies are acted on, and what their status says of it.
+
+use std::sync::Arc;
+
+use lazaret_api::HealthPolicy;
+use lazaret_fleet::Input as Told;
+use lazaret_lifecycle::{Input as Heard, Mode, Notice, Policy};
+use lazaret_model::{Text, Timestamp};
+use lazaret_runtime::{Effect, EffectId, Object};
+use serde_json::Value;
+
+use super::{
+    super::{
+        acceptance::{self, Candidate, Problem},
+        executor::Deed,
+        rules, writes,
+    },
+    Health, Verdict, text,
+};
+
+impl Health {
+    pub(super) fn policy(&mut self, now: Timestamp, object: &Object) {
+        let name = object.key.name.clone();
+        match lazaret_api::read_health_policy(text(object)) {
+            Ok(policy) => {
+                let generation = policy.generation;
+                let known = self.candidates.get(&name).map(|known| known.policy.generation);
+                if known == Some(generation) && generation > 0 {
+                    return;
+                }
+                self.candidates.insert(name.clone(), Candidate::new(policy, object));
+                self.weigh(now, Some(&name));
+            }
+            Err(error) => {
+                let generation = generation(object);
+                self.discard(now, &name);
+                let problem = Problem { reason: "Invalid", message: error.to_string() };
+                self.judge(name, (generation, Some(problem)));
+            }
+        }
+    }
+
+    pub(super) fn policy_gone(&mut self, now: Timestamp, name: &Text) {
+        self.verdicts.remove(name);
+        self.discard(now, name);
+    }
+
+    /// There is no policy of this name that can be understood.
+    pub(super) fn discard(&mut self, now: Timestamp, name: &Text) {
+        self.excessive.remove(name);
+        self.candidates.remove(name);
+        self.withdraw(now, name);
+        self.weigh(now, None);
+    }
+
+    /// Acts on every policy that can be acted on, and on no other; on `changed` anew.
+    pub(super) fn weigh(&mut self, now: Timestamp, changed: Option<&Text>) {
+        let was_excessive = changed.is_some_and(|name| self.excessive.remove(name).is_some());
+        let names: Vec<Text> = self.candidates.keys().cloned().collect();
+        for name in names {
+            let Some(candidate) = self.candidates.get(&name).cloned() else { continue };
+            let generation = candidate.policy.generation;
+            if let Some(problem) = acceptance::contradiction(&name, &self.candidates) {
+                self.withdraw(now, &name);
+                self.judge(name, (generation, Some(problem)));
+                continue;
+            }
+            let known = self.policies.get(&name);
+            if changed == Some(&name) || known.is_none_or(|known| known.generation != generation) {
+                // One that enforced before goes on: its devices are out of service, and stay so.
+                let enforced = known.is_some_and(|known| known.policy.mode == Mode::Enforce)
+                    && !self.untried.contains(&name)
+                    && !was_excessive;
+                if candidate.must_be_tried() && !enforced {
+                    self.untried.insert(name.clone());
+                }
+                self.act_on(now, &name, &candidate.policy);
+            }
+            if !self.untried.contains(&name) {
+                let problem = self.excessive.get(&name).cloned();
+                self.judge(name, (generation, problem));
+            }
+        }
+    }
+
+    /// Hands a policy to the core. One that was not tried yet, or that would take everything out of service, only observes.
+    pub(super) fn act_on(&mut self, now: Timestamp, name: &Text, policy: &Arc<HealthPolicy>) {
+        self.fleet.apply(Told::Rule(Arc::new(rules::selection(policy))));
+        let observes = self.untried.contains(name) || self.excessive.contains_key(name);
+        let mode = if observes { Mode::Observe } else { policy.policy.mode };
+        self.core
+            .handle(now, Notice::Heard(Heard::Policy(Box::new(Policy { mode, ..policy.policy.clone() }))));
+        if !self.policies.contains_key(name) && !policy.counts.is_empty() {
+            let counted = Heard::Counted { policy: name.clone(), tallies: policy.counts.clone() };
+            self.core.handle(now, Notice::Heard(counted));
+        }
+        self.policies.insert(name.clone(), Arc::clone(policy));
+        self.levels.tell_all();
+    }
+
+    pub(super) fn withdraw(&mut self, now: Timestamp, name: &Text) {
+        self.untried.remove(name);
+        if self.policies.remove(name).is_some() {
+            self.fleet.apply(Told::RuleGone(name.clone()));
+            self.core.handle(now, Notice::Heard(Heard::PolicyGone(name.clone())));
+            self.levels.tell_all();
+        }
+    }
+
+    /// Guards have changed: what they permit may be enough for policies that would take everything out of service.
+    pub(super) fn try_again(&mut self) {
+        let excessive = core::mem::take(&mut self.excessive);
+        self.untried.extend(excessive.into_keys());
+    }
+
+    pub(super) fn judge(&mut self, name: Text, verdict: Verdict) {
+        if self.verdicts.get(&name).is_none_or(|(known, _)| *known != verdict) {
+            self.verdicts.insert(name.clone(), (verdict, false));
+            self.reports.push_back(name);
+        }
+    }
+
+    /// What a policy is, for its status.
+    pub(super) fn poll_report(&mut self) -> Option<Effect<Deed>> {
+        let name = self.reports.pop_front()?;
+        let Some(((generation, problem), _)) = self.verdicts.get(&name) else { return self.poll_report() };
+        let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
+        let id = EffectId(self.next);
+        self.next += 1;
+        self.reporting.insert(id, name);
+        Some(Effect { id, kind: Deed::Send(Box::new(call)) })
+    }
+}
+
+fn generation(object: &Object) -> i64 {
+    let value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+    value["metadata"]["generation"].as_i64().unwrap_or_default()
+}
