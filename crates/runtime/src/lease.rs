@@ -263,10 +263,15 @@ impl Candidate {
     /// A read or write failed. What was known is not trusted for the next write.
     pub fn failed(&mut self, now: Timestamp) {
         self.fresh = false;
-        if self.term.is_some() {
+        // Another one's lease is not this candidate's to stretch.
+        if !self.seen.as_ref().is_some_and(|(record, _)| self.is_anothers(record)) {
             self.lengthen();
         }
         self.pause(now);
+    }
+
+    fn is_anothers(&self, record: &LeaseRecord) -> bool {
+        !record.holder.is_empty() && record.holder != self.identity
     }
 
     /// Goes by how long a renewal took. One that takes half of its time may take all of it next time.

@@ -269,6 +269,22 @@ fn who_lost_a_stretched_lease_waits_for_all_of_it() {
     assert_eq!(me.term(at(2_700)).map(|term| term.number), Some(2));
 }
 
+/// One that starts while the server is slow does not give up each answer before it comes.
+#[test]
+fn a_slow_server_keeps_nobody_from_leading() {
+    let took = |seed: u64| {
+        let mut world = World::new(1_000, false, seed);
+        let mut me = Candidate::new("me", SHORT);
+        let mut flight = None;
+        (0..60_000).find(|time| {
+            world.step(*time, 0, &mut me, &mut flight);
+            me.term(at(*time)).is_some()
+        })
+    };
+    let longest = (1..200).map(took).map(|time| time.expect("it leads in the end")).max();
+    assert!(longest <= Some(15_000), "{longest:?}");
+}
+
 /// What a burst does to a short lease: the server answers, but late.
 #[test]
 fn a_server_that_is_slow_all_at_once_ends_no_term() {
