@@ -10,7 +10,7 @@ use lazaret_server::Release;
 use crate::{
     Verdict,
     alerts::{self, AlertArgs},
-    connect, gates,
+    connect, frugal, gates,
     incidents::IncidentArgs,
     lease::LeaseArgs,
     listen::Listen,
@@ -103,6 +103,7 @@ enum Part {
 
 impl Args {
     pub(crate) fn run(self) -> Result<Verdict> {
+        frugal::start();
         self.logging.start();
         pages::start(None);
         let runtime =

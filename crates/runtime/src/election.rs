@@ -26,6 +26,10 @@ impl Held {
     fn lasts(&self, clock: &Clock) -> bool {
         self.term.lasts(clock.monotonic()) && clock.wall() < self.ends
     }
+
+    fn may_go_on(&self, clock: &Clock) -> bool {
+        self.term.may_go_on(clock.monotonic())
+    }
 }
 
 /// Whether this process may act, and in which term. Clones share the answer.
@@ -66,13 +70,25 @@ impl Leadership {
         }
     }
 
+    /// The number of the term in which this process may act now, or may act again once a renewal that is late succeeds. While it is there and
+    /// [`term`](Self::term) is not, nothing is begun, and nothing that was begun is given up.
+    #[must_use]
+    pub fn standing(&self) -> Option<u64> {
+        match &self.rivalled {
+            None => Some(0),
+            Some(Rivalled { held, clock }) => {
+                held.borrow().filter(|held| held.may_go_on(clock)).map(|held| held.term.number)
+            }
+        }
+    }
+
     /// Whether it leads now.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.term().is_some()
     }
 
-    /// Waits until a term begins or ends.
+    /// Waits until a term begins, pauses, goes on or ends.
     pub(crate) async fn changed(&mut self) {
         if let Some(Rivalled { held, .. }) = &mut self.rivalled
             && held.changed().await.is_ok()
@@ -161,17 +177,20 @@ impl Leader {
         self.release().await;
     }
 
-    /// Nobody is woken for a renewal.
+    /// Nobody is woken for a renewal that is in time.
     fn tell(&self, now: Timestamp) {
-        let held = self.candidate.term(now).map(|term| Held { term, ends: self.ends });
+        let held = self.candidate.standing(now).map(|term| Held { term, ends: self.ends });
+        let clock = self.client.clock();
         self.told.send_if_modified(|before| {
             let number = held.map(|held| held.term.number);
             let changed = before.map(|held| held.term.number) != number;
             if changed {
                 info!(lease = %self.name, identity = self.candidate.identity(), term = number, "leadership");
             }
+            // Those who act may have seen that it was late, and wait.
+            let was_late = before.is_some_and(|held| !held.lasts(clock));
             *before = held;
-            changed
+            changed || was_late && held.is_some_and(|held| held.lasts(clock))
         });
     }
 
@@ -186,7 +205,7 @@ impl Leader {
 
     /// Whoever waits is content with what the server remembers: a lease is replaced only at the version that was read.
     async fn read(&mut self) {
-        let call = if self.candidate.holds(self.client.clock().monotonic()) {
+        let call = if self.candidate.standing(self.client.clock().monotonic()).is_some() {
             Call::get(&LEASES, &self.namespace, &self.name)
         } else {
             Call::get_at(format!("{}?resourceVersion=0", LEASES.path(&self.namespace, &self.name, "")))

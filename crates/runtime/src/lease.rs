@@ -1,8 +1,9 @@
 //! Who may act, as a state machine over a Lease: `(now, what was read) → what to write`.
 //!
 //! A candidate never trusts another machine's clock: a lease is taken over when *this* clock has seen it unchanged for as
-//! long as it lasts. A holder stops leading before others may think so. Who could not renew in time has lost the lease,
-//! even if it gets it again at the next moment: it leads in a new [`Term`], and others may have led in between.
+//! long as it lasts. A holder stops acting before others may think so. A holder that could not renew in time does nothing until the lease says
+//! that it has changed hands, or a renewal succeeds. A renewal that succeeds with as many transitions as before proves that no other
+//! candidate has held the lease meanwhile, so its [`Term`] goes on; otherwise, and after a long pause, it leads in a new one.
 //!
 //! A short lease is followed soon, and lost by a holder whose server is slow. So a holder stretches its lease while renewals are slow or fail: it
 //! writes a longer duration, which others go by, and renews less often. Each version of a Lease stands for itself: its holder acts until a part of
@@ -12,6 +13,8 @@ use lazaret_model::Timestamp;
 
 /// A lease is not stretched beyond this, or its own duration where that is longer: the duration that Kubernetes' own controllers take.
 const STRETCHED_MS_MAX: i64 = 15_000;
+/// A term that was not renewed in time may go on for so long. After that the view of the cluster is as old as that of a candidate that never led.
+const RESUMED_MS_MAX: i64 = STRETCHED_MS_MAX;
 /// Renewals in a row that must be quick before a stretched lease gets shorter.
 const QUICK_RENEWALS: u32 = 32;
 
@@ -79,6 +82,10 @@ pub struct Term {
     duration_ms: i64,
     /// And until then, unless it renews again.
     until: Timestamp,
+    /// How often the lease had changed hands when it began.
+    transitions: i64,
+    /// It does not go on, whatever the lease says.
+    is_over: bool,
 }
 
 impl Term {
@@ -90,7 +97,14 @@ impl Term {
 
     fn is_held(&self, now: Timestamp) -> bool {
         // A clock that went back says nothing about how long ago it was.
-        (self.renewed..self.until).contains(&now)
+        !self.is_over && (self.renewed..self.until).contains(&now)
+    }
+
+    /// Whether it acts, or did until a renewal was late: if the lease has not changed hands, it goes on.
+    #[must_use]
+    pub fn may_go_on(&self, now: Timestamp) -> bool {
+        let end = self.until.as_millis().saturating_add(RESUMED_MS_MAX);
+        !self.is_over && now >= self.from && (self.renewed..Timestamp::from_millis(end)).contains(&now)
     }
 }
 
@@ -154,6 +168,12 @@ impl Candidate {
         self.term.filter(|term| term.lasts(now))
     }
 
+    /// The term in which it may act, or may act again once the lease is renewed.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Option<Term> {
+        self.term.filter(|term| term.may_go_on(now))
+    }
+
     /// Whether it has the lease; it need not act yet.
     #[must_use]
     pub fn holds(&self, now: Timestamp) -> bool {
@@ -211,18 +231,29 @@ impl Candidate {
 
     /// The write that was sent at `sent` was done, as is heard `now`; this is what the lease says.
     pub fn written(&mut self, sent: Timestamp, now: Timestamp, record: LeaseRecord) {
+        let transitions = record.transitions;
         self.seen = Some((record, sent));
         self.fresh = true;
         let after = |at: Timestamp, ms| Timestamp::from_millis(at.as_millis().saturating_add(ms));
         let (until, duration_ms) = (after(sent, self.renew_deadline_ms()), self.duration_ms());
         self.term = Some(match self.term.take() {
-            Some(term) if term.is_held(now) => Term { renewed: sent, duration_ms, until, ..term },
+            Some(term) if term.transitions == transitions && (term.is_held(now) || term.may_go_on(now)) => {
+                Term { renewed: sent, duration_ms, until, ..term }
+            }
             lost => {
                 self.terms += 1;
                 // Its last writes may still be on their way: another would have waited for as long.
                 let free = lost.map(|lost| after(lost.renewed, lost.duration_ms));
                 let from = free.map_or(sent, |free| free.max(sent));
-                Term { number: self.terms, from, renewed: sent, duration_ms, until }
+                Term {
+                    number: self.terms,
+                    from,
+                    renewed: sent,
+                    duration_ms,
+                    until,
+                    transitions,
+                    is_over: false,
+                }
             }
         });
         self.pause(sent);
@@ -232,10 +263,15 @@ impl Candidate {
     /// A read or write failed. What was known is not trusted for the next write.
     pub fn failed(&mut self, now: Timestamp) {
         self.fresh = false;
-        if self.term.is_some() {
+        // Another one's lease is not this candidate's to stretch.
+        if !self.seen.as_ref().is_some_and(|(record, _)| self.is_anothers(record)) {
             self.lengthen();
         }
         self.pause(now);
+    }
+
+    fn is_anothers(&self, record: &LeaseRecord) -> bool {
+        !record.holder.is_empty() && record.holder != self.identity
     }
 
     /// Goes by how long a renewal took. One that takes half of its time may take all of it next time.
@@ -262,7 +298,7 @@ impl Candidate {
     /// The term is over, though `now` may not show it: the machine was suspended, or the candidate does not know what it did last.
     pub fn lapse(&mut self) {
         if let Some(term) = &mut self.term {
-            term.until = term.renewed;
+            term.is_over = true;
         }
         self.fresh = false;
     }
@@ -370,26 +406,47 @@ mod tests {
     }
 
     #[test]
-    fn who_lost_the_lease_and_found_it_again_leads_in_a_new_term_and_not_before_another_could() {
+    fn a_term_goes_on_when_a_late_renewal_finds_that_no_other_held_the_lease() {
         let mut me = Candidate::new("me", LeaseOptions::default());
         me.read(at(0), None);
         me.written(at(0), at(0), held("me", "a"));
         me.written(at(2_000), at(2_001), held("me", "b"));
-        assert_eq!(me.term(at(2_001)).map(|term| term.number), Some(1));
-        // The process stood still. Nobody took the lease, so that the next renewal succeeds.
-        me.written(at(13_000), at(13_000), held("me", "c"));
-        assert!(me.holds(at(13_000)) && !leads(&me, at(13_000)), "its last writes may be on their way");
-        me.written(at(15_000), at(15_001), held("me", "d"));
-        assert!(!leads(&me, at(16_999)));
-        assert_eq!(me.term(at(17_000)).map(|term| term.number), Some(2));
-        // A renewal whose answer comes after the deadline comes too late.
-        me.written(at(24_999), at(25_001), held("me", "e"));
-        assert_eq!(me.term(at(30_000)).map(|term| term.number), Some(3));
+        let number = |me: &Candidate, now| me.term(at(now)).map(|term| term.number);
+        assert_eq!(number(&me, 2_001), Some(1));
+        // The server answers late.
+        assert!(number(&me, 12_000).is_none() && me.standing(at(12_000)).is_some());
+        me.written(at(11_000), at(13_000), held("me", "c"));
+        assert_eq!(number(&me, 13_000), Some(1));
+        // An answer that was lost, too.
+        me.failed(at(21_000));
+        me.read(at(23_000), Some(held("me", "d")));
+        assert!(number(&me, 23_000).is_none());
+        me.written(at(23_000), at(23_500), held("me", "e"));
+        assert_eq!(number(&me, 23_500), Some(1));
+    }
+
+    #[test]
+    fn who_lost_the_lease_and_found_it_again_leads_in_a_new_term_and_not_before_another_could() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        me.read(at(0), None);
+        me.written(at(0), at(0), held("me", "a"));
+        assert_eq!(me.term(at(1)).map(|term| term.number), Some(1));
+        // The process stood still for long.
+        assert!(me.standing(at(24_999)).is_some() && me.standing(at(25_000)).is_none());
+        me.written(at(25_000), at(25_000), held("me", "b"));
+        assert_eq!(me.term(at(25_000)).map(|term| term.number), Some(2));
+        // The lease has changed hands twice, and only the numbers tell.
+        me.written(at(26_000), at(26_000), LeaseRecord { transitions: 5, ..held("me", "c") });
+        assert!(me.holds(at(26_000)) && !leads(&me, at(26_000)), "its last writes may be on their way");
+        assert_eq!(me.standing(at(26_000)), None);
+        me.written(at(35_000), at(35_000), LeaseRecord { transitions: 5, ..held("me", "d") });
+        assert!(!leads(&me, at(39_999)));
+        assert_eq!(me.term(at(40_000)).map(|term| term.number), Some(3));
         // Who saw another hold it need not wait: the other has.
-        me.read(at(31_000), Some(held("other", "f")));
-        assert!(!me.holds(at(31_000)));
-        me.written(at(31_001), at(31_001), held("me", "g"));
-        assert_eq!(me.term(at(31_001)).map(|term| term.number), Some(4));
+        me.read(at(41_000), Some(held("other", "f")));
+        assert!(!me.holds(at(41_000)) && me.standing(at(41_000)).is_none());
+        me.written(at(41_001), at(41_001), held("me", "g"));
+        assert_eq!(me.term(at(41_001)).map(|term| term.number), Some(4));
     }
 
     #[test]

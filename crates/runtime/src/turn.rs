@@ -279,7 +279,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
     /// Leads if it may: it has the lease, has read everything once, and is past the fence. When to look again, if it
     /// waits for something that is no news.
     fn stand(&mut self) -> Option<Timestamp> {
-        let term = self.shell.leadership.term();
+        let term = self.shell.leadership.standing();
         if term != self.term {
             self.lead(false);
             self.term = term;
@@ -400,6 +400,10 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
     /// Sends what may be sent now.
     fn send(&mut self) -> Sent {
         let now = self.now();
+        if self.leading && self.shell.leadership.term() != self.term {
+            // The lease was not renewed in time. Whether it is lost is said soon.
+            return Sent::Full;
+        }
         if self.shell.flying.is_empty() && self.landed_at.plus_millis(REST_MS) < now {
             self.room = IN_FLIGHT_FIRST;
         }

@@ -139,6 +139,7 @@ fn two_never_lead(options: LeaseOptions, delay_ms: i64, seed: u64) -> (usize, us
     let skew = [0_i64, 3_600_000];
     let mut flights: [Option<Flight>; 2] = [None, None];
     let (mut led, mut changes, mut last) = (0, 0, None);
+    let mut numbers = [0, 0];
     for time in (0..60_000_i64).step_by(10) {
         for who in 0..2 {
             // One stands still now and then, as a machine that swaps does.
@@ -150,10 +151,16 @@ fn two_never_lead(options: LeaseOptions, delay_ms: i64, seed: u64) -> (usize, us
             (0..2).filter(|one| all[*one].term(at(time + skew[*one])).is_some()).collect();
         assert!(leading.len() < 2, "seed {seed}, delay {delay_ms} at {time}");
         led += leading.len();
-        if let [one] = leading[..]
-            && last != Some(one)
-        {
-            (changes, last) = (changes + 1, Some(one));
+        if let [one] = leading[..] {
+            let number = all[one].term(at(time + skew[one])).unwrap().number;
+            if last != Some(one) {
+                (changes, last) = (changes + 1, Some(one));
+                assert!(
+                    number > numbers[one],
+                    "seed {seed} at {time}: another led, and term {number} goes on"
+                );
+            }
+            numbers[one] = number;
         }
     }
     (led, changes)
@@ -256,9 +263,50 @@ fn who_lost_a_stretched_lease_waits_for_all_of_it() {
     me.written(at(0), at(700), held("me", "a", 1_000));
     me.written(at(700), at(701), held("me", "b", 2_000));
     assert!(me.term(at(2_199)).is_some());
+    me.lapse();
     me.written(at(2_300), at(2_301), held("me", "c", 2_000));
     assert!(me.holds(at(2_301)) && me.term(at(2_301)).is_none());
     assert_eq!(me.term(at(2_700)).map(|term| term.number), Some(2));
+}
+
+/// One that starts while the server is slow does not give up each answer before it comes.
+#[test]
+fn a_slow_server_keeps_nobody_from_leading() {
+    let took = |seed: u64| {
+        let mut world = World::new(1_000, false, seed);
+        let mut me = Candidate::new("me", SHORT);
+        let mut flight = None;
+        (0..60_000).find(|time| {
+            world.step(*time, 0, &mut me, &mut flight);
+            me.term(at(*time)).is_some()
+        })
+    };
+    let longest = (1..200).map(took).map(|time| time.expect("it leads in the end")).max();
+    assert!(longest <= Some(15_000), "{longest:?}");
+}
+
+/// What a burst does to a short lease: the server answers, but late.
+#[test]
+fn a_server_that_is_slow_all_at_once_ends_no_term() {
+    let mut world = World::new(10, false, 7);
+    let mut me = Candidate::new("me", SHORT);
+    let mut flight = None;
+    let (mut acted, mut paused) = (0, 0);
+    for time in 0..60_000 {
+        if time == 5_000 {
+            world.delay_ms = 1_000;
+        }
+        world.step(time, 0, &mut me, &mut flight);
+        match (me.term(at(time)), me.standing(at(time))) {
+            (Some(term), _) => {
+                assert_eq!(term.number, 1);
+                acted += 1;
+            }
+            (None, Some(_)) => paused += 1,
+            (None, None) => assert_eq!(acted, 0, "it led, and leads no more at {time}"),
+        }
+    }
+    assert!(paused > 0 && acted > 50_000, "{acted} ms acted, {paused} ms paused");
 }
 
 #[test]

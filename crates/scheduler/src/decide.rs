@@ -26,10 +26,6 @@ use crate::{
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
-/// At least so many nodes are compared, if there are so many.
-const SAMPLE_MIN: usize = 100;
-/// At least so many in a hundred, unless told otherwise.
-const SAMPLE_PERCENT_MIN: usize = 5;
 /// A claim or a pod that is expected to be made any moment is waited for so long before anything is said about it.
 const PATIENCE_MS: i64 = 3_000;
 /// How often that may be while claims of other pods are being made: 30 s in all.
@@ -321,12 +317,7 @@ impl Scheduler {
 
     /// Of how many nodes that would do the best is taken.
     pub(crate) fn quota(&self) -> usize {
-        let nodes = self.nodes.order().len();
-        let percent = match self.options.sample_percent {
-            0 => 50usize.saturating_sub(nodes / 125).max(SAMPLE_PERCENT_MIN),
-            percent => percent as usize,
-        };
-        (nodes * percent / 100).max(SAMPLE_MIN).min(nodes)
+        search::sample(self.nodes.order().len(), self.options.sample_percent as usize)
     }
 
     /// Everything counts as done from now on; nothing is written yet.

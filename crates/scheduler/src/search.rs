@@ -16,6 +16,24 @@ use crate::{
 /// Why a node without a free device is passed over.
 const NO_FREE_DEVICE: &str = "no device of the node is free";
 
+/// At least so many nodes are compared, if there are so many.
+const SAMPLE_MIN: usize = 100;
+/// At least so many in a hundred, unless told otherwise, until that is as many as this.
+const SAMPLE_PERCENT_MIN: usize = 5;
+// DEVIATION(sample-limit): Kubernetes compares a twentieth of the nodes, however many that is.
+const SAMPLE_MAX: usize = 1_000;
+/// How many of so many nodes are compared; `percent`: as told, or 0.
+pub(crate) fn sample(nodes: usize, percent: usize) -> usize {
+    let many = match percent {
+        0 => {
+            let percent = 50usize.saturating_sub(nodes / 125).max(SAMPLE_PERCENT_MIN);
+            (nodes * percent / 100).min(SAMPLE_MAX)
+        }
+        percent => nodes * percent / 100,
+    };
+    many.max(SAMPLE_MIN).min(nodes)
+}
+
 /// Goes through the nodes, beginning where the last search ended.
 pub(crate) struct Search<'a> {
     nodes: &'a Nodes,
@@ -205,4 +223,17 @@ fn devices_free(snapshot: &Snapshot, node: &Text) -> usize {
         |slice: &Arc<SliceState>| slice.len().saturating_sub(slice.in_use_bits().count_ones() as usize);
     let slices = snapshot.pools_of_node(node).flat_map(|pool| &pool.slices);
     slices.filter(is_own).map(free).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_in_a_hundred_are_compared_the_more_nodes_there_are_and_never_more_than_a_thousand() {
+        for (nodes, compared) in [(50, 50), (300, 144), (5_000, 500), (20_000, 1_000), (100_000, 1_000)] {
+            assert_eq!(sample(nodes, 0), compared, "{nodes}");
+        }
+        assert_eq!(sample(100_000, 50), 50_000, "as told");
+    }
 }

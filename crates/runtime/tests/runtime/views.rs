@@ -45,9 +45,9 @@ fn answer_of(request: &Request<Bytes>) -> Response<Text> {
 }
 
 /// A text, and then its end or nothing for ever.
-struct Text {
-    text: Option<Bytes>,
-    ends: bool,
+pub(crate) struct Text {
+    pub(crate) text: Option<Bytes>,
+    pub(crate) ends: bool,
 }
 
 impl http_body::Body for Text {
