@@ -266,6 +266,7 @@ impl View {
             guard: "g".into(),
             selects: Selected::All,
             counts: "devices",
+            window_seconds: 0,
             permitted: Some(permitted),
             total: DEVICES.len() as u64,
             out: out.collect(),
