@@ -7,10 +7,11 @@ use crate::{
     fields,
     time::parse_time,
     wire::{self, Nullable, Raw},
+    zones,
 };
 use lazaret_model::{
     Approvers, Breaker, BreakerStatus, BreakerUnit, ConfirmAbove, DeviceSelector, DisruptionGuard, Pause,
-    Share, Text, Timestamp, validate_qualified_name,
+    Share, Text, Timestamp, WindowStatus, validate_qualified_name,
 };
 
 /// Since when a breaker that was tripped is not, by a person's word.
@@ -42,6 +43,7 @@ fields! {
         device_selector: Option<wire::DeviceSelector> = "deviceSelector",
         paused: Option<WirePause> = "paused",
         breaker: Option<WireBreaker> = "breaker",
+        windows: Nullable<Vec<wire::Window>> = "windows",
         confirm_above: Option<WireConfirm> = "confirmAbove",
         approvers: Nullable<String> = "approvers",
     }
@@ -55,6 +57,7 @@ fields! {
         max_out_of_service: Option<Raw> = "maxOutOfService",
         of: Nullable<String> = "of",
         fault_domain_attribute: Option<String> = "faultDomainAttribute",
+        window_seconds: Option<i64> = "windowSeconds",
         reset_after_seconds: Option<i64> = "resetAfterSeconds",
     }
 
@@ -66,6 +69,12 @@ fields! {
 
     struct Status {
         breaker: Nullable<WireStatus> = "breaker",
+        window: Option<WireWindowStatus> = "window",
+    }
+
+    struct WireWindowStatus {
+        open: Nullable<bool> = "open",
+        opens_at: Option<String> = "opensAt",
     }
 
     struct WireStatus {
@@ -75,11 +84,14 @@ fields! {
         total: Nullable<u64> = "total",
         exceeded_since: Option<String> = "exceededSince",
         below_since: Option<String> = "belowSince",
+        recent: Nullable<u64> = "recent",
+        recent_until: Option<String> = "recentUntil",
     }
 }
 
 fn guard(wire: Wire) -> Option<DisruptionGuard> {
-    let (metadata, spec, status) = (wire.metadata?, wire.spec.0, wire.status.0.breaker.0);
+    let (metadata, spec, status) = (wire.metadata?, wire.spec.0, wire.status.0);
+    let (window_status, status) = (window_status(status.window)?, status.breaker.0);
     let paused = match spec.paused {
         None => None,
         Some(WirePause { reason, until }) => {
@@ -98,9 +110,12 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
                 }
                 _ => return None,
             },
+            window_seconds: breaker.window_seconds.unwrap_or(0),
             reset_after_seconds: breaker.reset_after_seconds.unwrap_or(RESET_AFTER_SECONDS_DEFAULT),
         }),
     };
+    let window = |one: wire::Window| zones::window(&one.start.0, &one.duration.0, &one.time_zone.0).ok();
+    let windows = spec.windows.0.into_iter().map(window).collect::<Option<_>>()?;
     let confirm_above = match spec.confirm_above {
         None => None,
         Some(WireConfirm { pods, namespaces, devices }) => {
@@ -127,6 +142,7 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
         selector,
         paused,
         breaker,
+        windows,
         confirm_above,
         approvers,
         // An annotation that is no instant resets nothing.
@@ -138,7 +154,10 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
             out_of_service: status.out_of_service.0,
             permitted: status.permitted.0,
             total: status.total.0,
+            recent: status.recent.0,
+            recent_until: time(status.recent_until.as_deref())?,
         },
+        window_status,
     })
 }
 
@@ -153,6 +172,14 @@ fn selector(wire: wire::DeviceSelector) -> Option<DeviceSelector> {
         device: text(wire.device),
         cel: wire.selectors.0.into_iter().map(|one| text(expression(one))).collect::<Option<_>>()?,
     })
+}
+
+/// Whether a window is open, if the status says so; `None`: it cannot be understood.
+fn window_status(said: Option<WireWindowStatus>) -> Option<Option<WindowStatus>> {
+    let Some(WireWindowStatus { open, opens_at }) = said else { return Some(None) };
+    let opens_at = time(opens_at.as_deref())?;
+    let closed = opens_at.filter(|_| !open.0).map(WindowStatus::ClosedUntil);
+    Some(closed.or(open.0.then_some(WindowStatus::Open)))
 }
 
 /// An instant, if there is one; `None`: what is there is none.

@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// Controllers of `workloads` to run, by their names in kube-controller-manager: * is all of them, -NAME leaves one out [default: *]
     #[arg(long = "controllers", value_name = "NAME,...", value_parser = WorkloadSelection::parse)]
     workload_controllers: Option<WorkloadSelection>,
+    /// Kubernetes' controller manager runs with --controllers=*,-device-taint-eviction-controller: evict for plain DeviceTaintRules and drivers'
+    /// taints too. The same as the part `eviction`
+    #[arg(long)]
+    take_over_eviction: bool,
     #[command(flatten)]
     lease: LeaseArgs,
     /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
@@ -73,10 +77,11 @@ const EXAMPLES: &str = "Examples:
   lazaret run --feature-gates DRADeviceTaintRules=true     # Kubernetes 1.34 to 1.36 with DeviceTaintRules on
   lazaret run controllers --metrics-listen 127.0.0.1:10290
   lazaret run policies replacement health --lease-namespace lazaret-system
+  lazaret run policies replacement health --take-over-eviction
   lazaret run workloads --controllers '*,-endpoints-controller'
 
 Beside Kubernetes' controller manager run `policies`, `replacement` and `health` alone: claims are its business, and so is eviction unless it is started with
---controllers=*,-device-taint-eviction-controller.";
+--controllers=*,-device-taint-eviction-controller; then add `eviction`, or --take-over-eviction.";
 
 /// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -125,7 +130,7 @@ impl Args {
         let runs = |part| self.parts.contains(&Part::Controllers) || self.parts.contains(&part);
         Controllers {
             claims: runs(Part::Claims),
-            eviction: runs(Part::Eviction),
+            eviction: runs(Part::Eviction) || self.take_over_eviction,
             policies: runs(Part::Policies),
             pool_status: runs(Part::PoolStatus),
             replacement: runs(Part::Replacement),
@@ -203,4 +208,33 @@ fn synced(hub: &Hub) -> Vec<(String, bool)> {
     };
     let watches = hub.watches().into_iter();
     watches.map(|(resource, state)| (format!("synced/{}", resource.plural), is_ready(&state))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn controllers(words: &[&str]) -> Controllers {
+        let line = core::iter::once(&"run").chain(words);
+        Line::try_parse_from(line).unwrap().args.controllers()
+    }
+
+    #[test]
+    fn to_take_over_eviction_is_to_run_that_part() {
+        for others in [&["policies"][..], &["scheduler"], &["policies", "health"]] {
+            let by_name = controllers(&[others, &["eviction"]].concat());
+            let by_flag = controllers(&[others, &["--take-over-eviction"]].concat());
+            assert!(by_flag.eviction && !controllers(others).eviction, "{others:?}");
+            assert_eq!(by_flag, by_name, "{others:?}");
+        }
+        assert_eq!(controllers(&["--take-over-eviction"]), controllers(&[]), "it runs by default");
+    }
 }

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::SetGuardStatus;
-use lazaret_model::{BreakerStatus, DisruptionGuard, Pause, Text, Timestamp};
+use lazaret_model::{BreakerStatus, DisruptionGuard, Pause, Text, Timestamp, WindowStatus};
 use lazaret_runtime::{Call, CallError, DISRUPTION_GUARDS, News, Object, PatchKind};
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::warn;
 
 /// Why nothing begins where a guard cannot be understood.
@@ -72,33 +72,53 @@ fn stop_everything(name: Text, why: &str) -> Arc<DisruptionGuard> {
     Arc::new(DisruptionGuard { name, paused, ..DisruptionGuard::default() })
 }
 
-/// The call that writes where a breaker stands.
+/// The call that writes where a breaker stands, and whether a window is open. Parts that a guard has not are gone from its status.
 pub(crate) fn status_call(write: &SetGuardStatus, manager: &'static str, now: Timestamp) -> Call {
-    let BreakerStatus { tripped, exceeded_since, below_since, out_of_service, permitted, total } =
-        write.status;
-    let (status, reason) = if tripped { ("True", "TooManyOutOfService") } else { ("False", "Permitted") };
-    let since = exceeded_since.filter(|_| tripped).unwrap_or(now);
     let mut body = json!({
         "apiVersion": DISRUPTION_GUARDS.api_version(),
         "kind": DISRUPTION_GUARDS.kind,
         "metadata": {"name": &*write.guard, "uid": &*write.uid},
-        "status": {
-            "breaker": {
-                "tripped": tripped, "outOfService": out_of_service, "permitted": permitted, "total": total,
-            },
-            "conditions": [{
-                "type": "BreakerTripped", "status": status, "reason": reason,
-                "message": format!("{out_of_service} of {total} out of service, {permitted} permitted"),
-                "observedGeneration": write.generation,
-                "lastTransitionTime": lazaret_api::format_time(since),
-            }],
-        },
+        "status": {},
     });
-    for (field, time) in [("exceededSince", exceeded_since), ("belowSince", below_since)] {
-        if let Some(time) = time {
-            body["status"]["breaker"][field] = lazaret_api::format_time_precise(time).into();
+    if let Some(breaker) = &write.breaker {
+        let (breaker, condition) = breaker_status(breaker, write.generation, now);
+        (body["status"]["breaker"], body["status"]["conditions"]) = (breaker, json!([condition]));
+    }
+    match write.window {
+        None => {}
+        Some(WindowStatus::Open) => body["status"]["window"] = json!({"open": true}),
+        Some(WindowStatus::ClosedUntil(at)) => {
+            body["status"]["window"] = json!({"open": false, "opensAt": lazaret_api::format_time(at)});
         }
     }
     let kind = PatchKind::Apply { manager };
     Call::patch(&DISRUPTION_GUARDS, "", &write.guard, "status", kind, body.to_string())
+}
+
+/// Where a breaker stands, and the condition that says so.
+fn breaker_status(breaker: &BreakerStatus, generation: i64, now: Timestamp) -> (Value, Value) {
+    let BreakerStatus { tripped, exceeded_since, below_since, recent_until, .. } = *breaker;
+    let BreakerStatus { out_of_service, permitted, total, recent, .. } = *breaker;
+    let (status, reason) = if tripped { ("True", "TooManyOutOfService") } else { ("False", "Permitted") };
+    let since = exceeded_since.filter(|_| tripped).unwrap_or(now);
+    let mut breaker = json!({
+        "tripped": tripped, "outOfService": out_of_service, "permitted": permitted, "total": total,
+    });
+    if recent > 0 {
+        breaker["recent"] = recent.into();
+    }
+    let times =
+        [("exceededSince", exceeded_since), ("belowSince", below_since), ("recentUntil", recent_until)];
+    for (field, time) in times {
+        if let Some(time) = time {
+            breaker[field] = lazaret_api::format_time_precise(time).into();
+        }
+    }
+    let condition = json!({
+        "type": "BreakerTripped", "status": status, "reason": reason,
+        "message": format!("{out_of_service} of {total} out of service, {permitted} permitted"),
+        "observedGeneration": generation,
+        "lastTransitionTime": lazaret_api::format_time(since),
+    });
+    (breaker, condition)
 }

@@ -111,14 +111,17 @@ export function clusterPage(main, app) {
   }
 
   function guardCard(guard, items) {
-    const { paused, breaker, confirmAbove } = guard.spec ?? {};
+    const { paused, breaker, confirmAbove, windows } = guard.spec ?? {};
+    const window = windows?.length ? guard.status?.window : null;
     const tripped = guard.status?.conditions?.find((one) => one.type === "BreakerTripped");
     const told = guard.status?.breaker?.outOfService;
     const out = items ? tally(items.length, items.length, "Out of service", () => items) : told === undefined ? null : h("a", { href: "#/fleet/?tainted" }, told);
-    const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null].filter(Boolean);
+    const words = [paused ? ["Paused", "suspect"] : null, tripped?.status === "True" ? ["Breaker tripped", "draining"] : breaker ? ["Breaker closed", "inuse"] : null,
+      window ? (window.open ? ["Window open", "inuse"] : ["Window closed", "suspect"]) : null].filter(Boolean);
     return h("div.card", h("header", h("h2", guard.metadata.name), words.map(([word, hue]) => h("span.pill", { hue: `var(--${hue})` }, word))),
       h("div.facts", paused ? h("span", `paused: ${paused.reason ?? ""}`, paused.until ? [", until ", h("time", { title: paused.until }, paused.until)] : "") : null,
         breaker ? h("span", `at most ${breaker.maxOutOfService} of ${(breaker.of ?? "Devices").replace(/(?<=.)[A-Z]/, " $&").toLowerCase()} out of service`, out ? [", now ", h("b", out)] : "") : null,
+        windows?.length ? h("span", `evictions begin ${windows.map((one) => `${one.start} for ${one.duration} ${one.timeZone ?? "UTC"}`).join(", ")}`, window?.opensAt ? [", next at ", h("time", { title: window.opensAt }, window.opensAt)] : "") : null,
         confirmAbove ? h("span", `approval above ${Object.entries(confirmAbove).map(([what, number]) => `${number} ${what}`).join(", ")}`) : null),
       tripped?.status === "True" && tripped.message ? h("p", tripped.message) : null);
   }

@@ -66,7 +66,7 @@ pub(crate) struct ApproveArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GuardCommand {
-    /// List guards: what is paused, which breakers are tripped
+    /// List guards: what is paused, which breakers are tripped, which windows are open
     #[command(after_help = GUARD_LIST)]
     List {
         /// How to print

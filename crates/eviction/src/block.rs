@@ -20,7 +20,7 @@ pub enum Block {
     Paused,
     /// A guard's breaker is tripped: too many devices are out of service.
     Breaker,
-    /// No window of the rule is open.
+    /// No window of the rule is open, or none of a guard.
     Window,
     /// There is no room for its replacement.
     Capacity,

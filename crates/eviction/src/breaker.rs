@@ -1,21 +1,37 @@
-//! How much of what a guard selects is out of service.
+//! How much of what a guard selects is out of service, or was so within the window of its breaker.
 
 use alloc::collections::BTreeSet;
 
 use lazaret_fleet::{DeviceRef, Fleet};
-use lazaret_model::{BreakerUnit, Counted, DeviceSelector, DisruptionGuard, Unit};
+use lazaret_model::{
+    Breaker, BreakerUnit, Counted, DeviceSelector, DisruptionGuard, RecentlyOut, Timestamp, Unit,
+};
 
 /// Counts what a breaker is about. Costs the devices that the guard selects.
-pub(crate) fn count(fleet: &Fleet, guard: &DisruptionGuard, of: &BreakerUnit) -> Counted {
+pub(crate) fn count(
+    now: Timestamp,
+    fleet: &Fleet,
+    guard: &DisruptionGuard,
+    breaker: &Breaker,
+    recent: &mut RecentlyOut,
+) -> Counted {
     let all = DeviceSelector::default();
     let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
     let is_out = |device: &DeviceRef<'_>| device.taints().any(|found| found.taint.effect.blocks_allocation());
-    match of {
-        BreakerUnit::Devices => Counted {
+    let window = breaker.window_seconds;
+    match &breaker.of {
+        BreakerUnit::Devices if window == 0 => Counted {
             out: selection.published().filter(is_out).count() as u64,
             total: selection.published_count() as u64,
+            ..Counted::default()
         },
-        BreakerUnit::Nodes | BreakerUnit::FaultDomains { .. } => {
+        BreakerUnit::Devices => {
+            let out = selection.published().filter(is_out).map(|device| Unit::Device(device.id())).collect();
+            let is_there = |unit: &Unit| matches!(unit, Unit::Device(id) if fleet.device(id).is_some());
+            let total = selection.published_count() as u64;
+            counted(now, out, total, (window, recent), is_there)
+        }
+        of @ (BreakerUnit::Nodes | BreakerUnit::FaultDomains { .. }) => {
             let (mut out, mut total) = (BTreeSet::<Unit>::new(), BTreeSet::new());
             for device in selection.published() {
                 let Some(unit) = device.unit(of) else { continue };
@@ -24,7 +40,26 @@ pub(crate) fn count(fleet: &Fleet, guard: &DisruptionGuard, of: &BreakerUnit) ->
                 }
                 total.insert(unit);
             }
-            Counted { out: out.len() as u64, total: total.len() as u64 }
+            counted(now, out, total.len() as u64, (window, recent), |unit| total.contains(unit))
         }
     }
+}
+
+/// What is out of service, and what was so a short time ago and is still there.
+fn counted(
+    now: Timestamp,
+    out: BTreeSet<Unit>,
+    total: u64,
+    (window, recent): (i64, &mut RecentlyOut),
+    is_there: impl Fn(&Unit) -> bool,
+) -> Counted {
+    let out_now = out.len() as u64;
+    if window == 0 {
+        return Counted { out: out_now, total, ..Counted::default() };
+    }
+    recent.see(now, window, out);
+    let back = recent.back().filter(|unit| is_there(unit)).count() as u64;
+    let recent_now = (back + recent.inherited()).min(total.saturating_sub(out_now));
+    let recent_until = recent.ends(window).map(|(_, last)| last).filter(|_| recent_now > 0);
+    Counted { out: out_now + recent_now, total, recent: recent_now, recent_until }
 }

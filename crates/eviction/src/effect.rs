@@ -5,7 +5,7 @@ use alloc::{sync::Arc, vec::Vec};
 pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{
     BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text,
-    Timestamp, Uid,
+    Timestamp, Uid, WindowStatus,
 };
 
 use crate::{
@@ -131,8 +131,10 @@ pub struct SetGuardStatus {
     pub uid: Uid,
     /// Of which generation this is said.
     pub generation: i64,
-    /// Where its breaker stands.
-    pub status: BreakerStatus,
+    /// Where its breaker stands, if it has one.
+    pub breaker: Option<BreakerStatus>,
+    /// Whether one of its windows is open, if it has any.
+    pub window: Option<WindowStatus>,
 }
 
 /// Whether the claims of the replacements of these pods, all of them, could be allocated elsewhere.

@@ -1,28 +1,27 @@
 //! Guards: what must hold for any eviction to begin, whoever wants it. The strictest of those that select a device wins.
 
 pub(crate) mod admission;
+mod status;
 
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{BreakerStatus, Counted, DeviceId, DisruptionGuard, Pause, Text, Timestamp};
+use lazaret_model::{
+    BreakerStatus, Counted, DeviceId, DisruptionGuard, Pause, RecentlyOut, Text, Timestamp, Window,
+    WindowStatus,
+};
 
 use crate::{
     Eviction,
     block::{Block, Blocked},
     breaker::count,
     dispatch::Candidate,
-    effect::{EffectId, EffectKind, Outcome, SetGuardStatus},
-    flights::Flight,
+    effect::EffectId,
     reason::{Reason, due_of},
 };
 
 /// How often devices are counted again while nobody is about to go.
 const COUNTED_EVERY_MS: i64 = 1_000;
-/// A status whose numbers alone changed is written this often.
-const STATUS_EVERY_MS: i64 = 10_000;
-/// A status that could not be written is tried again after this.
-const STATUS_RETRY_MS: i64 = 1_000;
 
 /// All guards.
 #[derive(Debug, Default)]
@@ -38,25 +37,71 @@ pub(crate) struct Guards {
 pub(crate) struct GuardState {
     pub(crate) guard: Arc<DisruptionGuard>,
     breaker: BreakerStatus,
+    recent: RecentlyOut,
+    windows: Windows,
     /// What it keeps evictions from beginning for.
     blocks: Option<Block>,
     /// Devices that it selects by class or expression, at this revision of the fleet.
     selected: Option<(u64, BTreeSet<DeviceId>)>,
-    writing: Option<(EffectId, BreakerStatus)>,
+    /// What is being written into its status.
+    writing: Option<(EffectId, BreakerStatus, Option<WindowStatus>)>,
     /// No status is written before this instant.
     not_before: Option<Timestamp>,
 }
 
-impl GuardState {
-    fn new(guard: Arc<DisruptionGuard>) -> Self {
-        Self { breaker: guard.status, guard, blocks: None, selected: None, writing: None, not_before: None }
+/// Whether a guard's windows permit that evictions begin.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    /// Nothing if the guard has no windows.
+    status: Option<WindowStatus>,
+    /// From when until when that holds: windows in named time zones are not looked at on every input.
+    holds: Option<(Timestamp, Timestamp)>,
+}
+
+impl Windows {
+    const UNKNOWN: Self = Self { status: None, holds: None };
+
+    fn look(&mut self, now: Timestamp, guard: &DisruptionGuard) {
+        if self.holds.is_none_or(|(from, until)| now < from || until <= now) {
+            self.status = guard.window_at(now);
+            self.holds = Some((now, Window::unchanged_until(&guard.windows, now)));
+        }
     }
 
-    fn blocked_for(&self, now: Timestamp) -> Option<Block> {
+    fn change_at(&self) -> Option<Timestamp> {
+        self.holds.map(|(_, until)| until).filter(|until| *until != Timestamp::NEVER)
+    }
+
+    fn opens_at(&self) -> Option<Timestamp> {
+        match self.status? {
+            WindowStatus::ClosedUntil(at) => Some(at),
+            WindowStatus::Open => None,
+        }
+    }
+}
+
+impl GuardState {
+    fn new(guard: Arc<DisruptionGuard>) -> Self {
+        Self {
+            breaker: guard.status,
+            recent: RecentlyOut::inherit(&guard.status),
+            guard,
+            windows: Windows::UNKNOWN,
+            blocks: None,
+            selected: None,
+            writing: None,
+            not_before: None,
+        }
+    }
+
+    fn blocked_for(&mut self, now: Timestamp) -> Option<Block> {
+        self.windows.look(now, &self.guard);
         if self.guard.paused.as_ref().is_some_and(|pause| pause.holds(now)) {
             Some(Block::Paused)
+        } else if self.guard.breaker.is_some() && self.breaker.tripped {
+            Some(Block::Breaker)
         } else {
-            (self.guard.breaker.is_some() && self.breaker.tripped).then_some(Block::Breaker)
+            self.windows.opens_at().map(|_| Block::Window)
         }
     }
 
@@ -71,8 +116,15 @@ impl GuardState {
         match self.blocks? {
             Block::Paused => paused,
             Block::Breaker => reset,
-            Block::Held | Block::Window | Block::Capacity | Block::Group | Block::Budget => None,
+            Block::Window => self.windows.opens_at(),
+            Block::Held | Block::Capacity | Block::Group | Block::Budget => None,
         }
+    }
+
+    /// When something that was out of service counts no more.
+    fn recount_at(&self) -> Option<Timestamp> {
+        let window = self.guard.breaker.as_ref()?.window_seconds;
+        self.recent.ends(window).map(|(first, _)| first)
     }
 
     pub(crate) fn selects(&mut self, fleet: &Fleet, device: &DeviceId) -> bool {
@@ -96,13 +148,10 @@ impl GuardState {
             (Some(Block::Paused), Some(Pause { reason, .. })) => {
                 format!("DisruptionGuard {name} is paused: {reason}").into()
             }
+            (Some(Block::Window), _) => self.guard.closed_message(),
             _ => {
-                let BreakerStatus { out_of_service, permitted, total, .. } = self.breaker;
-                let unit = self.guard.breaker.as_ref().map_or("devices", |breaker| breaker.of.plural());
-                format!(
-                    "DisruptionGuard {name} is tripped: {out_of_service} of {total} {unit} out of service, {permitted} permitted"
-                )
-                .into()
+                let words = self.guard.breaker.as_ref().map(|breaker| breaker.words(&self.breaker));
+                format!("DisruptionGuard {name} is tripped: {}", words.unwrap_or_default()).into()
             }
         }
     }
@@ -133,7 +182,12 @@ impl Eviction {
             let state = match known {
                 // A follower goes by what the leader writes.
                 Some(known) if self.leader_since.is_some() => {
-                    GuardState { guard: guard.clone(), selected: None, ..known }
+                    let breaker = if guard.breaker.is_some() { known.breaker } else { guard.status };
+                    let counts = |guard: &DisruptionGuard| guard.breaker.as_ref().map(|one| one.of.clone());
+                    let is_same = counts(&known.guard) == counts(guard);
+                    let recent = if is_same { known.recent } else { RecentlyOut::default() };
+                    let (guard, windows) = (guard.clone(), Windows::UNKNOWN);
+                    GuardState { guard, breaker, recent, windows, selected: None, ..known }
                 }
                 Some(_) | None => GuardState::new(guard.clone()),
             };
@@ -183,17 +237,20 @@ impl Eviction {
             .guards
             .counted
             .is_some_and(|(_, when)| when <= now && now < when.plus_millis(COUNTED_EVERY_MS));
+        let is_over = |state: &GuardState| state.recount_at().is_some_and(|at| at <= now);
+        let is_over = self.guards.list.iter().any(is_over);
         self.guards.stale = !is_fresh;
-        if !is_fresh && is_recent && !self.somebody_may_go(now) {
+        if !is_over && !is_fresh && is_recent && !self.somebody_may_go(now) {
             return;
         }
-        let recount = !is_fresh;
+        let recount = !is_fresh || is_over;
         for state in &mut self.guards.list {
             let Some(breaker) = &state.guard.breaker else { continue };
             let count = if recount {
-                count(fleet, &state.guard, &breaker.of)
+                count(now, fleet, &state.guard, breaker, &mut state.recent)
             } else {
-                Counted { out: state.breaker.out_of_service, total: state.breaker.total }
+                let BreakerStatus { out_of_service: out, total, recent, recent_until, .. } = state.breaker;
+                Counted { out, total, recent, recent_until }
             };
             state.breaker = breaker.step(now, state.guard.reset_at, state.breaker, count);
         }
@@ -233,52 +290,12 @@ impl Eviction {
         let recount = self.guards.counted.filter(|_| self.guards.stale);
         let recount = recount.map(|(_, when)| when.plus_millis(COUNTED_EVERY_MS));
         let ends = self.guards.list.iter().filter_map(GuardState::ends_at);
-        let writes = self.guards.list.iter().filter_map(|state| {
-            state.not_before.filter(|_| state.writing.is_none() && state.breaker != state.guard.status)
-        });
+        let windows = self.guards.list.iter().filter_map(|state| state.windows.change_at());
+        let recents = self.guards.list.iter().filter_map(GuardState::recount_at);
+        let writes = self.guards.list.iter().filter_map(GuardState::next_write);
         let after = |at: &Timestamp| *at > self.latest;
         let holds = self.holds.next_wake(self.latest);
         let recount = recount.map(|at| at.max(self.latest.plus_millis(1)));
-        ends.chain(writes).filter(after).chain(recount).chain(holds).min()
-    }
-
-    /// Writes the statuses that are not what is known: at once when a breaker trips or is reset.
-    fn write_guards(&mut self, now: Timestamp) {
-        if !self.options.writes_guards || self.closing {
-            return;
-        }
-        for state in &mut self.guards.list {
-            let known = state.guard.status;
-            let urgent = known.tripped != state.breaker.tripped;
-            let waits = state
-                .not_before
-                .is_some_and(|at| now < at && (!urgent || at <= now.plus_millis(STATUS_RETRY_MS)));
-            if state.guard.breaker.is_none() || state.writing.is_some() || known == state.breaker || waits {
-                continue;
-            }
-            let id = self.flights.new_id();
-            state.writing = Some((id, state.breaker));
-            state.not_before = Some(now.plus_millis(STATUS_EVERY_MS));
-            let write = SetGuardStatus {
-                guard: state.guard.name.clone(),
-                uid: state.guard.uid.clone(),
-                generation: state.guard.generation,
-                status: state.breaker,
-            };
-            self.flights.launch(id, Flight::Guard, EffectKind::SetGuardStatus(write));
-        }
-    }
-
-    pub(crate) fn acknowledge_guard(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
-        let written =
-            |state: &&mut GuardState| state.writing.as_ref().is_some_and(|(writing, _)| *writing == id);
-        let Some(state) = self.guards.list.iter_mut().find(written) else { return };
-        let Some((_, status)) = state.writing.take() else { return };
-        if outcome == Outcome::Done {
-            // The watch will show it, or something newer.
-            state.guard = Arc::new(DisruptionGuard { status, ..DisruptionGuard::clone(&state.guard) });
-        } else {
-            state.not_before = Some(now.plus_millis(STATUS_RETRY_MS));
-        }
+        ends.chain(windows).chain(recents).chain(writes).filter(after).chain(recount).chain(holds).min()
     }
 }

@@ -17,8 +17,8 @@ const BREAKER_RESET: &str = "lazaret.dev/breaker-reset";
 const REASON: &str = "lazaret.dev/reason";
 /// What an eviction's event is called.
 const EVICTED: &str = "DeviceTaintManagerEviction";
-/// Blocks that guards are the reason of; others, as a budget, come and go with every pod.
-const GUARD_BLOCKS: [&str; 3] = ["Held", "Paused", "Breaker"];
+/// Blocks that guards are the reason of, or windows; others, as a budget, come and go with every pod.
+const GUARD_BLOCKS: [&str; 4] = ["Held", "Paused", "Breaker", "Window"];
 
 /// Kinds whose writes are recorded, as group and plural.
 pub const RECORDED: [(&str, &str); 5] = [

@@ -148,22 +148,27 @@ pub enum HeldReason {
     Breaker,
     /// Somebody has paused everything.
     Paused,
+    /// None of its windows is open.
+    Window,
 }
 
 impl HeldReason {
+    const ALL: [Self; 3] = [Self::Breaker, Self::Paused, Self::Window];
+
     /// Its name, as the condition `EvictionBlocked` has it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Breaker => "Breaker",
             Self::Paused => "Paused",
+            Self::Window => "Window",
         }
     }
 
     /// The reason of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Breaker, Self::Paused].into_iter().find(|reason| reason.name() == name)
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp, Unit};
+use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp, Unit, within};
 
 use crate::{
     Lifecycle,
@@ -26,6 +26,8 @@ pub struct Limit {
     pub selects: Selected,
     /// What its breaker counts, in messages.
     pub counts: &'static str,
+    /// Within which time something counts as out of service although it is back; 0: it does not.
+    pub window_seconds: i64,
     /// How much may be out of service; `None`: the guard has no breaker.
     pub permitted: Option<u64>,
     /// How much there is.
@@ -109,7 +111,7 @@ impl Guarded {
     /// Why a device may not be taken out of service, if it may not. One that somebody else took out is no more out by it, but policies alone never take more
     /// than is permitted. `asks` says whether it is out by an incident already, and whether that is to go on.
     fn refusal(&self, device: &DeviceId, asks: Asks) -> Option<(HeldReason, Text)> {
-        let Limit { guard, selects: _, counts, permitted, total, out, stops } = &self.limit;
+        let Limit { guard, selects: _, counts, window_seconds, permitted, total, out, stops } = &self.limit;
         let unit = self.limit.unit(device);
         let devices = self.own.get(&unit).copied().unwrap_or_default();
         if asks.goes_on && asks.is_out {
@@ -128,8 +130,9 @@ impl Guarded {
             return None;
         }
         let message = format!(
-            "DisruptionGuard {guard}: {} of {total} {counts} out of service, {permitted} permitted",
-            self.out()
+            "DisruptionGuard {guard}: {} of {total} {counts} out of service{}, {permitted} permitted",
+            self.out(),
+            within(*window_seconds)
         );
         Some((HeldReason::Breaker, message.into()))
     }

@@ -44,10 +44,7 @@ impl EvictionSpec {
     /// When the next window opens, if none is open.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.windows.iter().any(|window| window.is_open(now)) {
-            return None;
-        }
-        self.windows.iter().map(|window| window.next_start(now)).min()
+        Window::closed_until(&self.windows, now)
     }
 
     /// For how long a pod that says so may stay after its own deadline, in seconds: never beyond the rule's.

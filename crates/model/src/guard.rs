@@ -1,6 +1,8 @@
 //! What evictions must never exceed, whoever wants them.
 
-use crate::{Approvers, ConfirmAbove, DeviceId, DeviceSelector, PoolId, Text, Timestamp, Uid};
+use alloc::{format, string::String, vec::Vec};
+
+use crate::{Approvers, ConfirmAbove, DeviceId, DeviceSelector, PoolId, Text, Timestamp, Uid, Window};
 
 /// A limit that an administrator puts on evictions from some devices.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -17,6 +19,8 @@ pub struct DisruptionGuard {
     pub paused: Option<Pause>,
     /// No eviction begins while too many devices are out of service.
     pub breaker: Option<Breaker>,
+    /// Evictions begin only while one of these is open; none: at any time.
+    pub windows: Vec<Window>,
     /// A rule that reaches more has no effect before it is approved.
     pub confirm_above: Option<ConfirmAbove>,
     /// Who may approve it.
@@ -25,6 +29,32 @@ pub struct DisruptionGuard {
     pub reset_at: Option<Timestamp>,
     /// Where the breaker stands, as the status says.
     pub status: BreakerStatus,
+    /// Whether a window is open, as the status says.
+    pub window_status: Option<WindowStatus>,
+}
+
+impl DisruptionGuard {
+    /// Whether one of its windows is open; nothing if it has none.
+    #[must_use]
+    pub fn window_at(&self, now: Timestamp) -> Option<WindowStatus> {
+        let closed = || Window::closed_until(&self.windows, now);
+        (!self.windows.is_empty()).then(|| closed().map_or(WindowStatus::Open, WindowStatus::ClosedUntil))
+    }
+
+    /// Why nothing begins while none of its windows is open, wherever that is said.
+    #[must_use]
+    pub fn closed_message(&self) -> Text {
+        format!("no window of DisruptionGuard {} is open", self.name).into()
+    }
+}
+
+/// Whether evictions may begin by the windows of a guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowStatus {
+    /// One of them is open.
+    Open,
+    /// None is open; the next opens at this instant.
+    ClosedUntil(Timestamp),
 }
 
 /// No eviction begins.
@@ -51,6 +81,8 @@ pub struct Breaker {
     pub max_out_of_service: Share,
     /// Of what.
     pub of: BreakerUnit,
+    /// Whatever was out of service within this time counts, although it is back. 0: only what is out of service now.
+    pub window_seconds: i64,
     /// For how long it has to be below before evictions begin again.
     pub reset_after_seconds: i64,
 }
@@ -130,18 +162,34 @@ pub struct BreakerStatus {
     pub permitted: u64,
     /// In all.
     pub total: u64,
+    /// How many of those that count as out of service are back, and were so within the breaker's window.
+    pub recent: u64,
+    /// When the last of these counts no more.
+    pub recent_until: Option<Timestamp>,
 }
 
 /// How much there is, and how much of it is out of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Out of service.
+    /// Out of service, or so within the breaker's window.
     pub out: u64,
     /// In all.
     pub total: u64,
+    /// How many of `out` are back.
+    pub recent: u64,
+    /// When the last of these counts no more.
+    pub recent_until: Option<Timestamp>,
 }
 
 impl Breaker {
+    /// Where it stands, in the words that every message about it has.
+    #[must_use]
+    pub fn words(&self, status: &BreakerStatus) -> String {
+        let BreakerStatus { out_of_service, permitted, total, .. } = status;
+        let (units, within) = (self.of.plural(), within(self.window_seconds));
+        format!("{out_of_service} of {total} {units} out of service{within}, {permitted} permitted")
+    }
+
     /// Where it stands now. It trips as soon as more are out of service than permitted, and is reset when it has been below for long enough, or
     /// by a person: then it does not trip again before it was below.
     #[must_use]
@@ -153,7 +201,9 @@ impl Breaker {
         count: Counted,
     ) -> BreakerStatus {
         let permitted = self.max_out_of_service.of(count.total);
-        let mut next = BreakerStatus { out_of_service: count.out, permitted, total: count.total, ..before };
+        let Counted { out, total, recent, recent_until } = count;
+        let mut next =
+            BreakerStatus { out_of_service: out, permitted, total, recent, recent_until, ..before };
         let since = before.exceeded_since.map_or(now, |since| since.min(now));
         let is_reset = reset_at.is_some_and(|reset_at| reset_at >= since);
         if count.out > permitted {
@@ -171,4 +221,10 @@ impl Breaker {
         }
         next
     }
+}
+
+/// Within which time something counts as out of service, in messages; nothing where only what is so now counts.
+#[must_use]
+pub fn within(window_seconds: i64) -> String {
+    if window_seconds > 0 { format!(" within {window_seconds} s") } else { String::new() }
 }

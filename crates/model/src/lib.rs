@@ -26,6 +26,7 @@ mod node;
 mod patience;
 mod pod;
 mod quantity;
+mod recently_out;
 mod rule;
 mod slab;
 mod slice;
@@ -54,7 +55,9 @@ pub use device::{
 };
 pub use eviction_spec::{CapacityMode, EvictionMode, EvictionSay, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
-pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share, Unit};
+pub use guard::{
+    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share, Unit, WindowStatus, within,
+};
 pub use intern::{Interner, Symbol};
 pub use last_published::LastPublished;
 pub use name::{
@@ -68,6 +71,7 @@ pub use pod::{
     ClaimSource, Condition, ConditionStatus, EvictionMark, NodeRequirements, Owner, Pod, PodClaim, PodPhase,
 };
 pub use quantity::{Format, Quantity, QuantityError};
+pub use recently_out::RecentlyOut;
 pub use rule::{
     DevicePatch, DeviceSelector, DeviceTaintRule, EvictionCount, ResourceSlicePatch,
     V1ALPHA3_FIELDS_ANNOTATION, V1ALPHA3_ONLY_DRIVER,

@@ -110,6 +110,26 @@ impl Window {
         self.around(now).1
     }
 
+    /// When the next of these opens, if none is open. Without windows nothing is closed.
+    #[must_use]
+    pub fn closed_until(windows: &[Self], now: Timestamp) -> Option<Timestamp> {
+        if windows.iter().any(|window| window.is_open(now)) {
+            return None;
+        }
+        windows.iter().map(|window| window.next_start(now)).min()
+    }
+
+    /// Until when none of these opens or closes. Several that follow one another without a gap still have an end each.
+    #[must_use]
+    pub fn unchanged_until(windows: &[Self], now: Timestamp) -> Timestamp {
+        let change = |window: &Self| {
+            let (last, next) = window.around(now);
+            let end = last.plus_secs(i64::from(window.seconds));
+            if now < end { end.min(next) } else { next }
+        };
+        windows.iter().map(change).min().unwrap_or(Timestamp::NEVER)
+    }
+
     /// A window as it is written: `Sat 02:00` or `02:00`, `4h` or `1h30m`, `UTC` or `+02:00`. Zones with a name are known to shells.
     ///
     /// # Errors

@@ -59,6 +59,8 @@ marks! {
     Limited = "evictions by rules that limit how many are terminating",
     /// A status said that a breaker is tripped.
     Tripped = "breakers tripped",
+    /// A status said that no window of a guard is open.
+    WindowClosed = "guards without an open window",
     /// A status said what keeps pods.
     BlockedStatus = "rule statuses saying what keeps pods",
     /// A status said whether a rule has expired.

@@ -91,8 +91,12 @@ mutants! {
     IgnoreSay = "ignore-say",
     /// Controllers do not see that a guard is paused.
     IgnorePause = "ignore-pause",
+    /// Controllers, those of health too, do not see the windows of a guard.
+    IgnoreGuardWindows = "ignore-guard-windows",
     /// Controllers do not see the breaker of a guard.
     IgnoreBreaker = "ignore-breaker",
+    /// Controllers count what is out of service now alone, where a breaker has a window.
+    IgnoreBreakerWindow = "ignore-breaker-window",
     /// Controllers count devices where a breaker counts fault domains.
     DevicesForDomains = "devices-for-domains",
     /// Controllers do not see that a guard wants approval of rules that reach far.

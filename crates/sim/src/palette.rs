@@ -201,15 +201,7 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
         0 => Some(now.plus_secs(i64::from(number / 320 % 30)).truncated_to_secs()),
         _ => None,
     };
-    // Worlds begin at 22:13:20 UTC and last a minute or two.
-    let window = Window {
-        weekday: None,
-        minute: u16::try_from(22 * 60 + 13 + number / 64 % 3).unwrap_or(0),
-        seconds: 20,
-        offset_seconds: 0,
-        zone: None,
-    };
-    let windows = if (number / 7).is_multiple_of(5) { vec![window] } else { Vec::new() };
+    let windows = if (number / 7).is_multiple_of(5) { vec![window(number / 64)] } else { Vec::new() };
     let groups = if (number / 11).is_multiple_of(3) { GroupMode::Together } else { GroupMode::Apart };
     let capacity = if (number / 13).is_multiple_of(3) { CapacityMode::Wait } else { CapacityMode::Ignore };
     let capacity_timeout_seconds = [None, None, Some(0), Some(12)][index(number / 39, 4)];
@@ -223,6 +215,24 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
         capacity,
         capacity_timeout_seconds: capacity_timeout_seconds.filter(|_| capacity == CapacityMode::Wait),
     }))
+}
+
+/// A window by number. Worlds begin at 22:13:20 UTC and last a minute or two.
+#[must_use]
+pub fn window(number: u32) -> Window {
+    Window {
+        weekday: None,
+        minute: u16::try_from(22 * 60 + 13 + number % 3).unwrap_or(0),
+        seconds: 20,
+        offset_seconds: 0,
+        zone: None,
+    }
+}
+
+/// A window that no world lives to see open.
+#[must_use]
+pub fn closed_window() -> Window {
+    Window { minute: 12 * 60, ..window(0) }
 }
 
 /// What a pod says about its eviction: most say nothing. By its incarnation, so that worlds draw nothing for it.

@@ -61,6 +61,62 @@ fn a_pause_holds_evictions_and_resume_lets_them_begin() {
     assert!(up.list(GUARDS).is_empty(), "the guard said nothing else");
 }
 
+/// A guard whose only window opens at `hours` after the hour that the server has now, for half a day.
+fn nights(up: &Up, hours: usize) -> Value {
+    let namespace = up.send("GET", "/api/v1/namespaces/default", &Value::Null);
+    let now = namespace["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
+    let hour: usize = now[11..13].parse().unwrap();
+    let start = format!("{:02}:00", (hour + hours) % 24);
+    json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "nights"},
+        "spec": {"windows": [{"start": start, "duration": "10h", "timeZone": "UTC"}]},
+    })
+}
+
+#[test]
+fn outside_a_guard_s_window_nothing_begins_and_all_of_it_goes_on_when_one_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = start(folder.path());
+    let device = up.pod("trainer");
+    up.send("POST", GUARDS, &nights(&up, 8));
+    let window =
+        |up: &Up| up.send("GET", &format!("{GUARDS}/nights"), &Value::Null)["status"]["window"].clone();
+    wait_until("the guard says when it opens", || {
+        let said = window(&up);
+        said["open"] == false && said["opensAt"].is_string()
+    });
+    let opens_at = window(&up)["opensAt"].as_str().unwrap().to_owned();
+    let listed = up.said(&["guard", "list"]);
+    assert!(listed.contains(&format!("opens {opens_at}")), "{listed}");
+    let mut patient = policy();
+    patient["spec"]["clearAfter"] = "1h".into();
+    up.send("POST", POLICIES, &patient);
+    up.said(&["report", "node-1/gpu-1", "example.com/fan", "--reason", "heard it"]);
+    up.send("POST", RULES, &rule("out", &device));
+    wait_until("the eviction is blocked", || blocked_by(&up, "out") == "Window");
+    let why = "no window of DisruptionGuard nights is open";
+    wait_until("the quarantine is held", || {
+        let held = up.incident()["status"]["held"].clone();
+        held["reason"] == "Window" && held["message"] == why
+    });
+    let said = up.said(&["why", "trainer"]);
+    assert!(said.contains("is blocked (Window): ") && said.contains(why), "{said}");
+    let planned = up.said(&["plan", &format!("node-1/{device}"), "example.com/fan:NoExecute"]);
+    assert!(planned.contains(why), "{planned}");
+    assert!(!is_leaving(&up, "trainer"));
+    assert_eq!(up.incident()["status"]["stage"], "Suspect");
+
+    // A restart changes nothing, and a window that is open lets all of it begin.
+    let up = up.kill();
+    wait_until("it leads again", || blocked_by(&up, "out") == "Window");
+    assert!(!is_leaving(&up, "trainer"));
+    let open = nights(&up, 22);
+    up.send("PATCH", &format!("{GUARDS}/nights"), &json!({"spec": open["spec"]}));
+    wait_until("the pod leaves", || is_leaving(&up, "trainer"));
+    up.until_stage("Quarantined");
+    wait_until("the guard says that it is open", || window(&up) == json!({"open": true}));
+}
+
 #[test]
 fn a_tripped_breaker_holds_evictions_until_it_is_reset() {
     let folder = tempfile::tempdir().unwrap();

@@ -240,18 +240,16 @@ fn a_policy_that_would_quarantine_everything_or_contradicts_another_is_not_enfor
     verdict(&up, "other", "Accepted");
 }
 
-/// Changes a policy behind the server's back, as it is found by a version that has become stricter.
-fn rewrite_stored_policy(folder: &Path, from: &str, to: &str) {
+/// Changes an object while no server runs.
+pub(crate) fn rewrite_stored(folder: &Path, plural: &str, name: &str, change: impl FnOnce(String) -> String) {
     let store = Store::open(folder.join("store"), Options::default()).unwrap();
     let all = store.range("/", &RangeOptions::default()).unwrap().items;
     let is_it = |item: &&std::sync::Arc<lazaret_store::Item>| {
         let key = String::from_utf8_lossy(item.key.as_ref()).into_owned();
-        key.contains("devicehealthpolicies") && key.ends_with("/gpus")
+        key.contains(plural) && key.ends_with(&format!("/{name}"))
     };
     let found = all.iter().find(is_it).unwrap();
-    let text = String::from_utf8(found.value.to_vec()).unwrap();
-    assert!(text.contains(from), "{text}");
-    let text = text.replace(from, to);
+    let text = change(String::from_utf8(found.value.to_vec()).unwrap());
     let (before, rest) = text.split_once("\"resourceVersion\":\"").unwrap();
     let (_, after) = rest.split_once('"').unwrap();
     let value = lazaret_store::Value::Stamped {
@@ -276,7 +274,12 @@ fn a_stored_policy_that_cannot_be_understood_says_so_and_its_devices_stay_as_the
     let tainted = |up: &Up| up.list(RULES).iter().any(|rule| rule["spec"]["taint"]["effect"] == "NoSchedule");
     wait_until("the device is tainted", || tainted(&up));
     drop(up);
-    rewrite_stored_policy(folder.path(), "signal.key == 'example.com/fan'", "signal.colour == 'red'");
+    // As it is found by a version that has become stricter.
+    rewrite_stored(folder.path(), "devicehealthpolicies", "gpus", |text| {
+        let from = "signal.key == 'example.com/fan'";
+        assert!(text.contains(from), "{text}");
+        text.replace(from, "signal.colour == 'red'")
+    });
     up = Up::start(folder.path());
     let why = verdict(&up, "gpus", "Invalid");
     assert!(why.contains("spec.rules[1].when") && why.contains("undefined field 'colour'"), "{why}");

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
+    policies::rewrite_stored,
     support::wait_until,
-    up::{DRIVER, INCIDENTS, PODS, POLICIES, RULES, SLICES, Up},
+    up::{DRIVER, INCIDENTS, PODS, POLICIES, RULES, SLICES, Up, texts},
 };
 
 /// A slice of a driver that only the test speaks for.
@@ -99,4 +100,34 @@ fn attributes_nodes_pods_and_vanished_devices_give_signals_and_an_incident_follo
     up.send("PATCH", node, &json!({"status": {"conditions": conditions}}));
     up.send("DELETE", &format!("{INCIDENTS}/{name}"), &Value::Null);
     wait_until("its taint is gone", || up.list(RULES).iter().all(|rule| rule["metadata"]["name"] != *name));
+}
+
+/// A device with an open incident goes while nothing runs: who starts then misses it.
+#[test]
+fn a_device_that_vanishes_while_nothing_runs_is_missed_by_whoever_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    let mut policy = policy_of_signals();
+    (policy["spec"]["rules"][1]["stage"], policy["spec"]["clearAfter"]) = ("Drained".into(), "1h".into());
+    up.send("POST", POLICIES, &policy);
+    let mut own = slice(&json!([own_device("a", 0), own_device("b", 9)]));
+    own["spec"]["pool"]["name"] = "node-1".into();
+    up.send("POST", SLICES, &own);
+    up.until_stage("Quarantined");
+    assert_eq!(up.incident()["spec"]["rule"], "rows");
+    drop(up);
+    rewrite_stored(folder.path(), "resourceslices", "own", |text| {
+        let mut slice: Value = serde_json::from_str(&text).unwrap();
+        let gone = slice["spec"]["devices"].as_array_mut().unwrap().pop().unwrap();
+        assert_eq!(gone["name"], "b");
+        slice.to_string()
+    });
+    let up = Up::start(folder.path());
+    wait_until("its incident says so", || {
+        let timeline = up.incident()["status"]["timeline"].clone();
+        let causes = texts(&timeline, "cause");
+        causes.iter().any(|cause| cause.contains("the driver does not publish it any more"))
+    });
+    assert_eq!(up.list(INCIDENTS).len(), 1, "it is the same incident");
 }

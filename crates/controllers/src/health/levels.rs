@@ -26,7 +26,7 @@ const HEALTH_KEY: &str = "health";
 /// What it is called that a device is not published any more.
 const PUBLISHED_KEY: &str = "published";
 /// Devices that are known although nobody publishes them. Of more the first is forgotten.
-const VANISHED_MAX: usize = 10_000;
+pub(super) const VANISHED_MAX: usize = 10_000;
 
 /// What objects say of devices.
 #[derive(Debug, Default)]
@@ -207,6 +207,9 @@ impl Levels {
         for (name, before) in changed {
             let news = SliceNews { before: before.as_deref(), is_all };
             self.settle_slice(now, (fleet, policies), &name, news, &mut told);
+        }
+        if self.begins {
+            self.settle_absent(now, (fleet, policies), lifecycle, &mut told);
         }
         self.settle_pools(now, lifecycle, &over, &mut told);
         for (node, before) in core::mem::take(&mut self.changed_nodes) {
@@ -398,13 +401,23 @@ impl Levels {
         {
             told.push(Heard::DeviceGone(first));
         }
+        self.vanish(&tell, node, told);
+    }
+
+    /// A device is not published, though its node is there.
+    pub(super) fn vanish(&mut self, tell: &Tell<'_>, node: Option<Text>, told: &mut Vec<Heard>) {
         let level = Level {
             value: "False".into(),
             message: "the driver does not publish it any more".into(),
             at: None,
         };
         tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
-        self.vanished.insert(id, node);
+        self.vanished.insert(tell.id.clone(), node);
+    }
+
+    /// Whether a node is there.
+    pub(super) fn has_node(&self, name: &Text) -> bool {
+        self.conditions.contains_key(name)
     }
 
     /// Whether the same hardware is published under another name, on the same node or in the same pool.

@@ -1,10 +1,13 @@
 //! What guards permit policies to take out of service, counted over the fleet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_fleet::{DeviceRef, Fleet};
 use lazaret_lifecycle::{HeldReason, Limit, Selected};
-use lazaret_model::{BreakerStatus, BreakerUnit, DeviceSelector, DisruptionGuard, Text, Timestamp, Unit};
+use lazaret_model::{
+    BreakerUnit, DeviceSelector, DisruptionGuard, RecentlyOut, Text, Timestamp, Uid, Unit, Window,
+    WindowStatus,
+};
 use lazaret_runtime::News;
 
 use crate::guard::GuardBook;
@@ -17,6 +20,8 @@ const DEVICES_PER_MS: i64 = 100;
 #[derive(Debug, Default)]
 pub(super) struct GuardLimits {
     book: GuardBook,
+    /// By guard: what was out of service within the windows of their breakers.
+    recent: BTreeMap<Uid, RecentlyOut>,
     counted: Option<Counted>,
 }
 
@@ -26,7 +31,7 @@ struct Counted {
     revision: u64,
     at: Timestamp,
     devices: u64,
-    /// A pause ends then.
+    /// A pause ends then, a window opens or closes, or something that was out of service counts no more.
     ends: Option<Timestamp>,
 }
 
@@ -61,9 +66,25 @@ impl GuardLimits {
             return None;
         }
         let guards = self.book.all();
-        let limits: Vec<Limit> = guards.iter().map(|guard| limit(now, fleet, guard)).collect();
-        let ends =
-            guards.iter().filter_map(|guard| guard.paused.as_ref()?.until).filter(|at| *at > now).min();
+        let is_windowed =
+            |guard: &DisruptionGuard| guard.breaker.as_ref().is_some_and(|one| one.window_seconds > 0);
+        self.recent.retain(|uid, _| guards.iter().any(|guard| guard.uid == *uid && is_windowed(guard)));
+        let mut recents = Vec::new();
+        let mut limits = Vec::with_capacity(guards.len());
+        for guard in &guards {
+            let mut limit = limit(now, fleet, guard);
+            if let Some(breaker) = guard.breaker.as_ref().filter(|_| is_windowed(guard)) {
+                let recent = self.recent.entry(guard.uid.clone()).or_default();
+                recent.see(now, breaker.window_seconds, limit.out.clone());
+                limit.out.extend(recent.back().cloned());
+                recents.extend(recent.ends(breaker.window_seconds).map(|(first, _)| first));
+            }
+            limits.push(limit);
+        }
+        let pauses = guards.iter().filter_map(|guard| guard.paused.as_ref()?.until);
+        let windows = guards.iter().map(|guard| Window::unchanged_until(&guard.windows, now));
+        let windows = windows.filter(|at| *at != Timestamp::NEVER);
+        let ends = pauses.chain(windows).chain(recents).filter(|at| *at > now).min();
         let devices = limits.iter().map(|limit| limit.total).sum();
         let counts = guards.iter().any(|guard| guard.breaker.is_some()) || ends.is_some();
         self.counted = counts.then_some(Counted { revision: fleet.revision(), at: now, devices, ends });
@@ -106,6 +127,7 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard) -> Limit {
         guard: guard.name.clone(),
         selects,
         counts: of.map_or("devices", BreakerUnit::plural),
+        window_seconds: guard.breaker.as_ref().map_or(0, |breaker| breaker.window_seconds),
         permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
         total,
         out,
@@ -120,11 +142,10 @@ fn stops(now: Timestamp, guard: &DisruptionGuard) -> Option<(HeldReason, Text)> 
         let message = format!("DisruptionGuard {name} is paused: {}", pause.reason);
         return Some((HeldReason::Paused, message.into()));
     }
-    let breaker = guard.breaker.as_ref().filter(|_| guard.status.tripped)?;
-    let BreakerStatus { out_of_service, permitted, total, .. } = guard.status;
-    let units = breaker.of.plural();
-    let message = format!(
-        "DisruptionGuard {name} is tripped: {out_of_service} of {total} {units} out of service, {permitted} permitted"
-    );
+    let Some(breaker) = guard.breaker.as_ref().filter(|_| guard.status.tripped) else {
+        let is_closed = matches!(guard.window_at(now), Some(WindowStatus::ClosedUntil(_)));
+        return is_closed.then(|| (HeldReason::Window, guard.closed_message()));
+    };
+    let message = format!("DisruptionGuard {name} is tripped: {}", breaker.words(&guard.status));
     Some((HeldReason::Breaker, message.into()))
 }

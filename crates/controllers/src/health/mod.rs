@@ -1,5 +1,6 @@
 //! Health policies and incidents: runs [`lazaret_lifecycle`] and does what it decides.
 
+mod absent;
 mod acceptance;
 mod agent;
 mod children;

@@ -45,6 +45,12 @@ struct GuardRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     out_of_service: Option<String>,
     tripped: bool,
+    /// Whether one of its windows is open: nothing if it has none, or if its status does not say so yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_open: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens_at: Option<String>,
+    has_windows: bool,
 }
 
 pub(super) async fn pause(session: &mut Session<'_>, args: PauseArgs) -> Result<Verdict, Error> {
@@ -145,6 +151,7 @@ fn row(guard: &Value) -> GuardRow {
         }
     };
     let (spec, status) = (&guard["spec"], &guard["status"]["breaker"]);
+    let window = &guard["status"]["window"];
     let counted = status["total"].as_u64().is_some();
     GuardRow {
         name: text(&guard["metadata"]["name"]).unwrap_or_default(),
@@ -154,11 +161,14 @@ fn row(guard: &Value) -> GuardRow {
         of: text(&spec["breaker"]["of"]),
         out_of_service: counted.then(|| format!("{} of {}", status["outOfService"], status["total"])),
         tripped: status["tripped"].as_bool().unwrap_or(false),
+        window_open: window["open"].as_bool(),
+        opens_at: text(&window["opensAt"]),
+        has_windows: spec["windows"].as_array().is_some_and(|windows| !windows.is_empty()),
     }
 }
 
 fn table(rows: &[GuardRow]) -> Table {
-    let mut table = Table::new(&["NAME", "PAUSED", "UNTIL", "MAX", "OF", "OUT", "TRIPPED"]);
+    let mut table = Table::new(&["NAME", "PAUSED", "UNTIL", "MAX", "OF", "OUT", "TRIPPED", "WINDOW"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "<none>".into());
     for row in rows {
         table.row([
@@ -169,9 +179,19 @@ fn table(rows: &[GuardRow]) -> Table {
             or_none(&row.of),
             or_none(&row.out_of_service),
             row.tripped.to_string(),
+            window_cell(row),
         ]);
     }
     table
+}
+
+fn window_cell(row: &GuardRow) -> String {
+    match (row.has_windows, row.window_open, &row.opens_at) {
+        (false, ..) => "<none>".into(),
+        (true, Some(true), _) => "open".into(),
+        (true, Some(false), Some(at)) => format!("opens {at}"),
+        (true, ..) => "<unknown>".into(),
+    }
 }
 
 fn checked(reason: &str) -> Result<String, Error> {

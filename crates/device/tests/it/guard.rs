@@ -23,8 +23,8 @@ async fn one_command_pauses_and_one_resumes() {
     let said = cluster.run(&["pause", "--reason", "longer", "--for", "1h"]).await.ok();
     assert_eq!(said, "guard pause paused until 2026-01-01T13:00:00Z: no eviction begins\n");
     expect![[r#"
-        NAME    PAUSED   UNTIL                  MAX      OF       OUT      TRIPPED
-        pause   longer   2026-01-01T13:00:00Z   <none>   <none>   <none>   false
+        NAME    PAUSED   UNTIL                  MAX      OF       OUT      TRIPPED   WINDOW
+        pause   longer   2026-01-01T13:00:00Z   <none>   <none>   <none>   false     <none>
     "#]]
     .assert_eq(&cluster.run(&["guard", "list"]).await.ok());
     assert_eq!(cluster.run(&["resume", "--dry-run"]).await.ok(), "guard pause resumed (dry run)\n");
@@ -53,6 +53,37 @@ async fn a_guard_with_a_breaker_stays_and_can_be_reset() {
     let annotations = guards(&cluster).await[0]["metadata"]["annotations"].clone();
     assert_eq!(annotations["lazaret.dev/breaker-reset"], "2026-01-01T12:00:00.000000Z");
     assert_eq!(annotations["lazaret.dev/reason"], "the rack has power again");
+}
+
+#[tokio::test]
+async fn the_list_says_which_windows_are_open() {
+    let cluster = Cluster::small().await;
+    let window = json!({"start": "Sat 02:00", "duration": "4h", "timeZone": "Europe/Zurich"});
+    for (name, status) in [
+        ("a", json!({"open": true})),
+        ("b", json!({"open": false, "opensAt": "2026-01-03T01:00:00Z"})),
+        ("c", Value::Null),
+    ] {
+        let guard = json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": name},
+            "spec": {"windows": [window]},
+        });
+        cluster.post(GUARDS, guard).await;
+        let path = format!("{GUARDS}/{name}/status");
+        let patch = json!({"status": {"window": status}});
+        cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await;
+    }
+    expect![[r#"
+        NAME   PAUSED   UNTIL    MAX      OF       OUT      TRIPPED   WINDOW
+        a      <none>   <none>   <none>   <none>   <none>   false     open
+        b      <none>   <none>   <none>   <none>   <none>   false     opens 2026-01-03T01:00:00Z
+        c      <none>   <none>   <none>   <none>   <none>   false     <unknown>
+    "#]]
+    .assert_eq(&cluster.run(&["guard", "list"]).await.ok());
+    cluster.run(&["pause", "a", "--reason", "freeze"]).await.ok();
+    cluster.run(&["resume", "a"]).await.ok();
+    let kept = guards(&cluster).await;
+    assert_eq!(kept[0]["spec"], json!({"windows": [window]}), "a guard with windows stays");
 }
 
 #[tokio::test]
@@ -86,9 +117,19 @@ async fn a_guard_that_makes_no_sense_is_refused() {
             json!({"breaker": {"maxOutOfService": 1, "resetAfterSeconds": -1}}),
             "spec.breaker.resetAfterSeconds",
         ),
+        (json!({"breaker": {"maxOutOfService": 1, "windowSeconds": -1}}), "spec.breaker.windowSeconds"),
+        (json!({"breaker": {"maxOutOfService": 1, "windowSeconds": 604_801}}), "spec.breaker.windowSeconds"),
         (json!({"paused": {}}), "spec.paused.reason"),
         (json!({"paused": {"reason": "r", "until": "tomorrow"}}), "spec.paused.until"),
         (json!({"deviceSelector": {}}), "spec.deviceSelector"),
+        (json!({"windows": [{"start": "noon", "duration": "1h"}]}), "spec.windows[0].start"),
+        (json!({"windows": [{"start": "02:00"}]}), "spec.windows[0].duration"),
+        (json!({"windows": [{"start": "02:00", "duration": "25h"}]}), "spec.windows[0].duration"),
+        (
+            json!({"windows": [{"start": "02:00", "duration": "1h", "timeZone": "Europe/Atlantis"}]}),
+            "spec.windows[0].timeZone",
+        ),
+        (json!({"windows": vec![json!({"start": "02:00", "duration": "1h"}); 17]}), "spec.windows"),
     ] {
         let guard = json!({
             "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "g"}, "spec": spec,

@@ -175,6 +175,25 @@ async fn a_plan_says_what_keeps_pods_and_where_there_is_room() {
     assert_eq!(row[row.len() - 3..], ["Paused", "node-1", "1"], "{shown}");
 }
 
+/// It is noon: the window of the guard opens at two at night.
+#[tokio::test]
+async fn a_plan_waits_for_the_window_of_a_guard() {
+    let cluster = busy().await;
+    let guard = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "nights"},
+        "spec": {"windows": [{"start": "03:00", "duration": "1h", "timeZone": "Europe/Zurich"}]},
+    });
+    cluster.post("/apis/lazaret.dev/v1alpha1/disruptionguards", guard).await;
+    let words = ["plan", "node-2/gpu-0", "example.com/fan:NoExecute", "-o", "json"];
+    let plan: serde_json::Value = serde_json::from_str(&cluster.run(&words).await.ok()).unwrap();
+    assert_eq!(
+        plan["holds"],
+        json!(["Window: 1 pod not evicted (research/server): no window of DisruptionGuard nights is open."])
+    );
+    assert_eq!(plan["pods"][0]["evictedAfterSeconds"], 14 * 3_600);
+    assert_eq!(plan["estimatedSeconds"], 14 * 3_600 + 30);
+}
+
 #[tokio::test]
 async fn rules_of_a_file_are_planned_with_all_that_they_say() {
     let cluster = busy().await;

@@ -16,7 +16,7 @@ use crate::{
 /// A guard that does not permit a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the guard says of evictions once the rule is there: [`Block::Paused`] or [`Block::Breaker`].
+    /// What the guard says of evictions once the rule is there: [`Block::Paused`], [`Block::Breaker`] or [`Block::Window`].
     pub why: Block,
     /// Its name.
     pub guard: Text,
@@ -48,6 +48,7 @@ impl fmt::Display for Refusal {
         match (self.why, self.is_tripped) {
             (Block::Breaker, true) => write!(f, "run `kubectl device guard reset {guard}`"),
             (Block::Breaker, false) => f.write_str("select fewer devices"),
+            (Block::Window, _) => f.write_str("wait for the next window"),
             _ => write!(f, "run `kubectl device resume {guard}`"),
         }?;
         f.write_str(
@@ -90,7 +91,8 @@ fn with_rule(
     for guard in guards {
         let mut state = GuardState::new(Arc::clone(guard));
         if let Some(breaker) = &guard.breaker {
-            state.breaker = breaker.step(now, guard.reset_at, guard.status, count(fleet, guard, &breaker.of));
+            let counted = count(now, fleet, guard, breaker, &mut state.recent);
+            state.breaker = breaker.step(now, guard.reset_at, guard.status, counted);
         }
         state.blocks = state.blocked_for(now);
         let Some(why) = state.blocks else { continue };

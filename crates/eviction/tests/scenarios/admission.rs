@@ -34,6 +34,7 @@ fn breaker(most: u64) -> Arc<DisruptionGuard> {
     let breaker = Breaker {
         max_out_of_service: Share::Count(most),
         of: BreakerUnit::Devices,
+        window_seconds: 0,
         reset_after_seconds: 300,
     };
     guard(DisruptionGuard { breaker: Some(breaker), ..DisruptionGuard::default() })

@@ -5,11 +5,13 @@
 
 mod admission;
 mod brake;
+mod breaker_windows;
 mod capacity;
 mod controller;
 mod counts;
 mod flow;
 mod groups;
+mod guard_windows;
 mod holds;
 mod memory;
 mod objects;

@@ -241,7 +241,12 @@ fn paused(until: Option<i64>) -> Arc<DisruptionGuard> {
 }
 
 fn breaker(most: Share, reset_after_seconds: i64) -> Arc<DisruptionGuard> {
-    let breaker = Breaker { max_out_of_service: most, of: BreakerUnit::Devices, reset_after_seconds };
+    let breaker = Breaker {
+        max_out_of_service: most,
+        of: BreakerUnit::Devices,
+        window_seconds: 0,
+        reset_after_seconds,
+    };
     guard("fleet", DisruptionGuard { breaker: Some(breaker), ..DisruptionGuard::default() })
 }
 
@@ -313,7 +318,8 @@ fn a_guard_is_about_the_devices_that_it_selects() {
 #[test]
 fn a_breaker_counts_fault_domains_by_an_attribute() {
     let of = BreakerUnit::FaultDomains { attribute: "rack".into() };
-    let breaker = Breaker { max_out_of_service: Share::Count(1), of, reset_after_seconds: 20 };
+    let breaker =
+        Breaker { max_out_of_service: Share::Count(1), of, window_seconds: 0, reset_after_seconds: 20 };
     let guard = guard("racks", DisruptionGuard { breaker: Some(breaker), ..DisruptionGuard::default() });
     let mut world = World::new(Options::default());
     world.hear(Input::Guards(&[guard]));

@@ -119,12 +119,13 @@ impl World {
             EffectKind::SetRuleStatus(status) => self.set_status(effect.id, status),
             EffectKind::SetLastPublished(write) => self.set_last_published(effect.id, write),
             EffectKind::SetGuardStatus(write) => {
-                self.log.push(format!(
-                    "{} guard {} tripped: {}",
-                    self.clock(),
-                    write.guard,
-                    write.status.tripped
-                ));
+                let (clock, guard) = (self.clock(), &write.guard);
+                if let Some(breaker) = write.breaker {
+                    self.log.push(format!("{clock} guard {guard} tripped: {}", breaker.tripped));
+                }
+                if let Some(window) = write.window {
+                    self.log.push(format!("{clock} guard {guard} window: {window:?}"));
+                }
                 self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
             }
             EffectKind::AskCapacity(question) => self.ask_capacity(effect.id, &question),

@@ -2,6 +2,8 @@
 
 use lazaret_json::{Value, json};
 
+use crate::{Errors, path::Path, resource::windows, value::list};
+
 use super::{OWN_GROUP, column, conditions, integer, taint_policy, time, wide_column};
 
 /// The name of an attribute: an identifier, maybe after a domain and a slash.
@@ -35,6 +37,8 @@ pub(super) fn definition() -> Value {
                     column("Max", "string", ".spec.breaker.maxOutOfService", "How much may be out of service"),
                     column("Out", "integer", ".status.breaker.outOfService", "How much is out of service"),
                     column("Tripped", "boolean", ".status.breaker.tripped", "Whether its breaker keeps evictions from beginning"),
+                    column("Open", "boolean", ".status.window.open", "Whether one of its windows is open"),
+                    column("Opens", "string", ".status.window.opensAt", "When the next of its windows opens"),
                     wide_column("Approvers", ".spec.approvers", "Who may approve rules that reach far"),
                     column("Age", "date", ".metadata.creationTimestamp", "Time since it was created"),
                 ],
@@ -55,6 +59,12 @@ pub(super) fn definition() -> Value {
     })
 }
 
+/// What the schema cannot say: whether a time zone exists.
+pub(super) fn check(guard: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    windows(errors, &path.field("windows"), list(&guard["spec"], "windows"));
+}
+
 fn spec() -> Value {
     let mut selector = taint_policy::selector();
     selector["description"] =
@@ -73,6 +83,7 @@ fn spec() -> Value {
                     "until": time("Until when. Absent: until somebody resumes."),
                 },
             },
+            "windows": taint_policy::windows_schema("Evictions begin, and policies take devices out of service, only while one of these is open. Absent: at any time."),
             "confirmAbove": {
                 "type": "object",
                 "description": "A rule that reaches more has no effect before it is approved: its condition Held says so. What is absent is no limit.",
@@ -133,6 +144,13 @@ fn breaker() -> Value {
                 "pattern": ATTRIBUTE,
                 "description": "With of FaultDomains: the attribute of devices whose value names their fault domain, as in rack or example.com/rack. Without a domain it is the driver's. A device that does not have it is in the domain of its node, or else of its pool.",
             },
+            "windowSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": 604_800,
+                "description": "Whatever was out of service within this time counts, although it is back: devices that go out of service one after the other trip the breaker. Absent or 0: only what is out of service now.",
+            },
             "resetAfterSeconds": {
                 "type": "integer",
                 "format": "int64",
@@ -152,7 +170,7 @@ fn limit(description: &str) -> Value {
 fn status() -> Value {
     json!({
         "type": "object",
-        "description": "Where its breaker stands.",
+        "description": "Where its breaker stands, and whether one of its windows is open.",
         "properties": {
             "conditions": conditions("BreakerTripped says whether the breaker keeps evictions from beginning."),
             "breaker": {
@@ -160,11 +178,21 @@ fn status() -> Value {
                 "description": "Where its breaker stands.",
                 "properties": {
                     "tripped": {"type": "boolean", "description": "No eviction begins."},
-                    "outOfService": integer("How much is out of service."),
+                    "outOfService": integer("How much is out of service, or was so within windowSeconds."),
+                    "recent": integer("How much of it is back in service."),
+                    "recentUntil": time("When the last of that counts no more."),
                     "permitted": integer("How much may be."),
                     "total": integer("How much there is in all."),
                     "exceededSince": time("Since when more is out of service than permitted, or since when it is tripped."),
                     "belowSince": time("It is tripped, and since when no more is out of service than permitted."),
+                },
+            },
+            "window": {
+                "type": "object",
+                "description": "Whether one of its windows is open.",
+                "properties": {
+                    "open": {"type": "boolean", "description": "One of them is open."},
+                    "opensAt": time("None is open, and when the next opens."),
                 },
             },
         },

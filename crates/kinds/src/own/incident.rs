@@ -143,7 +143,7 @@ fn status() -> Value {
                     "taintKey": text("The key of the taint for it."),
                     "taintValue": text("The value of the taint for it."),
                     "guard": text("The DisruptionGuard."),
-                    "reason": text("Breaker or Paused."),
+                    "reason": text("Breaker, Paused or Window."),
                     "message": text("The same in words."),
                 },
             },

@@ -47,6 +47,7 @@ pub(crate) fn check_of(group: &str, plural: &str) -> Option<OwnCheck> {
     match (group, plural) {
         (OWN_GROUP, "devicehealthpolicies") => Some(health_policy::check),
         (OWN_GROUP, "devicetaintpolicies") => Some(taint_policy::check),
+        (OWN_GROUP, "disruptionguards") => Some(disruption_guard::check),
         _ => None,
     }
 }

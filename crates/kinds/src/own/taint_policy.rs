@@ -209,33 +209,38 @@ pub(super) fn eviction() -> Value {
                 "maximum": 31_536_000,
                 "description": "With capacity Wait: how long after its own deadline a pod waits for room at most; then it leaves all the same. Absent: for as long as there is none.",
             },
-            "windows": {
-                "type": "array",
-                "maxItems": 16,
-                "x-kubernetes-list-type": "atomic",
-                "description": "Evictions begin only while one of these is open. Absent: at any time.",
-                "items": {
-                    "type": "object",
-                    "required": ["start", "duration"],
-                    "properties": {
-                        "start": {
-                            "type": "string",
-                            "pattern": "^((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01][0-9]|2[0-3]):[0-5][0-9]$",
-                            "description": "A time as in 02:00, every day, or Sat 02:00.",
-                        },
-                        "duration": {
-                            "type": "string",
-                            "pattern": "^[1-9][0-9]{0,5}[hms]([0-9]{1,4}[ms])?([0-9]{1,4}s)?$",
-                            "description": "How long it is open, as in 4h or 1h30m, not longer than until the next start.",
-                        },
-                        "timeZone": {
-                            "type": "string",
-                            "maxLength": 64,
-                            "pattern": "^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9]|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)$",
-                            "default": "UTC",
-                            "description": "UTC, an offset as in +02:00, or a name of the IANA database as in Europe/Zurich.",
-                        },
-                    },
+            "windows": windows_schema("Evictions begin only while one of these is open. Absent: at any time."),
+        },
+    })
+}
+
+/// When something may begin. What a pattern cannot say, whether a time zone exists, is checked by [`windows`].
+pub(super) fn windows_schema(description: &str) -> Value {
+    json!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "atomic",
+        "description": description,
+        "items": {
+            "type": "object",
+            "required": ["start", "duration"],
+            "properties": {
+                "start": {
+                    "type": "string",
+                    "pattern": "^((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01][0-9]|2[0-3]):[0-5][0-9]$",
+                    "description": "A time as in 02:00, every day, or Sat 02:00.",
+                },
+                "duration": {
+                    "type": "string",
+                    "pattern": "^[1-9][0-9]{0,5}[hms]([0-9]{1,4}[ms])?([0-9]{1,4}s)?$",
+                    "description": "How long it is open, as in 4h or 1h30m, not longer than until the next start.",
+                },
+                "timeZone": {
+                    "type": "string",
+                    "maxLength": 64,
+                    "pattern": "^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9]|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)$",
+                    "default": "UTC",
+                    "description": "UTC, an offset as in +02:00, or a name of the IANA database as in Europe/Zurich.",
                 },
             },
         },

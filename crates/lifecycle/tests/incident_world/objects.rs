@@ -9,7 +9,10 @@ use lazaret_lifecycle::{
 use lazaret_machine::Outcome;
 use lazaret_model::{DeviceId, Text, Unit};
 
-use super::{DEVICES, SECOND};
+use super::{
+    DEVICES, SECOND,
+    pools::{POOL_COMPLETE, TORN},
+};
 
 /// What is done wrongly on purpose, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +52,18 @@ pub(super) enum Mutant {
     UntaintsAbandoned,
     /// Controllers see every taint with the key that its incident has.
     ForgetsTaintKeys,
+    /// A pool is told of that has been incomplete for half of the time.
+    TellsOfTornPoolsEarly,
+    /// No incomplete pool is told of.
+    OverlooksTornPools,
+    /// It is not told that a pool is complete again.
+    KeepsTornPools,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const OF_POOLS: [Self; 3] =
+        [Self::TellsOfTornPoolsEarly, Self::OverlooksTornPools, Self::KeepsTornPools];
+    pub(super) const ALL: [Self; 20] = [
         Self::KeepsTaints,
         Self::ForgetsIncidents,
         Self::DeletesForeign,
@@ -70,6 +81,9 @@ impl Mutant {
         Self::KeepsDoubles,
         Self::UntaintsAbandoned,
         Self::ForgetsTaintKeys,
+        Self::TellsOfTornPoolsEarly,
+        Self::OverlooksTornPools,
+        Self::KeepsTornPools,
     ];
 }
 
@@ -123,6 +137,13 @@ pub(super) fn policy(mode: Mode) -> Policy {
                 count: Some(Count { at_least: 3, within_ms: 60 * SECOND }),
                 ..rule("often", Target::Quarantined)
             },
+            Rule {
+                when: When::compile(&format!(
+                    "signal.key == \"{POOL_COMPLETE}\" && signal.value == \"False\""
+                ))
+                .unwrap(),
+                ..rule(TORN, Target::Quarantined)
+            },
         ],
         clear_after_ms: 20 * SECOND,
         steps: vec![step("reset"), step("reboot")],
@@ -174,6 +195,7 @@ pub(super) enum Event {
     Guard(Guard),
     Tainted(DeviceId, bool),
     Mode(Mode),
+    Pool { is_incomplete: bool },
 }
 
 impl Event {
@@ -188,6 +210,7 @@ impl Event {
             Self::Signal(signal) => Some(format!("{} {} raised", signal.device.device, signal.key)),
             Self::Lowered(device, key) => Some(format!("{} {key} lowered", device.device)),
             Self::Mode(mode) => Some(format!("{mode:?}")),
+            Self::Pool { is_incomplete } => Some(format!("the pool is incomplete: {is_incomplete}")),
             Self::Child(_)
             | Self::ChildGone(..)
             | Self::Report(_)
@@ -200,7 +223,7 @@ impl Event {
 
     pub(super) fn notice(self) -> Option<Notice> {
         Some(match self {
-            Self::Guard(_) | Self::Tainted(..) => return None,
+            Self::Guard(_) | Self::Tainted(..) | Self::Pool { .. } => return None,
             Self::Mode(mode) => Notice::Heard(Input::Policy(Box::new(policy(mode)))),
             Self::Incident(stored) => Notice::Stored(stored),
             Self::IncidentGone(name, uid) => Notice::StoredGone(name, uid),
@@ -250,6 +273,7 @@ impl View {
             | Event::Signal(_)
             | Event::Lowered(..)
             | Event::Used(..)
+            | Event::Pool { .. }
             | Event::Mode(_) => {}
         }
     }
@@ -266,6 +290,7 @@ impl View {
             guard: "g".into(),
             selects: Selected::All,
             counts: "devices",
+            window_seconds: 0,
             permitted: Some(permitted),
             total: DEVICES.len() as u64,
             out: out.collect(),

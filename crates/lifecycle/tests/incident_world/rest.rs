@@ -64,6 +64,7 @@ impl World {
         self.lead(0);
         let mut quiet = 0;
         for _ in 0..2_000 {
+            self.rest_pool(is_calm);
             self.hear(0, usize::MAX);
             self.tell_usage(0);
             self.think(0);
@@ -77,7 +78,9 @@ impl World {
                 self.untaint_abandoned();
             }
             self.check();
-            let is_quiet = self.api.log.len() == self.controllers[0].heard && (!is_calm || self.is_at_rest());
+            let is_quiet = self.api.log.len() == self.controllers[0].heard
+                && self.pool_is_settled()
+                && (!is_calm || self.is_at_rest());
             quiet = if is_quiet { quiet + 1 } else { 0 };
             if quiet > QUIET_ROUNDS {
                 return;
@@ -155,6 +158,7 @@ impl World {
         if let Some(orphan) = self.orphans().into_iter().next() {
             self.broken = Some(format!("nobody explains {orphan}"));
         }
+        self.check_pool_at_rest();
         if !self.api.reports.is_empty() {
             self.broken = Some("a report was not taken in".to_owned());
         }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lazaret_lifecycle::{History, Input, Mode, Notice, Reconciler, Signal, Source, Stage, Write};
+use lazaret_lifecycle::{History, Input, Mode, Notice, Reconciler, Signal, Source, Stage, Write, WriteKind};
 use lazaret_machine::Outcome;
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{
     DEVICES, SECOND,
     objects::{Api, Dice, Event, Mutant, View, id, policy},
+    pools::{Pool, PoolView},
 };
 
 /// Nobody's rule, of the name that an incident's rule would have.
@@ -18,6 +19,7 @@ pub(super) const FOREIGN: &str = "theirs";
 pub(super) struct Controller {
     pub(super) core: Reconciler,
     pub(super) view: View,
+    pub(super) pool: PoolView,
     /// How much of the log it has heard.
     pub(super) heard: usize,
     pub(super) leads: bool,
@@ -30,6 +32,7 @@ pub(super) struct World {
     pub(super) now: i64,
     pub(super) controllers: Vec<Controller>,
     pub(super) mutant: Mutant,
+    pub(super) pool: Pool,
     pub(super) used: BTreeMap<DeviceId, bool>,
     pub(super) raised: BTreeSet<(DeviceId, Text)>,
     /// The last stage of each incident, and whether a person acted since.
@@ -51,6 +54,7 @@ impl World {
             now: 1_000_000,
             controllers: Vec::new(),
             mutant,
+            pool: Pool::new(seed),
             used: DEVICES.iter().map(|device| (id(device), true)).collect(),
             raised: BTreeSet::new(),
             stages: BTreeMap::new(),
@@ -60,9 +64,10 @@ impl World {
         };
         world.api.foreign.insert(FOREIGN.into());
         world.api.guard.permitted = world.dice.roll(4);
-        for _ in 0..2 {
+        for which in 0..2 {
             let fresh = world.fresh();
             world.controllers.push(fresh);
+            world.see_pool(which, false);
         }
         world
     }
@@ -109,7 +114,8 @@ impl World {
         for child in self.api.children.values() {
             view.see(&Event::Child(child.clone()));
         }
-        Controller { core, view, heard: self.api.log.len(), leads: false, in_flight: VecDeque::new() }
+        let (pool, heard) = (PoolView::default(), self.api.log.len());
+        Controller { core, view, pool, heard, leads: false, in_flight: VecDeque::new() }
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -139,6 +145,10 @@ impl World {
             controller.heard += 1;
             controller.view.see(event);
             let mut event = event.clone();
+            if let Event::Pool { is_incomplete } = event {
+                self.see_pool(which, is_incomplete);
+                continue;
+            }
             if let (Mutant::ForgetsTaintKeys, Event::Child(child)) = (self.mutant, &mut event) {
                 self.api.hide_taint_key(child);
             }
@@ -178,6 +188,7 @@ impl World {
                 self.tell_limits(which);
             }
             self.controllers[which].core.handle(now, Notice::BecameLeader);
+            self.raise_pool(which, true);
             self.tell_usage(which);
         }
     }
@@ -189,6 +200,7 @@ impl World {
         {
             self.tell_limits(which);
         }
+        self.raise_pool(which, false);
         self.controllers[which].core.handle(now, Notice::Tick);
         while let Some(write) = self.controllers[which].core.poll_effect() {
             self.controllers[which].in_flight.push_back(write);
@@ -199,6 +211,9 @@ impl World {
     pub(super) fn land(&mut self, which: usize, is_calm: bool) {
         let Some(write) = self.controllers[which].in_flight.pop_front() else { return };
         self.note(format!("a write of {which} lands"));
+        if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &write.kind {
+            self.check_causes(incident);
+        }
         let fate = if is_calm { 9 } else { self.dice.roll(10) };
         // A write of somebody who does not lead any more is not sent, but one that is on its way may still arrive.
         let is_sent = self.controllers[which].leads || self.dice.one_in(3);
@@ -239,7 +254,9 @@ impl World {
             5 => self.people(),
             6 => {
                 self.note(format!("{which} starts again"));
+                self.forget_pool(which);
                 self.controllers[which] = self.fresh();
+                self.see_pool(which, self.pool.is_incomplete);
             }
             7 => self.lead(which),
             8..=10 => self.now += i64::try_from(self.dice.roll(15_000)).unwrap(),
@@ -255,6 +272,7 @@ impl World {
             18..=20 => self.land(which, false),
             _ => self.think(which),
         }
+        self.pool_steps();
         self.check();
     }
 }

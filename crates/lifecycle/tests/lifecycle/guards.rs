@@ -13,6 +13,7 @@ fn limit(permitted: u64, out: &[&str]) -> Vec<Limit> {
         guard: "g".into(),
         selects: Selected::All,
         counts: "devices",
+        window_seconds: 0,
         permitted: Some(permitted),
         total: 3,
         out: out.iter().map(|name| Unit::Device(device(name))).collect(),
@@ -86,6 +87,32 @@ fn a_tripped_breaker_holds_what_begins_and_nothing_that_ends() {
     world.pass(30 * MINUTE);
     assert!(world.machine.incident_of(&device("gpu-0")).is_none(), "it is well again");
     assert_eq!(stages(&world), [Stage::Suspect, Stage::Suspect]);
+}
+
+/// Outside of a guard's windows nothing begins; a person's word, and what ends an incident, goes on.
+#[test]
+fn outside_a_window_nothing_begins_and_it_goes_on_when_one_opens() {
+    let closed = |permitted| {
+        let mut limits = limit(permitted, &[]);
+        limits[0].stops = Some((HeldReason::Window, "no window of DisruptionGuard g is open".into()));
+        limits
+    };
+    let mut world = three_ill(policy(), closed(3));
+    assert_eq!(stages(&world), [Stage::Suspect; 3]);
+    let held = world.machine.incident_of(&device("gpu-1")).unwrap();
+    assert_eq!(&*held.waits_for, "no window of DisruptionGuard g is open");
+    assert_eq!(held.held.as_ref().unwrap().reason.name(), "Window");
+    assert_eq!(HeldReason::from_name("Window"), Some(HeldReason::Window));
+    world.hear(Input::Limits(limit(3, &[])));
+    assert_eq!(stages(&world), [Stage::Draining; 3]);
+    world.hear(Input::Limits(closed(3)));
+    world.is_used(false);
+    world.lower("xid");
+    world.repaired(0, 0, Ok(()));
+    let incident = world.number();
+    world.hear(Input::Validated { incident, result: Ok(()) });
+    world.pass(30 * MINUTE);
+    assert!(world.machine.incident_of(&device("gpu-0")).is_none(), "it is well again");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Breakers of guards, and windows in which evictions may begin.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use lazaret_model::{Breaker, BreakerStatus, BreakerUnit, Counted, Share, Timestamp, Window, WindowError};
+use lazaret_model::{
+    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, RecentlyOut, Share, Timestamp, Unit,
+    Window, WindowError, WindowStatus,
+};
 
 /// 2026-01-03 is a Saturday.
 const SATURDAY: i64 = 1_767_398_400;
@@ -22,6 +25,38 @@ fn opens_and_closes() {
     }
     assert_eq!(nightly.next_start(minute(60)), minute(1_410));
     assert!(Window::parse("00:00", "24h", "UTC").unwrap().is_open(minute(77)), "always");
+}
+
+/// Of several windows the first that opens counts, and those that touch are one.
+#[test]
+fn a_guard_is_open_while_one_of_its_windows_is() {
+    let guard = DisruptionGuard {
+        name: "nights".into(),
+        windows: vec![
+            Window::parse("02:00", "1h", "").unwrap(),
+            Window::parse("03:00", "30m", "").unwrap(),
+            Window::parse("Sat 12:00", "1h", "").unwrap(),
+        ],
+        ..DisruptionGuard::default()
+    };
+    let minute = |minutes: i64| Timestamp::from_secs(SATURDAY + minutes * 60);
+    for (now, opens, changes) in [
+        (0, Some(120), 120),
+        (120, None, 180),
+        (179, None, 180),
+        (180, None, 210),
+        (210, Some(720), 720),
+        (720, None, 780),
+        (780, Some(1_440 + 120), 1_440 + 120),
+        (1_440 + 720, Some(2 * 1_440 + 120), 2 * 1_440 + 120),
+    ] {
+        let expected = opens.map_or(WindowStatus::Open, |minutes| WindowStatus::ClosedUntil(minute(minutes)));
+        assert_eq!(guard.window_at(minute(now)), Some(expected), "{now} min");
+        assert_eq!(Window::unchanged_until(&guard.windows, minute(now)), minute(changes), "{now} min");
+    }
+    assert_eq!(DisruptionGuard::default().window_at(minute(0)), None, "no windows");
+    assert_eq!(Window::unchanged_until(&[], minute(0)), Timestamp::NEVER);
+    assert_eq!(&*guard.closed_message(), "no window of DisruptionGuard nights is open");
 }
 
 #[test]
@@ -54,11 +89,20 @@ fn at(seconds: i64) -> Timestamp {
 
 #[test]
 fn trips_at_once_and_resets_after_a_while_below() {
-    let breaker =
-        Breaker { max_out_of_service: Share::Percent(20), of: BreakerUnit::Devices, reset_after_seconds: 60 };
+    let breaker = Breaker {
+        max_out_of_service: Share::Percent(20),
+        of: BreakerUnit::Devices,
+        window_seconds: 0,
+        reset_after_seconds: 60,
+    };
     let mut status = BreakerStatus::default();
     let mut tripped_at = |seconds: i64, out: u64, reset: Option<i64>| {
-        status = breaker.step(at(seconds), reset.map(at), status, Counted { out, total: 10 });
+        status = breaker.step(
+            at(seconds),
+            reset.map(at),
+            status,
+            Counted { out, total: 10, ..Counted::default() },
+        );
         status.tripped
     };
     for (seconds, out, expected) in [
@@ -83,12 +127,54 @@ fn trips_at_once_and_resets_after_a_while_below() {
     assert!(tripped_at(320, 4, Some(205)), "and trips when it rises again");
 }
 
+fn node(name: &str) -> Unit {
+    Unit::Node(name.into())
+}
+
+#[test]
+fn what_was_out_of_service_counts_for_the_window_and_no_longer() {
+    let mut recent = RecentlyOut::default();
+    let back = |recent: &RecentlyOut| recent.back().cloned().collect::<Vec<_>>();
+    recent.see(at(0), 60, [node("a"), node("b")].into());
+    recent.see(at(1_000), 60, [node("b")].into());
+    assert_eq!(back(&recent), [node("a")], "it was out of service until now, however long nobody looked");
+    assert_eq!(recent.ends(60), Some((at(1_060), at(1_060))));
+    recent.see(at(1_030), 60, [node("a")].into());
+    assert_eq!((back(&recent), recent.ends(60)), (vec![node("b")], Some((at(1_090), at(1_090)))));
+    recent.see(at(1_089), 60, [node("a")].into());
+    assert_eq!(back(&recent), [node("b")]);
+    recent.see(at(1_090), 60, [node("a")].into());
+    assert_eq!((back(&recent), recent.ends(60)), (vec![], None));
+    recent.see(at(1_100), 60, [].into());
+    recent.see(at(10), 60, [].into());
+    assert_eq!(recent.ends(60), Some((at(70), at(70))), "a clock that was set back");
+}
+
+#[test]
+fn what_a_controller_before_saw_counts_until_it_said() {
+    let until = Some(at(500));
+    let mut recent =
+        RecentlyOut::inherit(&BreakerStatus { recent: 3, recent_until: until, ..BreakerStatus::default() });
+    recent.see(at(450), 60, [].into());
+    assert_eq!((recent.inherited(), recent.ends(60)), (3, Some((at(500), at(500)))));
+    recent.see(at(500), 60, [].into());
+    assert_eq!((recent.inherited(), recent.ends(60)), (0, None));
+    let mut late =
+        RecentlyOut::inherit(&BreakerStatus { recent: 3, recent_until: until, ..BreakerStatus::default() });
+    late.see(at(0), 60, [].into());
+    assert_eq!(late.ends(60), Some((at(60), at(60))), "never longer than the window");
+}
+
 /// A clock that was set back must not keep a breaker tripped until it has caught up.
 #[test]
 fn a_clock_set_back_delays_nothing() {
-    let breaker =
-        Breaker { max_out_of_service: Share::Count(0), of: BreakerUnit::Devices, reset_after_seconds: 10 };
-    let count = |out| Counted { out, total: 4 };
+    let breaker = Breaker {
+        max_out_of_service: Share::Count(0),
+        of: BreakerUnit::Devices,
+        window_seconds: 0,
+        reset_after_seconds: 10,
+    };
+    let count = |out| Counted { out, total: 4, ..Counted::default() };
     let tripped = breaker.step(at(1_000), None, BreakerStatus::default(), count(1));
     let below = breaker.step(at(1_001), None, tripped, count(0));
     let back = breaker.step(at(100), None, below, count(0));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::{
     actors::client::fleet_kind,
     api::{EPOCH_MS, Kind, Refused, wall},
-    check::Moved,
+    check::{Moved, WatchedBreakers},
     coverage::Mark,
     mutant::Mutant,
     rng::Rng,
@@ -75,6 +75,8 @@ pub(crate) struct Controller {
     view: Option<WantedView>,
     /// The guards that it has heard of.
     pub(crate) guards: Vec<Arc<DisruptionGuard>>,
+    /// What it counted as out of service in this term.
+    pub(crate) breakers: WatchedBreakers,
     /// It was asked to end, and for how long.
     closing: Option<u64>,
     rng: Rng,
@@ -150,6 +152,7 @@ impl Controller {
             in_flight: 0,
             view: None,
             guards: Vec::new(),
+            breakers: WatchedBreakers::default(),
             closing: None,
             rng: Rng::new(config.seed, 20 + number as u64),
         }
@@ -408,6 +411,7 @@ impl World {
         controller.fence = None;
         controller.leading = true;
         controller.term += 1;
+        controller.breakers.clear();
         controller.began = self.api.lease.hands;
         self.coverage.hit(Mark::LeaderChange);
         self.checker.leader_changed();

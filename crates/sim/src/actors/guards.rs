@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_eviction::{Input, Outcome, SetGuardStatus};
 use lazaret_model::{
     Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceTaintRule, DisruptionGuard, Impact, Pause,
-    Review, Share, Text,
+    Review, Share, Text, WindowStatus,
 };
 
 use crate::{
@@ -46,8 +46,14 @@ impl World {
                         (_, 0) => BreakerUnit::FaultDomains { attribute: palette::word(FAULT_DOMAIN) },
                         _ => BreakerUnit::Nodes,
                     },
+                    window_seconds: [0, 0, 20, 0, 0, 10, 0, 0][(seconds / 7 % 8) as usize],
                     reset_after_seconds: i64::from(seconds % 7),
                 }),
+                windows: if (how / 5).is_multiple_of(8) {
+                    vec![palette::window(seconds / 64)]
+                } else {
+                    Vec::new()
+                },
                 confirm_above: (how / 16).is_multiple_of(2).then(|| ConfirmAbove {
                     pods: [None, Some(0), Some(1), Some(4)][(how / 32 % 4) as usize],
                     namespaces: (how / 128).is_multiple_of(3).then_some(1),
@@ -60,7 +66,8 @@ impl World {
                     Approvers::Different
                 },
                 reset_at: seconds.is_multiple_of(11).then(|| wall(self.now)),
-                status: known.map(|known| known.status).unwrap_or_default(),
+                status: known.as_ref().map(|known| known.status).unwrap_or_default(),
+                window_status: known.and_then(|known| known.window_status),
             };
             self.guards.insert(name, Arc::new(guard));
         }
@@ -135,7 +142,11 @@ impl World {
         self.controllers[number].guards = guards.clone();
         let distort: Option<fn(&mut DisruptionGuard)> = match self.mutant {
             Some(Mutant::IgnorePause) => Some(|guard| guard.paused = None),
+            Some(Mutant::IgnoreGuardWindows) => Some(|guard| guard.windows.clear()),
             Some(Mutant::IgnoreBreaker) => Some(|guard| guard.breaker = None),
+            Some(Mutant::IgnoreBreakerWindow) => Some(|guard| {
+                guard.breaker.iter_mut().for_each(|breaker| breaker.window_seconds = 0);
+            }),
             Some(Mutant::DevicesForDomains) => Some(|guard| {
                 let domains = |breaker: &&mut Breaker| matches!(breaker.of, BreakerUnit::FaultDomains { .. });
                 if let Some(breaker) = guard.breaker.as_mut().filter(domains) {
@@ -155,9 +166,13 @@ impl World {
         let Some(guard) = self.guards.get_mut(&write.guard).filter(|guard| guard.uid == write.uid) else {
             return Outcome::Gone;
         };
-        Arc::make_mut(guard).status = write.status;
-        if write.status.tripped {
+        let guard = Arc::make_mut(guard);
+        (guard.status, guard.window_status) = (write.breaker.unwrap_or_default(), write.window);
+        if guard.status.tripped {
             self.coverage.hit(Mark::Tripped);
+        }
+        if matches!(guard.window_status, Some(WindowStatus::ClosedUntil(_))) {
+            self.coverage.hit(Mark::WindowClosed);
         }
         self.tell_guards();
         Outcome::Done

@@ -20,6 +20,7 @@ use crate::{
     api::wall,
     coverage::Mark,
     mutant::Mutant,
+    palette,
     world::{Step, World},
 };
 
@@ -252,7 +253,10 @@ impl World {
         if self.mutant == Some(Mutant::IgnoreLimits) {
             return;
         }
-        let guards = self.guards_of_health(number);
+        let mut guards = self.guards_of_health(number);
+        if self.mutant == Some(Mutant::IgnoreGuardWindows) {
+            guards.iter_mut().for_each(|guard| Arc::make_mut(guard).windows.clear());
+        }
         let limits = guards.iter().map(|guard| self.limit(number, now, guard)).collect();
         self.health.agents[number].core.handle(now, Notice::Heard(Heard::Limits(limits)));
     }
@@ -276,6 +280,7 @@ impl World {
         let total = units.values().collect::<BTreeSet<_>>().len() as u64;
         let is_paused = guard.paused.as_ref().is_some_and(|pause| pause.holds(now));
         let is_tripped = guard.breaker.is_some() && guard.status.tripped;
+        let is_closed = !guard.windows.is_empty() && !guard.windows.iter().any(|window| window.is_open(now));
         Limit {
             guard: guard.name.clone(),
             selects: match &guard.selector {
@@ -285,13 +290,15 @@ impl World {
                 Some(_) => Selected::Devices(devices),
             },
             counts: of.plural(),
+            window_seconds: 0,
             permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
             total,
             out,
-            stops: match (is_paused, is_tripped) {
-                (true, _) => Some((HeldReason::Paused, "it is paused".into())),
-                (false, true) => Some((HeldReason::Breaker, "it is tripped".into())),
-                (false, false) => None,
+            stops: match (is_paused, is_tripped, is_closed) {
+                (true, ..) => Some((HeldReason::Paused, "it is paused".into())),
+                (false, true, _) => Some((HeldReason::Breaker, "it is tripped".into())),
+                (false, false, true) => Some((HeldReason::Window, "no window is open".into())),
+                (false, false, false) => None,
             },
         }
     }
@@ -303,7 +310,11 @@ impl World {
         }
         let mut guard =
             DisruptionGuard { name: "kept".into(), uid: "kept".into(), ..DisruptionGuard::default() };
-        guard.paused = Some(lazaret_model::Pause { reason: "played".into(), until: None });
+        if self.config.seed % 4 == 1 {
+            guard.paused = Some(lazaret_model::Pause { reason: "played".into(), until: None });
+        } else {
+            guard.windows = vec![palette::closed_window()];
+        }
         self.health.kept_guards = vec![Arc::new(guard)];
         self.health.agents.iter_mut().for_each(|agent| agent.is_told = true);
     }

@@ -58,7 +58,9 @@ impl World {
             if self.checker.heard_gone.contains(&(number, life, other.uid.clone())) {
                 continue;
             }
-            if cause.deadline > now {
+            // One that leaves already because of another rule keeps nobody.
+            let attempt = self.checker.attempts.get(&(number, life, other.uid.clone()));
+            if cause.deadline > now && !matches!(attempt, Some(Attempt::UnderWay(_))) {
                 early = Some(format!("{} goes, and {} need not yet", evict.pod, other.key));
             }
             members.push((number, life, other.uid.clone()));

@@ -16,6 +16,7 @@ mod rest;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use compare::Moved;
+pub(crate) use protection::WatchedBreakers;
 
 use lazaret_eviction::{EffectId, Outcome};
 use lazaret_model::{DeviceId, Timestamp, Uid};

@@ -1,9 +1,9 @@
 //! What protects pods: budgets, deadlines, and how many may be terminating at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_eviction::{Evict, Manner};
-use lazaret_model::{BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Text, Uid};
+use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Text, Timestamp, Uid};
 
 use crate::{
     check::decide::rule_of,
@@ -16,6 +16,26 @@ use crate::{
 /// By which request a cause wants pods to leave.
 fn mode_of(cause: &Cause<'_>) -> EvictionMode {
     cause.taint.eviction.as_ref().map_or(EvictionMode::Delete, |spec| spec.mode)
+}
+
+/// Names of devices, nodes or fault domains.
+type Units = BTreeSet<String>;
+
+/// What a leader counted as out of service whenever it let a pod go, by guard and generation: it counts for the breaker's window.
+pub(crate) type WatchedBreakers = BTreeMap<(Uid, i64), BTreeMap<String, Timestamp>>;
+
+/// How much counts as out of service: what is, and what was within the window when a pod went.
+fn counted(
+    watched: &mut WatchedBreakers,
+    (guard, breaker): (&DisruptionGuard, &Breaker),
+    now: Timestamp,
+    out: Units,
+    all: &Units,
+) -> u64 {
+    let seen = watched.entry((guard.uid.clone(), guard.generation)).or_default();
+    seen.retain(|unit, at| at.plus_secs(breaker.window_seconds) > now && all.contains(unit));
+    seen.extend(out.into_iter().map(|unit| (unit, now)));
+    seen.len() as u64
 }
 
 impl World {
@@ -100,13 +120,14 @@ impl World {
         leaving.filter(|stored| evicted.contains(&stored.object.uid) && stored.object.uid != *besides).count()
     }
 
-    /// Nobody goes while a guard that the controller has heard of is paused, or while more is out of service than its breaker permits.
+    /// Nobody goes while a guard that the controller has heard of is paused or has no open window, or while more is out of service than its breaker permits.
     pub(super) fn check_guards(&mut self, number: usize, evict: &Evict) {
         let now = self.controllers[number].clock(self.now);
         let seen = self.seen(number);
         let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else { return };
         let causes = reference::causes(seen, pod);
         let mut complaint = None;
+        let mut watched = self.controllers[number].breakers.clone();
         for guard in &self.controllers[number].guards {
             let selects = |cause: &&Cause<'_>| {
                 cause.deadline <= now && reference::selects(seen, guard.selector.as_ref(), cause.device)
@@ -115,21 +136,27 @@ impl World {
             if guard.paused.as_ref().is_some_and(|pause| pause.holds(now)) {
                 complaint = Some(("nothing begins while paused", format!("{} by {}", evict.pod, guard.name)));
             }
+            if !guard.windows.is_empty() && !guard.windows.iter().any(|window| window.is_open(now)) {
+                let detail = format!("{} by {}", evict.pod, guard.name);
+                complaint = Some(("nothing begins outside a guard's window", detail));
+            }
             let Some(breaker) = guard.breaker.as_ref().filter(|_| guard.reset_at.is_none()) else { continue };
-            let (out, total) = self.out_of_service(number, guard, &breaker.of);
+            let (out, all) = self.out_of_service(number, guard, &breaker.of);
+            let (out, total) = (counted(&mut watched, (guard, breaker), now, out, &all), all.len() as u64);
             if out > breaker.max_out_of_service.of(total) {
                 let detail =
                     format!("{} for {:?}: {out} of {total} are out of service", evict.pod, cause.device);
                 complaint = Some(("the breaker holds", detail));
             }
         }
+        self.controllers[number].breakers = watched;
         if let Some((invariant, detail)) = complaint {
             self.violate(invariant, detail);
         }
     }
 
     /// How much of what a guard selects has a taint that keeps claims away, as a controller sees it.
-    fn out_of_service(&self, number: usize, guard: &DisruptionGuard, of: &BreakerUnit) -> (u64, u64) {
+    fn out_of_service(&self, number: usize, guard: &DisruptionGuard, of: &BreakerUnit) -> (Units, Units) {
         let seen = self.seen(number);
         let (mut all, mut out) = (BTreeSet::new(), BTreeSet::new());
         for device in 0..self.api.catalog.devices() {
@@ -158,7 +185,7 @@ impl World {
             }
             all.insert(unit);
         }
-        (out.len() as u64, all.len() as u64)
+        (out, all)
     }
 
     /// The eviction API let a pod go: its budget permits as many.

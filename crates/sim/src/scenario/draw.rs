@@ -11,6 +11,12 @@ const PROTECTION: u64 = 4;
 const HEALTH: u64 = 5;
 /// And the one that approvals come from.
 const APPROVALS: u64 = 6;
+/// And the one that devices come from that fail one after the other.
+const FLAPS: u64 = 7;
+/// In as many of a thousand worlds with guards there are such.
+const FLAPPING_PERMILLE: u64 = 150;
+/// The number and the seconds of a guard of all devices whose breaker permits one, and counts it for 20 seconds.
+const WINDOWED_GUARD: (u32, u32) = (194, 16);
 /// In as many of a thousand worlds with guards there are approvals.
 const APPROVED_PERMILLE: u64 = 400;
 /// Numbers of guards that want approval of every rule that evicts somebody, for all devices.
@@ -150,6 +156,9 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     if config.healed != 0 {
         draw_incidents(config, &mut transitions);
     }
+    if config.protected != 0 {
+        draw_flaps(config, &mut transitions);
+    }
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -171,6 +180,32 @@ fn draw_approvals(config: &Config, transitions: &mut Vec<Transition>) {
     for _ in 0..number(rng, 1, 3) {
         at += number(rng, 300, 6_000);
         transitions.push(Transition { at, op: Op::Approve, a: rule, b: number(rng, 0, 99), c: 0 });
+    }
+}
+
+/// In some worlds devices fail one after the other, each for a short time, under a breaker that counts them for longer. Nothing else taints there: the breaker
+/// would be tripped all the time.
+fn draw_flaps(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, FLAPS);
+    if !rng.chance(FLAPPING_PERMILLE) {
+        return;
+    }
+    transitions.retain(|transition| {
+        !matches!(
+            transition.op,
+            Op::TaintDevice | Op::TaintBySlice | Op::WriteRule | Op::WritePatch | Op::WriteGuard
+        )
+    });
+    let mut at = number(rng, 0, config.horizon_ms / 2);
+    let (how, seconds) = WINDOWED_GUARD;
+    transitions.push(Transition { at, op: Op::WriteGuard, a: number(rng, 0, 1), b: how, c: seconds });
+    for _ in 0..number(rng, 3, 9) {
+        at += number(rng, 300, 2_000);
+        let device = number(rng, 0, 9_999);
+        let evicting = number(rng, EVICTING_TAINTS.0, EVICTING_TAINTS.1);
+        transitions.push(Transition { at, op: Op::TaintDevice, a: device, b: evicting, c: 0 });
+        at += number(rng, 1_000, 4_000);
+        transitions.push(Transition { at, op: Op::ClearDevice, a: device, b: 0, c: 0 });
     }
 }
 
