@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt, sync::mpsc::Sy
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 use lazaret_driver::Client as PluginClient;
-use lazaret_node::{Action, Call, ClaimKind, ClaimState, Files, Input, Node, Outcome};
+use lazaret_node::{Action, Call, ClaimId, ClaimKind, ClaimState, ClassicCall, Files, Input, Node, Outcome};
 use lazaret_runtime::Metrics as Registry;
 use tokio::{
     sync::{mpsc, watch},
@@ -325,14 +325,7 @@ impl Shell {
                 });
             }
             Action::CallClassic { call, driver, endpoint, claim } => {
-                let (method, metrics) = (classic::method(&call), self.metrics.clone());
-                let current = self.current(ClaimKind::Classic, &driver, endpoint);
-                self.answer(id, async move {
-                    let began = Instant::now();
-                    let (answer, code) = classic::call(current, call, claim).await;
-                    metrics.grpc(&driver, method, code, began.elapsed().as_secs_f64());
-                    Outcome::Answered(answer)
-                });
+                self.call_classic(id, call, driver, endpoint, claim);
             }
             Action::AskPlugin { socket } => self.answer(id, async move { registration::ask(&socket).await }),
             Action::NotifyPlugin { socket, error } => {
@@ -404,6 +397,17 @@ impl Shell {
         if let Some((_, before)) = self.connections.insert((kind, driver, path), (current, task)) {
             before.abort();
         }
+    }
+
+    fn call_classic(&mut self, id: u64, call: ClassicCall, driver: String, endpoint: String, claim: ClaimId) {
+        let (method, metrics) = (classic::method(&call), self.metrics.clone());
+        let current = self.current(ClaimKind::Classic, &driver, endpoint);
+        self.answer(id, async move {
+            let began = Instant::now();
+            let (answer, code) = classic::call(current, call, claim).await;
+            metrics.grpc(&driver, method, code, began.elapsed().as_secs_f64());
+            Outcome::Answered(answer)
+        });
     }
 
     fn current(&self, kind: ClaimKind, driver: &str, endpoint: String) -> Option<Current> {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_node::{
-    Action, Answer, Call, ClaimKind, ClaimView, Input, Life, Millis, Node, Outcome, SeenNode, SeenPod,
-    SocketId, checkpoint,
+    Action, Answer, Call, ClaimKind, ClaimView, ClassicCall, Input, Life, Millis, Node, Outcome, PluginInfo,
+    SeenNode, SeenPod, SocketId, checkpoint,
 };
 
 use crate::script::{claim, info, pod, well, well_classic};
@@ -338,23 +338,9 @@ impl World {
             }
             Action::CallClassic { call, driver, claim, .. } => {
                 assert_eq!((driver.as_str(), claim.kind), (CLASSIC, ClaimKind::Classic));
-                // As the enhancement has it: what is neither prepared nor there any more does not exist.
-                let is_known =
-                    self.claims.contains_key(&claim.name) || self.prepared[CLASSIC].contains_key(&claim.uid);
-                if !is_known {
-                    return Outcome::Answered(Answer::NotFound("no such resource".into()));
-                }
-                self.call(call.call(), CLASSIC, &claim);
-                Outcome::Answered(Answer::Classic(well_classic(&call, CLASSIC, &claim)))
+                self.call_classic(&call, &claim)
             }
-            Action::AskPlugin { socket } => {
-                let driver = DRIVERS.into_iter().find(|driver| socket.contains(driver)).unwrap();
-                let mut info = info(driver, &format!("/{driver}"));
-                if driver == CLASSIC {
-                    (info.kind, info.services) = ("ResourcePlugin".into(), vec!["1.0.0".into()]);
-                }
-                Outcome::Plugin(info)
-            }
+            Action::AskPlugin { socket } => Outcome::Plugin(plugin_at(&socket)),
             Action::Report(claims) => {
                 self.answered = claims.intersection(&self.awaiting).cloned().collect();
                 self.tell_node();
@@ -382,6 +368,16 @@ impl World {
             | Action::Began { .. }
             | Action::Ended { .. } => unreachable!(),
         }
+    }
+
+    /// As the enhancement has it: a claim that is neither prepared nor there any more does not exist.
+    fn call_classic(&mut self, call: &ClassicCall, claim: &lazaret_node::ClaimId) -> Outcome {
+        let is_prepared = self.prepared[CLASSIC].contains_key(&claim.uid);
+        if !is_prepared && !self.claims.contains_key(&claim.name) {
+            return Outcome::Answered(Answer::NotFound("no such resource".into()));
+        }
+        self.call(call.call(), CLASSIC, claim);
+        Outcome::Answered(Answer::Classic(well_classic(call, CLASSIC, claim)))
     }
 
     /// A plugin prepares or unprepares, and everything that must hold then is checked.
@@ -522,6 +518,15 @@ impl World {
         if self.node.wake().is_none_or(|at| at <= self.now) {
             self.wrong.push("in the end it does not rest".into());
         }
+    }
+}
+
+fn plugin_at(socket: &str) -> PluginInfo {
+    let driver = DRIVERS.into_iter().find(|driver| socket.contains(driver)).unwrap();
+    let info = info(driver, &format!("/{driver}"));
+    match driver {
+        CLASSIC => PluginInfo { kind: "ResourcePlugin".into(), services: vec!["1.0.0".into()], ..info },
+        _ => info,
     }
 }
 
