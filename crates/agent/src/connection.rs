@@ -11,8 +11,8 @@ use lazaret_driver::{
     },
 };
 use lazaret_node::{
-    Answer, Call, ClaimAnswer, ClaimId, DEVICES_PER_DRIVER_MAX, DeviceHealth, DeviceState, HealthReport,
-    Input,
+    Answer, Call, ClaimAnswer, ClaimId, ClaimKind, DEVICES_PER_DRIVER_MAX, DeviceHealth, DeviceState,
+    HealthReport, Input,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -23,7 +23,7 @@ use tracing::{debug, info};
 use crate::registration::{cut, said};
 
 /// For one call: half of the time after which a kubelet tries a pod again.
-const CALL_TIMEOUT: Duration = Duration::from_secs(45);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(45);
 /// A call that comes just after a registration waits this long for the connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,6 +38,7 @@ const HEALTH_PAUSE: Duration = Duration::from_millis(20);
 /// An endpoint of a driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
+    pub(crate) kind: ClaimKind,
     pub(crate) driver: String,
     pub(crate) path: String,
     pub(crate) health: Option<&'static str>,
@@ -74,7 +75,11 @@ pub(crate) async fn keep(
                 info!(driver = endpoint.driver, endpoint = endpoint.path, "the connection ended");
                 let ended =
                     Input::HealthEnded { driver: endpoint.driver.clone(), endpoint: endpoint.path.clone() };
-                if news.send(endpoint.connected(false)).await.is_err() || news.send(ended).await.is_err() {
+                if news.send(endpoint.connected(false)).await.is_err() {
+                    return;
+                }
+                // The health of a driver's devices comes from its other plugin.
+                if endpoint.kind == ClaimKind::Structured && news.send(ended).await.is_err() {
                     return;
                 }
             }
@@ -88,7 +93,8 @@ pub(crate) async fn keep(
 
 impl Endpoint {
     fn connected(&self, is_connected: bool) -> Input {
-        Input::Connected { driver: self.driver.clone(), endpoint: self.path.clone(), is_connected }
+        let (kind, driver, endpoint) = (self.kind, self.driver.clone(), self.path.clone());
+        Input::Connected { kind, driver, endpoint, is_connected }
     }
 }
 
@@ -167,14 +173,17 @@ pub(crate) async fn call(
             Call::Unprepare => client.call(method, request).await.map(unprepared),
         }
     });
-    let late = || tonic::Status::deadline_exceeded(format!("no answer within {} s", CALL_TIMEOUT.as_secs()));
     match called.await.unwrap_or_else(|_| Err(late())) {
         Ok(answer) => (answer, tonic::Code::Ok),
         Err(status) => (Answer::Failed(said(&status)), status.code()),
     }
 }
 
-async fn connected(current: Option<Current>) -> Result<Client, tonic::Status> {
+pub(crate) fn late() -> tonic::Status {
+    tonic::Status::deadline_exceeded(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))
+}
+
+pub(crate) async fn connected(current: Option<Current>) -> Result<Client, tonic::Status> {
     let missing = || tonic::Status::unavailable("the plugin is not connected");
     let mut current = current.ok_or_else(missing)?;
     let found = timeout(CONNECT_PATIENCE, current.wait_for(Option::is_some)).await;

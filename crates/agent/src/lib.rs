@@ -12,6 +12,7 @@
 
 mod checkpoint;
 mod claims;
+mod classic;
 mod clock;
 mod connection;
 mod events;
@@ -19,6 +20,7 @@ mod follow;
 mod metrics;
 mod offers;
 mod options;
+mod pod_object;
 mod pods;
 mod registration;
 mod registry;

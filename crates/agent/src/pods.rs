@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, PodStatus};
 use lazaret_api::{read_awaiting, read_unprepared};
 use lazaret_model::{AWAITING_UNPREPARE, REPORTS_UNPREPARED, UNPREPARED};
 use lazaret_node::{
-    ContainerClaim, ContainerUse, DeviceHealth, Life, PodClaim, PodView, ResourceHealth, ResourceStatus,
-    SeenNode, SeenPod,
+    ClaimKind, ClaimName, ContainerClaim, ContainerUse, DeviceHealth, Life, PodClaim, PodView,
+    ResourceHealth, ResourceStatus, SeenNode, SeenPod,
 };
 
+use crate::pod_object::PodObject;
+
 /// A pod of this node. No containers run: one whose deletion was asked for has stopped.
-pub(crate) fn seen(pod: Pod) -> SeenPod {
+pub(crate) fn seen(PodObject { pod, classic }: PodObject) -> SeenPod {
     let (metadata, spec, status) =
         (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
     let is_terminal = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
@@ -22,6 +24,13 @@ pub(crate) fn seen(pod: Pod) -> SeenPod {
     };
     let (mut claims, mut objects) = (Vec::new(), BTreeMap::new());
     for claim in spec.resource_claims.unwrap_or_default() {
+        if let Some((name, is_generated)) = classic.get(&claim.name).cloned() {
+            let kind = ClaimKind::Classic;
+            objects.insert(claim.name, (kind, name.clone()));
+            claims.push(PodClaim { kind, name: Some(name), is_generated });
+            continue;
+        }
+        let kind = ClaimKind::Structured;
         let (name, is_generated) = match (claim.resource_claim_name, claim.resource_claim_template_name) {
             (Some(name), _) => (Some(name), false),
             (None, Some(_)) => match generated(&status, &claim.name) {
@@ -33,13 +42,13 @@ pub(crate) fn seen(pod: Pod) -> SeenPod {
             (None, None) => (None, false),
         };
         if let Some(name) = &name {
-            objects.insert(claim.name, name.clone());
+            objects.insert(claim.name, (kind, name.clone()));
         }
-        claims.push(PodClaim { name, is_generated });
+        claims.push(PodClaim { kind, name, is_generated });
     }
     if let Some(extended) = &status.extended_resource_claim_status {
         let name = Some(extended.resource_claim_name.clone());
-        claims.push(PodClaim { name, is_generated: false });
+        claims.push(PodClaim { kind: ClaimKind::Structured, name, is_generated: false });
     }
     let init = spec.init_containers.unwrap_or_default().into_iter().map(|container| (container, true));
     let all = init.chain(spec.containers.into_iter().map(|container| (container, false)));
@@ -63,14 +72,14 @@ fn generated(status: &PodStatus, claim: &str) -> Option<Option<String>> {
 fn used(
     container: Container,
     is_init: bool,
-    objects: &BTreeMap<String, String>,
+    objects: &BTreeMap<String, ClaimName>,
     status: &PodStatus,
 ) -> ContainerUse {
     let resources = container.resources.unwrap_or_default();
     let own = resources.claims.unwrap_or_default().into_iter().filter_map(|claim| {
-        let object = objects.get(&claim.name)?.clone();
+        let (kind, object) = objects.get(&claim.name)?.clone();
         let request = claim.request.filter(|request| !request.is_empty());
-        Some((Some(claim.name), ContainerClaim { claim: object, request }))
+        Some((Some(claim.name), ContainerClaim { kind, claim: object, request }))
     });
     let requests = resources.requests.unwrap_or_default();
     let asks = |resource: &str| requests.get(resource).is_some_and(|amount| amount.0 != "0");
@@ -81,7 +90,8 @@ fn used(
     let extended = extended
         .filter(|(_, mapping)| mapping.container_name == container.name && asks(&mapping.resource_name))
         .map(|(claim, mapping)| {
-            (None, ContainerClaim { claim, request: Some(mapping.request_name.clone()) })
+            let (kind, request) = (ClaimKind::Structured, Some(mapping.request_name.clone()));
+            (None, ContainerClaim { kind, claim, request })
         });
     let claims = own.chain(extended).collect();
     ContainerUse { claims, name: container.name, is_init }
@@ -165,8 +175,9 @@ mod tests {
                 ]},
             }),
         );
-        let named = |name: &str, is_generated| PodClaim { name: Some(name.into()), is_generated };
-        let not_yet = PodClaim { name: None, is_generated: true };
+        let kind = ClaimKind::Structured;
+        let named = |name: &str, is_generated| PodClaim { kind, name: Some(name.into()), is_generated };
+        let not_yet = PodClaim { kind, name: None, is_generated: true };
         let expected = [named("direct", false), named("p-made-x", true), not_yet, named("ext", false)];
         assert_eq!(seen.view.claims, expected);
         let of = |index: usize| {
@@ -179,6 +190,39 @@ mod tests {
         assert_eq!(of(1), [(Some("made"), "p-made-x", Some("r"))]);
         assert_eq!(of(2), [(None, "ext", Some("r0"))]);
         assert!(seen.containers[0].is_init && !seen.containers[1].is_init);
+    }
+
+    #[test]
+    fn classic_claims_are_those_that_an_entry_names_or_has_a_template_for() {
+        let claims = ["made", "named", "today"].map(|name| json!({"name": name}));
+        let seen = pod(
+            json!({
+                "resourceClaims": [
+                    {"name": "today", "resourceClaimName": "same"},
+                    {"name": "named", "classicClaimName": "same"},
+                    {"name": "made", "template": {"spec": {"resourceClassName": "x"}}},
+                ],
+                "containers": [{"name": "c", "resources": {"claims": claims}}],
+            }),
+            json!({}),
+        );
+        let of = |kind, name: &str, is_generated| PodClaim { kind, name: Some(name.into()), is_generated };
+        let expected = [
+            of(ClaimKind::Structured, "same", false),
+            of(ClaimKind::Classic, "same", false),
+            of(ClaimKind::Classic, "p-made", true),
+        ];
+        assert_eq!(seen.view.claims, expected);
+        let uses: Vec<_> =
+            seen.containers[0].claims.iter().map(|(_, used)| (used.kind, used.claim.as_str())).collect();
+        let expected =
+            [(ClaimKind::Classic, "p-made"), (ClaimKind::Classic, "same"), (ClaimKind::Structured, "same")];
+        assert_eq!(uses, expected);
+        // An entry that cannot be understood is a claim that is not there: the pod does not start as if it had none.
+        let odd = json!([{"name": "odd", "template": {"spec": 7}}]);
+        let odd = pod(json!({"resourceClaims": odd, "containers": []}), json!({}));
+        let missing = PodClaim { kind: ClaimKind::Structured, name: None, is_generated: false };
+        assert_eq!(odd.view.claims, [missing]);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt, sync::mpsc::SyncSender, time::Duration};
 
-use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 use lazaret_driver::Client as PluginClient;
-use lazaret_node::{Action, Call, ClaimState, Files, Input, Node, Outcome};
+use lazaret_node::{Action, Call, ClaimId, ClaimKind, ClaimState, ClassicCall, Files, Input, Node, Outcome};
 use lazaret_runtime::Metrics as Registry;
 use tokio::{
     sync::{mpsc, watch},
@@ -15,13 +15,15 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    Options, StartError, checkpoint, claims,
+    Options, StartError, checkpoint, claims, classic,
     clock::Clock,
     connection::{self, Current, Endpoint},
     events::{self, About, Note},
     follow,
     metrics::Metrics,
-    offers, pods, registration, registry,
+    offers,
+    pod_object::PodObject,
+    pods, registration, registry,
     run::{self, RunOptions, Runner},
     steps, writes,
 };
@@ -128,7 +130,8 @@ struct Shell {
     metrics: Metrics,
     news: mpsc::Sender<Input>,
     checkpoints: SyncSender<checkpoint::Order>,
-    connections: BTreeMap<(String, String), (Current, AbortHandle)>,
+    /// By the claims that they are for, the driver and the endpoint.
+    connections: BTreeMap<(ClaimKind, String, String), (Current, AbortHandle)>,
     notes: mpsc::Sender<Note>,
     /// When operations that are in flight began.
     began: BTreeMap<(String, Call), Instant>,
@@ -224,12 +227,12 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
 }
 
-fn pod_reader() -> follow::Reader<Pod, Input> {
+fn pod_reader() -> follow::Reader<PodObject, Input> {
     follow::Reader {
         what: "pods",
         listed: |pods| Some(Input::Pods(pods.into_iter().map(pods::seen).collect())),
         set: |pod| Some(Input::Pod(pods::seen(pod))),
-        gone: |pod| Some(Input::PodGone(pod.metadata.uid.unwrap_or_default())),
+        gone: |object| Some(Input::PodGone(object.pod.metadata.uid.unwrap_or_default())),
     }
 }
 
@@ -255,7 +258,8 @@ impl Shell {
         loop {
             while let Some((id, action)) = node.poll() {
                 // Whoever wants to know is told while a plugin works, or after: a pod does not wait for it.
-                is_changed |= matches!(action, Action::Call { .. } | Action::Ended { .. });
+                is_changed |=
+                    matches!(action, Action::Call { .. } | Action::CallClassic { .. } | Action::Ended { .. });
                 steps::performs(&action);
                 match running {
                     Some((runner, _)) => self.perform_with(id, action, clock, node, runner),
@@ -312,8 +316,7 @@ impl Shell {
             Action::Call { call, driver, endpoint, service, claims } => {
                 let method = connection::method(service, call);
                 let metrics = self.metrics.clone();
-                let current = self.connections.get(&(driver.clone(), endpoint));
-                let current = current.map(|(current, _)| current.clone());
+                let current = self.current(ClaimKind::Structured, &driver, endpoint);
                 self.answer(id, async move {
                     let began = Instant::now();
                     let (answer, code) = connection::call(current, method, call, claims).await;
@@ -321,14 +324,19 @@ impl Shell {
                     Outcome::Answered(answer)
                 });
             }
+            Action::CallClassic { call, driver, endpoint, claim } => {
+                self.call_classic(id, call, driver, endpoint, claim);
+            }
             Action::AskPlugin { socket } => self.answer(id, async move { registration::ask(&socket).await }),
             Action::NotifyPlugin { socket, error } => {
                 self.answer(id, async move { registration::notify(&socket, error).await });
             }
-            Action::Connect { driver, endpoint, health } => self.connect(driver, endpoint, health),
-            Action::Disconnect { driver, endpoint } => {
-                info!(driver, endpoint, "a plugin was deregistered");
-                if let Some((_, task)) = self.connections.remove(&(driver, endpoint)) {
+            Action::Connect { kind, driver, endpoint, health } => {
+                self.connect(Endpoint { kind, driver, path: endpoint, health });
+            }
+            Action::Disconnect { kind, driver, endpoint } => {
+                info!(driver, endpoint, ?kind, "a plugin was deregistered");
+                if let Some((_, task)) = self.connections.remove(&(kind, driver, endpoint)) {
                     task.abort();
                 }
             }
@@ -381,14 +389,30 @@ impl Shell {
         });
     }
 
-    fn connect(&mut self, driver: String, endpoint: String, health: Option<&'static str>) {
-        info!(driver, endpoint, "a plugin was registered");
+    fn connect(&mut self, endpoint: Endpoint) {
+        let Endpoint { kind, driver, path, .. } = endpoint.clone();
+        info!(driver, endpoint = path, ?kind, "a plugin was registered");
         let (sender, current) = watch::channel(None::<PluginClient>);
-        let kept = Endpoint { driver: driver.clone(), path: endpoint.clone(), health };
-        let task = self.tasks.spawn(connection::keep(kept, sender, self.news.clone()));
-        if let Some((_, before)) = self.connections.insert((driver, endpoint), (current, task)) {
+        let task = self.tasks.spawn(connection::keep(endpoint, sender, self.news.clone()));
+        if let Some((_, before)) = self.connections.insert((kind, driver, path), (current, task)) {
             before.abort();
         }
+    }
+
+    fn call_classic(&mut self, id: u64, call: ClassicCall, driver: String, endpoint: String, claim: ClaimId) {
+        let (method, metrics) = (classic::method(&call), self.metrics.clone());
+        let current = self.current(ClaimKind::Classic, &driver, endpoint);
+        self.answer(id, async move {
+            let began = Instant::now();
+            let (answer, code) = classic::call(current, call, claim).await;
+            metrics.grpc(&driver, method, code, began.elapsed().as_secs_f64());
+            Outcome::Answered(answer)
+        });
+    }
+
+    fn current(&self, kind: ClaimKind, driver: &str, endpoint: String) -> Option<Current> {
+        let current = self.connections.get(&(kind, driver.to_owned(), endpoint));
+        current.map(|(current, _)| current.clone())
     }
 
     fn warn(&mut self, pod: Option<lazaret_node::PodRef>, reason: &'static str, message: String) {

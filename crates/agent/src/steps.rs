@@ -29,7 +29,7 @@ pub(crate) fn performs(action: &Action) {
     let step = match action {
         Action::ReadClaims { .. } => "read claims",
         Action::Checkpoint { .. } => "write checkpoint",
-        Action::Call { .. } => "call plugin",
+        Action::Call { .. } | Action::CallClassic { .. } => "call plugin",
         Action::OfferDevices { .. } => "offer devices",
         Action::AskPlugin { .. }
         | Action::NotifyPlugin { .. }

@@ -219,13 +219,19 @@ impl ResourceClaim {
         self.status.reserved_for.iter().any(|user| user.uid == *uid)
     }
 
+    /// Whether it can be used: its devices are held for it, and nobody asked for them back.
+    #[must_use]
+    pub fn is_allocated(&self) -> bool {
+        self.status.phase == Phase::Allocated
+    }
+
     /// Whether one more user may be added: it is allocated, is not being deleted, and has fewer users than it may.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let users = self.status.reserved_for.len();
         let limit = self.status.user_limit;
         let within = limit == USERS_UNLIMITED || i64::try_from(users).is_ok_and(|users| users < limit);
-        self.status.phase == Phase::Allocated && !self.deleting && within && users < crate::RESERVED_MAX
+        self.is_allocated() && !self.deleting && within && users < crate::RESERVED_MAX
     }
 
     /// Whether an owner reference names this incarnation.
@@ -265,6 +271,12 @@ impl Reference {
 }
 
 impl PodClaim {
+    /// Whether its claim is made for the pod, which must own it.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        matches!(self.source, Some(PodClaimSource::Template(_)))
+    }
+
     /// The name of its claim, which need not exist.
     #[must_use]
     pub fn claim_name(&self, pod: &Pod) -> Option<Text> {

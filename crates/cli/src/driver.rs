@@ -12,6 +12,8 @@ use crate::{Verdict, connect, log::Logging, output, pages, signal};
 pub(crate) enum Command {
     /// Run a driver of simulated devices for a kubelet, with faults on command
     Example(Box<ExampleArgs>),
+    /// Run a classic driver: a fabric whose simulated devices can be attached to any node
+    Fabric(Box<crate::fabric::Args>),
     /// Send commands to a running example driver
     Tell(TellArgs),
     /// Run the driver for NVIDIA GPUs, or look after one that runs
@@ -51,9 +53,6 @@ pub(crate) struct ExampleArgs {
     /// Let containers read what their devices are, in files
     #[arg(long)]
     device_metadata: bool,
-    /// Answer the classic protocol as well, as a plugin of type ResourcePlugin
-    #[arg(long)]
-    classic: bool,
     /// How many devices there are, 0 to 1024
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     devices: u16,
@@ -143,6 +142,10 @@ impl Command {
                 runtime.block_on(args.work())?;
                 Ok(Verdict::Yes)
             }
+            Self::Fabric(args) => {
+                runtime.block_on(args.work())?;
+                Ok(Verdict::Yes)
+            }
             Self::Tell(args) => runtime.block_on(args.work()),
             Self::Nvidia(args) => runtime.block_on(args.work()),
         }
@@ -171,7 +174,6 @@ impl ExampleArgs {
                 has_binding_conditions: self.binding_conditions,
             },
             has_metadata: self.device_metadata,
-            is_classic: self.classic,
             soak: self.soak_seed.map(|seed| SoakOptions { seed, interval, kinds }),
         };
         let options = Options {

@@ -14,6 +14,7 @@ mod clock;
 mod connect;
 mod device;
 mod driver;
+mod fabric;
 mod frugal;
 mod gates;
 mod incidents;

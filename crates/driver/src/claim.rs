@@ -78,7 +78,7 @@ pub(crate) async fn read(client: &kube::Client, driver: &str, id: &ClaimRef) -> 
 }
 
 /// What kubelet is told of an error of the API. It tries again in any case.
-pub(crate) fn api_status(error: &kube::Error, what: &str) -> Status {
+fn api_status(error: &kube::Error, what: &str) -> Status {
     if let kube::Error::Api(status) = error
         && matches!(status.code, 401 | 403)
     {

@@ -4,6 +4,7 @@
 //! the order of all steps are the same for every driver; `lazaret_classic::DriverController` decides them.
 
 mod agent;
+mod tainted;
 mod told;
 
 use std::{future::Future, sync::Arc};
@@ -11,13 +12,14 @@ use std::{future::Future, sync::Arc};
 use lazaret_classic::DriverOptions;
 use lazaret_runtime::{
     AgentOptions, CLASSIC_CLAIMS, CLASSIC_CLASSES, Client, Hub, Leader, Leadership, LeaseOptions, Metrics,
-    Precedence, Tasks, run,
+    Precedence, RULES, Tasks, run,
 };
 use tokio::sync::watch;
 
 use self::agent::{ControllerAgent, Executor};
 use crate::Failure;
 
+pub use self::tainted::TaintedDevices;
 pub use lazaret_classic::{
     Allocate, Allocation, ClaimSpec, Deallocate, DriverCounters, ExamineNodes, Refusal, Suitability,
 };
@@ -50,6 +52,7 @@ pub struct ControllerKit {
     client: Client,
     options: DriverOptions,
     election: Option<(String, String, String)>,
+    tainted: Option<TaintedDevices>,
     metrics: Metrics,
 }
 
@@ -71,6 +74,7 @@ impl ControllerKit {
             client: Client::new(client),
             options: DriverOptions::new(driver_name),
             election: None,
+            tainted: None,
             metrics: Metrics::default(),
         }
     }
@@ -79,6 +83,14 @@ impl ControllerKit {
     #[must_use]
     pub fn leader_election(mut self, namespace: &str, lease: &str, identity: &str) -> Self {
         self.election = Some((namespace.to_owned(), lease.to_owned(), identity.to_owned()));
+        self
+    }
+
+    /// Keeps this set up to date, so that the vendor's code does not give a tainted device to the next claim: the API cannot see to that for devices
+    /// that no slice lists. The client must be allowed to list and watch DeviceTaintRules.
+    #[must_use]
+    pub fn tainted_devices(mut self, tainted: &TaintedDevices) -> Self {
+        self.tainted = Some(tainted.clone());
         self
     }
 
@@ -92,7 +104,7 @@ impl ControllerKit {
     /// Starts it.
     #[must_use]
     pub fn start<C: Controller>(self, controller: C) -> RunningController {
-        let Self { client, options, election, metrics } = self;
+        let Self { client, options, election, tainted, metrics } = self;
         let (mut agents, mut leaders) = (Tasks::default(), Tasks::default());
         let (stop, stopped) = watch::channel(false);
         let (release, released) = watch::channel(false);
@@ -109,10 +121,11 @@ impl ControllerKit {
         };
         let executor = Executor::new(client.under(&leadership), controller);
         let answers = executor.answers();
-        let inbox = hub.listen(&[CLASSIC_CLASSES, CLASSIC_CLAIMS]);
+        let rules: &[_] = if tainted.is_some() { &[RULES] } else { &[] };
+        let inbox = hub.listen_if_possible(&[CLASSIC_CLASSES, CLASSIC_CLAIMS], rules);
         let agent_options =
             AgentOptions { name: NAME, in_flight_max: options.in_flight_max, precedence: Precedence::Usual };
-        let make = move || ControllerAgent::new(options.clone(), answers.clone());
+        let make = move || ControllerAgent::new(options.clone(), answers.clone(), tainted.clone());
         agents.spawn(run(make, executor, inbox, leadership, metrics, agent_options, stopped));
         RunningController { hub, agents, leaders, stop, release }
     }

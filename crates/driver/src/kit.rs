@@ -17,7 +17,6 @@ use crate::{
     Driver, HealthReport, KUBELET_ROOT, KubeletService, LeaderElection, MetadataVersion, Publisher,
     Registration, Running, SocketError, Sockets,
     calls::Calls,
-    classic,
     clock::Clock,
     election,
     grpc::{self, Spoil},
@@ -51,7 +50,6 @@ pub struct Kit {
     health_interval: Duration,
     pools: Option<BTreeMap<String, Pool>>,
     services: Vec<KubeletService>,
-    is_classic: bool,
     metadata: Option<Vec<MetadataVersion>>,
     cdi: PathBuf,
     spoil: Option<Spoil>,
@@ -116,7 +114,6 @@ impl Kit {
             health_interval: HEALTH_INTERVAL,
             pools: None,
             services: KubeletService::ALL.to_vec(),
-            is_classic: false,
             metadata: None,
             cdi: lazaret_cdi::DYNAMIC_DIRECTORY.into(),
             spoil: None,
@@ -208,13 +205,6 @@ impl Kit {
         Self { services: services.into_iter().collect(), ..self }
     }
 
-    /// Answers the classic protocol as well: registers a second time, as a plugin of type `ResourcePlugin`. The client
-    /// must be allowed to list claims, which that protocol names by their UIDs. Off unless it is turned on.
-    #[must_use]
-    pub fn classic(self, on: bool) -> Self {
-        Self { is_classic: on, ..self }
-    }
-
     /// Writes for each request of a prepared claim a file that containers read: what its devices are
     /// ([`PreparedDevice::metadata`](crate::PreparedDevice::metadata)). In these versions of the format, of which the
     /// newest must be one. Off unless it is turned on.
@@ -259,7 +249,6 @@ impl Kit {
             serialize: Arc::new(self.serialization()),
             inventory: Arc::clone(&inventory),
             services: self.offered(is_monitored)?,
-            classic: self.is_classic.then(classic::Claims::default),
             metadata: metadata.clone(),
             health_timeout: health::timeout(self.health_interval),
             calls: Arc::clone(&calls),
@@ -300,7 +289,7 @@ impl Kit {
         })
     }
 
-    /// Listens on the registration sockets.
+    /// Listens on the registration socket.
     fn register(
         &self,
         sockets: &Sockets,
@@ -309,24 +298,17 @@ impl Kit {
         servers: &mut Tasks,
     ) -> Result<Registered, StartError> {
         let offered = self.offered(is_monitored)?.into_iter().map(|service| service.name().to_owned());
-        let mut listen = |socket: &Path, plugin_type, services| -> Result<_, StartError> {
-            let (sender, status) = watch::channel(Registration::Waiting);
-            let endpoint = sockets.service.clone();
-            let registrar =
-                Registrar { plugin_type, driver: self.name.clone(), endpoint, services, status: sender };
-            let (bound, listener) = Bound::listen(socket)?;
-            servers.spawn(grpc::serve(listener, Arc::new(registrar), closed.clone(), None));
-            Ok((bound, status))
+        let (sender, status) = watch::channel(Registration::Waiting);
+        let registrar = Registrar {
+            plugin_type: proto::PLUGIN_TYPE,
+            driver: self.name.clone(),
+            endpoint: sockets.service.clone(),
+            services: offered.collect(),
+            status: sender,
         };
-        let (socket, status) = listen(&sockets.registration, proto::PLUGIN_TYPE, offered.collect())?;
-        let classic = match self.is_classic {
-            true => {
-                let versions = vec![proto::CLASSIC_VERSION.to_owned()];
-                Some(listen(&sockets.classic, proto::CLASSIC_PLUGIN_TYPE, versions)?)
-            }
-            false => None,
-        };
-        Ok(Registered { _socket: socket, status, classic })
+        let (socket, listener) = Bound::listen(&sockets.registration)?;
+        servers.spawn(grpc::serve(listener, Arc::new(registrar), closed.clone(), None));
+        Ok(Registered { _socket: socket, status })
     }
 
     /// What is offered, in kubelet's order of preference.
@@ -352,10 +334,7 @@ impl Kit {
 
     fn sockets(&self) -> Result<Sockets, StartError> {
         validate_driver_name(&self.name).map_err(|why| StartError::Name(self.name.clone(), why))?;
-        for directory in [&self.registry, &self.data] {
-            let made = fs::create_dir_all(directory);
-            made.map_err(|source| StartError::Directory { path: directory.clone(), source })?;
-        }
+        make_directories([&self.registry, &self.data])?;
         let Some(uid) = &self.pod_uid else {
             return Ok(Sockets::single(&self.name, &self.registry, &self.data)?);
         };
@@ -395,4 +374,10 @@ impl Kit {
         tasks.spawn(health::monitor(driver, inventory, clock, self.health_interval, problems.clone()));
         true
     }
+}
+
+pub(crate) fn make_directories(directories: [&PathBuf; 2]) -> Result<(), StartError> {
+    directories.into_iter().try_for_each(|path| {
+        fs::create_dir_all(path).map_err(|source| StartError::Directory { path: path.clone(), source })
+    })
 }

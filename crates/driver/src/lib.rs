@@ -13,8 +13,8 @@
 //! - **Health**: what [`Driver::health`] observes becomes taints and the health that pods show, by one table
 //!   ([`HealthTable`]), with debounce and recovery. A new device is looked at before it is published.
 //! - **Device metadata**: files in which containers read what their devices are ([`Kit::device_metadata`]).
-//! - **The classic protocol**, `ResourcePlugin`, answered by the same trait ([`Kit::classic`]), and the controller that allocates for classic
-//!   claims ([`controller`]).
+//! - **Classic claims**, of `cdi.k8s.io`: a plugin of type `ResourcePlugin` ([`ClassicKit`]), and the controller that allocates
+//!   ([`controller`]).
 //! - **Files** that outlive a crash, for what a driver must not forget ([`write_file`]).
 //! - **An end**: [`Running::stop`] answers calls in flight and removes the sockets; [`probe`] asks whether it lives.
 //!
@@ -75,6 +75,7 @@ mod spoil;
 mod tasks;
 
 pub use claim::{AllocatedDevice, Claim, ClaimRef};
+pub use classic::{ClassicClaim, ClassicDriver, ClassicFailure, ClassicKit, RunningPlugin};
 pub use driver::{Driver, Failure, HealthReport, PreparedDevice};
 pub use election::LeaderElection;
 pub use files::{

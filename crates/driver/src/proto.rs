@@ -12,9 +12,9 @@ use prost::Message;
 /// The type of a plugin that is a DRA driver.
 pub const PLUGIN_TYPE: &str = "DRAPlugin";
 
-/// The type of a plugin that speaks the classic protocol, of the first text of the enhancement.
+/// The type of a plugin that prepares classic claims, of `cdi.k8s.io`.
 pub const CLASSIC_PLUGIN_TYPE: &str = "ResourcePlugin";
-/// What a plugin of that type says its versions are.
+/// The version that a plugin of that type announces.
 pub const CLASSIC_VERSION: &str = "1.0.0";
 
 pub const GET_INFO: &str = "/pluginregistration.Registration/GetInfo";
@@ -166,9 +166,16 @@ pub enum HealthStatus {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ClassicPrepareRequest {
-    /// The UID of the claim.
+    /// The UID of the claim. The text has this field alone.
     #[prost(string, tag = "1")]
     pub resource_uid: String,
+    #[prost(string, tag = "2")]
+    pub namespace: String,
+    #[prost(string, tag = "3")]
+    pub name: String,
+    /// `status.attributes` of the claim.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub attributes: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -188,6 +195,10 @@ pub struct ClassicUnprepareRequest {
     pub resource_id: Vec<String>,
     #[prost(string, repeated, tag = "2")]
     pub cdi_device: Vec<String>,
+    #[prost(string, tag = "3")]
+    pub namespace: String,
+    #[prost(string, tag = "4")]
+    pub name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

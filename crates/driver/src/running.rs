@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How long answers may take to reach kubelet when a driver ends.
-const ANSWERS_MAX: Duration = Duration::from_secs(1);
+pub(crate) const ANSWERS_MAX: Duration = Duration::from_secs(1);
 /// Problems that nobody has read.
 const PROBLEMS_MAX: usize = 64;
 
@@ -57,12 +57,11 @@ impl Problems {
     }
 }
 
-/// The registration sockets, and what kubelet said on them.
+/// The registration socket, and what kubelet said on it.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) _socket: Bound,
     pub(crate) status: watch::Receiver<Registration>,
-    pub(crate) classic: Option<(Bound, watch::Receiver<Registration>)>,
 }
 
 /// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls under way finish first.
@@ -99,13 +98,6 @@ impl Running {
     #[must_use]
     pub fn registration(&self) -> watch::Receiver<Registration> {
         self.registered.status.clone()
-    }
-
-    /// What kubelet thinks of it as a plugin of the classic protocol; none unless [`Kit::classic`](crate::Kit::classic)
-    /// is on.
-    #[must_use]
-    pub fn classic_registration(&self) -> Option<watch::Receiver<Registration>> {
-        self.registered.classic.as_ref().map(|(_, status)| status.clone())
     }
 
     /// Writes the metadata file of a request anew, under its next generation: when something of the devices became known

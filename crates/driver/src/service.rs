@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::{
     Claim, ClaimRef, Driver, Failure, KubeletService, PreparedDevice,
     calls::Calls,
-    claim, classic,
+    claim,
     grpc::{self, Answer, Service},
     health,
     inventory::Inventory,
@@ -43,8 +43,6 @@ pub(crate) struct Plugin<D> {
     pub(crate) inventory: Arc<Inventory>,
     /// What is offered; everything else is unimplemented.
     pub(crate) services: Vec<KubeletService>,
-    /// The calls of the classic protocol, with the claims that it knows.
-    pub(crate) classic: Option<classic::Claims>,
     pub(crate) metadata: Option<Arc<MetadataFiles>>,
     pub(crate) health_timeout: Duration,
     pub(crate) calls: Arc<Calls>,
@@ -54,15 +52,6 @@ pub(crate) struct Plugin<D> {
 impl<D: Driver> Service for Plugin<D> {
     fn call(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         let path = request.uri().path();
-        match path {
-            proto::CLASSIC_PREPARE if self.classic.is_some() => {
-                return grpc::unary(request, move |message| classic::prepare(self, message));
-            }
-            proto::CLASSIC_UNPREPARE if self.classic.is_some() => {
-                return grpc::unary(request, move |message| classic::unprepare(self, message));
-            }
-            _ => {}
-        }
         let Some(service) = self.services.iter().copied().find(|service| service.serves(path)) else {
             return grpc::unimplemented(path);
         };

@@ -23,8 +23,6 @@ const PATH_BYTES_MAX: usize = 107;
 pub struct Sockets {
     /// Where kubelet asks who this is.
     pub registration: PathBuf,
-    /// Where it asks for plugins of the classic protocol, if that is offered.
-    pub classic: PathBuf,
     /// Where kubelet sends its calls.
     pub service: PathBuf,
 }
@@ -63,7 +61,18 @@ impl Sockets {
     pub fn single(driver: &str, registry: &Path, data: &Path) -> Result<Self, SocketError> {
         let registration = first_short_enough(registry, &[format!("{driver}@reg.sock"), hashed(driver, "")])?;
         let service = first_short_enough(data, &["dra.sock".into()])?;
-        Ok(Self { classic: classic(&registration), registration, service })
+        Ok(Self { registration, service })
+    }
+
+    /// Those of the plugin of a classic driver.
+    ///
+    /// # Errors
+    /// When a path is too long.
+    pub fn classic(driver: &str, registry: &Path, data: &Path) -> Result<Self, SocketError> {
+        let short = hashed(driver, "").replace("@reg.sock", "@cls.sock");
+        let registration = first_short_enough(registry, &[format!("{driver}@cls.sock"), short])?;
+        let service = first_short_enough(data, &["cls.sock".into()])?;
+        Ok(Self { registration, service })
     }
 
     /// Those of one of several instances that overlap in a rolling update, which the UID of its pod tells apart.
@@ -80,14 +89,8 @@ impl Sockets {
         let registration = first_short_enough(registry, &names)?;
         let service =
             first_short_enough(data, &[format!("dra-{pod_uid}.sock"), format!("dra-{short}.sock")])?;
-        Ok(Self { classic: classic(&registration), registration, service })
+        Ok(Self { registration, service })
     }
-}
-
-/// The classic plugin's socket has the same name with another ending, as long as the first.
-fn classic(registration: &Path) -> PathBuf {
-    let name = registration.file_name().unwrap_or_default().to_string_lossy();
-    registration.with_file_name(name.replace("@reg.sock", "@cls.sock"))
 }
 
 fn hashed(driver: &str, pod_uid: &str) -> String {
@@ -171,7 +174,9 @@ mod tests {
         let single = Sockets::single("gpu.example.com", registry, data).unwrap();
         assert_eq!(single.registration, registry.join("gpu.example.com@reg.sock"));
         assert_eq!(single.service, data.join("dra.sock"));
-        assert_eq!(single.classic, registry.join("gpu.example.com@cls.sock"));
+        let classic = Sockets::classic("gpu.example.com", registry, data).unwrap();
+        assert_eq!(classic.registration, registry.join("gpu.example.com@cls.sock"));
+        assert_eq!(classic.service, data.join("cls.sock"));
         let deep = PathBuf::from(format!("/{}", "x".repeat(100)));
         let error = Sockets::single("gpu.example.com", &deep, data).unwrap_err();
         assert!(error.to_string().contains("at most 107"), "{error}");

@@ -54,8 +54,6 @@ pub struct Extras {
     pub shape: Shape,
     /// Whether containers can read what their devices are.
     pub has_metadata: bool,
-    /// Whether the classic protocol is answered as well.
-    pub is_classic: bool,
     /// Faults by chance.
     pub soak: Option<SoakOptions>,
 }
@@ -120,7 +118,6 @@ pub async fn start_with(client: kube::Client, options: Options, extras: Extras) 
         .kubelet_root(&options.kubelet_root)
         .health_table(table(&options)?)
         .health_interval(options.health_interval)
-        .classic(extras.is_classic)
         .cdi_directory(&options.cdi)
         .spoil(move |bytes| spoiled.spoil(bytes))
         .pools(state.pools());

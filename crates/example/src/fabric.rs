@@ -2,21 +2,27 @@
 //! only the fabric knows how many ports of a node are free.
 //!
 //! The fabric itself is what [`Fabric`] plays: it remembers attachments by the UID of the claim, whatever becomes of the controller that asked for
-//! them.
+//! them; in a file, if it is to outlive the process.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use lazaret_driver::{
-    Failure,
+    Failure, FileError,
     controller::{
-        Allocate, Allocation, Controller, Deallocate, ExamineNodes, NodeSelector, NodeSelectorTerm, Operator,
-        Refusal, Requirement, Suitability,
+        Allocate, Allocation, Controller, Deallocate, ExamineNodes, Name, NodeSelector, NodeSelectorTerm,
+        Operator, Refusal, Requirement, Suitability, TaintedDevices,
     },
+    read_file, write_file,
 };
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::fabric_parameters::parameters;
 
 /// The attribute of a claim that names its device.
 pub const DEVICE_ATTRIBUTE: &str = "device";
@@ -48,22 +54,50 @@ impl Default for FabricOptions {
 #[derive(Clone, Debug)]
 pub struct Fabric {
     options: FabricOptions,
+    /// Devices of this driver that no further claim gets.
+    tainted: Option<(String, TaintedDevices)>,
+    /// Where it remembers its attachments.
+    file: Option<PathBuf>,
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct State {
-    /// By the UID of the claim: the device, and the node that it is attached to; `None`: any.
-    attached: BTreeMap<String, (usize, Option<String>)>,
+    /// By the UID of the claim.
+    attached: BTreeMap<String, Attached>,
     /// Nodes that are not part of the fabric.
     outside: BTreeSet<String>,
+}
+
+/// A device that is held for a claim, and the node that it is attached to; none: any.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attached {
+    device: usize,
+    node: Option<String>,
 }
 
 impl Fabric {
     /// A fabric of which nothing is attached.
     #[must_use]
     pub fn new(options: FabricOptions) -> Self {
-        Self { options, state: Arc::default() }
+        Self { options, tainted: None, file: None, state: Arc::default() }
+    }
+
+    /// A fabric that remembers its attachments in a file, and finds those that are there.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn open(options: FabricOptions, file: PathBuf) -> Result<Self, FileError> {
+        let state: State = read_file(&file)?;
+        Ok(Self { state: Arc::new(Mutex::new(state)), file: Some(file), ..Self::new(options) })
+    }
+
+    /// Gives no further claim a device of this driver that is tainted.
+    #[must_use]
+    pub fn without_tainted(self, driver: &str, tainted: &TaintedDevices) -> Self {
+        Self { tainted: Some((driver.to_owned(), tainted.clone())), ..self }
     }
 
     /// Takes a node out of the fabric: no claim can be allocated for it.
@@ -86,21 +120,39 @@ impl Fabric {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes what is attached, in the file first: what was answered is never forgotten.
+    fn change(&self, state: &mut State, change: impl FnOnce(&mut State)) -> Result<(), FileError> {
+        let mut next = state.clone();
+        change(&mut next);
+        if let Some(file) = &self.file {
+            write_file(file, &next)?;
+        }
+        *state = next;
+        Ok(())
+    }
+
     async fn work(&self) {
         if !self.options.delay.is_zero() {
             tokio::time::sleep(self.options.delay).await;
         }
     }
+
+    fn free_device(&self, state: &State) -> Option<usize> {
+        let taken: BTreeSet<usize> = state.attached.values().map(|attached| attached.device).collect();
+        (0..self.options.devices).find(|device| !taken.contains(device) && !self.is_tainted(*device))
+    }
+
+    fn is_tainted(&self, device: usize) -> bool {
+        let is_tainted = |(driver, tainted): &(String, TaintedDevices)| {
+            tainted.contains(driver, FABRIC_POOL, &device_name(device))
+        };
+        self.tainted.as_ref().is_some_and(is_tainted)
+    }
 }
 
 impl State {
-    fn free_device(&self, devices: usize) -> Option<usize> {
-        let taken: BTreeSet<usize> = self.attached.values().map(|(device, _)| *device).collect();
-        (0..devices).find(|device| !taken.contains(device))
-    }
-
     fn has_port(&self, node: &str, ports: usize) -> bool {
-        let used = self.attached.values().filter(|(_, at)| at.as_deref() == Some(node)).count();
+        let used = self.attached.values().filter(|attached| attached.node.as_deref() == Some(node)).count();
         used < ports && !self.outside.contains(node)
     }
 }
@@ -110,20 +162,25 @@ impl Controller for Fabric {
         self.work().await;
         let (uid, node) = (claim.uid.to_string(), claim.node.as_ref().map(ToString::to_string));
         let mut state = self.state();
-        let held = state.attached.get(&uid).filter(|(_, at)| *at == node).map(|(device, _)| *device);
+        let held = state.attached.get(&uid).filter(|held| held.node == node).map(|held| held.device);
         let device = match held {
             Some(device) => device,
             None => {
-                let is_possible =
-                    node.as_ref().is_none_or(|node| state.has_port(node, self.options.ports_per_node));
-                let device = state.free_device(self.options.devices).filter(|_| is_possible);
-                let device = device.ok_or(Refusal::Failed)?;
-                state.attached.insert(uid, (device, node.clone()));
+                let ports = self.options.ports_per_node;
+                let is_possible = node.as_ref().is_none_or(|node| state.has_port(node, ports));
+                let device = self.free_device(&state).filter(|_| is_possible).ok_or(Refusal::Failed)?;
+                let attached = Attached { device, node: node.clone() };
+                let noted = self.change(&mut state, |state| drop(state.attached.insert(uid, attached)));
+                noted.map_err(|error| {
+                    warn!(%error, claim = %claim.claim, "an attachment could not be noted");
+                    Refusal::Unknown
+                })?;
                 device
             }
         };
-        let attributes =
-            [(DEVICE_ATTRIBUTE, format!("fabric-{device}")), (POOL_ATTRIBUTE, FABRIC_POOL.to_owned())];
+        let mut attributes = parameters(&claim.class_parameters, &claim.spec.parameters);
+        attributes.insert(DEVICE_ATTRIBUTE.into(), device_name(device));
+        attributes.insert(POOL_ATTRIBUTE.into(), FABRIC_POOL.to_owned());
         Ok(Allocation {
             attributes: attributes.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             available_on_nodes: node.map(|node| Arc::new(only(&node))),
@@ -133,22 +190,27 @@ impl Controller for Fabric {
 
     async fn deallocate(&self, claim: &Deallocate) -> Result<(), Failure> {
         self.work().await;
-        self.state().attached.remove(claim.uid.as_str());
+        let mut state = self.state();
+        if state.attached.contains_key(claim.uid.as_str()) {
+            self.change(&mut state, |state| drop(state.attached.remove(claim.uid.as_str())))?;
+        }
         Ok(())
     }
 
     async fn unsuitable_nodes(&self, claim: &ExamineNodes) -> Result<Suitability, Failure> {
         self.work().await;
         let state = self.state();
-        let is_full = state.free_device(self.options.devices).is_none();
-        let unsuitable = |node: &&lazaret_driver::controller::Name| {
-            is_full || !state.has_port(node, self.options.ports_per_node)
-        };
+        let is_full = self.free_device(&state).is_none();
+        let unsuitable = |node: &&Name| is_full || !state.has_port(node, self.options.ports_per_node);
         Ok(Suitability {
             unsuitable_nodes: claim.nodes.iter().filter(unsuitable).cloned().collect(),
             available_on_nodes: None,
         })
     }
+}
+
+fn device_name(device: usize) -> String {
+    format!("fabric-{device}")
 }
 
 fn only(node: &str) -> NodeSelector {

@@ -10,7 +10,8 @@
 //! vanishes, comes back under another name; calls hang or fail; slices are not written, or stale and incomplete ones are;
 //! the service socket sends broken frames; the process ends without cleaning up.
 //!
-//! [`Fabric`] is another one: the controller of a classic driver, whose devices can be attached to any node.
+//! [`Fabric`] and [`FabricPlugin`] are another one: the controller of a classic driver, whose devices can be attached to any node, and its plugin on a
+//! node.
 //!
 //! **Invariant.** What is prepared is in a file before kubelet hears of it. A device is given to one claim at a time,
 //! unless it is shared or for administration, and never together with a part of it. A command that is not understood
@@ -23,6 +24,8 @@ mod command;
 mod control;
 mod driver;
 mod fabric;
+mod fabric_parameters;
+mod fabric_plugin;
 mod faults;
 mod orders;
 mod soak;
@@ -35,6 +38,7 @@ pub use command::{Call, Command, CommandError, Frames, Wrong};
 pub use control::tell;
 pub use driver::{Example, Extras, Options, RunError, start, start_with};
 pub use fabric::{DEVICE_ATTRIBUTE, FABRIC_POOL, Fabric, FabricOptions, POOL_ATTRIBUTE};
+pub use fabric_plugin::FabricPlugin;
 pub use faults::{Consequence, Faults, Mode, Order};
 pub use orders::FAIL_ANNOTATION;
 pub use soak::{FaultKind, Soak, SoakOptions};

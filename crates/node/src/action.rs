@@ -7,7 +7,8 @@ use alloc::{
 };
 
 use crate::{
-    Answer, ClaimId, ClaimView, ContainerUse, HealthReport, PodView, ResourceStatus, registry::SocketId,
+    Answer, ClaimId, ClaimKind, ClaimName, ClaimView, ClassicCall, ContainerUse, HealthReport, PodView,
+    ResourceStatus, registry::SocketId,
 };
 
 /// A pod, to write about it.
@@ -59,7 +60,7 @@ pub struct SeenNode {
 /// Who a plugin says it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginInfo {
-    /// `DRAPlugin`.
+    /// `DRAPlugin` or `ResourcePlugin`.
     pub kind: String,
     /// The driver.
     pub driver: String,
@@ -84,6 +85,8 @@ pub enum Input {
     Sockets(BTreeMap<String, SocketId>),
     /// An endpoint of a driver is connected, or is not.
     Connected {
+        /// Which claims it is for.
+        kind: ClaimKind,
         /// The driver.
         driver: String,
         /// The endpoint.
@@ -119,7 +122,7 @@ pub enum Outcome {
     /// It failed; nobody knows whether it was done.
     Failed(String),
     /// The claims that were found, by name.
-    Claims(BTreeMap<String, ClaimView>),
+    Claims(BTreeMap<ClaimName, ClaimView>),
     /// Who a plugin is.
     Plugin(PluginInfo),
     /// A plugin's answer.
@@ -129,9 +132,9 @@ pub enum Outcome {
 /// Calls to plugins, as metrics name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
-    /// `NodePrepareResources`.
+    /// `NodePrepareResources`, or `NodePrepareResource` for a classic claim.
     Prepare,
-    /// `NodeUnprepareResources`.
+    /// `NodeUnprepareResources`, or `NodeUnprepareResource`.
     Unprepare,
 }
 
@@ -143,7 +146,7 @@ pub enum Action {
         /// Their namespace.
         namespace: String,
         /// Their names.
-        names: Vec<String>,
+        names: Vec<ClaimName>,
     },
     /// Write the checkpoint. Answered. A later one contains all that an earlier one does.
     Checkpoint {
@@ -165,6 +168,17 @@ pub enum Action {
         /// The claims.
         claims: Vec<ClaimId>,
     },
+    /// Call a plugin of classic claims. Answered with `Answered`.
+    CallClassic {
+        /// The call.
+        call: ClassicCall,
+        /// The driver.
+        driver: String,
+        /// Where it is.
+        endpoint: String,
+        /// The claim.
+        claim: ClaimId,
+    },
     /// Ask a plugin who it is. Answered with `Plugin`.
     AskPlugin {
         /// Its registration socket.
@@ -179,6 +193,8 @@ pub enum Action {
     },
     /// Keep a connection, and listen to the health service if there is one.
     Connect {
+        /// Which claims it is for.
+        kind: ClaimKind,
         /// The driver.
         driver: String,
         /// Where it is.
@@ -188,6 +204,8 @@ pub enum Action {
     },
     /// Give a connection up.
     Disconnect {
+        /// Which claims it was for.
+        kind: ClaimKind,
         /// The driver.
         driver: String,
         /// Where it was.

@@ -28,7 +28,6 @@ pub(crate) fn checked(devices: &[DeviceState]) -> Result<(), String> {
 fn check_device(device: &DeviceState) -> Result<(), String> {
     let of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-./".contains(&byte);
     let of_share = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
-    let of_cdi = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
     check("pool name", &device.pool, NAME_BYTES_MAX, of_name)?;
     check("device name", &device.device, LABEL_BYTES_MAX, |byte| {
         of_name(byte) && byte != b'/' && byte != b'.'
@@ -42,17 +41,28 @@ fn check_device(device: &DeviceState) -> Result<(), String> {
     for request in &device.requests {
         check("request name", request, NAME_BYTES_MAX, of_name)?;
     }
-    for id in &device.cdi_ids {
-        let parts = id.split_once('=').and_then(|(kind, name)| {
-            let (vendor, class) = kind.split_once('/')?;
-            Some([vendor, class, name])
-        });
-        let parts = parts.ok_or_else(|| format!("CDI device ID {} is not VENDOR/CLASS=NAME", shown(id)))?;
-        for part in parts {
-            check("part of a CDI device ID", part, CDI_BYTES_MAX, of_cdi)?;
-        }
+    device.cdi_ids.iter().try_for_each(|id| check_cdi_id(id))
+}
+
+/// Checks the CDI names of a classic claim.
+pub(crate) fn checked_cdi_ids(ids: &[String]) -> Result<(), String> {
+    if ids.len() > DEVICES_PER_CLAIM_MAX {
+        let count = ids.len();
+        return Err(format!(
+            "{count} CDI device IDs for one ResourceClaim, at most {DEVICES_PER_CLAIM_MAX} can be"
+        ));
     }
-    Ok(())
+    ids.iter().try_for_each(|id| check_cdi_id(id))
+}
+
+fn check_cdi_id(id: &str) -> Result<(), String> {
+    let of_cdi = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    let parts = id.split_once('=').and_then(|(kind, name)| {
+        let (vendor, class) = kind.split_once('/')?;
+        Some([vendor, class, name])
+    });
+    let parts = parts.ok_or_else(|| format!("CDI device ID {} is not VENDOR/CLASS=NAME", shown(id)))?;
+    parts.into_iter().try_for_each(|part| check("part of a CDI device ID", part, CDI_BYTES_MAX, of_cdi))
 }
 
 fn check(what: &str, name: &str, most: usize, allowed: impl Fn(u8) -> bool) -> Result<(), String> {

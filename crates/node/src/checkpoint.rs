@@ -9,7 +9,10 @@ use core::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::crc::{Checksum, checksum};
+use crate::{
+    ClaimKind,
+    crc::{Checksum, checksum},
+};
 
 const KIND: &str = "DRACheckpoint";
 const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
@@ -17,6 +20,9 @@ const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
 /// A claim and the pods that use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimState {
+    /// Its API. Claims of each are in a list of their own.
+    #[serde(skip)]
+    pub kind: ClaimKind,
     /// The claim's incarnation.
     #[serde(rename = "ClaimUID")]
     pub uid: String,
@@ -176,6 +182,9 @@ struct Data<C> {
     api_version: String,
     #[serde(rename = "ClaimInfoStateList")]
     claims: C,
+    /// DEVIATION(checkpoint-classic): classic claims. Kubelet does not know them and skips the list.
+    #[serde(rename = "ClassicClaimInfoStateList", default, skip_serializing_if = "Option::is_none")]
+    classic: Option<C>,
 }
 
 /// Writes a checkpoint.
@@ -183,8 +192,9 @@ struct Data<C> {
 /// # Errors
 /// Never for strings and maps; a shell passes it on all the same.
 pub fn write(claims: &[ClaimState]) -> Result<Vec<u8>, CheckpointError> {
-    let texts = claims.iter().map(ClaimText::of).collect::<Result<Vec<_>, _>>()?;
-    assemble(texts.iter())
+    let texts = claims.iter().map(|claim| Ok((claim.kind, ClaimText::of(claim)?)));
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    assemble(texts.iter().map(|(kind, text)| (*kind, text)))
 }
 
 /// A claim as it is in a checkpoint: by itself, and as a part of a JSON string.
@@ -202,26 +212,30 @@ impl ClaimText {
     }
 }
 
-/// A checkpoint of claims that are text already.
+/// A checkpoint of claims that are text already. Classic claims come after the others, in a list that is there if one is.
 pub(crate) fn assemble<'a>(
-    claims: impl Iterator<Item = &'a ClaimText> + Clone,
+    claims: impl Iterator<Item = (ClaimKind, &'a ClaimText)> + Clone,
 ) -> Result<Vec<u8>, CheckpointError> {
-    let empty = Data { kind: KIND.into(), api_version: API_VERSION.into(), claims: [(); 0] };
+    let of = |wanted: ClaimKind| claims.clone().filter(move |(kind, _)| *kind == wanted);
+    let lists = [(ClaimKind::Structured, ""), (ClaimKind::Classic, CLASSIC_OPEN)];
+    let empty = Data { kind: KIND.into(), api_version: API_VERSION.into(), claims: [(); 0], classic: None };
     let empty = serde_json::to_string(&empty).map_err(form)?;
     let (head, tail) = empty.split_at(empty.len() - CLOSE.len());
-    let bytes: usize = claims.clone().map(|claim| claim.escaped.len() + 1).sum();
+    let bytes: usize = claims.clone().map(|(_, claim)| claim.escaped.len() + 1).sum();
     let mut file = Vec::with_capacity(bytes + 2 * empty.len() + ENVELOPE_BYTES);
     let mut checksum = Checksum::default();
     file.extend_from_slice(b"{\"Data\":\"");
     file.extend_from_slice(escaped(head)?.as_bytes());
     checksum.add(head.as_bytes());
-    for (number, claim) in claims.enumerate() {
-        if number > 0 {
-            file.push(b',');
-            checksum.add(b",");
+    for (kind, open) in lists {
+        let escaped_open = escaped(open)?;
+        for (number, (_, claim)) in of(kind).enumerate() {
+            let (plain, escaped) = if number > 0 { (",", ",") } else { (open, escaped_open.as_str()) };
+            file.extend_from_slice(escaped.as_bytes());
+            checksum.add(plain.as_bytes());
+            file.extend_from_slice(claim.escaped.as_bytes());
+            checksum.add(claim.plain.as_bytes());
         }
-        file.extend_from_slice(claim.escaped.as_bytes());
-        checksum.add(claim.plain.as_bytes());
     }
     file.extend_from_slice(tail.as_bytes());
     checksum.add(tail.as_bytes());
@@ -233,8 +247,10 @@ pub(crate) fn assemble<'a>(
 
 /// What is after the last claim.
 const CLOSE: &str = "]}";
+/// Text before the first classic claim.
+const CLASSIC_OPEN: &str = "],\"ClassicClaimInfoStateList\":[";
 /// What is around the data, at most.
-const ENVELOPE_BYTES: usize = 64;
+const ENVELOPE_BYTES: usize = 128;
 
 /// As it is within a JSON string.
 fn escaped(text: &str) -> Result<String, CheckpointError> {
@@ -255,7 +271,9 @@ fn form(error: serde_json::Error) -> CheckpointError {
 pub fn read(text: &[u8]) -> Result<Vec<ClaimState>, CheckpointError> {
     let envelope = trusted(text)?;
     let data: Data<Option<Vec<ClaimState>>> = serde_json::from_str(&envelope.data).map_err(form)?;
-    Ok(data.claims.unwrap_or_default())
+    let classic = data.classic.flatten().unwrap_or_default().into_iter();
+    let classic = classic.map(|claim| ClaimState { kind: ClaimKind::Classic, ..claim });
+    Ok(data.claims.unwrap_or_default().into_iter().chain(classic).collect())
 }
 
 /// A checkpoint with the number of its write. DEVIATION(checkpoint-sequence): kubelet does not write it and skips it.

@@ -11,9 +11,24 @@ use crate::{
     checkpoint::{BorrowedState, CheckpointError, ClaimState, ClaimText, DriverState, HeldDevice, Nothing},
 };
 
+/// Which API a claim is of. A claim of each may have the same name, and each has plugins of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClaimKind {
+    /// `resource.k8s.io`, prepared by plugins of type `DRAPlugin`.
+    #[default]
+    Structured,
+    /// `cdi.k8s.io`, prepared by plugins of type `ResourcePlugin`.
+    Classic,
+}
+
+/// A claim in the namespace of its pod.
+pub type ClaimName = (ClaimKind, String);
+
 /// A claim by name. The UID tells it from an earlier claim of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimId {
+    /// Its API.
+    pub kind: ClaimKind,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -27,14 +42,16 @@ pub struct ClaimId {
 pub struct ClaimView {
     /// Which.
     pub id: ClaimId,
-    /// The UID of the pod that controls it, if one does.
-    pub controller: Option<String>,
+    /// UIDs of those who own it: the controller of a structured claim, all owners of a classic one.
+    pub owners: BTreeSet<String>,
     /// UIDs of pods that may use it.
     pub reserved_for: BTreeSet<String>,
     /// Drivers with results in its allocation; none: it is not allocated.
     pub drivers: Option<BTreeSet<String>>,
     /// The devices that it was given.
     pub devices: Vec<HeldDevice>,
+    /// Of a classic claim: what its driver's controller has to say to the driver's plugin.
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// A pod as far as claims are concerned.
@@ -53,6 +70,8 @@ pub struct PodView {
 /// A claim of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodClaim {
+    /// Its API.
+    pub kind: ClaimKind,
     /// The object; none: there is to be one, and it is not made yet.
     pub name: Option<String>,
     /// It was made from a template for this pod, which must control it.
@@ -75,17 +94,20 @@ pub(crate) struct Entry {
     pub(crate) drivers: BTreeMap<String, DriverState>,
     /// What it was given, whatever its drivers answered.
     pub(crate) held: Vec<HeldDevice>,
+    /// Of a classic claim, as it was read last. Not in the checkpoint: only to prepare needs them, and reads the claim first.
+    pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) phase: Phase,
     /// As it is in the checkpoint; none: it has changed since.
     pub(crate) text: Option<ClaimText>,
 }
 
-/// Namespace and name.
-pub(crate) type Key = (String, String);
+/// API, namespace and name.
+pub(crate) type Key = (ClaimKind, String, String);
 
 impl Entry {
-    pub(crate) fn state(&self, (namespace, name): &Key) -> ClaimState {
+    pub(crate) fn state(&self, (kind, namespace, name): &Key) -> ClaimState {
         ClaimState {
+            kind: *kind,
             uid: self.uid.clone(),
             name: name.clone(),
             namespace: namespace.clone(),
@@ -96,7 +118,7 @@ impl Entry {
     }
 
     /// Makes its text, if it has changed.
-    pub(crate) fn write(&mut self, (namespace, name): &Key) -> Result<(), CheckpointError> {
+    pub(crate) fn write(&mut self, (_, namespace, name): &Key) -> Result<(), CheckpointError> {
         if self.text.is_none() {
             let (uid, pods, drivers, held) = (&self.uid, &self.pods, &self.drivers, &self.held);
             self.text = Some(ClaimText::of(&BorrowedState { uid, name, namespace, pods, drivers, held })?);
@@ -106,7 +128,7 @@ impl Entry {
 
     pub(crate) fn restored(mut state: ClaimState) -> (Key, Self) {
         // A kubelet wrote only what its drivers answered.
-        if state.held.is_empty() {
+        if state.held.is_empty() && state.kind == ClaimKind::Structured {
             let all = state.drivers.iter().flat_map(|(driver, done)| {
                 done.devices.iter().map(move |device| HeldDevice {
                     driver: driver.clone(),
@@ -123,10 +145,11 @@ impl Entry {
             pods: state.pods.into_keys().collect(),
             drivers: state.drivers,
             held: state.held,
+            attributes: BTreeMap::new(),
             phase: Phase::Noted,
             text: None,
         };
-        ((state.namespace, state.name), entry)
+        ((state.kind, state.namespace, state.name), entry)
     }
 
     /// The driver's devices that this claim holds and another one wants, if there is one.
@@ -148,11 +171,11 @@ impl HeldDevice {
 pub(crate) fn check<'a>(
     pod: &PodView,
     claim: &PodClaim,
-    found: &'a BTreeMap<String, ClaimView>,
+    found: &'a BTreeMap<ClaimName, ClaimView>,
 ) -> Result<&'a ClaimView, NodeError> {
     let name = claim.name.as_ref().ok_or(NodeError::ClaimNotCreated)?;
-    let view = found.get(name).ok_or_else(|| NodeError::ClaimMissing(name.clone()))?;
-    if claim.is_generated && view.controller.as_ref() != Some(&pod.uid) {
+    let view = found.get(&(claim.kind, name.clone())).ok_or_else(|| NodeError::ClaimMissing(name.clone()))?;
+    if claim.is_generated && !view.owners.contains(&pod.uid) {
         return Err(NodeError::NotOwned { claim: name.clone(), pod: pod.name.clone() });
     }
     if !view.reserved_for.contains(&pod.uid) {

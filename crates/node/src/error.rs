@@ -32,6 +32,8 @@ pub enum NodeError {
     NotAllocated(String),
     /// Nobody would do it.
     NotRegistered(String),
+    /// Likewise, for a classic claim.
+    ClassicNotRegistered(String),
     /// An earlier claim of the same name is still being cleaned up.
     Replaced {
         /// The claim.
@@ -93,6 +95,9 @@ impl fmt::Display for NodeError {
             ),
             Self::NotAllocated(name) => write!(f, "ResourceClaim {name} is not allocated"),
             Self::NotRegistered(driver) => write!(f, "DRA driver {driver} is not registered"),
+            Self::ClassicNotRegistered(driver) => {
+                write!(f, "driver {driver} has registered no plugin of type ResourcePlugin")
+            }
             Self::Replaced { claim, old, new } => {
                 write!(f, "ResourceClaim {claim} ({new}): an earlier one ({old}) is still being unprepared")
             }

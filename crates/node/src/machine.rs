@@ -7,60 +7,18 @@ use alloc::{
 };
 
 use crate::{
-    ClaimId, ClaimView, NodeError, Plugins, PodView,
-    answers::checked,
+    Answer, ClaimAnswer, ClaimId, ClaimKind, ClaimName, ClaimView, Effect, NodeError, Operation, Plugins,
+    PodView,
+    answers::{checked, checked_cdi_ids},
     checkpoint::{self, CheckpointError, ClaimState, DeviceState, DriverState},
     claims::{Entry, Key, Phase, check},
+    work::{Callee, Step, Work, not_registered},
 };
 
 /// Claims on one node. A node has some hundred pods with a few claims each; all of them are in one file.
 const CLAIMS_MAX: usize = 4_096;
 /// The call that a driver may not need, as a claim's allocation names it.
 const SKIP_UNPREPARE: &str = "NodeUnprepareResources";
-
-/// The number of an operation on a pod.
-pub type Operation = u64;
-
-/// Something to do. Each but `Done` is answered once, with [`Manager::acknowledge`]. Checkpoints are written in their order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Write this as the checkpoint, to be there when the answer comes.
-    Checkpoint(Vec<u8>),
-    /// Call a plugin, all claims at once.
-    Prepare {
-        /// The driver.
-        driver: String,
-        /// Where it is.
-        endpoint: String,
-        /// The claims.
-        claims: Vec<ClaimId>,
-    },
-    /// Likewise.
-    Unprepare {
-        /// The driver.
-        driver: String,
-        /// Where it is.
-        endpoint: String,
-        /// The claims.
-        claims: Vec<ClaimId>,
-    },
-    /// An operation ended.
-    Done(Operation, Result<(), NodeError>),
-}
-
-/// What became of an effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The checkpoint is written.
-    Written,
-    /// A plugin answered, by the UIDs of claims. Of `Unprepare` there are no devices.
-    Claims(BTreeMap<String, ClaimAnswer>),
-    /// It failed.
-    Failed(String),
-}
-
-/// For one claim: its devices, or why not.
-pub type ClaimAnswer = Result<Vec<DeviceState>, String>;
 
 /// What is prepared on a node.
 #[derive(Debug, Default)]
@@ -82,26 +40,6 @@ pub struct Manager {
     next_id: u64,
 }
 
-#[derive(Debug)]
-struct Work {
-    pod: String,
-    /// Claims for each driver that is still to be called, and those that are called now.
-    calls: BTreeMap<String, Vec<Key>>,
-    calling: Option<(String, Vec<Key>)>,
-    claims: Vec<Key>,
-    step: Step,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// The checkpoint is written before anybody is called.
-    NotePrepare,
-    CallPrepare,
-    CallUnprepare,
-    /// The claims are gone from the checkpoint.
-    Forget,
-}
-
 impl Manager {
     /// A manager that takes over from another, or from a kubelet.
     ///
@@ -119,14 +57,17 @@ impl Manager {
     pub fn prepare(
         &mut self,
         pod: &PodView,
-        found: &BTreeMap<String, ClaimView>,
+        found: &BTreeMap<ClaimName, ClaimView>,
     ) -> Result<Operation, NodeError> {
         let views = pod.claims.iter().map(|claim| check(pod, claim, found)).collect::<Result<Vec<_>, _>>()?;
         if self.operations.values().any(|work| work.pod == pod.uid) {
             return Err(NodeError::Busy(pod.name.clone()));
         }
-        for driver in views.iter().flat_map(|view| view.drivers.iter().flatten()) {
-            self.plugins.of(driver).ok_or_else(|| NodeError::NotRegistered(driver.clone()))?;
+        for view in &views {
+            for driver in view.drivers.iter().flatten() {
+                let plugin = self.plugins.of(view.id.kind, driver);
+                plugin.ok_or_else(|| not_registered(view.id.kind, driver))?;
+            }
         }
         for view in &views {
             let Some(entry) = self.claims.get(&key(view)) else { continue };
@@ -142,7 +83,7 @@ impl Manager {
         if views.is_empty() {
             return Ok(self.nothing_to_do());
         }
-        let mut calls: BTreeMap<String, Vec<Key>> = BTreeMap::new();
+        let mut calls: BTreeMap<Callee, Vec<Key>> = BTreeMap::new();
         for view in &views {
             let drivers = view.drivers.clone().unwrap_or_default();
             let entry = self.claims.entry(key(view)).or_insert_with(|| Entry {
@@ -150,15 +91,17 @@ impl Manager {
                 pods: BTreeSet::new(),
                 drivers: drivers.iter().map(|driver| (driver.clone(), DriverState::default())).collect(),
                 held: Vec::new(),
+                attributes: BTreeMap::new(),
                 phase: Phase::Noted,
                 text: None,
             });
             entry.text = None;
             entry.pods.insert(pod.uid.clone());
             entry.held.clone_from(&view.devices);
+            entry.attributes.clone_from(&view.attributes);
             if entry.phase == Phase::Noted {
                 for driver in drivers {
-                    let batch = calls.entry(driver).or_default();
+                    let batch = calls.entry(Callee::of(&key(view), &driver)).or_default();
                     if !batch.contains(&key(view)) {
                         batch.push(key(view));
                     }
@@ -178,7 +121,7 @@ impl Manager {
             return Err(NodeError::Busy(pod_uid.into()));
         }
         let used = self.claims.iter_mut().filter(|(_, entry)| entry.pods.contains(pod_uid));
-        let (mut calls, mut claims) = (BTreeMap::<String, Vec<Key>>::new(), Vec::new());
+        let (mut calls, mut claims) = (BTreeMap::<Callee, Vec<Key>>::new(), Vec::new());
         let mut changed = false;
         for (key, entry) in used {
             if entry.pods.len() > 1 {
@@ -192,7 +135,7 @@ impl Manager {
             claims.push(key.clone());
             let called = entry.drivers.iter().filter(|(_, state)| !state.skips(SKIP_UNPREPARE));
             for (driver, _) in called {
-                calls.entry(driver.clone()).or_default().push(key.clone());
+                calls.entry(Callee::of(key, driver)).or_default().push(key.clone());
             }
         }
         if claims.is_empty() && !changed && !self.is_stale {
@@ -243,8 +186,13 @@ impl Manager {
     }
 
     /// What drivers did for a claim.
-    pub(crate) fn drivers(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, DriverState>> {
-        self.claims.get(&(namespace.into(), name.into())).map(|entry| &entry.drivers)
+    pub(crate) fn drivers(
+        &self,
+        kind: ClaimKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&BTreeMap<String, DriverState>> {
+        self.claims.get(&(kind, namespace.into(), name.into())).map(|entry| &entry.drivers)
     }
 
     /// Pods that use a claim that this pod uses, and the pod itself.
@@ -319,7 +267,7 @@ impl Manager {
                 return Err(NodeError::Awaited(view.id.name.clone()));
             }
             let others = self.claims.iter().filter(|(_, entry)| entry.uid != view.id.uid);
-            for ((namespace, name), entry) in others {
+            for ((_, namespace, name), entry) in others {
                 if let Some(held) = entry.conflict(&view.devices) {
                     let device = alloc::format!("{}/{}/{}", held.driver, held.pool, held.device);
                     return Err(NodeError::InUse { device, claim: alloc::format!("{namespace}/{name}") });
@@ -351,7 +299,8 @@ impl Manager {
         match (work.step, &answer) {
             (Step::NotePrepare | Step::Forget, Answer::Written) => self.is_stale = false,
             (Step::NotePrepare | Step::Forget, Answer::Failed(_)) => self.is_stale = true,
-            (Step::CallPrepare | Step::CallUnprepare, _) | (_, Answer::Claims(_)) => {}
+            (Step::CallPrepare | Step::CallUnprepare | Step::FindClaim, _)
+            | (_, Answer::Claims(_) | Answer::Classic(_) | Answer::NotFound(_) | Answer::Found(_)) => {}
         }
         match (work.step, answer) {
             (Step::NotePrepare, Answer::Written) => {
@@ -359,9 +308,9 @@ impl Manager {
                 // Everything was prepared before: nobody is called.
                 Ok(work.calls.is_empty())
             }
-            (Step::CallPrepare, Answer::Claims(claims)) => {
-                let Some((driver, asked)) = work.calling.take() else { return Ok(false) };
-                self.answered(work.step, &driver, &asked, claims)?;
+            (Step::CallPrepare, answer @ (Answer::Claims(_) | Answer::Classic(_))) => {
+                let Some((callee, asked)) = work.calling.take() else { return Ok(false) };
+                self.answered(work.step, &callee, &asked, answer)?;
                 if !work.calls.is_empty() {
                     return Ok(false);
                 }
@@ -371,29 +320,84 @@ impl Manager {
                 self.is_unwritten = true;
                 Ok(true)
             }
-            (Step::CallUnprepare, Answer::Claims(claims)) => {
-                let Some((driver, asked)) = work.calling.take() else { return Ok(false) };
-                self.answered(work.step, &driver, &asked, claims)?;
-                if work.calls.is_empty() {
-                    work.step = Step::Forget;
-                    work.claims.iter().for_each(|key| drop(self.claims.remove(key)));
+            (Step::CallUnprepare, answer @ (Answer::Claims(_) | Answer::Classic(_))) => {
+                let Some((callee, asked)) = work.calling.take() else { return Ok(false) };
+                self.answered(work.step, &callee, &asked, answer)?;
+                self.unprepared(work);
+                Ok(false)
+            }
+            // The next attempt reads the claim first.
+            (Step::CallPrepare, Answer::NotFound(why)) => Err(work.failed(why)),
+            (Step::CallUnprepare, Answer::NotFound(_)) => {
+                work.step = Step::FindClaim;
+                Ok(false)
+            }
+            (Step::FindClaim, Answer::Found(found)) => {
+                let is_there = work.called().and_then(|key| self.claims.get(key));
+                if found.is_some() && is_there.is_some_and(|entry| Some(&entry.uid) == found.as_ref()) {
+                    return Err(work.failed("it does not know the ResourceClaim, which exists".into()));
                 }
+                work.calling = None;
+                self.unprepared(work);
                 Ok(false)
             }
             (Step::Forget, Answer::Written) => Ok(true),
-            (Step::CallPrepare | Step::CallUnprepare, Answer::Failed(why)) => {
-                let driver = work.calling.take().map(|(driver, _)| driver).unwrap_or_default();
-                Err(NodeError::Call { driver, why })
+            (Step::CallPrepare | Step::CallUnprepare | Step::FindClaim, Answer::Failed(why)) => {
+                Err(work.failed(why))
             }
             (Step::NotePrepare | Step::Forget, Answer::Failed(why)) => Err(NodeError::Checkpoint(why)),
-            (Step::CallPrepare | Step::CallUnprepare, Answer::Written)
-            | (Step::NotePrepare | Step::Forget, Answer::Claims(_)) => {
-                Err(NodeError::Checkpoint("an answer to another question".into()))
-            }
+            (Step::CallPrepare | Step::CallUnprepare, Answer::Written | Answer::Found(_))
+            | (
+                Step::NotePrepare | Step::Forget,
+                Answer::Claims(_) | Answer::Classic(_) | Answer::NotFound(_) | Answer::Found(_),
+            )
+            | (
+                Step::FindClaim,
+                Answer::Written | Answer::Claims(_) | Answer::Classic(_) | Answer::NotFound(_),
+            ) => Err(NodeError::Checkpoint("an answer to another question".into())),
+        }
+    }
+
+    /// A plugin has unprepared claims. After the last of them they are forgotten.
+    fn unprepared(&mut self, work: &mut Work) {
+        if work.calls.is_empty() {
+            work.step = Step::Forget;
+            work.claims.iter().for_each(|key| drop(self.claims.remove(key)));
+        } else {
+            work.step = Step::CallUnprepare;
         }
     }
 
     fn answered(
+        &mut self,
+        step: Step,
+        callee: &Callee,
+        asked: &[Key],
+        answer: Answer,
+    ) -> Result<(), NodeError> {
+        let driver = callee.driver.as_str();
+        match (callee.kind, answer) {
+            (ClaimKind::Structured, Answer::Claims(claims)) => {
+                self.claims_answered(step, driver, asked, claims)
+            }
+            (ClaimKind::Classic, Answer::Classic(cdi_ids)) => {
+                let entry = asked.first().and_then(|key| self.claims.get_mut(key));
+                if let Some(entry) = entry.filter(|_| step == Step::CallPrepare) {
+                    checked_cdi_ids(&cdi_ids)
+                        .map_err(|why| NodeError::Call { driver: driver.into(), why })?;
+                    entry.text = None;
+                    let device = DeviceState { cdi_ids, ..DeviceState::default() };
+                    entry.drivers.entry(driver.into()).or_default().devices = Vec::from([device]);
+                }
+                Ok(())
+            }
+            (ClaimKind::Structured | ClaimKind::Classic, _) => {
+                Err(NodeError::Call { driver: driver.into(), why: "an answer to another call".into() })
+            }
+        }
+    }
+
+    fn claims_answered(
         &mut self,
         step: Step,
         driver: &str,
@@ -429,18 +433,34 @@ impl Manager {
         let effect = match work.step {
             Step::NotePrepare | Step::Forget => Effect::Checkpoint(self.checkpoint()?),
             Step::CallPrepare | Step::CallUnprepare => {
-                let Some((driver, keys)) = work.calls.pop_first() else {
+                let Some((callee, keys)) = work.calls.pop_first() else {
                     return Err(NodeError::Checkpoint("nobody is left to call".into()));
                 };
-                let plugin =
-                    self.plugins.of(&driver).ok_or_else(|| NodeError::NotRegistered(driver.clone()))?;
-                let (endpoint, claims) = (plugin.endpoint.clone(), self.ids(&keys));
-                work.calling = Some((driver.clone(), keys));
-                if work.step == Step::CallPrepare {
-                    Effect::Prepare { driver, endpoint, claims }
-                } else {
-                    Effect::Unprepare { driver, endpoint, claims }
-                }
+                let plugin = self.plugins.of(callee.kind, &callee.driver);
+                let plugin = plugin.ok_or_else(|| not_registered(callee.kind, &callee.driver))?;
+                let (driver, endpoint) = (callee.driver.clone(), plugin.endpoint.clone());
+                let mut claims = self.ids(&keys);
+                let effect = match (callee.kind, work.step == Step::CallPrepare) {
+                    (ClaimKind::Structured, true) => Effect::Prepare { driver, endpoint, claims },
+                    (ClaimKind::Structured, false) => Effect::Unprepare { driver, endpoint, claims },
+                    (ClaimKind::Classic, _) => {
+                        let entry = keys.first().and_then(|key| self.claims.get(key));
+                        let (Some(claim), Some(entry)) = (claims.pop(), entry) else {
+                            return Err(NodeError::Checkpoint("there is no claim to call for".into()));
+                        };
+                        let call = entry.classic_call(&driver, work.step);
+                        Effect::CallClassic { driver, endpoint, claim, call }
+                    }
+                };
+                work.calling = Some((callee, keys));
+                effect
+            }
+            Step::FindClaim => {
+                let Some(claim) = work.called().and_then(|key| self.ids(core::slice::from_ref(key)).pop())
+                else {
+                    return Err(NodeError::Checkpoint("there is no claim to look for".into()));
+                };
+                Effect::FindClaim(claim)
             }
         };
         let id = self.emit(effect);
@@ -452,7 +472,7 @@ impl Manager {
     fn checkpoint(&mut self) -> Result<Vec<u8>, NodeError> {
         self.is_unwritten = false;
         let written = self.claims.iter_mut().try_for_each(|(key, entry)| entry.write(key));
-        let texts = self.claims.values().filter_map(|entry| entry.text.as_ref());
+        let texts = self.claims.iter().filter_map(|(key, entry)| Some((key.0, entry.text.as_ref()?)));
         let file = written.and_then(|()| checkpoint::assemble(texts));
         file.map_err(|error| NodeError::Checkpoint(alloc::format!("{error}")))
     }
@@ -478,12 +498,13 @@ impl Manager {
     fn ids(&self, keys: &[Key]) -> Vec<ClaimId> {
         let id = |key: &Key| {
             let uid = self.claims.get(key)?.uid.clone();
-            Some(ClaimId { namespace: key.0.clone(), name: key.1.clone(), uid })
+            let (kind, namespace, name) = key.clone();
+            Some(ClaimId { kind, namespace, name, uid })
         };
         keys.iter().filter_map(id).collect()
     }
 }
 
 fn key(view: &ClaimView) -> Key {
-    (view.id.namespace.clone(), view.id.name.clone())
+    (view.id.kind, view.id.namespace.clone(), view.id.name.clone())
 }

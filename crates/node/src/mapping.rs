@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
 use crate::{
-    DeviceHealth, Millis,
+    ClaimKind, DeviceHealth, Millis,
     checkpoint::{ClaimState, DeviceState, DriverState},
     health::Health,
 };
@@ -11,6 +11,8 @@ use crate::{
 /// A claim that a container uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerClaim {
+    /// The API of the object.
+    pub kind: ClaimKind,
     /// The name of the object.
     pub claim: String,
     /// One request of it; none: all.
@@ -48,16 +50,18 @@ pub struct ResourceHealth {
     pub message: Option<String>,
 }
 
-/// What drivers did for a claim of the pod's namespace, by name.
-pub(crate) type Drivers<'a> = &'a dyn Fn(&str) -> Option<&'a BTreeMap<String, DriverState>>;
+/// Results of drivers for a claim of the pod's namespace.
+pub(crate) type Drivers<'a> = &'a dyn Fn(&ContainerClaim) -> Option<&'a BTreeMap<String, DriverState>>;
 
 /// The CDI names of a container, in the order of its claims. A name that comes again is left out: runtimes differ in what they
 /// do with one.
 #[must_use]
 pub fn cdi_ids(claims: &[ClaimState], namespace: &str, uses: &[ContainerClaim]) -> Vec<String> {
-    let find = |name: &str| {
-        let found = claims.iter().find(|claim| claim.namespace == namespace && claim.name == name);
-        found.map(|claim| &claim.drivers)
+    let find = |used: &ContainerClaim| {
+        let is_used = |claim: &&ClaimState| {
+            claim.kind == used.kind && claim.namespace == namespace && claim.name == used.claim
+        };
+        claims.iter().find(is_used).map(|claim| &claim.drivers)
     };
     cdi_ids_of(&find, uses.iter())
 }
@@ -68,8 +72,7 @@ pub(crate) fn cdi_ids_of<'a>(
 ) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for used in uses {
-        let devices =
-            drivers(&used.claim).into_iter().flat_map(BTreeMap::values).flat_map(|driver| &driver.devices);
+        let devices = drivers(used).into_iter().flat_map(BTreeMap::values).flat_map(|driver| &driver.devices);
         for id in devices
             .filter(|device| is_for(device, used.request.as_deref()))
             .flat_map(|device| &device.cdi_ids)
@@ -83,7 +86,7 @@ pub(crate) fn cdi_ids_of<'a>(
 }
 
 /// What the status of each container says of its devices. Containers without claims are left out, and claims without
-/// devices.
+/// devices; so are classic claims, of which no plugin says how they are.
 pub(crate) fn statuses(
     now: Millis,
     drivers: Drivers<'_>,
@@ -93,7 +96,8 @@ pub(crate) fn statuses(
     let mut shown = BTreeMap::new();
     for container in containers.iter().filter(|container| !container.is_init) {
         let mut list: Vec<ResourceStatus> = Vec::new();
-        for (name, used) in container.claims.iter().filter_map(|(name, used)| Some((name.as_ref()?, used))) {
+        let named = container.claims.iter().filter_map(|(name, used)| Some((name.as_ref()?, used)));
+        for (name, used) in named.filter(|(_, used)| used.kind == ClaimKind::Structured) {
             let name = match &used.request {
                 Some(request) => format!("claim:{name}/{request}"),
                 None => format!("claim:{name}"),
@@ -117,7 +121,7 @@ fn resources(
     used: &ContainerClaim,
 ) -> Vec<ResourceHealth> {
     let mut resources: Vec<ResourceHealth> = Vec::new();
-    for (driver, state) in drivers(&used.claim).into_iter().flatten() {
+    for (driver, state) in drivers(used).into_iter().flatten() {
         for device in state.devices.iter().filter(|device| is_for(device, used.request.as_deref())) {
             let triple = || format!("{driver}/{}/{}", device.pool, device.device);
             let id = device.cdi_ids.first().cloned().unwrap_or_else(triple);

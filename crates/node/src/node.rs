@@ -4,18 +4,18 @@
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     format,
-    string::{String, ToString},
+    string::String,
     vec::Vec,
 };
 
 use crate::{
-    Action, Answer, Call, Effect, Input, Manager, Millis, Operation, Outcome, PluginInfo, ResourceStatus,
-    SeenNode,
+    Action, Answer, Call, ClaimKind, ContainerClaim, Effect, Input, Manager, Millis, Operation, Outcome,
+    PluginInfo, ResourceStatus, SeenNode,
     checkpoint::{CheckpointError, ClaimState},
     health::Health,
     mapping,
     pods::{Pod, Stage, Writing},
-    registry::{Registrations, SocketId},
+    registry::{Registered, Registrations, SocketId},
     wipes::Wipes,
 };
 
@@ -23,8 +23,9 @@ use crate::{
 const RECONCILE_EVERY_MS: Millis = 60_000;
 /// After a write to the API that failed.
 const WRITE_AGAIN_MS: Millis = 5_000;
-/// The kind of plugin that is a DRA driver.
+/// The kind of plugin that is a DRA driver, and the kind that prepares classic claims.
 const PLUGIN_KIND: &str = "DRAPlugin";
+const CLASSIC_PLUGIN_KIND: &str = "ResourcePlugin";
 /// Bytes of a driver's name, of an endpoint (what the kernel takes as the path of a socket), and of a service's name.
 const DRIVER_BYTES_MAX: usize = 63;
 const ENDPOINT_BYTES_MAX: usize = 107;
@@ -109,20 +110,20 @@ impl Node {
                 self.object = Some(object);
             }
             Input::Sockets(found) => {
-                for (driver, endpoint) in self.sockets.scan(now, &found) {
-                    self.deregister(now, &driver, &endpoint);
+                for plugin in self.sockets.scan(now, &found) {
+                    self.deregister(now, plugin);
                 }
             }
-            Input::Connected { driver, endpoint, is_connected } => {
-                self.manager.plugins.connected(&driver, &endpoint, is_connected);
-                self.check_usable(now, &driver);
+            Input::Connected { kind, driver, endpoint, is_connected } => {
+                self.manager.plugins.connected(kind, &driver, &endpoint, is_connected);
+                self.check_usable(now, kind, &driver);
                 if is_connected {
                     self.wake_pods(now);
                 }
             }
             Input::Health { driver, endpoint, reports } => {
                 // What comes late from a plugin that is not registered any more is not kept.
-                if self.manager.plugins.at(&driver, &endpoint).is_some() {
+                if self.manager.plugins.at(ClaimKind::Structured, &driver, &endpoint).is_some() {
                     let (left_out, is_changed) = self.health.report(now, &driver, &endpoint, reports);
                     self.show_all_if(is_changed);
                     if left_out > 0 {
@@ -282,13 +283,22 @@ impl Node {
                 Effect::Unprepare { driver, endpoint, claims } => {
                     self.call(id, Call::Unprepare, driver, endpoint, claims);
                 }
+                Effect::CallClassic { driver, endpoint, claim, call } => {
+                    self.ask(Pending::Manager(id), Action::CallClassic { call, driver, endpoint, claim });
+                }
+                Effect::FindClaim(claim) => {
+                    let names = Vec::from([(claim.kind, claim.name)]);
+                    let read = Action::ReadClaims { namespace: claim.namespace, names };
+                    self.ask(Pending::Manager(id), read);
+                }
             }
         }
         ended
     }
 
     fn call(&mut self, id: u64, call: Call, driver: String, endpoint: String, claims: Vec<crate::ClaimId>) {
-        let service = self.manager.plugins.at(&driver, &endpoint).map(|plugin| plugin.service);
+        let plugin = self.manager.plugins.at(ClaimKind::Structured, &driver, &endpoint);
+        let service = plugin.map(|plugin| plugin.service);
         match service {
             Some(service) => {
                 self.ask(Pending::Manager(id), Action::Call { call, driver, endpoint, service, claims });
@@ -305,6 +315,10 @@ impl Node {
             (Pending::Claims(uid), Outcome::Failed(why)) => self.failed(now, &uid, Call::Prepare, &why),
             (Pending::Manager(id), Outcome::Done) => self.manager.acknowledge(id, Answer::Written),
             (Pending::Manager(id), Outcome::Answered(answer)) => self.manager.acknowledge(id, answer),
+            (Pending::Manager(id), Outcome::Claims(found)) => {
+                let uid = found.into_values().next().map(|claim| claim.id.uid);
+                self.manager.acknowledge(id, Answer::Found(uid));
+            }
             (Pending::Manager(id), Outcome::Failed(why)) => {
                 if self.manager.is_unawaited(id) {
                     let message = format!("write the checkpoint: {why}");
@@ -321,8 +335,8 @@ impl Node {
                 self.act(Action::Warn { pod: None, reason: "FailedRegistration", message });
             }
             (Pending::Notify(socket, id), _) if self.sockets.is_current(&socket, id) => {
-                if let Some((driver, endpoint)) = self.sockets.told(now, &socket, is_done) {
-                    self.deregister(now, &driver, &endpoint);
+                if let Some(plugin) = self.sockets.told(now, &socket, is_done) {
+                    self.deregister(now, plugin);
                 }
             }
             (Pending::Wipe(driver), _) => {
@@ -355,18 +369,20 @@ impl Node {
 
     fn register(&mut self, now: Millis, socket: String, id: SocketId, info: PluginInfo) {
         let endpoint = if info.endpoint.is_empty() { socket.clone() } else { info.endpoint.clone() };
-        let result = check_plugin(&info).and_then(|()| {
-            let registered = self.manager.plugins.register(&info.driver, &endpoint, &info.services);
-            registered.map_err(|error| format!("DRA driver {}: {error}", info.driver))
+        let result = check_plugin(&info).and_then(|kind| {
+            let registered = self.manager.plugins.register(kind, &info.driver, &endpoint, &info.services);
+            registered.map_err(|error| format!("DRA driver {}: {error}", info.driver))?;
+            Ok(kind)
         });
         match result {
-            Ok(()) => {
-                self.sockets.registered(&socket, &info.driver, &endpoint);
-                let health =
-                    self.manager.plugins.at(&info.driver, &endpoint).and_then(|plugin| plugin.health);
-                let (driver, endpoint) = (info.driver.clone(), endpoint);
-                self.act(Action::Connect { driver, endpoint, health });
-                self.check_usable(now, &info.driver);
+            Ok(kind) => {
+                let driver = info.driver;
+                let plugin = Registered { kind, driver: driver.clone(), endpoint: endpoint.clone() };
+                self.sockets.registered(&socket, plugin);
+                let plugin = self.manager.plugins.at(kind, &driver, &endpoint);
+                let health = plugin.and_then(|plugin| plugin.health);
+                self.act(Action::Connect { kind, driver: driver.clone(), endpoint, health });
+                self.check_usable(now, kind, &driver);
                 self.wake_pods(now);
                 let notify = Action::NotifyPlugin { socket: socket.clone(), error: None };
                 self.ask(Pending::Notify(socket, id), notify);
@@ -381,16 +397,22 @@ impl Node {
         }
     }
 
-    fn deregister(&mut self, now: Millis, driver: &str, endpoint: &str) {
-        self.manager.plugins.deregister(driver, endpoint);
-        let is_changed = self.health.ended(driver, endpoint);
-        self.show_all_if(is_changed);
-        self.act(Action::Disconnect { driver: driver.to_string(), endpoint: endpoint.to_string() });
-        self.check_usable(now, driver);
+    fn deregister(&mut self, now: Millis, plugin: Registered) {
+        let Registered { kind, driver, endpoint } = plugin;
+        self.manager.plugins.deregister(kind, &driver, &endpoint);
+        if kind == ClaimKind::Structured {
+            let is_changed = self.health.ended(&driver, &endpoint);
+            self.show_all_if(is_changed);
+        }
+        self.act(Action::Disconnect { kind, driver: driver.clone(), endpoint });
+        self.check_usable(now, kind, &driver);
     }
 
-    fn check_usable(&mut self, now: Millis, driver: &str) {
-        self.wipes.usable(now, driver, self.manager.plugins.is_usable(driver));
+    /// A plugin of classic claims publishes no slices.
+    fn check_usable(&mut self, now: Millis, kind: ClaimKind, driver: &str) {
+        if kind == ClaimKind::Structured {
+            self.wipes.usable(now, driver, self.manager.plugins.is_usable(driver));
+        }
     }
 
     fn show_statuses(&mut self, now: Millis) {
@@ -403,7 +425,7 @@ impl Node {
             let pod = self.pods.get_mut(&uid).filter(|pod| pod.can_be_shown() && has_claims(pod));
             let Some(pod) = pod else { continue };
             let (manager, namespace) = (&self.manager, &pod.seen.view.namespace);
-            let drivers = |name: &str| manager.drivers(namespace, name);
+            let drivers = |used: &ContainerClaim| manager.drivers(used.kind, namespace, &used.claim);
             let wanted = mapping::statuses(now, &drivers, &self.health, &pod.seen.containers);
             if wanted == pod.seen.shown {
                 pod.status = Writing::Idle;
@@ -443,10 +465,12 @@ impl Node {
     }
 }
 
-fn check_plugin(info: &PluginInfo) -> Result<(), String> {
-    if info.kind != PLUGIN_KIND {
-        return Err(format!("no handler registered for plugin type: {:.64}", info.kind));
-    }
+fn check_plugin(info: &PluginInfo) -> Result<ClaimKind, String> {
+    let kind = match info.kind.as_str() {
+        PLUGIN_KIND => ClaimKind::Structured,
+        CLASSIC_PLUGIN_KIND => ClaimKind::Classic,
+        other => return Err(format!("no handler registered for plugin type: {other:.64}")),
+    };
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     if info.driver.is_empty() || info.driver.len() > DRIVER_BYTES_MAX || !info.driver.bytes().all(allowed) {
         return Err(format!(
@@ -464,5 +488,5 @@ fn check_plugin(info: &PluginInfo) -> Result<(), String> {
             "more than {SERVICES_MAX} services, or one with more than {SERVICE_BYTES_MAX} bytes"
         ));
     }
-    Ok(())
+    Ok(kind)
 }

@@ -8,7 +8,8 @@ use alloc::{
 };
 
 use crate::{
-    Action, Call, ClaimView, Life, Millis, NodeError, Operation, Outcome, PodRef, ResourceStatus, SeenPod,
+    Action, Call, ClaimName, ClaimView, ContainerClaim, Life, Millis, NodeError, Operation, Outcome, PodRef,
+    ResourceStatus, SeenPod,
     backoff::Backoff,
     mapping,
     node::{Node, Pending},
@@ -211,8 +212,9 @@ impl Node {
     fn read_claims(&mut self, now: Millis, uid: &str) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.stage = Stage::Reading;
-        let names = pod.seen.view.claims.iter().filter_map(|claim| claim.name.clone());
-        let names: BTreeSet<String> = names.collect();
+        let claims = pod.seen.view.claims.iter();
+        let names: BTreeSet<ClaimName> =
+            claims.filter_map(|claim| Some((claim.kind, claim.name.clone()?))).collect();
         if names.is_empty() {
             return self.claims_read(now, uid, &BTreeMap::new());
         }
@@ -221,7 +223,7 @@ impl Node {
         self.ask(Pending::Claims(uid.to_string()), Action::ReadClaims { namespace, names });
     }
 
-    pub(crate) fn claims_read(&mut self, now: Millis, uid: &str, found: &BTreeMap<String, ClaimView>) {
+    pub(crate) fn claims_read(&mut self, now: Millis, uid: &str, found: &BTreeMap<ClaimName, ClaimView>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if pod.is_gone || pod.seen.life != Life::Wanted {
             // It ended while its claims were read.
@@ -309,7 +311,8 @@ impl Node {
 
     fn offer(&mut self, uid: &str) {
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.seen.view.claims.is_empty()) else { return };
-        let drivers = |name: &str| self.manager.drivers(&pod.seen.view.namespace, name);
+        let namespace = &pod.seen.view.namespace;
+        let drivers = |used: &ContainerClaim| self.manager.drivers(used.kind, namespace, &used.claim);
         let names = |container: &crate::ContainerUse| {
             let uses = container.claims.iter().map(|(_, used)| used);
             (container.name.clone(), mapping::cdi_ids_of(&drivers, uses))

@@ -1,12 +1,8 @@
 //! Which registration sockets there are, and how far each is with its registration.
 
-use alloc::{
-    collections::BTreeMap,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use crate::{Millis, backoff::Backoff};
+use crate::{ClaimKind, Millis, backoff::Backoff};
 
 /// Sockets in the registration directory. More are not looked at.
 pub const SOCKETS_MAX: usize = 256;
@@ -24,6 +20,14 @@ pub struct SocketId {
     pub changed_ns: i64,
 }
 
+/// A plugin that is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registered {
+    pub(crate) kind: ClaimKind,
+    pub(crate) driver: String,
+    pub(crate) endpoint: String,
+}
+
 /// How far a socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -35,8 +39,7 @@ enum State {
     Refusing,
     /// The plugin is registered; it may not know yet.
     Registered {
-        driver: String,
-        endpoint: String,
+        plugin: Registered,
         is_told: bool,
     },
 }
@@ -56,12 +59,12 @@ pub(crate) struct Registrations {
 
 impl Registrations {
     /// Takes over what is in the directory now. Gives plugins that are gone: their socket is, or another is in its place.
-    pub(crate) fn scan(&mut self, now: Millis, found: &BTreeMap<String, SocketId>) -> Vec<(String, String)> {
+    pub(crate) fn scan(&mut self, now: Millis, found: &BTreeMap<String, SocketId>) -> Vec<Registered> {
         let mut gone = Vec::new();
         self.slots.retain(|path, slot| {
             let stays = found.get(path) == Some(&slot.socket);
-            if !stays && let State::Registered { driver, endpoint, .. } = &slot.state {
-                gone.push((driver.clone(), endpoint.clone()));
+            if !stays && let State::Registered { plugin, .. } = &slot.state {
+                gone.push(plugin.clone());
             }
             stays
         });
@@ -93,13 +96,9 @@ impl Registrations {
     }
 
     /// The plugin is registered and is to be told.
-    pub(crate) fn registered(&mut self, path: &str, driver: &str, endpoint: &str) {
+    pub(crate) fn registered(&mut self, path: &str, plugin: Registered) {
         if let Some(slot) = self.slots.get_mut(path) {
-            slot.state = State::Registered {
-                driver: driver.to_string(),
-                endpoint: endpoint.to_string(),
-                is_told: false,
-            };
+            slot.state = State::Registered { plugin, is_told: false };
         }
     }
 
@@ -111,7 +110,7 @@ impl Registrations {
     }
 
     /// The plugin was told, or not. Gives the plugin that is no more registered: one that was not told starts over.
-    pub(crate) fn told(&mut self, now: Millis, path: &str, is_told: bool) -> Option<(String, String)> {
+    pub(crate) fn told(&mut self, now: Millis, path: &str, is_told: bool) -> Option<Registered> {
         let slot = self.slots.get_mut(path)?;
         match &mut slot.state {
             State::Registered { is_told: told, .. } if is_told => {
@@ -119,8 +118,8 @@ impl Registrations {
                 slot.failures = 0;
                 None
             }
-            State::Registered { driver, endpoint, .. } => {
-                let gone = (core::mem::take(driver), core::mem::take(endpoint));
+            State::Registered { plugin, .. } => {
+                let gone = plugin.clone();
                 self.failed(now, path);
                 Some(gone)
             }

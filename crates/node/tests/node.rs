@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_node::{
-    Answer, ClaimAnswer, ClaimId, ClaimView, ContainerClaim, DeviceState, Effect, HeldDevice, Manager,
-    NodeError, PodClaim, PodView, cdi_ids, checkpoint,
+    Answer, ClaimAnswer, ClaimId, ClaimKind, ClaimName, ClaimView, ContainerClaim, DeviceState, Effect,
+    HeldDevice, Manager, NodeError, PodClaim, PodView, cdi_ids, checkpoint,
 };
 use proptest::prelude::*;
 
@@ -69,16 +69,23 @@ fn a_damaged_checkpoint_stops_the_start_with_advice() {
 
 fn claim(name: &str, drivers: &[&str], pods: &[&str]) -> ClaimView {
     ClaimView {
-        id: ClaimId { namespace: "ns".into(), name: name.into(), uid: format!("{name}-uid") },
-        controller: None,
+        id: ClaimId {
+            kind: ClaimKind::Structured,
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: format!("{name}-uid"),
+        },
+        owners: BTreeSet::new(),
         reserved_for: pods.iter().map(|pod| (*pod).to_owned()).collect(),
         drivers: (!drivers.is_empty()).then(|| drivers.iter().map(|driver| (*driver).to_owned()).collect()),
         devices: vec![],
+        attributes: BTreeMap::new(),
     }
 }
 
 fn pod(uid: &str, claims: &[&str]) -> PodView {
-    let named = |name: &&str| PodClaim { name: Some((*name).to_owned()), is_generated: false };
+    let kind = ClaimKind::Structured;
+    let named = |name: &&str| PodClaim { kind, name: Some((*name).to_owned()), is_generated: false };
     PodView {
         uid: uid.into(),
         namespace: "ns".into(),
@@ -87,8 +94,8 @@ fn pod(uid: &str, claims: &[&str]) -> PodView {
     }
 }
 
-fn found(claims: &[ClaimView]) -> BTreeMap<String, ClaimView> {
-    claims.iter().map(|claim| (claim.id.name.clone(), claim.clone())).collect()
+fn found(claims: &[ClaimView]) -> BTreeMap<ClaimName, ClaimView> {
+    claims.iter().map(|claim| ((claim.id.kind, claim.id.name.clone()), claim.clone())).collect()
 }
 
 /// A node: the manager, the file, and plugins that do as they are told.
@@ -114,7 +121,7 @@ impl Node {
         for driver in drivers {
             self.manager
                 .plugins
-                .register(driver, &format!("/{driver}"), &["v1.DRAPlugin".to_owned()])
+                .register(ClaimKind::Structured, driver, &format!("/{driver}"), &["v1.DRAPlugin".to_owned()])
                 .unwrap();
         }
     }
@@ -135,6 +142,9 @@ impl Node {
                 }
                 Effect::Prepare { driver, claims, .. } => self.call(true, driver, claims),
                 Effect::Unprepare { driver, claims, .. } => self.call(false, driver, claims),
+                Effect::CallClassic { .. } | Effect::FindClaim(_) => {
+                    unreachable!("there are no classic claims")
+                }
             };
             self.manager.acknowledge(id, answer);
         }
@@ -196,7 +206,11 @@ fn claims_are_checked_before_anything_changes() {
     let mut node = Node::new(&["d"]);
     let good = claim("a", &["d"], &["p"]);
     let generated = |name: Option<&str>| PodView {
-        claims: vec![PodClaim { name: name.map(str::to_owned), is_generated: true }],
+        claims: vec![PodClaim {
+            kind: ClaimKind::Structured,
+            name: name.map(str::to_owned),
+            is_generated: true,
+        }],
         ..pod("p", &[])
     };
     let rows: Vec<(&str, PodView, Vec<ClaimView>, &str)> = vec![
@@ -217,7 +231,7 @@ fn claims_are_checked_before_anything_changes() {
         assert!(error.contains(part), "{name}: {error}");
         assert!(node.manager.states().is_empty() && node.manager.poll().is_none(), "{name}");
     }
-    let owned = ClaimView { controller: Some("p".into()), ..good };
+    let owned = ClaimView { owners: ["p".to_owned()].into(), ..good };
     node.manager.prepare(&generated(Some("a")), &found(&[owned])).unwrap();
     assert_eq!(node.all(), [Ok(())]);
 }
@@ -319,7 +333,7 @@ fn a_failed_unprepare_keeps_the_pod_and_refuses_a_new_one_then_succeeds() {
         let error = node.manager.prepare(&pod("q", &["a"]), &claims).unwrap_err();
         assert_eq!(error, NodeError::Unpreparing("a".into()));
     }
-    node.manager.plugins.deregister("d", "/d");
+    node.manager.plugins.deregister(ClaimKind::Structured, "d", "/d");
     node.manager.unprepare("p").unwrap();
     assert_eq!(node.all(), [Err(NodeError::NotRegistered("d".into()))]);
     node.register(&["d"]);
@@ -401,15 +415,16 @@ fn containers_get_the_devices_of_their_requests() {
     let driver = state.drivers.values_mut().next().unwrap();
     driver.devices = vec![device(&["big"], "a"), device(&["small"], "b"), device(&[], "c")];
     let ids = |request: Option<&str>| {
-        let used = ContainerClaim { claim: "example".into(), request: request.map(str::to_owned) };
+        let request = request.map(str::to_owned);
+        let used = ContainerClaim { kind: ClaimKind::Structured, claim: "example".into(), request };
         cdi_ids(&[state.clone()], "default", &[used.clone(), used]).join(" ")
     };
     assert_eq!(ids(None), "v/c=a v/c=common v/c=b v/c=c");
     assert_eq!(ids(Some("big")), "v/c=a v/c=common v/c=c");
     assert_eq!(ids(Some("small")), "v/c=b v/c=common v/c=c");
-    assert!(
-        cdi_ids(&[state], "other", &[ContainerClaim { claim: "example".into(), request: None }]).is_empty()
-    );
+    let used = |kind| [ContainerClaim { kind, claim: "example".into(), request: None }];
+    assert!(cdi_ids(&[state.clone()], "other", &used(ClaimKind::Structured)).is_empty());
+    assert!(cdi_ids(&[state], "default", &used(ClaimKind::Classic)).is_empty());
 }
 
 proptest! {

@@ -289,7 +289,7 @@ impl Controller {
         }
         for planned in flight.release(now, world) {
             let id = self.id();
-            self.out.push(Effect { id, kind: planned.write.clone() });
+            self.out.push(Effect { id, kind: planned.write.clone().shown() });
             if !matches!(planned.write, Write::Event(_)) {
                 self.by_effect.insert(id, key.clone());
                 flight.sent(now, id, planned);

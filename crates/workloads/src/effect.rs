@@ -92,6 +92,24 @@ pub enum Write {
     Event(Note),
 }
 
+impl Write {
+    /// With classic claims as the API has them.
+    pub(crate) fn shown(mut self) -> Self {
+        match &mut self {
+            Self::Create { body, .. }
+            | Self::Patch { body, .. }
+            | Self::Replace { body, .. }
+            | Self::Finalize { body, .. } => crate::classic_claims::show(body),
+            Self::Delete { .. }
+            | Self::Evict { .. }
+            | Self::Confirm { .. }
+            | Self::ReadScale { .. }
+            | Self::Event(_) => {}
+        }
+        self
+    }
+}
+
 /// The language of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {

@@ -18,6 +18,7 @@ extern crate std;
 
 mod budgets;
 mod claim;
+mod classic_claims;
 mod controller;
 mod cron_jobs;
 mod daemon_sets;

@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 use serde::Deserialize;
 
-use crate::{lean, meta, prelude::*};
+use crate::{classic_claims, lean, meta, prelude::*};
 
 /// The part of an object that every kind has.
 #[derive(Deserialize)]
@@ -68,7 +68,14 @@ macro_rules! objects {
                     return Ok(Self::Node(Arc::new(lean::node(text)?)));
                 }
                 $(if *resource == resource::$resource {
-                    let mut object: $variant = serde_json::from_slice(text)?;
+                    let mut object: $variant = match classic_claims::may_be_in(text) {
+                        false => serde_json::from_slice(text)?,
+                        true => {
+                            let mut value = serde_json::from_slice(text)?;
+                            classic_claims::hide(&mut value);
+                            serde_json::from_value(value)?
+                        }
+                    };
                     // Nobody here asks who wrote which field, and the answer is longer than most objects.
                     object.metadata_mut().managed_fields = None;
                     return Ok(Self::$variant(Arc::new(object)));

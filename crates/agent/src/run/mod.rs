@@ -23,7 +23,7 @@ mod work;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec, Service};
+use k8s_openapi::api::core::v1::{PodSpec, Service};
 use lazaret_node::{Input as NodeInput, Life, Node, PodView as ClaimsView, ResourceStatus, SeenPod};
 use lazaret_pods::{Action, Input, Millis, Outcome, Pods};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -41,6 +41,7 @@ use crate::{
     clock::Clock,
     events::{About, Note},
     follow::Reader,
+    pod_object::PodObject,
     pods,
 };
 
@@ -55,9 +56,9 @@ pub(crate) const KEPT_KINDS: usize = 8;
 /// Something that happened to pods.
 #[derive(Debug)]
 pub(crate) enum News {
-    Pods(Vec<Pod>),
-    Pod(Box<Pod>),
-    Gone(Box<Pod>),
+    Pods(Vec<PodObject>),
+    Pod(Box<PodObject>),
+    Gone(Box<PodObject>),
     Services(Vec<Service>),
     Service(Box<Service>),
     ServiceGone(Box<Service>),
@@ -83,7 +84,9 @@ impl Runner {
         match news {
             News::Pods(pods) => self.pods(clock, pods, node),
             News::Pod(pod) => self.pod(clock, *pod, node),
-            News::Gone(pod) => self.gone(clock, &pod.metadata.uid.unwrap_or_default(), node),
+            News::Gone(object) => {
+                self.gone(clock, &object.pod.metadata.uid.unwrap_or_default(), node);
+            }
             News::Services(all) => self.shared.change_services(|services| {
                 *services = all.into_iter().map(|service| (key(&service), slim(service))).collect();
             }),
@@ -193,13 +196,13 @@ impl Runner {
         self.machine.handle(clock.unix(), Input::Rewrite(uid.to_owned()));
     }
 
-    fn pods(&mut self, clock: Clock, pods: Vec<Pod>, node: &mut Node) {
+    fn pods(&mut self, clock: Clock, objects: Vec<PodObject>, node: &mut Node) {
         let (mut views, mut listed) = (Vec::new(), std::collections::BTreeSet::new());
         let seen = {
             let mut table = self.shared.table();
-            for pod in pods {
-                listed.insert(pod.metadata.uid.clone().unwrap_or_default());
-                views.push(note(&self.shared, &mut table, pod));
+            for object in objects {
+                listed.insert(object.pod.metadata.uid.clone().unwrap_or_default());
+                views.push(note(&self.shared, &mut table, object));
             }
             for (uid, entry) in &mut table.entries {
                 entry.is_gone = !listed.contains(uid);
@@ -211,11 +214,11 @@ impl Runner {
         self.machine.handle(clock.unix(), Input::Pods(views));
     }
 
-    fn pod(&mut self, clock: Clock, pod: Pod, node: &mut Node) {
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
+    fn pod(&mut self, clock: Clock, object: PodObject, node: &mut Node) {
+        let uid = object.pod.metadata.uid.clone().unwrap_or_default();
         let (view, seen) = {
             let mut table = self.shared.table();
-            let view = note(&self.shared, &mut table, pod);
+            let view = note(&self.shared, &mut table, object);
             let entry = table.entry(&uid);
             entry.is_gone = false;
             (view, seen(&uid, entry))
@@ -293,11 +296,12 @@ impl Runner {
 }
 
 /// Keeps a pod as the API has it, and reduces it.
-fn note(shared: &Shared, table: &mut Table, mut pod: Pod) -> lazaret_pods::PodView {
+fn note(shared: &Shared, table: &mut Table, mut object: PodObject) -> lazaret_pods::PodView {
     // A third of the object, and nobody's business here.
-    pod.metadata.managed_fields = None;
+    object.pod.metadata.managed_fields = None;
+    let pod = object.pod.clone();
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let seen = pods::seen(pod.clone());
+    let seen = pods::seen(object);
     let mut view = view::view(&pod, !seen.view.claims.is_empty(), &shared.labels);
     if let Err(error) = shared.provision.sandbox(&pod)
         && error.is_final()
@@ -340,7 +344,7 @@ fn slim(mut service: Service) -> Service {
     service
 }
 
-pub(crate) fn pod_reader() -> Reader<Pod, News> {
+pub(crate) fn pod_reader() -> Reader<PodObject, News> {
     Reader {
         what: "pods",
         listed: |pods| Some(News::Pods(pods)),

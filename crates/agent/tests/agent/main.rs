@@ -1,6 +1,7 @@
 //! The agent as it runs: sockets, files and an API server, with plugins that do as they are told.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod classic;
 mod health;
 mod hostile;
 mod kept;

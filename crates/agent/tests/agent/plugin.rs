@@ -17,8 +17,8 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lazaret_driver::proto::{
-    self, ClaimsRequest, DeviceMessage, PluginInfo, PrepareResponse, PreparedClaim, UnprepareResponse,
-    UnpreparedClaim,
+    self, ClaimsRequest, ClassicPrepareRequest, ClassicPrepareResponse, DeviceMessage, PluginInfo,
+    PrepareResponse, PreparedClaim, UnprepareResponse, UnpreparedClaim,
 };
 use prost::Message;
 use tokio::{
@@ -78,6 +78,15 @@ pub(crate) fn prepared(body: &[u8]) -> PrepareResponse {
     PrepareResponse { claims: claims.collect() }
 }
 
+/// The answer of a plugin of classic claims: a name with the device that the attributes name.
+fn classic_prepared(body: &[u8]) -> ClassicPrepareResponse {
+    let request = ClassicPrepareRequest::decode(body).unwrap();
+    let device = request.attributes.get("device").cloned().unwrap_or_default();
+    ClassicPrepareResponse {
+        cdi_device: vec![format!("example.com/fabric={}-{device}", request.resource_uid)],
+    }
+}
+
 fn unprepared(body: &[u8]) -> UnprepareResponse {
     let claims = ClaimsRequest::decode(body).unwrap().claims;
     UnprepareResponse {
@@ -93,15 +102,35 @@ impl Plugin {
         services: &[&str],
         answer: impl FnMut(&str, &[u8]) -> Option<Reply> + Send + 'static,
     ) -> Self {
+        Self::start_as((proto::PLUGIN_TYPE, "reg.sock", "dra.sock"), root, driver, services, answer)
+    }
+
+    /// A plugin of classic claims.
+    pub(crate) fn start_classic(
+        root: &Path,
+        driver: &str,
+        answer: impl FnMut(&str, &[u8]) -> Option<Reply> + Send + 'static,
+    ) -> Self {
+        let kind = (proto::CLASSIC_PLUGIN_TYPE, "cls.sock", "cls.sock");
+        Self::start_as(kind, root, driver, &[proto::CLASSIC_VERSION], answer)
+    }
+
+    fn start_as(
+        (kind, ending, service): (&str, &str, &str),
+        root: &Path,
+        driver: &str,
+        services: &[&str],
+        answer: impl FnMut(&str, &[u8]) -> Option<Reply> + Send + 'static,
+    ) -> Self {
         let folder = root.join("plugins").join(driver);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::create_dir_all(root.join("plugins_registry")).unwrap();
-        let registration = root.join("plugins_registry").join(format!("{driver}-reg.sock"));
-        let service = folder.join("dra.sock");
+        let registration = root.join("plugins_registry").join(format!("{driver}-{ending}"));
+        let service = folder.join(service);
         let (calls, connections) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicUsize>::default());
         let mut tasks = JoinSet::new();
         let answer: Answerer = Arc::new(Mutex::new(Box::new(answer)));
-        let info = info(driver, &service, services).encode_to_vec();
+        let info = PluginInfo { r#type: kind.into(), ..info(driver, &service, services) }.encode_to_vec();
         let cuts = watch::Sender::new(0);
         // The service first: who registers must be there.
         for (path, counter) in [(&service, Arc::clone(&connections)), (&registration, Arc::default())] {
@@ -178,6 +207,8 @@ fn usual(path: &str, message: &[u8], info: Vec<u8>) -> Reply {
         proto::NOTIFY => Reply::Message(vec![]),
         proto::PREPARE_V1 | proto::PREPARE_V1BETA1 => Reply::Message(prepared(message).encode_to_vec()),
         proto::UNPREPARE_V1 | proto::UNPREPARE_V1BETA1 => Reply::Message(unprepared(message).encode_to_vec()),
+        proto::CLASSIC_PREPARE => Reply::Message(classic_prepared(message).encode_to_vec()),
+        proto::CLASSIC_UNPREPARE => Reply::Message(vec![]),
         _ => Reply::Status(12, "not here"),
     }
 }

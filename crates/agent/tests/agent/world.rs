@@ -89,23 +89,53 @@ impl World {
 
     /// The same, with a program.
     pub(crate) async fn pod_with(&self, name: &str, driver: &str, device: &str, command: &[&str]) -> String {
+        let uid = self.unbound(name, driver, device, command, None).await;
+        self.bind(name).await;
+        uid
+    }
+
+    /// The same, with one more entry for a claim, and not bound yet.
+    pub(crate) async fn pod_before_binding(
+        &self,
+        name: &str,
+        driver: &str,
+        device: &str,
+        entry: &Value,
+    ) -> String {
+        let mut entry = entry.clone();
+        entry["name"] = "more".into();
+        self.unbound(name, driver, device, &[], Some(entry)).await
+    }
+
+    async fn unbound(
+        &self,
+        name: &str,
+        driver: &str,
+        device: &str,
+        command: &[&str],
+        more: Option<Value>,
+    ) -> String {
         let claim = json!({
             "metadata": {"name": name},
             "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
         });
         let claim = serde_json::from_value(claim).unwrap();
         self.claims().create(&PostParams::default(), &claim).await.unwrap();
+        let mut entries = vec![json!({"name": "gpu", "resourceClaimName": name})];
+        entries.extend(more);
+        let names: Vec<Value> = entries.iter().map(|entry| json!({"name": entry["name"]})).collect();
         let pod = json!({
             "metadata": {"name": name},
             "spec": {
-                "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Never", "command": command, "resources": {"claims": [{"name": "gpu"}]}}],
-                "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+                "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Never", "command": command, "resources": {"claims": names}}],
+                "resourceClaims": entries,
                 "automountServiceAccountToken": false,
             },
         });
-        let pod =
-            self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-        let uid = pod.metadata.uid.unwrap();
+        let request = http::Request::post("/api/v1/namespaces/default/pods");
+        let request = request.header("content-type", "application/json").body(pod.to_string().into_bytes());
+        let pod: Value = self.cluster.client().request(request.unwrap()).await.unwrap();
+        let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
         let result = json!({"request": "r", "driver": driver, "pool": "n", "device": device});
         // As schedulers write it: a device of one node.
         let by_name = json!([{"key": "metadata.name", "operator": "In", "values": [NODE]}]);
@@ -115,7 +145,6 @@ impl World {
             "reservedFor": [{"resource": "pods", "name": name, "uid": uid}],
         }});
         self.claims().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-        self.bind(name).await;
         uid
     }
 

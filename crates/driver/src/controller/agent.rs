@@ -15,7 +15,7 @@ use lazaret_runtime::{
 };
 use tracing::{debug, warn};
 
-use super::{Controller, told::Told};
+use super::{Controller, TaintedDevices, told::Told};
 
 /// An answer of the vendor's code, which is more than an outcome.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ impl Answers {
 pub(super) struct ControllerAgent {
     core: DriverController,
     told: Told,
+    tainted: Option<TaintedDevices>,
     answers: Answers,
 }
 
@@ -54,8 +55,8 @@ pub(super) struct Job {
 }
 
 impl ControllerAgent {
-    pub(super) fn new(options: DriverOptions, answers: Answers) -> Self {
-        Self { core: DriverController::new(options), told: Told::default(), answers }
+    pub(super) fn new(options: DriverOptions, answers: Answers, tainted: Option<TaintedDevices>) -> Self {
+        Self { core: DriverController::new(options), told: Told::default(), tainted, answers }
     }
 }
 
@@ -63,7 +64,10 @@ impl Agent for ControllerAgent {
     type Effect = Job;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { core, told, .. } = self;
+        let Self { core, told, tainted, .. } = self;
+        if tainted.as_ref().is_some_and(|tainted| tainted.hear(&news)) {
+            return;
+        }
         told.hear(news, |news| core.handle(now, &(), DriverInput::News(news)));
     }
 

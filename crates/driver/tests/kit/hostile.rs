@@ -49,9 +49,9 @@ async fn frames_that_are_no_messages_are_refused_and_the_next_is_served() {
 #[tokio::test]
 async fn only_the_owner_may_connect() {
     let world = World::new();
-    let running = world.kit().classic(true).start(world.driver()).await.unwrap();
+    let running = world.started().await;
     let sockets = running.sockets();
-    for socket in [&sockets.registration, &sockets.service, &sockets.classic] {
+    for socket in [&sockets.registration, &sockets.service] {
         let mode = socket.symlink_metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", socket.display());
     }

@@ -14,13 +14,14 @@ use lazaret_driver::{
 };
 use lazaret_example::{Example, Options, start};
 use lazaret_node::{
-    Answer, ClaimId, ClaimView, ContainerClaim, DeviceState, Effect, Manager, NodeError, PodClaim, PodView,
-    cdi_ids,
+    Answer, ClaimId, ClaimKind, ClaimName, ClaimView, ContainerClaim, DeviceState, Effect, Manager,
+    NodeError, PodClaim, PodView, cdi_ids,
 };
 use lazaret_testkit::Cluster;
 use serde_json::json;
 
 const DRIVER: &str = "gpu.example.com";
+const KIND: ClaimKind = ClaimKind::Structured;
 
 struct Agent {
     root: tempfile::TempDir,
@@ -38,7 +39,8 @@ impl Agent {
             let mut plugin = Client::connect(&entry.path()).await.unwrap();
             let info: PluginInfo = plugin.call(proto::GET_INFO, InfoRequest {}).await.unwrap();
             assert_eq!(info.r#type, proto::PLUGIN_TYPE);
-            let result = self.manager.plugins.register(&info.name, &info.endpoint, &info.supported_versions);
+            let result =
+                self.manager.plugins.register(KIND, &info.name, &info.endpoint, &info.supported_versions);
             let error = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
             let status = RegistrationStatus { plugin_registered: result.is_ok(), error };
             let _: RegistrationStatusResponse = plugin.call(proto::NOTIFY, status).await.unwrap();
@@ -60,6 +62,9 @@ impl Agent {
                 }
                 Effect::Prepare { endpoint, claims, .. } => prepare(endpoint, claims).await,
                 Effect::Unprepare { endpoint, claims, .. } => unprepare(endpoint, claims).await,
+                Effect::CallClassic { .. } | Effect::FindClaim(_) => {
+                    unreachable!("no claim is a classic one")
+                }
             };
             self.manager.acknowledge(id, answer);
         }
@@ -110,11 +115,17 @@ async fn claim(cluster: &Cluster, pod: &str) -> ClaimView {
     let status = json!({"status": {"allocation": {"devices": {"results": [result]}}}});
     api.patch_status("c", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     ClaimView {
-        id: ClaimId { namespace: "default".into(), name: "c".into(), uid: claim.metadata.uid.unwrap() },
-        controller: None,
+        id: ClaimId {
+            kind: KIND,
+            namespace: "default".into(),
+            name: "c".into(),
+            uid: claim.metadata.uid.unwrap(),
+        },
+        owners: [].into(),
         reserved_for: [pod.to_owned()].into(),
         drivers: Some([DRIVER.to_owned()].into()),
         devices: vec![],
+        attributes: BTreeMap::new(),
     }
 }
 
@@ -145,8 +156,9 @@ async fn a_pod_gets_its_gpu_and_gives_it_back_though_agent_and_driver_restart() 
     agent.register().await;
     assert_eq!(*example.running.registration().borrow(), Registration::Registered);
 
-    let claims: BTreeMap<String, ClaimView> = [("c".to_owned(), claim(&cluster, "p").await)].into();
-    let used = PodClaim { name: Some("c".into()), is_generated: false };
+    let claims: BTreeMap<ClaimName, ClaimView> =
+        [((KIND, "c".to_owned()), claim(&cluster, "p").await)].into();
+    let used = PodClaim { kind: KIND, name: Some("c".into()), is_generated: false };
     let pod = PodView { uid: "p".into(), namespace: "default".into(), name: "p".into(), claims: vec![used] };
     lazaret_example::tell(&example.control, &["error prepare not yet".into()]).await.unwrap();
     agent.manager.prepare(&pod, &claims).unwrap();
@@ -154,7 +166,7 @@ async fn a_pod_gets_its_gpu_and_gives_it_back_though_agent_and_driver_restart() 
     lazaret_example::tell(&example.control, &["work prepare".into()]).await.unwrap();
     agent.manager.prepare(&pod, &claims).unwrap();
     agent.work().await.unwrap();
-    let container = ContainerClaim { claim: "c".into(), request: Some("r".into()) };
+    let container = ContainerClaim { kind: KIND, claim: "c".into(), request: Some("r".into()) };
     let ids = cdi_ids(&agent.manager.states(), "default", std::slice::from_ref(&container));
     let mut oci = json!({});
     lazaret_cdi::Cache::new([agent.root.path().join("cdi")]).inject(&mut oci, &ids).unwrap();

@@ -199,3 +199,55 @@ spec:
     });
     assert_eq!(stage.pod("well")["status"]["phase"], "Running");
 }
+
+/// Controllers copy the entries of a template into the pods that they make.
+#[test]
+fn pods_of_every_workload_have_the_classic_claims_of_its_template() {
+    let stage =
+        Stage::new(1, 0, FabricOptions { ports_per_node: 8, user_limit: -1, ..FabricOptions::default() });
+    stage.post(CLAIMS, &claim("shared", "Immediate"));
+    let workload = |api: &str, kind: &str, spec: &str, restart: &str| {
+        format!(
+            "apiVersion: {api}
+kind: {kind}
+metadata: {{name: w}}
+spec:
+  {spec}
+  template:
+    metadata: {{labels: {{app: {kind}}}}}
+    spec:
+      restartPolicy: {restart}
+      resourceClaims:
+      - name: own
+        {TEMPLATE}
+      - name: shared
+        classicClaimName: shared
+      containers:
+      - name: c
+        image: i
+        resources: {{claims: [own, shared]}}
+"
+        )
+    };
+    let selected = |kind: &str| format!("selector: {{matchLabels: {{app: {kind}}}}}");
+    for (path, kind, spec, restart) in [
+        ("apps/v1/namespaces/default/deployments", "Deployment", selected("Deployment"), "Always"),
+        ("apps/v1/namespaces/default/statefulsets", "StatefulSet", selected("StatefulSet"), "Always"),
+        ("apps/v1/namespaces/default/daemonsets", "DaemonSet", selected("DaemonSet"), "Always"),
+        ("batch/v1/namespaces/default/jobs", "Job", "backoffLimit: 1".to_owned(), "Never"),
+    ] {
+        let group = path.split("/namespaces").next().unwrap();
+        let (code, made) = stage.post(&format!("/apis/{path}"), &workload(group, kind, &spec, restart));
+        assert_eq!(code, 200, "{made}");
+        let name = stage.eventually(&format!("the pod of the {kind} runs"), |stage| {
+            let (_, pods) = stage.get(&format!("{PODS}?labelSelector=app={kind}"));
+            let pod = pods["items"].as_array()?.first()?.clone();
+            let is_running = matches!(pod["status"]["phase"].as_str(), Some("Running" | "Succeeded"));
+            is_running.then(|| pod["metadata"]["name"].as_str().map(str::to_owned)).flatten()
+        });
+        let entries = stage.pod(&name)["spec"]["resourceClaims"].clone();
+        assert_eq!(entries[0]["template"]["spec"]["parameters"], json!({"memory": "2Gi"}), "{entries}");
+        assert_eq!(entries[1]["classicClaimName"], "shared");
+        assert_eq!(stage.claim(&format!("{name}-own")).unwrap()["status"]["phase"], "Allocated");
+    }
+}

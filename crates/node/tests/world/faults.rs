@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_node::{
-    Action, Answer, Call, ClaimView, Input, Life, Millis, Node, Outcome, SeenNode, SeenPod, SocketId,
-    checkpoint,
+    Action, Answer, Call, ClaimKind, ClaimView, ClassicCall, Input, Life, Millis, Node, Outcome, PluginInfo,
+    SeenNode, SeenPod, SocketId, checkpoint,
 };
 
-use crate::script::{claim, info, pod, well};
+use crate::script::{claim, info, pod, well, well_classic};
 
-const DRIVERS: [&str; 2] = ["d.example.com", "e.example.com"];
+const DRIVERS: [&str; 3] = ["d.example.com", "e.example.com", CLASSIC];
+/// Its claims are classic ones.
+const CLASSIC: &str = "f.example.com";
 const DEVICES: [&str; 2] = ["gpu-0", "gpu-1"];
 const STEPS: usize = 300;
 
@@ -85,7 +87,7 @@ impl World {
             file: None,
             asked: Vec::new(),
             prepared: DRIVERS.iter().map(|driver| (*driver, BTreeMap::new())).collect(),
-            sockets: BTreeMap::from([(DRIVERS[0], 1), (DRIVERS[1], 2)]),
+            sockets: BTreeMap::from([(DRIVERS[0], 1), (DRIVERS[1], 2), (DRIVERS[2], 3)]),
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             awaiting: BTreeSet::new(),
@@ -106,9 +108,10 @@ impl World {
             match &action {
                 Action::OfferDevices { pod, .. } => drop(self.offered.insert(pod.uid.clone())),
                 Action::WithdrawDevices { pod_uid } => drop(self.offered.remove(pod_uid)),
-                Action::Connect { driver, endpoint, .. } => {
-                    let (driver, endpoint) = (driver.clone(), endpoint.clone());
-                    self.node.handle(self.now, Input::Connected { driver, endpoint, is_connected: true });
+                Action::Connect { kind, driver, endpoint, .. } => {
+                    let (kind, driver, endpoint) = (*kind, driver.clone(), endpoint.clone());
+                    let connected = Input::Connected { kind, driver, endpoint, is_connected: true };
+                    self.node.handle(self.now, connected);
                 }
                 Action::Disconnect { .. }
                 | Action::Freed { .. }
@@ -118,6 +121,7 @@ impl World {
                 Action::ReadClaims { .. }
                 | Action::Checkpoint { .. }
                 | Action::Call { .. }
+                | Action::CallClassic { .. }
                 | Action::AskPlugin { .. }
                 | Action::NotifyPlugin { .. }
                 | Action::Wipe { .. }
@@ -143,7 +147,7 @@ impl World {
 
     /// A device that no claim in the API has: what a scheduler gives to the next one.
     fn free_device(&mut self) -> Option<(&'static str, &'static str)> {
-        let (driver, device) = (DRIVERS[self.dice.roll(2)], DEVICES[self.dice.roll(2)]);
+        let (driver, device) = (DRIVERS[self.dice.roll(DRIVERS.len())], DEVICES[self.dice.roll(2)]);
         let is_taken = self
             .claims
             .values()
@@ -162,13 +166,26 @@ impl World {
         for _ in 0..=self.dice.roll(2) {
             if let Some((driver, device)) = self.free_device() {
                 let own = format!("c{}-{}", self.made, uses.len());
-                self.claims.insert(own.clone(), claim(&own, driver, device, &[&name]));
+                let mut view = claim(&own, driver, device, &[&name]);
+                if driver == CLASSIC {
+                    view.id.kind = ClaimKind::Classic;
+                    view.devices.clear();
+                }
+                self.claims.insert(own.clone(), view);
                 uses.push(own);
             }
         }
         self.made += 1;
         let uses: Vec<&str> = uses.iter().map(String::as_str).collect();
-        self.pods.insert(name.clone(), pod(&name, &uses, Life::Wanted));
+        let mut made = pod(&name, &uses, Life::Wanted);
+        let kind = |claim: &str| self.claims[claim].id.kind;
+        for claim in &mut made.view.claims {
+            claim.kind = kind(claim.name.as_deref().unwrap());
+        }
+        for (_, used) in &mut made.containers[0].claims {
+            used.kind = kind(&used.claim);
+        }
+        self.pods.insert(name.clone(), made);
         self.untold.push(name);
     }
 
@@ -253,7 +270,10 @@ impl World {
         }
         let (id, action) = self.asked.remove(at);
         let fault = if faults { self.dice.roll(10) } else { 9 };
-        let is_unprepare = matches!(action, Action::Call { call: Call::Unprepare, .. });
+        let is_unprepare = match &action {
+            Action::Call { call, .. } => *call == Call::Unprepare,
+            _ => false,
+        };
         let outcome = if fault == 0 { Outcome::Failed("not done".into()) } else { self.perform(action) };
         let is_lost = fault == 1;
         let believed = self.mutant == Mutant::BelieveUnprepared && is_unprepare && fault == 0;
@@ -274,7 +294,7 @@ impl World {
         match action {
             Action::ReadClaims { names, .. } => {
                 let found = names.into_iter().filter_map(|name| {
-                    let mut claim = self.claims.get(&name)?.clone();
+                    let mut claim = self.claims.get(&name.1).filter(|claim| claim.id.kind == name.0)?.clone();
                     if self.mutant == Mutant::HideDevices {
                         claim.devices.clear();
                     }
@@ -316,10 +336,11 @@ impl World {
                 }
                 Outcome::Answered(Answer::Claims(answers))
             }
-            Action::AskPlugin { socket } => {
-                let driver = DRIVERS.into_iter().find(|driver| socket.contains(driver)).unwrap();
-                Outcome::Plugin(info(driver, &format!("/{driver}")))
+            Action::CallClassic { call, driver, claim, .. } => {
+                assert_eq!((driver.as_str(), claim.kind), (CLASSIC, ClaimKind::Classic));
+                self.call_classic(&call, &claim)
             }
+            Action::AskPlugin { socket } => Outcome::Plugin(plugin_at(&socket)),
             Action::Report(claims) => {
                 self.answered = claims.intersection(&self.awaiting).cloned().collect();
                 self.tell_node();
@@ -349,6 +370,16 @@ impl World {
         }
     }
 
+    /// As the enhancement has it: a claim that is neither prepared nor there any more does not exist.
+    fn call_classic(&mut self, call: &ClassicCall, claim: &lazaret_node::ClaimId) -> Outcome {
+        let is_prepared = self.prepared[CLASSIC].contains_key(&claim.uid);
+        if !is_prepared && !self.claims.contains_key(&claim.name) {
+            return Outcome::Answered(Answer::NotFound("no such resource".into()));
+        }
+        self.call(call.call(), CLASSIC, claim);
+        Outcome::Answered(Answer::Classic(well_classic(call, CLASSIC, claim)))
+    }
+
     /// A plugin prepares or unprepares, and everything that must hold then is checked.
     fn call(&mut self, call: Call, driver: &'static str, claim: &lazaret_node::ClaimId) {
         let file = self.file.as_ref().map(|file| checkpoint::read(file).unwrap()).unwrap_or_default();
@@ -364,7 +395,11 @@ impl World {
             Call::Prepare => {
                 // A claim that was removed from the API meanwhile keeps what the plugin noted.
                 let view = self.claims.get(&claim.name);
-                let device = view.map_or("none", |view| &view.devices[0].device).to_owned();
+                let device = match view {
+                    Some(_) if driver == CLASSIC => claim.uid.clone(),
+                    Some(view) => view.devices[0].device.clone(),
+                    None => "none".to_owned(),
+                };
                 let others = self.prepared[driver].iter().filter(|(uid, _)| **uid != claim.uid);
                 for (other, _) in others.filter(|(_, held)| **held == device) {
                     self.wrong
@@ -432,14 +467,15 @@ impl World {
                 }
             }
             6 => {
-                let driver = DRIVERS[self.dice.roll(2)];
+                let driver = DRIVERS[self.dice.roll(DRIVERS.len())];
                 *self.sockets.get_mut(driver).unwrap() += 2;
                 self.scan();
             }
             7 => {
-                let (driver, endpoint) = (DRIVERS[self.dice.roll(2)].to_owned(), self.dice.roll(2) == 0);
-                let at = format!("/{driver}");
-                self.hear(Input::Connected { driver, endpoint: at, is_connected: endpoint });
+                let driver = DRIVERS[self.dice.roll(DRIVERS.len())].to_owned();
+                let (endpoint, is_connected) = (format!("/{driver}"), self.dice.roll(2) == 0);
+                let kind = if driver == CLASSIC { ClaimKind::Classic } else { ClaimKind::Structured };
+                self.hear(Input::Connected { kind, driver, endpoint, is_connected });
             }
             8 => self.crash(),
             9 | 10 => self.list(),
@@ -482,6 +518,15 @@ impl World {
         if self.node.wake().is_none_or(|at| at <= self.now) {
             self.wrong.push("in the end it does not rest".into());
         }
+    }
+}
+
+fn plugin_at(socket: &str) -> PluginInfo {
+    let driver = DRIVERS.into_iter().find(|driver| socket.contains(driver)).unwrap();
+    let info = info(driver, &format!("/{driver}"));
+    match driver {
+        CLASSIC => PluginInfo { kind: "ResourcePlugin".into(), services: vec!["1.0.0".into()], ..info },
+        _ => info,
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use lazaret_node::{
-    Action, Answer, Call, DeviceHealth, HealthReport, Input, Life, Outcome, PluginInfo, SeenNode,
+    Action, Answer, Call, ClaimKind, DeviceHealth, HealthReport, Input, Life, Outcome, PluginInfo, SeenNode,
 };
 
-use crate::script::{Script, claim, info, pod, well};
+use crate::script::{Script, by_kind, claim, info, pod, well};
 
 const DRIVER: &str = "d.example.com";
 
@@ -144,7 +144,10 @@ fn an_empty_endpoint_is_the_registration_socket() {
     let (_, connect) = script.take("Connect", |action| matches!(action, Action::Connect { .. }));
     let endpoint = "/reg".to_owned();
     let health = Some("v1.DRAResourceHealth");
-    assert_eq!(connect, Action::Connect { driver: DRIVER.into(), endpoint, health });
+    assert_eq!(
+        connect,
+        Action::Connect { kind: ClaimKind::Structured, driver: DRIVER.into(), endpoint, health }
+    );
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn a_quick_restart_and_a_rolling_update_keep_the_slices() {
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(claims.clone()));
+    script.answer(id, Outcome::Claims(by_kind(&claims)));
     let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (_, call) = script.take("Call", is_call);
@@ -204,7 +207,7 @@ fn a_failed_update_falls_back_to_the_old_instance() {
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(claims));
+    script.answer(id, Outcome::Claims(by_kind(&claims)));
     let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (_, call) = script.take("Call", is_call);
@@ -236,7 +239,7 @@ fn a_timeout_keeps_the_pod_pending_and_is_tried_again() {
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(claims.clone()));
+    script.answer(id, Outcome::Claims(by_kind(&claims)));
     let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (id, _) = script.take("Call", is_call);
@@ -286,7 +289,7 @@ fn the_same_warning_is_given_once_a_minute() {
             .collect();
         script.asked.retain(|(_, action)| is_warning(action));
         for id in reads {
-            script.answer(id, Outcome::Claims(claims.clone()));
+            script.answer(id, Outcome::Claims(by_kind(&claims)));
         }
         warnings += script.asked.iter().filter(|(_, action)| is_warning(action)).count();
         script.asked.retain(|(_, action)| !is_warning(action));
@@ -411,7 +414,7 @@ fn a_device_that_is_prepared_for_another_claim_is_not_prepared_again() {
     claims.insert("b".to_owned(), claim("b", DRIVER, "gpu-0", &["q"]));
     script.hear(Input::Pod(pod("q", &["b"], Life::Wanted)));
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(claims.clone()));
+    script.answer(id, Outcome::Claims(by_kind(&claims)));
     let (_, warning) = script.take("Warn", |action| matches!(action, Action::Warn { .. }));
     let Action::Warn { message, .. } = warning else { panic!() };
     assert!(
@@ -600,7 +603,7 @@ fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
             |action: &Action| matches!(action, Action::ReadClaims { .. } | Action::Checkpoint { .. });
         let (id, action) = script.take("read and checkpoint", is_early);
         let read = matches!(action, Action::ReadClaims { .. });
-        script.answer(id, if read { Outcome::Claims(claims.clone()) } else { Outcome::Done });
+        script.answer(id, if read { Outcome::Claims(by_kind(&claims)) } else { Outcome::Done });
     }
     let (id, _) = script.take("Call", is_call);
     let device = |name: &str, request: &str, cdi: &[&str], share: Option<&str>| lazaret_node::DeviceState {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_node::{
-    Action, Answer, Call, ClaimId, ClaimView, ContainerClaim, ContainerUse, DeviceState, HeldDevice, Input,
-    Life, Millis, Node, Outcome, PluginInfo, PodClaim, PodView, SeenPod, SocketId,
+    Action, Answer, Call, ClaimId, ClaimKind, ClaimName, ClaimView, ClassicCall, ContainerClaim,
+    ContainerUse, DeviceState, HeldDevice, Input, Life, Millis, Node, Outcome, PluginInfo, PodClaim, PodView,
+    SeenPod, SocketId,
 };
 
 /// A node with a clock, and everything that it asked for and was not answered.
@@ -97,8 +98,8 @@ impl Script {
     }
 
     pub(crate) fn connect(&mut self, driver: &str, endpoint: &str, is_connected: bool) {
-        let (driver, endpoint) = (driver.to_owned(), endpoint.to_owned());
-        self.hear(Input::Connected { driver, endpoint, is_connected });
+        let (kind, driver, endpoint) = (ClaimKind::Structured, driver.to_owned(), endpoint.to_owned());
+        self.hear(Input::Connected { kind, driver, endpoint, is_connected });
     }
 
     /// A driver with one endpoint, registered and connected.
@@ -118,9 +119,13 @@ impl Script {
             let (id, action) = self.asked.remove(0);
             let outcome = match action {
                 Action::ReadClaims { names, .. } => {
-                    let found =
-                        names.into_iter().filter_map(|name| Some((name.clone(), claims.get(&name)?.clone())));
-                    Outcome::Claims(found.collect())
+                    let mut all = by_kind(claims);
+                    all.retain(|name, _| names.contains(name));
+                    Outcome::Claims(all)
+                }
+                Action::CallClassic { call, driver, claim, .. } => {
+                    calls.push(format!("classic {:?} {driver} {}", call.call(), claim.name));
+                    Outcome::Answered(Answer::Classic(well_classic(&call, &driver, &claim)))
                 }
                 Action::Call { call, driver, claims, service, .. } => {
                     let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
@@ -158,6 +163,19 @@ pub(crate) fn info(driver: &str, endpoint: &str) -> PluginInfo {
     }
 }
 
+/// Claims as they are found.
+pub(crate) fn by_kind(claims: &BTreeMap<String, ClaimView>) -> BTreeMap<ClaimName, ClaimView> {
+    claims.values().map(|claim| ((claim.id.kind, claim.id.name.clone()), claim.clone())).collect()
+}
+
+/// The answer of a plugin of classic claims that works.
+pub(crate) fn well_classic(call: &ClassicCall, driver: &str, claim: &ClaimId) -> Vec<String> {
+    match call {
+        ClassicCall::Prepare { .. } => vec![format!("{driver}/fabric={}", claim.uid)],
+        ClassicCall::Unprepare { .. } => vec![],
+    }
+}
+
 /// What a plugin answers that works: one device for each claim.
 pub(crate) fn well(
     call: Call,
@@ -185,18 +203,26 @@ pub(crate) fn claim(name: &str, driver: &str, device: &str, pods: &[&str]) -> Cl
         ..HeldDevice::default()
     };
     ClaimView {
-        id: ClaimId { namespace: "ns".into(), name: name.into(), uid: format!("{name}-uid") },
-        controller: None,
+        id: ClaimId {
+            kind: ClaimKind::Structured,
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: format!("{name}-uid"),
+        },
+        owners: BTreeSet::new(),
         reserved_for: pods.iter().map(|pod| (*pod).to_owned()).collect::<BTreeSet<_>>(),
         drivers: Some([driver.to_owned()].into()),
         devices: vec![held],
+        attributes: BTreeMap::new(),
     }
 }
 
 pub(crate) fn pod(uid: &str, claims: &[&str], life: Life) -> SeenPod {
-    let named = |name: &&str| PodClaim { name: Some((*name).to_owned()), is_generated: false };
-    let used =
-        |name: &&str| (Some((*name).to_owned()), ContainerClaim { claim: (*name).to_owned(), request: None });
+    let kind = ClaimKind::Structured;
+    let named = |name: &&str| PodClaim { kind, name: Some((*name).to_owned()), is_generated: false };
+    let used = |name: &&str| {
+        (Some((*name).to_owned()), ContainerClaim { kind, claim: (*name).to_owned(), request: None })
+    };
     let container =
         ContainerUse { name: "c".into(), is_init: false, claims: claims.iter().map(used).collect() };
     SeenPod {
