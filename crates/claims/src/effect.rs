@@ -11,8 +11,6 @@ use crate::{holder::Holder, input::Template};
 pub const CLAIM_NAME_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 /// Keeps a claim from being removed while it is allocated. One made from a template has it from the beginning.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
-/// Who owns what is applied to a pod's status.
-pub const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The reason of every event.
 pub const EVENT_REASON: &str = "FailedResourceClaimCreation";
 /// The reason of the event about a claim whose devices may still be prepared.
@@ -65,7 +63,7 @@ pub struct CreateClaim {
     pub template: Arc<Template>,
 }
 
-/// Apply `names` to `status.resourceClaimStatuses`: server-side, by [`FIELD_MANAGER`], with force, on the precondition
+/// Merge `names` into `status.resourceClaimStatuses` by the names of the entries, on the precondition
 /// that the UID is the holder's. Entries that others wrote stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetClaimNames {

@@ -40,8 +40,8 @@ mod tables;
 pub use counters::{Census, Counters, Source};
 pub use effect::{
     AWAITING_REASON, AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimEvent, ClaimStep, CreateClaim,
-    EVENT_REASON, Effect, EffectId, EffectKind, FIELD_MANAGER, FINALIZER, HolderEvent, Outcome,
-    RELEASED_REASON, SetClaimNames, Wake, WakeReason,
+    EVENT_REASON, Effect, EffectId, EffectKind, FINALIZER, HolderEvent, Outcome, RELEASED_REASON,
+    SetClaimNames, Wake, WakeReason,
 };
 pub use holder::{Holder, HolderKind};
 pub use input::{Input, SeenClaim, Template};

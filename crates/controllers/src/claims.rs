@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lazaret_api::{awaiting_to_text, read_node_report};
 use lazaret_claims::{
-    AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, EffectKind, FIELD_MANAGER,
-    FINALIZER, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
+    AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, EffectKind, FINALIZER,
+    HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
 };
 use lazaret_machine::Turn;
 use lazaret_model::{AWAITING_UNPREPARE, Consumer, ObjectKey, Text, Timestamp};
@@ -187,10 +187,11 @@ async fn set_claim_names(writer: &Writer, set: &SetClaimNames) -> Reply {
         "metadata": {"name": &*holder.key.name, "namespace": &*holder.key.namespace, "uid": &*holder.uid},
         "status": {"resourceClaimStatuses": names},
     });
-    let kind = PatchKind::Apply { manager: FIELD_MANAGER };
+    // DEVIATION(claim-name-patch): Kubernetes applies it.
+    let kind = PatchKind::Strategic;
     let (namespace, name) = (&holder.key.namespace, &holder.key.name);
     let call = Call::patch(&resource, namespace, name, "status", kind, body.to_string());
-    // With force there is nothing else to conflict over than the UID.
+    // There is nothing else to conflict over than the UID.
     writer.send_to_one(call).await.into()
 }
 
