@@ -3,7 +3,6 @@
 mod acceptance;
 mod agent;
 mod children;
-mod conditions;
 mod executor;
 mod levels;
 mod limits;
