@@ -14,6 +14,7 @@ mod event;
 mod eviction;
 mod feed;
 mod guard;
+mod header;
 mod health;
 mod ledger;
 mod machine_agent;

@@ -9,7 +9,6 @@ use lazaret_runtime::{
     AgentOptions, CLAIMS, CLASSES, Call, DISRUPTION_GUARDS, Model, News, Object, PatchKind, Perform,
     Precedence, Reply, Resource, TAINT_POLICIES, Wake,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -20,6 +19,7 @@ use crate::{
     eviction,
     feed::feed_policies,
     guard::GuardBook,
+    header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     telemetry::EvictionMetrics,
@@ -125,37 +125,10 @@ impl Shell for PoliciesShell {
     }
 }
 
-#[derive(Deserialize)]
-struct Wire {
-    metadata: WireMetadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireMetadata {
-    #[serde(default)]
-    owner_references: Vec<WireOwner>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireOwner {
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
-    #[serde(default)]
-    controller: bool,
-}
-
 /// The object of this kind that controls another, if one does.
 pub(crate) fn controller(object: &Object, of: Resource) -> Option<Owner> {
-    let wire: Wire = serde_json::from_slice(object.json()).ok()?;
-    let ours = |owner: &&WireOwner| {
-        owner.controller && owner.kind == of.kind && owner.api_version == of.api_version()
-    };
-    let owner = wire.metadata.owner_references.iter().find(ours)?;
-    Some(Owner { name: owner.name.as_str().into(), uid: owner.uid.as_str().into() })
+    let (name, uid) = Header::read(object.json())?.controller(of)?;
+    Some(Owner { name, uid })
 }
 
 /// A rule, if a policy owns it.

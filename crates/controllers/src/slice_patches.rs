@@ -8,7 +8,6 @@ use lazaret_runtime::{
     AgentOptions, Call, Model, News, OWN_PATCHES, Object, PatchKind, Perform, Precedence, Reply,
     TAINT_POLICIES,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -16,6 +15,7 @@ use crate::{
     Sources,
     desk::Desk,
     feed::NoRules,
+    header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     policies::{MANAGED_BY, Said, controller, seconds},
@@ -65,24 +65,10 @@ impl Shell for PatchesShell {
     }
 }
 
-#[derive(Deserialize)]
-struct Wire {
-    metadata: WireMetadata,
-}
-
-#[derive(Deserialize)]
-struct WireMetadata {
-    #[serde(default)]
-    generation: i64,
-}
-
 /// A patch that cannot be understood is none.
 fn patch(object: &Object) -> PatchInput {
-    let wire: Option<Wire> = serde_json::from_slice(object.json()).ok();
-    match (wire, object.model()) {
-        (Some(wire), Ok(Model::Patch(patch))) => {
-            PatchInput::Patch(wire.metadata.generation, (**patch).clone())
-        }
+    match (Header::read(object.json()), object.model()) {
+        (Some(header), Ok(Model::Patch(patch))) => PatchInput::Patch(header.generation(), (**patch).clone()),
         (_, model) => {
             let why = model.err().map(ToString::to_string);
             warn!(patch = %object.key.name, why, "a patch that cannot be understood is left out");

@@ -7,12 +7,12 @@ use lazaret_runtime::{
     Agent, AgentOptions, Call, Effect, EffectId, HEALTH_POLICIES, News, Object, Outcome, PatchKind, Perform,
     Precedence, Reply, Resource, TAINT_POLICIES, Wake,
 };
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
     desk::Desk,
     feed::NoRules,
+    header::{Condition, Header},
     health,
     ledger::{Change, Ledger},
     policies,
@@ -42,36 +42,6 @@ pub(crate) async fn say_without_effect(desk: Desk, kind: Kind, why: NoRules) {
     let options = AgentOptions { name: kind.manager, in_flight_max: 4, precedence: Precedence::Patient };
     let executor = Executor { writer: desk.writer(), kind, why };
     desk.run(options, inbox, move || Teller::new(kind, why), executor).await;
-}
-
-/// A condition as an object shows it.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: String,
-    observed_generation: i64,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Wire {
-    metadata: WireMetadata,
-    status: WireStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireMetadata {
-    generation: i64,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireStatus {
-    conditions: Vec<Condition>,
 }
 
 /// A status to be written.
@@ -108,8 +78,8 @@ impl Teller {
     }
 
     fn set(&mut self, object: &Object) {
-        let wire: Wire = serde_json::from_slice(object.json()).unwrap_or_default();
-        let generation = wire.metadata.generation;
+        let header = Header::read(object.json()).unwrap_or_default();
+        let generation = header.generation();
         let is_told = |one: &Condition| {
             one.kind == self.kind.condition
                 && one.status == "False"
@@ -117,7 +87,7 @@ impl Teller {
                 && one.observed_generation == generation
         };
         let name = object.key.name.clone();
-        if wire.status.conditions.iter().any(is_told) {
+        if header.conditions().iter().any(is_told) {
             self.open.remove(&name);
             return;
         }

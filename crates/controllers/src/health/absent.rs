@@ -12,7 +12,7 @@ use lazaret_lifecycle::{Input as Heard, Lifecycle};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{
-    levels::{Levels, VANISHED_MAX},
+    levels::{Levels, vanished::VANISHED_MAX},
     tell::{Tell, hardware},
 };
 

@@ -6,7 +6,8 @@ use lazaret_api::HealthPolicy;
 use lazaret_lifecycle::{Input as Heard, Lifecycle, Mode, Policy};
 use lazaret_model::{Text, Timestamp};
 use lazaret_runtime::Object;
-use serde::Deserialize;
+
+use crate::header::Header;
 
 /// Of fewer devices all may well be ill; of as many, the rules are more likely to be wrong.
 const EVERYTHING_DEVICES_MIN: usize = 3;
@@ -30,46 +31,13 @@ pub(super) struct Candidate {
     is_accepted: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire {
-    metadata: WireMetadata,
-    #[serde(default)]
-    status: WireStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireMetadata {
-    #[serde(default)]
-    creation_timestamp: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct WireStatus {
-    #[serde(default)]
-    conditions: Vec<WireCondition>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireCondition {
-    r#type: String,
-    status: String,
-    observed_generation: i64,
-}
-
 impl Candidate {
     pub(super) fn new(policy: HealthPolicy, object: &Object) -> Self {
-        let wire: Option<Wire> = serde_json::from_slice(object.json()).ok();
-        let is_accepted = wire.as_ref().is_some_and(|wire| {
-            wire.status.conditions.iter().any(|one| {
-                one.r#type == "Accepted"
-                    && one.status == "True"
-                    && one.observed_generation == policy.generation
-            })
+        let header = Header::read(object.json()).unwrap_or_default();
+        let is_accepted = header.conditions().iter().any(|one| {
+            one.kind == "Accepted" && one.status == "True" && one.observed_generation == policy.generation
         });
-        let created = wire.and_then(|wire| wire.metadata.creation_timestamp).unwrap_or_default().into();
+        let created = header.created().into();
         Self { policy: Arc::new(policy), created, is_accepted }
     }
 

@@ -3,32 +3,8 @@
 use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner, TaintKeyValue};
 use lazaret_model::{DeviceId, DeviceTaintRule};
 use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
-use serde::Deserialize;
 
-use super::conditions::{Condition, WithConditions};
-
-#[derive(Deserialize)]
-struct Wire {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    owner_references: Vec<OwnerReference>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OwnerReference {
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
-    #[serde(default)]
-    controller: bool,
-}
+use crate::header::{Condition, Header};
 
 /// Which kind of child objects of a resource are.
 pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {
@@ -46,11 +22,8 @@ pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
     // Most objects are nobody's: they are not worth reading.
     let needle = INCIDENTS.kind.as_bytes();
     object.json().windows(needle.len()).find(|window| *window == needle)?;
-    let wire: Wire = serde_json::from_slice(object.json()).ok()?;
-    let ours = |owner: &&OwnerReference| {
-        owner.controller && owner.kind == INCIDENTS.kind && owner.api_version == INCIDENTS.api_version()
-    };
-    let owner = wire.metadata.owner_references.iter().find(ours)?;
+    let header = Header::read(object.json())?;
+    let (name, uid) = header.controller(INCIDENTS)?;
     let rule = || match object.model() {
         Ok(Model::Rule(rule)) => Some(rule),
         Ok(_) | Err(_) => None,
@@ -66,14 +39,14 @@ pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
             let evicted = rule.evictions.map_or(0, |count| count.pods);
             ChildTarget::Drain { device: device(rule), taint: taint(rule), evicted }
         }
-        ChildKind::Job => ChildTarget::Job { result: result(&WithConditions::read(object.json())?) },
+        ChildKind::Job => ChildTarget::Job { result: result(header.conditions()) },
         ChildKind::Claim => ChildTarget::Claim,
     };
     Some(Child {
         namespace: object.key.namespace.clone(),
         name: object.key.name.clone(),
         uid: object.uid.clone(),
-        owner: Owner { name: owner.name.as_str().into(), uid: owner.uid.as_str().into() },
+        owner: Owner { name, uid },
         target,
     })
 }

@@ -1,5 +1,7 @@
 //! Signals that last: what slices, nodes and pods say of devices now, told to the machine when it changes.
 
+pub(super) mod vanished;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -12,7 +14,6 @@ use lazaret_model::{Device, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlic
 use lazaret_runtime::Object;
 
 use super::{
-    conditions::{Condition, WithConditions},
     pods::Health,
     rules::is_rule,
     tell::{
@@ -20,13 +21,12 @@ use super::{
         severity,
     },
 };
+use crate::header::{Condition, Header};
 
 /// What the health of a device in a pod's status is called.
 const HEALTH_KEY: &str = "health";
 /// What it is called that a device is not published any more.
 const PUBLISHED_KEY: &str = "published";
-/// Devices that are known although nobody publishes them. Of more the first is forgotten.
-pub(super) const VANISHED_MAX: usize = 10_000;
 
 /// What objects say of devices.
 #[derive(Debug, Default)]
@@ -144,12 +144,15 @@ impl Levels {
     pub(super) fn node(&mut self, object: &Object) {
         let name = &object.key.name;
         self.gone_nodes.remove(name);
-        let Some(conditions) = WithConditions::read(object.json()) else { return };
-        let level = |one: Condition| {
+        let Some(header) = Header::read(object.json()) else { return };
+        let level = |one: &Condition| {
             let message = format!("node condition {} is {}: {}", one.kind, one.status, one.reason);
-            (Text::from(one.kind), Level { value: one.status.into(), message: message.into(), at: None })
+            (
+                one.kind.as_str().into(),
+                Level { value: one.status.as_str().into(), message: message.into(), at: None },
+            )
         };
-        let now: LevelsByKey = conditions.into_iter().map(level).collect();
+        let now: LevelsByKey = header.conditions().iter().map(level).collect();
         if self.conditions.get(name) != Some(&now) {
             let before = self.conditions.insert(name.clone(), now).unwrap_or_default();
             self.changed_nodes.entry(name.clone()).or_insert(before);
@@ -362,97 +365,6 @@ impl Levels {
         tell.difference(&before, &now, Source::Attribute, told);
         if now != published {
             self.patched.insert(tell.id.clone(), now);
-        }
-    }
-
-    /// A device is not in its slice any more. Where its node is gone as well, that is no trouble of the device.
-    fn unpublish(
-        &mut self,
-        now: Timestamp,
-        (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
-        slice: &ResourceSlice,
-        device: &Device,
-        told: &mut Vec<Heard>,
-    ) {
-        let id = DeviceId {
-            driver: slice.driver.clone(),
-            pool: slice.pool.name.clone(),
-            device: device.name.clone(),
-        };
-        if fleet.device(&id).is_some() {
-            return;
-        }
-        let before = self.taints.remove(&id).unwrap_or_default();
-        let tell = Tell { now, id: &id };
-        tell.difference(&before, &LevelsByKey::new(), Source::Taint, told);
-        let before = self.patched.remove(&id).unwrap_or_else(|| attributes(device, &slice.driver));
-        tell.difference(&before, &LevelsByKey::new(), Source::Attribute, told);
-        let node = match &slice.nodes {
-            NodeScope::Node(node) => Some(node.clone()),
-            NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
-        };
-        let is_node_gone = node.as_ref().is_some_and(|node| !self.conditions.contains_key(node));
-        if is_node_gone || self.is_renamed(policies, slice, device) {
-            told.push(Heard::DeviceGone(id));
-            return;
-        }
-        if self.vanished.len() >= VANISHED_MAX
-            && let Some((first, _)) = self.vanished.pop_first()
-        {
-            told.push(Heard::DeviceGone(first));
-        }
-        self.vanish(&tell, node, told);
-    }
-
-    /// A device is not published, though its node is there.
-    pub(super) fn vanish(&mut self, tell: &Tell<'_>, node: Option<Text>, told: &mut Vec<Heard>) {
-        let level = Level {
-            value: "False".into(),
-            message: "the driver does not publish it any more".into(),
-            at: None,
-        };
-        tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
-        self.vanished.insert(tell.id.clone(), node);
-    }
-
-    /// Whether a node is there.
-    pub(super) fn has_node(&self, name: &Text) -> bool {
-        self.conditions.contains_key(name)
-    }
-
-    /// Whether the same hardware is published under another name, on the same node or in the same pool.
-    fn is_renamed(
-        &self,
-        policies: &BTreeMap<Text, Arc<HealthPolicy>>,
-        slice: &ResourceSlice,
-        device: &Device,
-    ) -> bool {
-        let identities: BTreeSet<&Text> = policies.values().map(|policy| &policy.identity).collect();
-        let same_place = |other: &ResourceSlice| {
-            other.driver == slice.driver
-                && match &other.nodes {
-                    NodeScope::Node(_) => other.nodes == slice.nodes,
-                    NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => {
-                        other.pool.name == slice.pool.name
-                    }
-                }
-        };
-        let others =
-            || self.slices.values().filter(|other| same_place(other)).flat_map(|other| &other.devices);
-        identities.into_iter().any(|identity| {
-            hardware(device, &slice.driver, identity).is_some_and(|id| {
-                others().any(|other| hardware(other, &slice.driver, identity).as_ref() == Some(&id))
-            })
-        })
-    }
-
-    fn forget_vanished_of(&mut self, node: &Text, told: &mut Vec<Heard>) {
-        let theirs = |(_, of): &(&DeviceId, &Option<Text>)| of.as_ref() == Some(node);
-        let gone: Vec<DeviceId> = self.vanished.iter().filter(theirs).map(|(id, _)| id.clone()).collect();
-        for id in gone {
-            self.vanished.remove(&id);
-            told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
-            told.push(Heard::DeviceGone(id));
         }
     }
 

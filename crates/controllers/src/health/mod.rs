@@ -4,7 +4,6 @@ mod absent;
 mod acceptance;
 mod agent;
 mod children;
-mod conditions;
 mod executor;
 mod levels;
 mod limits;

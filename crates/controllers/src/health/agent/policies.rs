@@ -7,7 +7,6 @@ use lazaret_fleet::Input as Told;
 use lazaret_lifecycle::{Input as Heard, Mode, Notice, Policy};
 use lazaret_model::{Text, Timestamp};
 use lazaret_runtime::{Effect, EffectId, Object};
-use serde_json::Value;
 
 use super::{
     super::{
@@ -17,6 +16,7 @@ use super::{
     },
     Health, Verdict, text,
 };
+use crate::header::Header;
 
 impl Health {
     pub(super) fn policy(&mut self, now: Timestamp, object: &Object) {
@@ -32,7 +32,7 @@ impl Health {
                 self.weigh(now, Some(&name));
             }
             Err(error) => {
-                let generation = generation(object);
+                let generation = Header::read(object.json()).unwrap_or_default().generation();
                 self.discard(now, &name);
                 let problem = Problem { reason: "Invalid", message: error.to_string() };
                 self.judge(name, (generation, Some(problem)));
@@ -130,9 +130,4 @@ impl Health {
         self.reporting.insert(id, name);
         Some(Effect { id, kind: Deed::Send(Box::new(call)) })
     }
-}
-
-fn generation(object: &Object) -> i64 {
-    let value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
-    value["metadata"]["generation"].as_i64().unwrap_or_default()
 }
