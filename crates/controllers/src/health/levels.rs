@@ -208,6 +208,9 @@ impl Levels {
             let news = SliceNews { before: before.as_deref(), is_all };
             self.settle_slice(now, (fleet, policies), &name, news, &mut told);
         }
+        if is_all {
+            self.settle_vanished(now, &mut told);
+        }
         if self.begins {
             self.settle_absent(now, (fleet, policies), lifecycle, &mut told);
         }
@@ -406,12 +409,7 @@ impl Levels {
 
     /// A device is not published, though its node is there.
     pub(super) fn vanish(&mut self, tell: &Tell<'_>, node: Option<Text>, told: &mut Vec<Heard>) {
-        let level = Level {
-            value: "False".into(),
-            message: "the driver does not publish it any more".into(),
-            at: None,
-        };
-        tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
+        raise_vanished(tell, told);
         self.vanished.insert(tell.id.clone(), node);
     }
 
@@ -511,4 +509,11 @@ impl Levels {
 fn device_at<'a>(slice: &'a ResourceSlice, at: usize, name: &Text) -> Option<&'a Device> {
     let here = slice.devices.get(at).filter(|device| device.name == *name);
     here.or_else(|| slice.devices.iter().find(|device| device.name == *name))
+}
+
+/// The signal of a device that is not published any more.
+pub(super) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<Heard>) {
+    let message = "the driver does not publish it any more".into();
+    let level = Level { value: "False".into(), message, at: None };
+    tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
 }
