@@ -12,7 +12,10 @@ use lazaret_lifecycle::{Input as Heard, Lifecycle};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{
-    levels::{Levels, vanished::VANISHED_MAX},
+    levels::{
+        Levels,
+        vanished::{VANISHED_MAX, raise_vanished},
+    },
     tell::{Tell, hardware},
 };
 
@@ -49,6 +52,15 @@ impl Levels {
                 told.push(Heard::Device { id: id.clone(), hardware, policies: names });
             }
             self.vanish(&Tell { now, id: &id }, Some(node), told);
+        }
+    }
+
+    /// Tells again of devices that are not published any more: a policy that has changed does not know.
+    pub(super) fn settle_vanished(&self, now: Timestamp, told: &mut Vec<Heard>) {
+        for id in self.vanished.keys() {
+            let tell = Tell { now, id };
+            raise_vanished(&tell, told);
+            self.settle_pool_of(&tell, told);
         }
     }
 
@@ -222,6 +234,8 @@ mod tests {
         assert_eq!(world.begin(Vec::new()), ["gpu-1 is gone"]);
         assert_eq!(world.lifecycle.incidents().count(), 1);
         assert_eq!(world.told(), NONE, "once");
+        world.levels.tell_all();
+        assert_eq!(world.told(), ["gpu-1 is gone"], "a policy that has changed is told again");
         world.publish(&["gpu-0", "gpu-1"]);
         assert_eq!(world.told(), ["gpu-1 is back"]);
     }

@@ -211,6 +211,9 @@ impl Levels {
             let news = SliceNews { before: before.as_deref(), is_all };
             self.settle_slice(now, (fleet, policies), &name, news, &mut told);
         }
+        if is_all {
+            self.settle_vanished(now, &mut told);
+        }
         if self.begins {
             self.settle_absent(now, (fleet, policies), lifecycle, &mut told);
         }

@@ -149,3 +149,74 @@ fn stops(now: Timestamp, guard: &DisruptionGuard) -> Option<(HeldReason, Text)> 
     let message = format!("DisruptionGuard {name} is tripped: {}", breaker.words(&guard.status));
     Some((HeldReason::Breaker, message.into()))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use std::sync::Arc;
+
+    use lazaret_fleet::Input as Told;
+    use lazaret_model::{Device, DeviceId, Effect, NodeScope, PoolSpec, ResourceSlice, Taint};
+    use lazaret_runtime::{DISRUPTION_GUARDS, Object};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_secs(seconds)
+    }
+
+    fn guarded(spec: &Value) -> GuardLimits {
+        let guard = json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard",
+            "metadata": {"name": "fleet", "uid": "u", "resourceVersion": "1", "generation": 1}, "spec": spec,
+        });
+        let mut limits = GuardLimits::default();
+        let object = Object::new(&DISRUPTION_GUARDS, guard.to_string()).unwrap();
+        assert!(limits.hear(&News::Set(DISRUPTION_GUARDS, Arc::new(object))));
+        limits
+    }
+
+    /// Two devices, of which these are tainted.
+    fn publish(fleet: &mut Fleet, tainted: &[&str]) {
+        let device = |name: &str| {
+            let taint = Taint { key: "ill".into(), effect: Effect::NoSchedule, ..Taint::default() };
+            let taints = if tainted.contains(&name) { vec![taint] } else { Vec::new() };
+            Device { name: name.into(), taints, ..Device::default() }
+        };
+        fleet.apply(Told::Slice(Arc::new(ResourceSlice {
+            name: "a".into(),
+            driver: "gpu.example.com".into(),
+            pool: PoolSpec { name: "node-1".into(), generation: 1, slice_count: 1 },
+            nodes: NodeScope::All,
+            devices: vec![device("gpu-0"), device("gpu-1")],
+            ..ResourceSlice::default()
+        })));
+    }
+
+    #[test]
+    fn what_was_out_of_service_counts_for_the_breaker_s_window() {
+        let mut limits = guarded(&json!({"breaker": {"maxOutOfService": 1, "windowSeconds": 60}}));
+        let mut fleet = Fleet::default();
+        let ill = Unit::Device(DeviceId::new("gpu.example.com", "node-1", "gpu-0"));
+        publish(&mut fleet, &["gpu-0"]);
+        assert_eq!(limits.count(at(0), &fleet, false).unwrap()[0].out, [ill.clone()].into());
+        publish(&mut fleet, &[]);
+        let counted = limits.count(at(100), &fleet, true).unwrap();
+        assert_eq!((&counted[0].out, counted[0].window_seconds), (&[ill].into(), 60), "it is back since now");
+        assert_eq!(limits.wake(&fleet), Some(at(160)));
+        assert_eq!(limits.count(at(159), &fleet, true), None);
+        assert_eq!(limits.count(at(160), &fleet, true).unwrap()[0].out, [].into());
+    }
+
+    #[test]
+    fn nothing_begins_outside_a_window_and_it_is_looked_at_when_one_opens_or_closes() {
+        let mut limits = guarded(&json!({"windows": [{"start": "00:10", "duration": "5m"}]}));
+        let fleet = Fleet::default();
+        let stops = |limits: &mut GuardLimits, now| limits.count(now, &fleet, true).unwrap()[0].stops.clone();
+        let closed = Some((HeldReason::Window, Text::from("no window of DisruptionGuard fleet is open")));
+        assert_eq!((stops(&mut limits, at(0)), limits.wake(&fleet)), (closed.clone(), Some(at(600))));
+        assert_eq!((stops(&mut limits, at(600)), limits.wake(&fleet)), (None, Some(at(900))));
+        assert_eq!((stops(&mut limits, at(900)), limits.wake(&fleet)), (closed, Some(at(86_400 + 600))));
+    }
+}

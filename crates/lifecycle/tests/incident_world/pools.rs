@@ -1,7 +1,7 @@
 //! The slices of the pool come and go. One that stays incomplete for long is a signal of each of its devices: not earlier, not never, and not for longer.
 
 use lazaret_lifecycle::{INCOMPLETE_MS, Incident, Input, Notice, PoolState, PoolWatch, Signal, Source};
-use lazaret_model::{PoolId, Text};
+use lazaret_model::{PoolId, Text, Timestamp};
 
 use super::{
     DEVICES, SECOND,
@@ -49,6 +49,14 @@ impl Pool {
 pub(super) struct PoolView {
     watch: PoolWatch,
     since: Option<i64>,
+}
+
+/// What is told of each device of an incomplete pool.
+fn signals(at: Timestamp) -> [Signal; DEVICES.len()] {
+    DEVICES.map(|device| {
+        let value: Text = "False".into();
+        Signal { value, ..signal(&id(device), &POOL_COMPLETE.into(), at, Source::Vanished) }
+    })
 }
 
 fn pool_id() -> PoolId {
@@ -105,12 +113,7 @@ impl World {
         let is_early = self.mutant == Mutant::TellsOfTornPoolsEarly;
         let told_at = if is_early { at.plus_millis(INCOMPLETE_MS / 2) } else { at };
         let controller = &mut self.controllers[which];
-        let signals: Vec<Signal> = DEVICES
-            .map(|device| {
-                let value: Text = "False".into();
-                Signal { value, ..signal(&id(device), &POOL_COMPLETE.into(), at, Source::Vanished) }
-            })
-            .into();
+        let signals = signals(at);
         let lifecycle = controller.core.lifecycle();
         let is_known = begins && signals.iter().any(|signal| lifecycle.is_about(signal));
         if controller.pool.watch.raise(told_at, |_| is_known).is_empty() {
@@ -121,6 +124,15 @@ impl World {
             controller.pool.since = Some(now - INCOMPLETE_MS);
         }
         for signal in signals {
+            controller.core.handle(at, Notice::Heard(Input::Raised(signal)));
+        }
+    }
+
+    /// A policy that has changed is told again what lasts.
+    pub(super) fn tell_pool_again(&mut self, which: usize) {
+        let at = self.at();
+        let controller = &mut self.controllers[which];
+        for signal in signals(at).into_iter().filter(|_| controller.pool.watch.is_raised(&pool_id())) {
             controller.core.handle(at, Notice::Heard(Input::Raised(signal)));
         }
     }

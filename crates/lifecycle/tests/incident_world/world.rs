@@ -152,8 +152,12 @@ impl World {
             if let (Mutant::ForgetsTaintKeys, Event::Child(child)) = (self.mutant, &mut event) {
                 self.api.hide_taint_key(child);
             }
+            let is_policy = matches!(event, Event::Mode(_));
             if let Some(notice) = event.notice() {
-                controller.core.handle(now, notice);
+                self.controllers[which].core.handle(now, notice);
+            }
+            if is_policy {
+                self.tell_pool_again(which);
             }
         }
     }

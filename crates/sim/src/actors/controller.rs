@@ -620,6 +620,7 @@ impl World {
         if self.mutant == Some(Mutant::PromiseTwice) {
             self.controllers[number].capacity = new_capacity();
         }
+        self.forget_promises(number, question);
         match self.controllers[number].capacity.ask(now, &mut fleet, question) {
             CapacityAnswer::Room(promised) => {
                 self.check_promises(number, question, &promised);

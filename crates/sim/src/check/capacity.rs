@@ -54,6 +54,14 @@ impl World {
         self.coverage.hit(Mark::RoomFound);
     }
 
+    /// Who is asked about again has what the new answer says: what was promised before is free.
+    pub(crate) fn forget_promises(&mut self, number: usize, question: &CapacityQuestion) {
+        let life = self.controllers[number].life;
+        for pod in &question.pods {
+            self.checker.promised.remove(&(number, life, pod.uid.clone()));
+        }
+    }
+
     /// Room was found: elsewhere, on devices that the replacement could keep, and not where it was promised to another.
     pub(crate) fn check_promises(
         &mut self,

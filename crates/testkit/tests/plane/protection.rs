@@ -172,6 +172,43 @@ fn nothing_begins_while_paused_not_even_what_a_driver_wants() {
     blocked(&stage, "plain", "False", "NotBlocked");
 }
 
+/// A window of ten hours that opens in eight, by the hour that the server has.
+fn closed_window(stage: &Stage) -> Value {
+    let namespace = stage.get("/api/v1/namespaces/default");
+    let now = namespace["metadata"]["creationTimestamp"].as_str().unwrap();
+    let hour: usize = now[11..13].parse().unwrap();
+    json!({"start": format!("{:02}:00", (hour + 8) % 24), "duration": "10h"})
+}
+
+#[test]
+fn outside_a_guard_s_window_everybody_says_so_in_the_same_words() {
+    let stage = Stage::with(1, 1);
+    stage.template("one", &json!([]));
+    stage.pod("a", "one");
+    stage.running("a");
+    guard(&stage, "nights", &json!({"windows": [closed_window(&stage)]}));
+    stage.rule("v1", "plain", &json!({"driver": DRIVER}), &taint("NoExecute"));
+    let condition = blocked(&stage, "plain", "True", "Window");
+    let words = "Window: 1 pod not evicted (default/a): no window of DisruptionGuard nights is open.";
+    assert_eq!(condition["message"], words);
+    let told = stage.until("an event says so", || {
+        let told = stage.events("plain", "EvictionBlocked");
+        if told.is_empty() { Err("no event".to_owned()) } else { Ok(told) }
+    });
+    assert_eq!(told, [words], "once");
+    stage.until("the metric counts it", || match kept(&stage, "Window").as_str() {
+        "1" => Ok(()),
+        other => Err(other.to_owned()),
+    });
+    assert!(stage.pod_now("a").unwrap()["metadata"]["deletionTimestamp"].is_null());
+    stage.merge(&format!("{GUARDS}/nights"), &json!({"spec": {"windows": null}}));
+    stage.gone("a");
+    stage.until("its status says nothing of windows", || {
+        let guard = stage.get(&format!("{GUARDS}/nights"));
+        if guard["status"]["window"].is_null() { Ok(()) } else { Err(guard["status"].to_string()) }
+    });
+}
+
 #[test]
 fn a_breaker_holds_until_a_person_resets_it_and_says_so_in_its_status() {
     let stage = Stage::with(4, 1);

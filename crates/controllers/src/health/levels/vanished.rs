@@ -60,12 +60,7 @@ impl Levels {
 
     /// A device is not published, though its node is there.
     pub(crate) fn vanish(&mut self, tell: &Tell<'_>, node: Option<Text>, told: &mut Vec<Heard>) {
-        let level = Level {
-            value: "False".into(),
-            message: "the driver does not publish it any more".into(),
-            at: None,
-        };
-        tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
+        raise_vanished(tell, told);
         self.vanished.insert(tell.id.clone(), node);
     }
 
@@ -109,4 +104,11 @@ impl Levels {
             told.push(Heard::DeviceGone(id));
         }
     }
+}
+
+/// The signal of a device that is not published any more.
+pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<Heard>) {
+    let message = "the driver does not publish it any more".into();
+    let level = Level { value: "False".into(), message, at: None };
+    tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
 }
