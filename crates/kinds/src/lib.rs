@@ -44,7 +44,7 @@ mod value;
 
 pub use self::core::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
 pub use check::selects;
-pub use classic::convert_pods;
+pub use classic::{convert_patched_pods, convert_pods};
 pub use context::{Access, Context, FieldRequirement, User};
 pub use custom::{
     CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,

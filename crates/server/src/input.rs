@@ -159,7 +159,10 @@ pub(crate) fn checked(
             )));
         }
     }
-    lazaret_kinds::convert_pods(kind, &mut value);
+    match known {
+        None => lazaret_kinds::convert_pods(kind, &mut value),
+        Some(_) => lazaret_kinds::convert_patched_pods(kind, &mut value),
+    }
     let mut problems = odd;
     for finding in screened(kind, served, &mut value, known) {
         match finding {

@@ -251,3 +251,29 @@ spec:
         assert_eq!(stage.claim(&format!("{name}-own")).unwrap()["status"]["phase"], "Allocated");
     }
 }
+
+/// The patch that `kubectl apply` 1.32 sends for an unchanged file: the short form beside what is stored.
+#[test]
+fn a_pod_in_the_short_form_can_be_applied_again() {
+    let stage = Stage::new(1, 0, FabricOptions::default());
+    assert_eq!(stage.post(PODS, PARTIAL_GPU).0, 200);
+    stage.runs_on("device-consumer");
+    let before = stage.pod("device-consumer");
+    let patch = json!({"spec": {
+        "$setElementOrder/containers": [{"name": "workload"}, {"name": "monitor"}],
+        "$setElementOrder/resourceClaims": [{"name": "gpu"}],
+        "containers": [
+            {"name": "workload", "resources": {"claims": ["gpu"]}},
+            {"name": "monitor", "resources": {"claims": ["gpu"]}},
+        ],
+        "resourceClaims": [{
+            "$retainKeys": ["name", "template"], "name": "gpu",
+            "template": {"parameters": {"memory": "2Gi"}, "resourceClassName": "acme-gpu"},
+        }],
+    }});
+    let path =
+        format!("{PODS}/device-consumer?fieldManager=kubectl-client-side-apply&fieldValidation=Strict");
+    let (code, after) = stage.strategic_patch(&path, &patch);
+    assert_eq!(code, 200, "{after}");
+    assert_eq!(before["spec"], after["spec"]);
+}

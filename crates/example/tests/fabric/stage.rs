@@ -82,6 +82,11 @@ impl Stage {
         self.send(request.header("content-type", "application/merge-patch+json").body(body))
     }
 
+    pub(crate) fn strategic_patch(&self, path: &str, patch: &Value) -> (u16, Value) {
+        let request = Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
+        self.send(request.body(patch.to_string().into_bytes()))
+    }
+
     fn send(&self, request: http::Result<Request<Vec<u8>>>) -> (u16, Value) {
         let client = self.cluster.client();
         let request = request.unwrap();

@@ -7,7 +7,7 @@ mod pod;
 #[cfg(test)]
 mod tests;
 
-pub use pod::convert_pods;
+pub use pod::{convert_patched_pods, convert_pods};
 
 pub(crate) use claim::Claim;
 pub(crate) use class::Class;

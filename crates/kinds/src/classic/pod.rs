@@ -28,6 +28,16 @@ pub(crate) fn is_classic(entry: &Value) -> bool {
 
 /// Brings the pods in an object, as the enhancement writes their claims, into the form that is stored.
 pub fn convert_pods(kind: &Kind, object: &mut Value) {
+    convert(kind, object, |template| !has(template, "spec"));
+}
+
+/// The same for the result of a patch. A patch that `kubectl apply` makes of the enhancement's form puts the spec of a template beside the one that is
+/// stored, which it replaces.
+pub fn convert_patched_pods(kind: &Kind, object: &mut Value) {
+    convert(kind, object, |_| true);
+}
+
+fn convert(kind: &Kind, object: &mut Value, may_be_flat: impl Fn(&Value) -> bool) {
     let steps: &[&str] = match (&*kind.group, &*kind.plural) {
         ("", "pods") => &["spec"],
         ("", "podtemplates") => &["template", "spec"],
@@ -43,7 +53,7 @@ pub fn convert_pods(kind: &Kind, object: &mut Value) {
     }
     let spec = steps.iter().fold(object, |value, step| field_mut(value, step));
     for entry in list_mut(spec, "resourceClaims") {
-        if entry.get("template").is_some_and(is_flat) {
+        if entry.get("template").is_some_and(|template| is_flat(template) && may_be_flat(template)) {
             convert_template(field_mut(entry, "template"));
         }
     }
@@ -65,7 +75,7 @@ pub fn convert_pods(kind: &Kind, object: &mut Value) {
 
 /// A template whose spec stands in the template itself.
 fn is_flat(template: &Value) -> bool {
-    template.is_object() && !has(template, "spec") && SPEC_FIELDS.iter().any(|field| has(template, field))
+    template.is_object() && SPEC_FIELDS.iter().any(|field| has(template, field))
 }
 
 fn convert_template(template: &mut Value) {

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::convert_pods;
+use super::{convert_patched_pods, convert_pods};
 use crate::{
     Kind,
     testing::{World, kind, set},
@@ -243,4 +243,26 @@ fn with_the_gate_off_new_pods_are_refused_and_old_ones_stay() {
     let labelled = off.update(pods, &made, set(&made, "/metadata/labels", json!({"a": "b"}))).ok();
     assert_eq!(labelled["spec"]["resourceClaims"], made["spec"]["resourceClaims"]);
     assert!(claims().versions[0].feature == Some(super::FEATURE));
+}
+
+#[test]
+fn a_patch_in_the_short_form_replaces_the_spec_that_is_stored() {
+    let stored = converted(pod(json!({
+        "name": "gpu", "template": {"resourceClassName": "acme-gpu", "parameters": {"memory": "2Gi"}},
+    })));
+    // As a strategic merge patch leaves it.
+    let flat = json!({"spec": {"resourceClassName": "acme-gpu", "parameters": {"memory": "2Gi"}}, "resourceClassName": "acme-gpu"});
+    let mut same =
+        set(&stored, "/spec/resourceClaims/0/template", set(&flat, "/parameters", json!({"memory": "2Gi"})));
+    same = set(&same, "/spec/containers/0/resources/claims", json!(["gpu"]));
+    convert_patched_pods(kind("", "pods"), &mut same);
+    assert_eq!(same, stored);
+    let mut without = set(&stored, "/spec/resourceClaims/0/template", flat);
+    convert_patched_pods(kind("", "pods"), &mut without);
+    let template = &without["spec"]["resourceClaims"][0]["template"];
+    assert_eq!(
+        *template,
+        json!({"spec": {"resourceClassName": "acme-gpu"}}),
+        "parameters that were removed are gone"
+    );
 }

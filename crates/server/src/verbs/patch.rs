@@ -207,6 +207,7 @@ fn refused(call: &Call<'_>, error: &PatchError) -> ApiError {
 
 /// A patch whose result cannot be: the patch is at fault, not the stored object.
 fn in_patch(call: &Call<'_>, media: Media, mut merged: Value, message: String) -> ApiError {
+    lazaret_kinds::convert_patched_pods(&call.kind, &mut merged);
     let restored = call.served.shape.find().filter(|_| media == Media::StrategicMergePatch);
     let restored = restored.and_then(|(schema, shape)| {
         check(schema, shape, &mut merged, None, false).iter().find_map(Finding::restore_error)
