@@ -209,7 +209,9 @@ impl RuleState {
 
     /// Whether its status has to say whether it is held. `wanted`: some guard wants approval of rules that reach far.
     pub(crate) fn says_whether_held(&self, wanted: bool) -> bool {
-        let was_said = self.status.known.as_ref().is_some_and(|known| known.held.is_some());
+        // A write of this controller may have left alone what another had said.
+        let is_said = self.rule.conditions.iter().any(|said| said.kind == DeviceTaintRule::HELD);
+        let was_said = is_said || self.status.known.as_ref().is_some_and(|known| known.held.is_some());
         let is_required = self.rule.review.as_ref().is_some_and(|review| review.is_required);
         wanted || is_required || was_said || self.held.is_some() || self.rule.is_held()
     }
