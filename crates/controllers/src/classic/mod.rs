@@ -3,12 +3,15 @@
 mod devices;
 mod read;
 
-use lazaret_classic::{ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, PodEvent};
+use lazaret_api::awaiting_to_text;
+use lazaret_classic::{
+    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, PodEvent,
+};
 use lazaret_machine::Machine as _;
-use lazaret_model::{ObjectKey, Timestamp};
+use lazaret_model::{AWAITING_CLASSIC_UNPREPARE, ObjectKey, Timestamp};
 use lazaret_runtime::{
-    CLASSIC_CLAIMS, Call, CallError, Client, News as Heard, Outcome, PODS, Perform, Reply, Resource,
-    change_classic_claim,
+    CLASSIC_CLAIMS, Call, CallError, Client, NODES, News as Heard, Outcome, PODS, PatchKind, Perform, Reply,
+    Resource, change_classic_claim,
 };
 use serde_json::json;
 
@@ -25,7 +28,7 @@ use crate::{
 pub(crate) const NAME: &str = "classic-resourceclaim-controller";
 
 /// The resources that it watches.
-pub(crate) const RESOURCES: &[Resource] = &[PODS, CLASSIC_CLAIMS];
+pub(crate) const RESOURCES: &[Resource] = &[PODS, NODES, CLASSIC_CLAIMS];
 
 /// The objects that the core has been told of.
 #[derive(Debug)]
@@ -52,6 +55,7 @@ impl Shell for ClassicShell {
     fn hear(&mut self, claims: &mut ClaimController, now: Timestamp, news: Heard) {
         self.ledger.changes(news, |change| {
             let news = claim_news(&change).or_else(|| read::pod_news(&change));
+            let news = news.or_else(|| read::node_news(&change));
             if let Some(news) = news {
                 claims.handle(now, &(), ClaimInput::News(news));
             }
@@ -106,6 +110,18 @@ impl Executor {
         }
     }
 
+    async fn ask_node(&self, ask: &AskNode) -> Reply {
+        let text = (!ask.awaiting.is_empty()).then(|| awaiting_to_text(&ask.awaiting));
+        let body = json!({"metadata": {
+            "uid": &*ask.uid, "resourceVersion": &*ask.version, "annotations": {AWAITING_CLASSIC_UNPREPARE: text},
+        }});
+        let call = Call::patch(&NODES, "", &ask.node, "", PatchKind::Merge, body.to_string());
+        match self.client.send(call).await {
+            Err(CallError::NotFound(_)) => Outcome::Gone.into(),
+            reply => reply.into(),
+        }
+    }
+
     fn event(&self, event: &PodEvent) -> Reply {
         let event = Event {
             about: PODS,
@@ -127,6 +143,7 @@ impl Perform<ClaimEffectKind> for Executor {
             ClaimEffectKind::Create(create) => self.create(create).await,
             ClaimEffectKind::Change(change) => change_classic_claim(&self.client, change).await,
             ClaimEffectKind::ConfirmPod(pod, uid) => self.confirm(pod, uid).await,
+            ClaimEffectKind::AskNode(ask) => self.ask_node(ask).await,
             ClaimEffectKind::Event(event) => self.event(event),
         }
     }
