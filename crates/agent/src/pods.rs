@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, PodStatus};
 use lazaret_api::{read_awaiting, read_unprepared};
-use lazaret_model::{AWAITING_UNPREPARE, REPORTS_UNPREPARED, UNPREPARED};
+use lazaret_model::{AWAITING_CLASSIC_UNPREPARE, AWAITING_UNPREPARE, REPORTS_UNPREPARED, UNPREPARED};
 use lazaret_node::{
     ClaimKind, ClaimName, ContainerClaim, ContainerUse, DeviceHealth, Life, PodClaim, PodView,
     ResourceHealth, ResourceStatus, SeenNode, SeenPod,
@@ -129,12 +129,13 @@ fn shown(status: &PodStatus) -> BTreeMap<String, Vec<ResourceStatus>> {
 /// What the Node says of claims that are waited for.
 pub(crate) fn seen_node(node: Node) -> SeenNode {
     let annotations = node.metadata.annotations.unwrap_or_default();
-    let awaiting = annotations.get(AWAITING_UNPREPARE).map(|text| read_awaiting(text)).unwrap_or_default();
+    let awaiting = [AWAITING_UNPREPARE, AWAITING_CLASSIC_UNPREPARE].into_iter();
+    let awaiting = awaiting.filter_map(|name| annotations.get(name)).flat_map(|text| read_awaiting(text));
     let unprepared: BTreeSet<_> =
         annotations.get(UNPREPARED).map(|text| read_unprepared(text)).unwrap_or_default();
     SeenNode {
         reports: annotations.get(REPORTS_UNPREPARED).is_some_and(|value| value == "true"),
-        awaiting: awaiting.into_iter().map(|claim| claim.uid.to_string()).collect(),
+        awaiting: awaiting.map(|claim| claim.uid.to_string()).collect(),
         unprepared: unprepared.into_iter().map(|uid| uid.to_string()).collect(),
     }
 }

@@ -46,5 +46,8 @@ pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
 pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};
 pub use review::{approval_to_text, rule_request_to_text};
 pub use time::{format_time, format_time_precise, parse_time};
-pub use unprepare::{awaiting_to_text, read_awaiting, read_node_report, read_unprepared, unprepared_to_text};
+pub use unprepare::{
+    awaiting_to_text, read_awaiting, read_classic_node_report, read_node_report, read_unprepared,
+    unprepared_to_text,
+};
 pub use zones::window;

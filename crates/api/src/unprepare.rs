@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_model::{
-    AWAITED_PER_NODE_MAX, AWAITING_UNPREPARE, Awaited, DeviceId, NodeReport, OUT_OF_SERVICE, ObjectKey,
-    REPORTS_UNPREPARED, Text, UNPREPARED, Uid,
+    AWAITED_PER_NODE_MAX, AWAITING_CLASSIC_UNPREPARE, AWAITING_UNPREPARE, Awaited, DeviceId, NodeReport,
+    OUT_OF_SERVICE, ObjectKey, REPORTS_UNPREPARED, Text, UNPREPARED, Uid,
 };
 use serde::Serialize;
 
@@ -124,6 +124,16 @@ fields! {
 /// What a Node's JSON says of the claims prepared on it; `None` if it is no node.
 #[must_use]
 pub fn read_node_report(json: &[u8]) -> Option<NodeReport> {
+    report(json, AWAITING_UNPREPARE)
+}
+
+/// The same for classic claims.
+#[must_use]
+pub fn read_classic_node_report(json: &[u8]) -> Option<NodeReport> {
+    report(json, AWAITING_CLASSIC_UNPREPARE)
+}
+
+fn report(json: &[u8], awaiting: &str) -> Option<NodeReport> {
     let wire: WireNode = read_quietly(json)?;
     let (metadata, taints) = (wire.metadata.0, wire.spec.0.taints.0);
     let annotations = metadata.annotations.0;
@@ -133,7 +143,7 @@ pub fn read_node_report(json: &[u8]) -> Option<NodeReport> {
         version: metadata.resource_version.0.into(),
         reports: annotations.get(REPORTS_UNPREPARED).is_some_and(|value| value.0 == "true"),
         out_of_service: taints.iter().any(|taint| taint.key.0 == OUT_OF_SERVICE),
-        awaiting: annotations.get(AWAITING_UNPREPARE).map(|text| read_awaiting(&text.0)).unwrap_or_default(),
+        awaiting: annotations.get(awaiting).map(|text| read_awaiting(&text.0)).unwrap_or_default(),
         unprepared: annotations.get(UNPREPARED).map(|text| read_unprepared(&text.0)).unwrap_or_default(),
     })
 }

@@ -29,7 +29,8 @@ mod write;
 
 pub use change::{ChangeClaim, Step};
 pub use claims::{
-    ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent,
+    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, FOREIGN_CLAIM_REASON,
+    PodEvent,
 };
 pub use driver::{
     Allocate, Allocation, Deallocate, DriverController, DriverCounters, DriverEffectKind, DriverInput,

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use lazaret_model::{Node, ObjectKey, Text, Uid};
+use lazaret_model::{Node, NodeReport, ObjectKey, Text, Uid};
 
 use crate::model::{Pod, ResourceClaim, ResourceClass};
 
@@ -25,4 +25,8 @@ pub enum News {
     Node(Arc<Node>),
     /// No such node.
     NodeGone(Text),
+    /// A node's word about claims that are prepared on it. For the claim controller; `awaiting` has classic claims.
+    Report(Arc<NodeReport>),
+    /// No such node.
+    ReportGone(Text),
 }

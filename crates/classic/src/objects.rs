@@ -70,6 +70,7 @@ impl Objects {
                 (before.as_ref() != self.nodes.get(&name)).then_some(Change::Node(name))
             }
             News::NodeGone(name) => self.nodes.remove(&name).map(|_| Change::Node(name)),
+            News::Report(_) | News::ReportGone(_) => None,
         }
     }
 

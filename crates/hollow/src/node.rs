@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_api::{read_awaiting, read_unprepared};
-use lazaret_model::{AWAITING_UNPREPARE, REPORTS_UNPREPARED, Text, UNPREPARED, Uid};
+use lazaret_model::{
+    AWAITING_CLASSIC_UNPREPARE, AWAITING_UNPREPARE, REPORTS_UNPREPARED, Text, UNPREPARED, Uid,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -59,9 +61,11 @@ impl SeenNode {
             taints_when_ready,
             unprepare_after_ms: annotation(UNPREPARE_AFTER).and_then(duration_ms),
             reports: annotation(REPORTS_UNPREPARED).is_some_and(|value| value == "true"),
-            awaiting: annotation(AWAITING_UNPREPARE)
-                .map(|text| read_awaiting(text).into_iter().map(|one| one.uid).collect())
-                .unwrap_or_default(),
+            awaiting: [AWAITING_UNPREPARE, AWAITING_CLASSIC_UNPREPARE]
+                .into_iter()
+                .filter_map(annotation)
+                .flat_map(|text| read_awaiting(text).into_iter().map(|one| one.uid))
+                .collect(),
             unprepared: annotation(UNPREPARED).map(read_unprepared).unwrap_or_default(),
             fail: annotation(FAIL).map(str::to_owned),
         })

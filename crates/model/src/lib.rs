@@ -82,8 +82,8 @@ pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};
 pub use text::{ObjectKey, Text, Uid};
 pub use time::{Timestamp, human_duration};
 pub use unprepare::{
-    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, AWAITING_UNPREPARE, Awaited, NodeReport,
-    OUT_OF_SERVICE, REPORTS_UNPREPARED, UNPREPARED,
+    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, AWAITING_CLASSIC_UNPREPARE, AWAITING_UNPREPARE,
+    Awaited, NodeReport, OUT_OF_SERVICE, REPORTS_UNPREPARED, UNPREPARED,
 };
 pub use version::{Version, VersionError};
 pub use window::{Window, WindowError, Zone};

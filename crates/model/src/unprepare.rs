@@ -6,13 +6,15 @@
 
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 
-use crate::{Allocation, DeviceId, ObjectKey, Operator, Text, Timestamp, Uid};
+use crate::{Allocation, DeviceId, NodeSelector, ObjectKey, Operator, Text, Timestamp, Uid};
 
 /// On a Node, by the node: `true` if it answers in [`UNPREPARED`].
 pub const REPORTS_UNPREPARED: &str = "lazaret.dev/reports-unprepared";
 /// On a Node, by the claim controller: the claims that it waits for. On a claim: the names of the nodes that are waited for.
 pub const AWAITING_UNPREPARE: &str = "lazaret.dev/awaiting-unprepare";
-/// On a Node, by the node: UIDs of claims listed in [`AWAITING_UNPREPARE`] of which nothing is prepared on it any more.
+/// On a Node, by the controller of classic claims: the same for classic claims. Each of the two has one writer.
+pub const AWAITING_CLASSIC_UNPREPARE: &str = "lazaret.dev/awaiting-classic-unprepare";
+/// On a Node, by the node: UIDs of claims listed in [`AWAITING_UNPREPARE`] or [`AWAITING_CLASSIC_UNPREPARE`] of which nothing is prepared on it any more.
 pub const UNPREPARED: &str = "lazaret.dev/unprepared";
 /// A node with this taint is off: nothing runs there, nothing is prepared.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -88,16 +90,24 @@ impl NodeReport {
     }
 }
 
-impl Allocation {
-    /// The one node on which it is usable, if its devices are those of a node.
+impl NodeSelector {
+    /// The one node that it selects, if it selects by the name of one.
     #[must_use]
     pub fn only_node(&self) -> Option<&Text> {
-        let [term] = self.node_selector.as_ref()?.terms.as_slice() else { return None };
+        let [term] = self.terms.as_slice() else { return None };
         let by_name = term.match_fields.iter().find(|field| field.key == "metadata.name")?;
         match (&by_name.operator, by_name.values.as_slice()) {
             (Operator::In, [name]) => Some(name),
             _ => None,
         }
+    }
+}
+
+impl Allocation {
+    /// The one node on which it is usable, if its devices are those of a node.
+    #[must_use]
+    pub fn only_node(&self) -> Option<&Text> {
+        self.node_selector.as_ref()?.only_node()
     }
 
     /// The devices that nobody else can have while it stands.
@@ -111,7 +121,7 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::{NodeSelector, NodeSelectorTerm, Requirement};
+    use crate::{NodeSelectorTerm, Requirement};
 
     #[test]
     fn an_answer_a_person_or_a_node_that_is_off_ends_the_wait() {

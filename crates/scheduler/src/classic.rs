@@ -52,7 +52,12 @@ impl Scheduler {
             News::Claim(_) | News::ClaimGone(..) | News::Class(_) | News::ClassGone(_) => {
                 self.negotiate(NegotiationInput::News(news));
             }
-            News::Pod(_) | News::PodGone(..) | News::Node(_) | News::NodeGone(_) => {}
+            News::Pod(_)
+            | News::PodGone(..)
+            | News::Node(_)
+            | News::NodeGone(_)
+            | News::Report(_)
+            | News::ReportGone(_) => {}
         }
     }
 

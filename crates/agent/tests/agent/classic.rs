@@ -3,12 +3,13 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use lazaret_driver::proto::{self, ClassicUnprepareRequest};
 use lazaret_node::{ClaimKind, checkpoint};
+use lazaret_testkit::{Cluster, Plane};
 use prost::Message;
 use serde_json::{Value, json};
 
 use crate::{
     plugin::{Plugin, Reply},
-    world::{World, until},
+    world::{NODE, World, until},
 };
 
 const DRIVER: &str = "fabric.example.com";
@@ -18,7 +19,8 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 async fn send(world: &World, method: &str, path: &str, body: Value) -> Value {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
-    world.cluster.client().request(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap()
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    world.cluster.client().request(request.body(body).unwrap()).await.unwrap()
 }
 
 fn user(name: &str, uid: &str) -> Value {
@@ -190,5 +192,49 @@ async fn not_found_and_other_failures_are_retried_and_a_restart_half_way_calls_a
     let agent = world.agent();
     world.until_nothing_is_prepared().await;
     assert_eq!(plugin.count("NodeUnprepareResource"), 1);
+    agent.stop().await;
+}
+
+async fn annotation(world: &World, name: &str) -> Option<String> {
+    let node = world.nodes().get(NODE).await.unwrap();
+    node.metadata.annotations.unwrap_or_default().get(name).cloned()
+}
+
+/// A pod is removed by force while its plugin cannot unprepare: its claim stays reserved, so that no driver frees the device.
+#[tokio::test]
+async fn the_reservation_of_a_lost_pod_goes_only_when_the_node_has_unprepared_its_claim() {
+    let world = World::of(Cluster::options().plane(Plane::simulated(0, 0)).start().unwrap()).await;
+    let go = tokio::sync::watch::Sender::new(false);
+    let is_going = go.subscribe();
+    let plugin = Plugin::start_classic(world.root(), DRIVER, move |path, _| {
+        let is_held = path == proto::CLASSIC_UNPREPARE && !*is_going.borrow();
+        is_held.then_some(Reply::Status(14, "the device is busy"))
+    });
+    let agent = world.agent();
+    until("the node reports", || annotation(&world, "lazaret.dev/reports-unprepared")).await;
+    let uid = pod(&world, "p", named("c")).await;
+    let claim = claim(&world, "c", &[("p", &uid)]).await;
+    world.bind("p").await;
+    world.until_offered(&uid).await;
+    world.delete("p", &DeleteParams::default().grace_period(0)).await;
+    let awaited =
+        until("the node is asked", || annotation(&world, "lazaret.dev/awaiting-classic-unprepare")).await;
+    assert!(awaited.contains(&claim), "{awaited}");
+    until("unprepare was tried", || async { (plugin.count("NodeUnprepareResource") > 0).then_some(()) })
+        .await;
+    let users = || async {
+        let claim = send(&world, "GET", &format!("{CLAIMS}/c"), Value::Null).await;
+        claim["status"]["reservedFor"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(users().await, 1, "the device is still prepared");
+    go.send_replace(true);
+    until("the reservation is removed", || async { (users().await == 0).then_some(()) }).await;
+    world.until_nothing_is_prepared().await;
+    until("question and answer are removed", || async {
+        let asked = annotation(&world, "lazaret.dev/awaiting-classic-unprepare").await;
+        let answered = annotation(&world, "lazaret.dev/unprepared").await;
+        (asked.is_none() && answered.is_none()).then_some(())
+    })
+    .await;
     agent.stop().await;
 }

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use lazaret_machine::Turn;
 use lazaret_model::{ObjectKey, Text, Uid};
 
+use super::nodes::AskNode;
 use crate::{
     change::ChangeClaim,
     model::{Reference, Template},
@@ -39,6 +40,8 @@ pub enum ClaimEffectKind {
     /// Ask the API server itself, not a cache, whether this pod exists. [`lazaret_machine::Outcome::Done`]: it does. [`lazaret_machine::Outcome::Gone`]: there is none of this
     /// name, or it is another incarnation.
     ConfirmPod(ObjectKey, Uid),
+    /// Write which claims a node is asked about into [`AWAITING_CLASSIC_UNPREPARE`](lazaret_model::AWAITING_CLASSIC_UNPREPARE), on the precondition of its UID and version.
+    AskNode(AskNode),
     /// Tell people. Best effort.
     Event(PodEvent),
 }

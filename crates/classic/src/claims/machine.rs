@@ -8,8 +8,12 @@ use alloc::{
 use lazaret_machine::{Effect, Flights, Machine, Outcome, Recent, Retry, Turn, Wake};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
-use super::effect::{ClaimCounters, ClaimEffectKind, ClaimInput};
+use super::{
+    effect::{ClaimCounters, ClaimEffectKind, ClaimInput},
+    nodes::Nodes,
+};
 use crate::{
+    news::News,
     objects::{Change, Objects},
     queue::{Queue, WakeReason},
     write::Writer,
@@ -27,6 +31,7 @@ pub(super) enum Item {
     /// First: to give up a reservation is more urgent than to make a claim.
     Claim(ObjectKey),
     Pod(ObjectKey),
+    Node(Text),
 }
 
 #[derive(Debug)]
@@ -34,6 +39,7 @@ pub(super) enum Flight {
     Create { pod: ObjectKey, claim: ObjectKey, uid: Uid },
     Change { claim: ObjectKey, uid: Uid, version: Text, removed: u64 },
     Confirm { pod: ObjectKey, uid: Uid },
+    Ask { node: Text, version: Text },
 }
 
 /// The claims that are made for one incarnation of a pod, by name.
@@ -77,6 +83,7 @@ pub struct ClaimController {
     reserved_for: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     pub(super) asking: BTreeMap<Uid, Asking>,
     pub(super) gone: Recent<Uid>,
+    pub(super) nodes: Nodes,
     pub(super) queue: Queue<Item>,
     pub(super) flights: Flights<ClaimEffectKind, Flight>,
     pub(super) counters: ClaimCounters,
@@ -93,6 +100,7 @@ impl Default for ClaimController {
             reserved_for: BTreeMap::new(),
             asking: BTreeMap::new(),
             gone: Recent::new(GONE_MAX),
+            nodes: Nodes::default(),
             queue: Queue::default(),
             flights: Flights::default(),
             counters: ClaimCounters::default(),
@@ -109,7 +117,21 @@ impl Machine for ClaimController {
     fn handle(&mut self, now: Timestamp, (): &(), input: ClaimInput) {
         let led = self.leads;
         match input {
+            ClaimInput::News(News::Report(report)) => {
+                let node = report.name.clone();
+                self.nodes.seen(report);
+                self.touch_node(node);
+            }
+            ClaimInput::News(News::ReportGone(node)) => {
+                self.nodes.gone(&node);
+                self.touch_node(node);
+            }
             ClaimInput::News(news) => {
+                if let News::PodGone(pod, uid) = &news
+                    && !self.reserved_for.contains_key(pod)
+                {
+                    self.nodes.forget(uid);
+                }
                 if let Some(change) = self.objects.apply(news) {
                     self.note(change);
                 }
@@ -132,6 +154,7 @@ impl Machine for ClaimController {
                 match self.queue.pop() {
                     Some(Item::Claim(key)) => self.look_at_claim(now, &key),
                     Some(Item::Pod(key)) => self.look_at_pod(now, &key),
+                    Some(Item::Node(name)) => self.look_at_node(now, &name),
                     None => return,
                 }
             }
@@ -164,12 +187,22 @@ impl ClaimController {
         let claims = self.objects.claims.keys().cloned().map(Item::Claim);
         let items: Vec<Item> = claims.chain(self.objects.pods.keys().cloned().map(Item::Pod)).collect();
         items.into_iter().for_each(|item| self.queue.push(item));
+        self.nodes.start_over().into_iter().for_each(|node| self.queue.push(Item::Node(node)));
+    }
+
+    /// A node has said something: the claims that wait for it, and what it is asked.
+    fn touch_node(&mut self, node: Text) {
+        self.nodes.waiting_for(&node).into_iter().for_each(|claim| self.queue.push(Item::Claim(claim)));
+        self.queue.push(Item::Node(node));
     }
 
     fn note(&mut self, change: Change) {
         match change {
             Change::Pod(key) => {
                 self.touch_reserved_for(&key);
+                if let Some(pod) = self.objects.pods.get(&key) {
+                    self.nodes.pod_seen(pod);
+                }
                 let uid = self.objects.pods.get(&key).map(|pod| &pod.uid);
                 if self.makings.get(&key).is_some_and(|making| Some(&making.uid) != uid) {
                     self.makings.remove(&key);
@@ -216,6 +249,9 @@ impl ClaimController {
             }
             if !pods.iter().any(|(_, still)| *still == uid) && !self.reserved_for.contains_key(&pod) {
                 self.asking.remove(&uid);
+                if self.objects.pods.get(&pod).is_none_or(|known| known.uid != uid) {
+                    self.nodes.forget(&uid);
+                }
             }
         }
         for (pod, _) in &pods {
@@ -237,6 +273,12 @@ impl ClaimController {
                     writing.writer.landed(now, &version, outcome);
                 }
                 self.queue.push(Item::Claim(claim));
+            }
+            Flight::Ask { node, version } => {
+                if let Some(writer) = self.nodes.writer(&node) {
+                    writer.landed(now, &version, outcome);
+                }
+                self.queue.push(Item::Node(node));
             }
             Flight::Confirm { pod, uid } => {
                 self.confirmed(now, uid, outcome);

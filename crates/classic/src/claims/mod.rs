@@ -2,7 +2,9 @@
 
 mod effect;
 mod machine;
+mod nodes;
 mod work;
 
 pub use effect::{ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent};
 pub use machine::ClaimController;
+pub use nodes::AskNode;

@@ -1,6 +1,6 @@
 //! One look at a pod or a claim.
 
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_machine::{Backoff, Outcome, Retry};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
@@ -8,6 +8,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use super::{
     effect::{ClaimEffectKind, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent},
     machine::{ClaimController, EVENTS_MAX, Flight, IN_FLIGHT_MAX, Item, Making, PodMaking, Writing},
+    nodes::Answered,
 };
 use crate::{
     change::ChangeClaim,
@@ -119,13 +120,23 @@ impl ClaimController {
 
     /// Removes users that are pods which are gone; asks for those of which nothing is known. Other users are not its business.
     pub(super) fn look_at_claim(&mut self, now: Timestamp, key: &ObjectKey) {
-        let Some(claim) = self.objects.claims.get(key).cloned() else { return };
+        let mut awaited = BTreeSet::new();
+        let Some(claim) = self.objects.claims.get(key).cloned() else {
+            return self.await_nodes(key, &Uid::default(), &awaited);
+        };
         let mut stay = Vec::with_capacity(claim.status.reserved_for.len());
         for user in &claim.status.reserved_for {
-            if !user.is_pod() || !self.is_gone(now, &claim, user) {
+            let is_gone = user.is_pod() && self.is_gone(now, &claim, user);
+            let nodes = match is_gone {
+                true => self.nodes.to_await(&claim, user, |other| self.gone.contains(other)),
+                false => Vec::new(),
+            };
+            if !is_gone || nodes.iter().any(|(_, answered)| *answered == Answered::NotYet) {
                 stay.push(user.clone());
             }
+            awaited.extend(nodes.into_iter().map(|(node, _)| node));
         }
+        self.await_nodes(key, &claim.uid, &awaited);
         if stay.len() == claim.status.reserved_for.len() {
             return;
         }
@@ -145,6 +156,26 @@ impl ClaimController {
                 };
                 let change = ChangeClaim::status(&claim, |status| status.reserved_for = stay);
                 self.flights.launch(flight, ClaimEffectKind::Change(change));
+            }
+        }
+    }
+
+    fn await_nodes(&mut self, claim: &ObjectKey, uid: &Uid, nodes: &BTreeSet<Text>) {
+        for node in self.nodes.wait(claim, uid, nodes) {
+            self.queue.push(Item::Node(node));
+        }
+    }
+
+    /// Asks a node about the claims that wait for it.
+    pub(super) fn look_at_node(&mut self, now: Timestamp, name: &Text) {
+        let Some((ask, writer)) = self.nodes.question(now, name) else { return };
+        match writer.ready(now, &ask.version) {
+            Ready::InFlight => {}
+            Ready::At(at, why) => self.queue.later(at, why, Item::Node(name.clone())),
+            Ready::Now => {
+                writer.sent();
+                let flight = Flight::Ask { node: name.clone(), version: ask.version.clone() };
+                self.flights.launch(flight, ClaimEffectKind::AskNode(ask));
             }
         }
     }

@@ -244,7 +244,8 @@ impl Negotiator {
                             slot.placing = Placing::Uncertain(node);
                             slot.retry.fail(now, RETRY);
                         }
-                        Outcome::Gone | Outcome::Conflict | Outcome::Refused => {
+                        Outcome::Gone => slot.placing = Placing::Gone,
+                        Outcome::Conflict | Outcome::Refused => {
                             slot.placing = Placing::Failed;
                             slot.retry.fail(now, RETRY);
                         }

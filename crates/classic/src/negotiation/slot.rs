@@ -43,6 +43,8 @@ pub(super) enum Placing {
     Uncertain(Text),
     /// It failed: reservations have to go.
     Failed,
+    /// There is no such pod any more. It may have been bound and have run: the claim controller removes its reservations once its node has unprepared its claims.
+    Gone,
 }
 
 /// One incarnation of a claim.

@@ -26,7 +26,7 @@ impl Negotiator {
         let Some(pod) = self.objects.pods.get(key).cloned() else { return };
         let Some(slot) = self.pods.get(key) else { return };
         match &slot.placing {
-            Placing::InFlight(_) => return,
+            Placing::InFlight(_) | Placing::Gone => return,
             Placing::Uncertain(node) => {
                 if let Some(at) = slot.retry.until().filter(|until| now < *until) {
                     return self.queue.later(at, WakeReason::Retry, key.clone());

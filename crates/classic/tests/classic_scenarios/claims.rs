@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use lazaret_classic::{
-    ClaimController, ClaimEffectKind, ClaimInput, News, Pod, Reference, ResourceClaim, Step,
+    AskNode, ClaimController, ClaimEffectKind, ClaimInput, News, Pod, Reference, ResourceClaim, Step,
 };
 use lazaret_machine::{Effect, Machine, Outcome, Turn};
+use lazaret_model::{Awaited, NodeReport, Uid};
 
 use super::{acknowledged, allocated, at, claim, key, pod, user, version};
 
@@ -144,4 +145,105 @@ fn every_claim_of_a_vanished_pod_loses_its_reservation() {
         other => panic!("{other:?}"),
     });
     assert_eq!(changed.collect::<Vec<_>>(), [key("one"), key("two")]);
+}
+
+/// A node in some version: the claims that it is asked about, and those that it says are unprepared.
+fn report(version: u32, awaiting: &[Awaited], unprepared: &[&str]) -> NodeReport {
+    NodeReport {
+        name: "n".into(),
+        uid: "uid-n".into(),
+        version: version.to_string().into(),
+        reports: true,
+        awaiting: awaiting.to_vec(),
+        unprepared: unprepared.iter().map(|uid| Uid::from(*uid)).collect(),
+        ..NodeReport::default()
+    }
+}
+
+fn hear(machine: &mut ClaimController, news: News) -> Vec<Effect<ClaimEffectKind>> {
+    machine.handle(at(10), &(), ClaimInput::News(news));
+    effects(machine)
+}
+
+/// A claim that is reserved for a pod on node n, and the pod is gone.
+fn removed_by_force(ended: bool, node: NodeReport) -> (ClaimController, Vec<Effect<ClaimEffectKind>>) {
+    let mut reserved = allocated(claim("c", None), None);
+    reserved.status.reserved_for = vec![user("p")];
+    let bound = Pod { node: Some("n".into()), ended, ..pod("p", &[]) };
+    let mut machine = controller(vec![bound], vec![reserved]);
+    assert!(hear(&mut machine, News::Report(Arc::new(node))).is_empty());
+    let asked = hear(&mut machine, News::PodGone(key("p"), "uid-p".into()));
+    assert_eq!(asked[0].kind, ClaimEffectKind::ConfirmPod(key("p"), "uid-p".into()));
+    machine.handle(at(11), &(), acknowledged(asked[0].id, Outcome::Gone));
+    let effects = effects(&mut machine);
+    (machine, effects)
+}
+
+fn removes_the_user(effects: &[Effect<ClaimEffectKind>]) -> bool {
+    matches!(effects, [Effect { kind: ClaimEffectKind::Change(change), .. }] if change.claim == key("c"))
+}
+
+fn question(effects: &[Effect<ClaimEffectKind>]) -> AskNode {
+    match effects {
+        [Effect { kind: ClaimEffectKind::AskNode(ask), .. }] => ask.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_reservation_of_a_pod_that_was_removed_by_force_stays_until_its_node_has_unprepared_the_claim() {
+    let (mut machine, asked) = removed_by_force(false, report(1, &[], &[]));
+    let ask = question(&asked);
+    assert_eq!((&*ask.node, &*ask.uid, &*ask.version), ("n", "uid-n", "1"));
+    assert_eq!((&ask.awaiting[0].claim, &*ask.awaiting[0].uid), (&key("c"), "uid-c"));
+    machine.handle(at(12), &(), acknowledged(asked[0].id, Outcome::Done));
+    let seen = hear(&mut machine, News::Report(Arc::new(report(2, &ask.awaiting, &[]))));
+    assert!(seen.is_empty(), "it is asked once: {seen:?}");
+    let answered = hear(&mut machine, News::Report(Arc::new(report(3, &ask.awaiting, &["uid-c"]))));
+    assert!(removes_the_user(&answered), "{answered:?}");
+    machine.handle(at(13), &(), acknowledged(answered[0].id, Outcome::Done));
+    let without = allocated(claim("c", None), None);
+    let taken_back = hear(&mut machine, News::Claim(version(without, 2)));
+    assert!(question(&taken_back).awaiting.is_empty(), "the question is taken back");
+}
+
+#[test]
+fn an_answer_to_an_earlier_question_does_not_count() {
+    let (mut machine, effects) = removed_by_force(false, report(1, &[], &["uid-c"]));
+    assert!(effects.is_empty(), "the node takes its answer back first: {effects:?}");
+    let asked = hear(&mut machine, News::Report(Arc::new(report(2, &[], &[]))));
+    assert_eq!(question(&asked).awaiting.len(), 1);
+}
+
+#[test]
+fn nodes_that_cannot_have_prepared_the_claim_or_do_not_answer_are_not_waited_for() {
+    assert!(removes_the_user(&removed_by_force(true, report(1, &[], &[])).1), "the pod ended on its node");
+    let silent = NodeReport { reports: false, ..report(1, &[], &[]) };
+    assert!(removes_the_user(&removed_by_force(false, silent).1));
+    let off = NodeReport { out_of_service: true, ..report(1, &[], &[]) };
+    assert!(removes_the_user(&removed_by_force(false, off).1));
+    let (mut machine, asked) = removed_by_force(false, report(1, &[], &[]));
+    question(&asked);
+    assert!(removes_the_user(&hear(&mut machine, News::ReportGone("n".into()))), "the node is gone");
+    // A pod that nobody saw may have been on any node on which the claim is available.
+    let mut reserved = allocated(claim("c", None), Some("n"));
+    reserved.status.reserved_for = vec![user("p")];
+    for (available, names) in [(reserved.clone(), vec!["n"]), (allocated_anywhere(reserved), vec!["m", "n"])]
+    {
+        let mut machine = controller(Vec::new(), vec![available]);
+        let other = NodeReport { name: "m".into(), ..report(1, &[], &[]) };
+        let confirm = effects(&mut machine);
+        for node in [report(1, &[], &[]), other] {
+            assert!(hear(&mut machine, News::Report(Arc::new(node))).is_empty());
+        }
+        machine.handle(at(11), &(), acknowledged(confirm[0].id, Outcome::Gone));
+        let asked: Vec<AskNode> =
+            effects(&mut machine).iter().map(|effect| question(std::slice::from_ref(effect))).collect();
+        assert_eq!(asked.iter().map(|ask| &*ask.node).collect::<Vec<_>>(), names);
+    }
+}
+
+fn allocated_anywhere(mut claim: ResourceClaim) -> ResourceClaim {
+    claim.status.driver.available_on_nodes = None;
+    claim
 }

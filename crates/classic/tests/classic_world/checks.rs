@@ -93,6 +93,9 @@ impl World {
         if reserved {
             self.fail(format!("{uid} is deallocated while it is reserved"));
         }
+        if let Some((node, _)) = self.prepared.iter().find(|(_, prepared)| prepared == uid).cloned() {
+            self.fail(format!("{uid} is deallocated while it is prepared on {node}"));
+        }
     }
 
     /// A pod that could run and waits, or a claim that could be allocated immediately and is not. `None`: the world is at rest.

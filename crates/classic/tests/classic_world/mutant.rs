@@ -32,10 +32,14 @@ pub(crate) enum Mutant {
     UnknownIsDone,
     /// Wakes never come.
     LostWake,
+    /// The claim controller does not hear what nodes have prepared.
+    NoReports,
+    /// Nodes say that claims are unprepared before they are.
+    HastyNode,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::BlindToUsers,
         Self::NoFinalizer,
         Self::HastyRelease,
@@ -51,5 +55,7 @@ impl Mutant {
         Self::Leak,
         Self::UnknownIsDone,
         Self::LostWake,
+        Self::NoReports,
+        Self::HastyNode,
     ];
 }

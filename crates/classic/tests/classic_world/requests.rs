@@ -84,6 +84,19 @@ impl World {
                 };
                 self.acknowledge(&flight, outcome);
             }
+            Request::Claims(ClaimEffectKind::AskNode(ask)) => {
+                self.count("a node was asked");
+                let outcome = match self.fate() {
+                    Fate::Arrives => self.server.ask(&ask),
+                    Fate::Bounces => Outcome::RetryLater,
+                    Fate::Lost | Fate::Late => Outcome::Unknown,
+                    Fate::AnswerLost => {
+                        self.server.ask(&ask);
+                        Outcome::Unknown
+                    }
+                };
+                self.acknowledge(&flight, outcome);
+            }
             Request::Claims(ClaimEffectKind::Event(_)) => {}
             Request::Scheduler(NegotiationEffectKind::Place(place)) => {
                 let outcome = match self.fate() {
@@ -242,6 +255,7 @@ impl World {
             self.count("a pod with several claims was bound");
         }
         self.note(|| format!("bound {} to {}", place.pod.name, place.node));
+        self.prepare(&pod, &place.node);
         self.server.put_pod(pod);
         Outcome::Done
     }
@@ -293,6 +307,11 @@ impl World {
                     self.server.create(create);
                 }
             }
+            Request::Claims(ClaimEffectKind::AskNode(ask)) => {
+                if self.dice.one_in(2) {
+                    self.server.ask(ask);
+                }
+            }
             Request::Claims(ClaimEffectKind::ConfirmPod(..) | ClaimEffectKind::Event(_)) => {}
             Request::Scheduler(NegotiationEffectKind::Place(place)) => {
                 if self.dice.one_in(2) {
@@ -339,6 +358,9 @@ impl World {
         let Some(mutant) = self.mutant else { return Some(news) };
         let forgetful = mutant == Mutant::HastyGone && restarted;
         if forgetful && matches!((&news, &self.processes[which].core), (News::Pod(_), Core::Claims(_))) {
+            return None;
+        }
+        if let (Mutant::NoReports, News::Report(_)) = (mutant, &news) {
             return None;
         }
         let News::Claim(claim) = &news else { return Some(news) };

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_classic::{
-    ClaimStatus, CreateClaim, News, Pod, Reference, ResourceClaim, ResourceClass, Step,
+    AskNode, ClaimStatus, CreateClaim, News, Pod, Reference, ResourceClaim, ResourceClass, Step,
     validate_claim_status_update,
 };
 use lazaret_machine::Outcome;
-use lazaret_model::{Node, ObjectKey, Text, Uid};
+use lazaret_model::{Node, NodeReport, ObjectKey, Text, Uid};
 
 /// Pods, claims, and all others are watched independently.
 pub(crate) const KINDS: usize = 3;
@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) claims: BTreeMap<ObjectKey, ResourceClaim>,
     pub(crate) classes: BTreeMap<Text, ResourceClass>,
     pub(crate) nodes: BTreeMap<Text, Node>,
+    /// Questions to nodes about claims that are prepared on them, and their answers.
+    pub(crate) reports: BTreeMap<Text, NodeReport>,
     pub(crate) log: [Vec<News>; KINDS],
     pub(crate) last: u64,
     /// A write that the rules refuse: no machine may try one.
@@ -83,6 +85,22 @@ impl Server {
         let node = Node { name: name.clone(), ..Node::default() };
         self.log[2].push(News::Node(Arc::new(node.clone())));
         self.nodes.insert(name.clone(), node);
+        self.put_report(NodeReport { name: name.clone(), reports: true, ..NodeReport::default() });
+    }
+
+    pub(crate) fn put_report(&mut self, mut report: NodeReport) {
+        report.version = self.next().to_string().into();
+        self.log[2].push(News::Report(Arc::new(report.clone())));
+        self.reports.insert(report.name.clone(), report);
+    }
+
+    pub(crate) fn ask(&mut self, ask: &AskNode) -> Outcome {
+        let Some(report) = self.reports.get(&ask.node).cloned() else { return Outcome::Gone };
+        if report.version != ask.version && !self.ignores_versions {
+            return Outcome::Conflict;
+        }
+        self.put_report(NodeReport { awaiting: ask.awaiting.clone(), ..report });
+        Outcome::Done
     }
 
     /// Everything that there is now.
@@ -91,7 +109,8 @@ impl Server {
         let classes = self.classes.values().map(|class| News::Class(Arc::new(class.clone())));
         let claims = self.claims.values().map(|claim| News::Claim(Arc::new(claim.clone())));
         let pods = self.pods.values().map(|pod| News::Pod(Arc::new(pod.clone())));
-        nodes.chain(classes).chain(claims).chain(pods).collect()
+        let reports = self.reports.values().map(|report| News::Report(Arc::new(report.clone())));
+        nodes.chain(classes).chain(claims).chain(pods).chain(reports).collect()
     }
 
     pub(crate) fn create(&mut self, create: &CreateClaim) -> Outcome {

@@ -1,7 +1,7 @@
 //! The world: processes, their requests on the way, people, kubelets, time.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) permitted: BTreeMap<Uid, Option<Arc<[Text]>>>,
     pub(crate) classes: Vec<(ResourceClass, AllocationMode)>,
     pub(crate) nodes: Vec<Text>,
+    /// Claims that are prepared, and where.
+    pub(crate) prepared: BTreeSet<(Text, Uid)>,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) faults: bool,
     pub(crate) violation: Option<String>,
@@ -112,6 +114,7 @@ impl World {
             permitted: BTreeMap::new(),
             classes,
             nodes,
+            prepared: BTreeSet::new(),
             mutant,
             faults: true,
             violation: None,
@@ -353,6 +356,7 @@ impl World {
     pub(crate) fn end_pod(&mut self, pod: &Pod, force: bool) {
         self.note(|| format!("pod {} ends, force {force}", pod.key.name));
         if !force {
+            self.unprepare(pod);
             for claim in pod.claim_keys() {
                 self.server.change_users(&claim, |users| users.retain(|user| user.uid != pod.uid));
             }

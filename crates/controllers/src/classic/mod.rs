@@ -3,12 +3,15 @@
 mod devices;
 mod read;
 
-use lazaret_api::read_classic_claim;
-use lazaret_classic::{ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, PodEvent};
+use lazaret_api::{awaiting_to_text, read_classic_claim};
+use lazaret_classic::{
+    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, PodEvent,
+};
 use lazaret_machine::Machine as _;
-use lazaret_model::{ObjectKey, Timestamp};
+use lazaret_model::{AWAITING_CLASSIC_UNPREPARE, ObjectKey, Timestamp};
 use lazaret_runtime::{
-    CLASSIC_CLAIMS, Call, News as Heard, PODS, Perform, Reply, Resource, change_classic_claim,
+    CLASSIC_CLAIMS, Call, NODES, News as Heard, PODS, PatchKind, Perform, Reply, Resource,
+    change_classic_claim,
 };
 use serde_json::json;
 
@@ -25,7 +28,7 @@ use crate::{
 pub(crate) const NAME: &str = "classic-resourceclaim-controller";
 
 /// The resources that it watches.
-pub(crate) const RESOURCES: &[Resource] = &[PODS, CLASSIC_CLAIMS];
+pub(crate) const RESOURCES: &[Resource] = &[PODS, NODES, CLASSIC_CLAIMS];
 
 /// The objects that the core has been told of.
 #[derive(Debug)]
@@ -52,6 +55,7 @@ impl Shell for ClassicShell {
     fn hear(&mut self, claims: &mut ClaimController, now: Timestamp, news: Heard) {
         self.ledger.changes(news, |change| {
             let news = claim_news(&change).or_else(|| read::pod_news(&change));
+            let news = news.or_else(|| read::node_news(&change));
             if let Some(news) = news {
                 claims.handle(now, &(), ClaimInput::News(news));
             }
@@ -76,6 +80,14 @@ async fn create_claim(writer: &Writer, create: &CreateClaim) -> Reply {
     made(writer.make(make, Call::get(&CLASSIC_CLAIMS, namespace, name), is_ours).await)
 }
 
+async fn ask_node(writer: &Writer, ask: &AskNode) -> Reply {
+    let text = (!ask.awaiting.is_empty()).then(|| awaiting_to_text(&ask.awaiting));
+    let body = json!({"metadata": {
+        "uid": &*ask.uid, "resourceVersion": &*ask.version, "annotations": {AWAITING_CLASSIC_UNPREPARE: text},
+    }});
+    writer.send(Call::patch(&NODES, "", &ask.node, "", PatchKind::Merge, body.to_string())).await.into()
+}
+
 fn event(event: &PodEvent) -> Event<'_> {
     Event {
         about: PODS,
@@ -96,6 +108,7 @@ impl Perform<ClaimEffectKind> for Writer {
             ClaimEffectKind::Create(create) => create_claim(self, create).await,
             ClaimEffectKind::Change(change) => change_classic_claim(self.client(), change).await,
             ClaimEffectKind::ConfirmPod(pod, uid) => self.confirm(&PODS, pod, uid).await,
+            ClaimEffectKind::AskNode(ask) => ask_node(self, ask).await,
             ClaimEffectKind::Event(about) => self.post(&event(about)),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use lazaret_api::{read_classic_claim, read_classic_class, read_classic_pod};
+use lazaret_api::{read_classic_claim, read_classic_class, read_classic_node_report, read_classic_pod};
 use lazaret_classic::News;
-use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, PODS};
+use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, NODES, PODS};
 use tracing::warn;
 
 use crate::ledger::Change;
@@ -40,6 +40,17 @@ pub(crate) fn claim_news(change: &Change) -> Option<News> {
         warn!(kind = resource.kind, key = %object.key, "an object that cannot be understood is left out");
     }
     news
+}
+
+/// A node's word about claims that are prepared on it.
+pub(super) fn node_news(change: &Change) -> Option<News> {
+    match change {
+        Change::Set(resource, object) if *resource == NODES => {
+            read_classic_node_report(object.json()).map(|report| News::Report(Arc::new(report)))
+        }
+        Change::Gone(resource, key, _) if *resource == NODES => Some(News::ReportGone(key.name.clone())),
+        Change::Set(..) | Change::Gone(..) => None,
+    }
 }
 
 /// News of pods. Those without classic claims are no news.

@@ -27,8 +27,8 @@ const OWN_PREFIXES: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 /// The prefix of labels that keep nodes apart: administrators set them, nodes never.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
-/// What the claim controller asks a node. Schedulers give nobody the devices that it names, so a node must not name those of others.
-const QUESTIONS: &str = "lazaret.dev/awaiting-unprepare";
+/// Questions of the claim controllers to a node. Schedulers give nobody the devices that they name, so a node must not name those of others.
+const QUESTIONS: [&str; 2] = ["lazaret.dev/awaiting-unprepare", "lazaret.dev/awaiting-classic-unprepare"];
 
 pub(super) fn node(attempt: &Attempt<'_>) -> Verdict {
     let Attempt { node, name, object, old, operation, .. } = *attempt;
@@ -37,9 +37,10 @@ pub(super) fn node(attempt: &Attempt<'_>) -> Verdict {
         return refuse(format!("modify node {name:?}"));
     }
     let config = &object["spec"]["configSource"];
-    let asks = |node: &Value| node["metadata"]["annotations"][QUESTIONS].clone();
-    if operation != Operation::Delete && asks(object) != asks(old) {
-        return refuse(format!("modify annotation {QUESTIONS}"));
+    let asks = |node: &Value, question: &str| node["metadata"]["annotations"][question].clone();
+    let changed = QUESTIONS.into_iter().find(|question| asks(object, question) != asks(old, question));
+    if let Some(question) = changed.filter(|_| operation != Operation::Delete) {
+        return refuse(format!("modify annotation {question}"));
     }
     let labels = forbidden_labels(&object["metadata"]["labels"], &old["metadata"]["labels"]);
     match operation {

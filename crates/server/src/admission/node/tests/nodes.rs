@@ -88,6 +88,12 @@ fn a_node_answers_questions_and_asks_none() {
     }
     let found = World::new().attempt(Operation::Create, "nodes", "/mynode", (&asked("[]"), &Value::Null));
     assert_eq!(found, refused);
+    let classic = with("metadata", "annotations", json!({"lazaret.dev/awaiting-classic-unprepare": "[]"}));
+    let found = World::new().attempt(Operation::Update, "nodes", "/mynode", (&classic, &plain()));
+    assert_eq!(
+        found,
+        r#"node "mynode" is not allowed to modify annotation lazaret.dev/awaiting-classic-unprepare"#
+    );
 }
 
 #[test]
