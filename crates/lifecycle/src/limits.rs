@@ -76,6 +76,8 @@ impl Limit {
 struct Asks {
     /// It is out of service by an incident already, or a taint of one may still be there.
     is_out: bool,
+    /// By an open incident.
+    is_decided: bool,
     /// It was permitted to the same incident.
     goes_on: bool,
 }
@@ -86,20 +88,19 @@ struct Guarded {
     limit: Limit,
     /// With how many devices of incidents each has.
     own: BTreeMap<Unit, usize>,
+    /// Of these, devices of incidents that are open. A taint that an ended incident left behind is about to go.
+    decided: BTreeMap<Unit, usize>,
 }
 
 impl Guarded {
-    /// A device of an incident goes out of service, or comes back.
-    fn note(&mut self, device: &DeviceId, is_out: bool) {
+    /// A device of an incident goes out of service or comes back, or whether an open incident decided it has changed.
+    fn note(&mut self, device: &DeviceId, before: Out, now: Out) {
         if !self.limit.selects(device) {
             return;
         }
         let unit = self.limit.unit(device);
-        let devices = self.own.entry(unit.clone()).or_default();
-        *devices = if is_out { *devices + 1 } else { devices.saturating_sub(1) };
-        if *devices == 0 {
-            self.own.remove(&unit);
-        }
+        count(&mut self.own, &unit, before.is_some(), now.is_some());
+        count(&mut self.decided, &unit, before.is_decided, now.is_decided);
     }
 
     /// How much is out of service, whoever took it out.
@@ -122,7 +123,8 @@ impl Guarded {
         }
         let permitted = (*permitted)?;
         // A taint of an earlier incident that is about to go is no reason to permit another.
-        let is_shared = devices > usize::from(asks.is_out);
+        let decided = self.decided.get(&unit).copied().unwrap_or_default();
+        let is_shared = decided > usize::from(asks.is_decided);
         let own = self.own.len() - usize::from(devices > 0);
         let others = self.out() - u64::from(devices > 0 && !out.contains(&unit));
         let has_room = (own as u64) < permitted && (out.contains(&unit) || others < permitted);
@@ -135,6 +137,17 @@ impl Guarded {
             within(*window_seconds)
         );
         Some((HeldReason::Breaker, message.into()))
+    }
+}
+
+/// One more device of a unit, or one less.
+fn count(devices: &mut BTreeMap<Unit, usize>, unit: &Unit, before: bool, now: bool) {
+    let known = devices.get(unit).copied().unwrap_or_default();
+    let many = (known + usize::from(now)).saturating_sub(usize::from(before));
+    if many == 0 {
+        devices.remove(unit);
+    } else if many != known {
+        devices.insert(unit.clone(), many);
     }
 }
 
@@ -154,16 +167,24 @@ struct Out {
     taints: u32,
 }
 
+impl Out {
+    fn is_some(self) -> bool {
+        self != Self::default()
+    }
+}
+
 impl Limits {
     fn set(&mut self, limits: Vec<Limit>) {
-        self.guarded = limits.into_iter().map(|limit| Guarded { limit, own: BTreeMap::new() }).collect();
+        let guarded = |limit| Guarded { limit, own: BTreeMap::new(), decided: BTreeMap::new() };
+        self.guarded = limits.into_iter().map(guarded).collect();
         self.take_all();
     }
 
     fn take_all(&mut self) {
         for guarded in &mut self.guarded {
             guarded.own.clear();
-            self.out.keys().for_each(|device| guarded.note(device, true));
+            guarded.decided.clear();
+            self.out.iter().for_each(|(device, out)| guarded.note(device, Out::default(), *out));
         }
     }
 
@@ -172,17 +193,16 @@ impl Limits {
     }
 
     fn change(&mut self, device: &DeviceId, change: impl FnOnce(&mut Out)) {
-        let before = self.out.get(device).copied();
-        let mut now = before.unwrap_or_default();
+        let before = self.out.get(device).copied().unwrap_or_default();
+        let mut now = before;
         change(&mut now);
-        let is_out = now != Out::default();
-        if is_out {
+        if now.is_some() {
             self.out.insert(device.clone(), now);
         } else {
             self.out.remove(device);
         }
-        if before.is_some() != is_out {
-            self.guarded.iter_mut().for_each(|guarded| guarded.note(device, is_out));
+        if before != now {
+            self.guarded.iter_mut().for_each(|guarded| guarded.note(device, before, now));
         }
     }
 
@@ -202,7 +222,7 @@ impl Limits {
     pub(crate) fn begin(&mut self) {
         self.out.retain(|_, out| {
             out.is_decided = false;
-            *out != Out::default()
+            out.is_some()
         });
         self.take_all();
     }
@@ -210,7 +230,8 @@ impl Limits {
     /// The guard that keeps a device from being taken out of service by a policy, and why.
     /// `goes_on`: it was permitted to the same incident before.
     pub(crate) fn refusal(&self, device: &DeviceId, goes_on: bool) -> Option<(Text, HeldReason, Text)> {
-        let asks = Asks { is_out: self.is_out(device), goes_on };
+        let is_decided = self.out.get(device).is_some_and(|out| out.is_decided);
+        let asks = Asks { is_out: self.is_out(device), is_decided, goes_on };
         let selecting = self.guarded.iter().filter(|guarded| guarded.limit.selects(device));
         selecting.into_iter().find_map(|guarded| {
             let (reason, message) = guarded.refusal(device, asks)?;
