@@ -119,6 +119,10 @@ impl World {
                     incident.device == *device && incident.is_enforced && incident.stage.is_out_of_service()
                 })
         };
+        // What is out of service as the API says is, although the machine has just decided that it comes back.
+        let still_out = self.health.incidents.values().map(|stored| &stored.incident);
+        let still_out = still_out.filter(|one| one.is_enforced && one.stage.is_out_of_service());
+        let still_out: BTreeSet<DeviceId> = still_out.map(|one| one.device.clone()).collect();
         // What a person gave up is out of service whatever a guard says.
         let by_policy = |incident: &&&Incident| incident.handled.abandoned.is_none();
         let new = all.iter().filter(by_policy).map(|incident| &incident.device);
@@ -132,7 +136,8 @@ impl World {
             let limit = self.limit(number, now, guard);
             let unit = |device: &DeviceId| limit_unit(&limit, device);
             let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
-            let before = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
+            let before = out.iter().filter(is_older).chain(&still_out);
+            let before = before.filter_map(unit).collect::<BTreeSet<_>>();
             let added = new.difference(&before).count();
             if !new.is_empty() && limit.stops.is_some() {
                 complaint = Some(format!("{} stops, and {new:?} are taken out", guard.name));
