@@ -4,7 +4,7 @@ use lazaret_model::{Text, Uid};
 use lazaret_runtime::Resource;
 use serde::Deserialize;
 
-/// What an object of any kind says of itself. Fields that are not there are empty.
+/// The fields that objects of every kind have. Absent ones are empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Header {

@@ -35,7 +35,7 @@ pub(crate) const OPTIONAL: &[Resource] = &[DEFINITIONS, CLASSES];
 
 type Objects = BTreeMap<ObjectKey, Arc<Object>>;
 
-/// What the core has been told, and what of it is kept to tell it again.
+/// The objects that the core has heard of, and those that are kept to tell it again.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaShell {
     /// Of quotas and definitions.

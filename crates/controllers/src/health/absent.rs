@@ -80,7 +80,7 @@ impl Levels {
     }
 }
 
-/// What stays the same when a device is renamed, as its claim remembers it: the attribute, and its value.
+/// The identity of a device's hardware, which a new name does not change, as its claim remembers it: attribute and value.
 fn identity(
     fleet: &Fleet,
     policies: &BTreeMap<Text, Arc<HealthPolicy>>,

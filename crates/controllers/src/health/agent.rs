@@ -333,7 +333,7 @@ impl Shell for HealthShell {
         health.hear(now, news);
     }
 
-    /// What is said of a request that was made, or found, may be that it is done.
+    /// A request that was made, or found, may be done already.
     fn acknowledge(&mut self, health: &mut Health, now: Timestamp, effect: EffectId, reply: Reply) {
         if let Some((task, when)) = health.asked.remove(&effect)
             && let Some(object) = &reply.object

@@ -1,4 +1,4 @@
-//! What is written for an effect of the core.
+//! The write that each effect of the core becomes.
 
 use lazaret_api::HealthStep;
 use lazaret_lifecycle::{Incident, Owner, Task, WriteKind};
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Health {
-    /// What has to be written for an effect of the core.
+    /// The write for an effect of the core.
     pub(super) fn deed(&mut self, id: EffectId, kind: WriteKind) -> Deed {
         match kind {
             WriteKind::Create(incident) => {

@@ -120,11 +120,16 @@ impl Health {
         }
     }
 
-    /// What a policy is, for its status.
+    /// The next status of a policy to be written, if there is one.
     pub(super) fn poll_report(&mut self) -> Option<Effect<Deed>> {
-        let name = self.reports.pop_front()?;
-        let Some(((generation, problem), _)) = self.verdicts.get(&name) else { return self.poll_report() };
-        let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
+        // A policy that is gone has no status.
+        let (name, call) = loop {
+            let name = self.reports.pop_front()?;
+            if let Some(((generation, problem), _)) = self.verdicts.get(&name) {
+                let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
+                break (name, call);
+            }
+        };
         let id = EffectId(self.next);
         self.next += 1;
         self.reporting.insert(id, name);
