@@ -9,10 +9,17 @@ const RETRY_MS_MIN: i64 = 100;
 /// No pause is longer.
 const RETRY_MS_MAX: i64 = 30_000;
 
+/// While other items are queued, one of this many is a [routine](Agenda::with_routine) one.
+const ROUTINE_SHARE: u32 = 8;
+
 /// Each item is in it at most once in each role, so it never holds more than there are items.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
     order: VecDeque<T>,
+    /// Queued as well; they go while `order` is empty, and otherwise one in [`ROUTINE_SHARE`].
+    routine: VecDeque<T>,
+    is_routine: fn(&T) -> bool,
+    since_routine: u32,
     queued: BTreeSet<T>,
     timers: BTreeSet<(Timestamp, T)>,
     timer_of: BTreeMap<T, Timestamp>,
@@ -27,6 +34,9 @@ impl<T: Ord + Clone> Agenda<T> {
     pub(crate) fn new(in_flight_max: usize) -> Self {
         Self {
             order: VecDeque::new(),
+            routine: VecDeque::new(),
+            is_routine: |_| false,
+            since_routine: 0,
             queued: BTreeSet::new(),
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
@@ -38,10 +48,16 @@ impl<T: Ord + Clone> Agenda<T> {
         }
     }
 
+    /// Items that come back by themselves all the time, as renewals of leases do. However many of them are due, they do not hold up the others.
+    pub(crate) fn with_routine(self, is_routine: fn(&T) -> bool) -> Self {
+        Self { is_routine, ..self }
+    }
+
     /// Look at it soon.
     pub(crate) fn touch(&mut self, item: T) {
         if !self.busy.contains(&item) && self.queued.insert(item.clone()) {
-            self.order.push_back(item);
+            let queue = if (self.is_routine)(&item) { &mut self.routine } else { &mut self.order };
+            queue.push_back(item);
         }
     }
 
@@ -71,9 +87,20 @@ impl<T: Ord + Clone> Agenda<T> {
         if self.flying.len() >= self.in_flight_max {
             return None;
         }
-        let item = self.order.pop_front()?;
+        let item = self.pop()?;
         self.queued.remove(&item);
         Some(item)
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.since_routine += 1;
+        if self.order.is_empty() || self.since_routine >= ROUTINE_SHARE {
+            self.since_routine = 0;
+            if let Some(item) = self.routine.pop_front() {
+                return Some(item);
+            }
+        }
+        self.order.pop_front()
     }
 
     /// Something is under way for it. It is not looked at again before that has landed.
@@ -124,7 +151,7 @@ impl<T: Ord + Clone> Agenda<T> {
 
     /// Nothing is wanted any more, nor any answer.
     pub(crate) fn clear(&mut self) {
-        *self = Self { last: self.last, ..Self::new(self.in_flight_max) };
+        *self = Self { last: self.last, is_routine: self.is_routine, ..Self::new(self.in_flight_max) };
     }
 }
 
@@ -156,6 +183,22 @@ mod tests {
         assert_eq!(agenda.next_wake(), Some(at(300)));
         agenda.forget(&'a');
         assert_eq!(agenda.next_wake(), None);
+    }
+
+    #[test]
+    fn routine_items_let_the_others_pass_and_still_get_their_share() {
+        let mut agenda = Agenda::new(1).with_routine(|item| *item < 100);
+        (0..150).for_each(|item| agenda.touch(item));
+        let first: Vec<i32> = std::iter::from_fn(|| agenda.next()).take(56).collect();
+        let routine: Vec<i32> = first.iter().copied().filter(|item| *item < 100).collect();
+        assert_eq!(routine, [0, 1, 2, 3, 4, 5, 6], "one in eight");
+        assert_eq!(first.iter().filter(|item| **item >= 100).count(), 49);
+        let rest: Vec<i32> = std::iter::from_fn(|| agenda.next()).collect();
+        assert_eq!((rest.len(), rest.last()), (94, Some(&99)), "and all of them in the end");
+        agenda.clear();
+        agenda.touch(1);
+        agenda.touch(100);
+        assert_eq!((agenda.next(), agenda.next()), (Some(100), Some(1)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HollowOptions {
-    /// How many nodes: `node-1`, `node-2`, … At most 65,536.
+    /// How many nodes: `node-1`, `node-2`, … At most 131,072.
     pub nodes: usize,
     /// How many devices each has: `gpu-0`, `gpu-1`, … At most 64, what a slice holds when any of them is tainted.
     pub devices: usize,

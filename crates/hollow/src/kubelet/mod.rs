@@ -59,7 +59,7 @@ impl Kubelet {
         Self {
             leads: false,
             leaves_taints: false,
-            agenda: Agenda::new(options.in_flight_max),
+            agenda: Agenda::new(options.in_flight_max).with_routine(|item| matches!(item, Item::Lease(_))),
             effects: VecDeque::new(),
             nodes: (0..options.nodes).map(|_| NodeSlot::default()).collect(),
             numbers,
