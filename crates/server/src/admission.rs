@@ -28,7 +28,7 @@ mod webhooks;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};
-use lazaret_store::{Expect, Op};
+use lazaret_storage::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, call::Call, object};
 

@@ -7,7 +7,7 @@ use lazaret_kinds::{
     CLEANUP_FINALIZER, Kind, Name, User, Verbs, begin_removal, custom_kinds, removal_progress, settled,
     stored_kind,
 };
-use lazaret_store::{Item, Op, RangeOptions, TxnError};
+use lazaret_storage::{Item, Op, RangeOptions, TxnError};
 
 use crate::{
     ApiError, Server,
@@ -117,7 +117,8 @@ pub(crate) async fn settle(server: &Server) -> Result<(), ApiError> {
 
 /// All definitions, the oldest first.
 fn stored(server: &Server) -> Result<Vec<(Arc<Item>, Value)>, ApiError> {
-    let range = server.store().range(PREFIX, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let range =
+        server.store().range(PREFIX.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
     let mut items = range.items;
     items.sort_by_key(|item| item.created);
     Ok(items.into_iter().map(|item| (item.clone(), object::decode(&item.value))).collect())
@@ -160,7 +161,8 @@ async fn delete_all(server: &Server, kind: Arc<Kind>) -> Result<usize, ApiError>
     debug_assert_eq!(kind.verbs, Verbs::Ending);
     let prefix = object::key(&kind, "", "");
     let user = User { name: "system:apiserver".into(), ..User::default() };
-    let range = server.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let range =
+        server.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
     for item in &range.items {
         let stored = object::decode(&item.value);
         let target = Target {
@@ -190,7 +192,7 @@ async fn delete_all(server: &Server, kind: Arc<Kind>) -> Result<usize, ApiError>
             Err(error) => return Err(error),
         }
     }
-    Ok(server.store().count(&prefix))
+    Ok(server.store().count(prefix.as_bytes()))
 }
 
 fn timestamp() -> String {

@@ -4,7 +4,7 @@
 
 use lazaret_json::Value as Json;
 use lazaret_kinds::Kind;
-use lazaret_store::{Action, Op, Store, TxnError, TxnInvalid, Value};
+use lazaret_storage::{Action, Op, Storage, TxnError, TxnInvalid, Value};
 
 use crate::{ApiError, audit, call::Call, object};
 
@@ -63,7 +63,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         ));
     }
     if is_event(&call.kind) {
-        let events = store.count_in(EVENTS);
+        let events = store.count_in(EVENTS.as_bytes());
         if events >= limits.events_max {
             return refuse(format!(
                 "exceeded limit: there are {events} events of {} (--events-max)",
@@ -75,7 +75,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     let objects_max = with_reserve(call, limits.objects_max as u64);
     // Events and records do not count; how many there are matters only near the limit.
     if totals.items as u64 >= objects_max {
-        let others = store.count_in(EVENTS) + audit::records_in(store);
+        let others = store.count_in(EVENTS.as_bytes()) + audit::records_in(store);
         let objects = totals.items.saturating_sub(others);
         if objects as u64 >= objects_max {
             return refuse(format!(
@@ -84,7 +84,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         }
     }
     if call.kind.is("certificates.k8s.io", "certificatesigningrequests") {
-        let (requests, most) = (store.count_in(call.key("")), limits.certificate_requests_max);
+        let (requests, most) = (store.count_in(call.key("").as_bytes()), limits.certificate_requests_max);
         if requests >= most {
             return refuse(format!(
                 "exceeded limit: there are {requests} certificatesigningrequests of {most} (--certificate-requests-max)"
@@ -92,7 +92,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         }
     }
     if call.kind.is("", "resourcequotas") || call.kind.is("", "limitranges") {
-        let (found, most) = (store.count_in(call.key("")), NAMESPACE_RULES_MAX);
+        let (found, most) = (store.count_in(call.key("").as_bytes()), NAMESPACE_RULES_MAX);
         if found >= most {
             let namespace = &call.target.namespace;
             let plural = &call.kind.plural;
@@ -102,7 +102,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         }
     }
     if call.kind.is("", "pods") {
-        let (pods, most) = (store.count_in(call.key("")), limits.namespace_pods_max);
+        let (pods, most) = (store.count_in(call.key("").as_bytes()), limits.namespace_pods_max);
         if pods >= most {
             let namespace = &call.target.namespace;
             return refuse(format!(
@@ -142,7 +142,7 @@ fn is_event(kind: &Kind) -> bool {
 }
 
 /// Refuses objects that are too large, whoever writes them: all that is stored comes by here. One that was larger before may shrink.
-pub(crate) fn check_sizes(store: &Store, ops: &[Op], bytes_max: usize) -> Result<(), TxnError> {
+pub(crate) fn check_sizes(store: &dyn Storage, ops: &[Op], bytes_max: usize) -> Result<(), TxnError> {
     for op in ops {
         let Action::Put(value) = &op.action else { continue };
         let bytes = stored_bytes(value);

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 use lazaret_kinds::limit_range;
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 
 use crate::{ApiError, call::Call, object};
 
@@ -12,11 +12,12 @@ const LIMIT_RANGES: &str = "/core/limitranges/";
 /// The limit ranges of the namespace. Almost always there are none, so that nothing else is looked at first.
 fn ranges(call: &Call<'_>) -> Vec<Value> {
     let store = call.store();
-    if store.count_in(LIMIT_RANGES) == 0 {
+    if store.count_in(LIMIT_RANGES.as_bytes()) == 0 {
         return Vec::new();
     }
     let prefix = [LIMIT_RANGES, call.target.namespace.as_str(), "/"].concat();
-    let items = store.range(prefix, &RangeOptions::default()).map(|range| range.items).unwrap_or_default();
+    let items =
+        store.range(prefix.as_bytes(), &RangeOptions::default()).map(|range| range.items).unwrap_or_default();
     items.iter().map(|item| call.server.trees().get(item)).collect()
 }
 

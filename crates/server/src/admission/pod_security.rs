@@ -7,7 +7,7 @@ use lazaret_kinds::{
     Errors,
     pod_security::{Level, LevelVersion, Policy, details, reasons, violations},
 };
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 
 use crate::{ApiError, call::Call, object};
 
@@ -113,7 +113,7 @@ fn existing_pods(call: &Call<'_>, namespace: &str, new: &Value, old: &Value) -> 
         return Vec::new();
     }
     let Some(pods) = lazaret_kinds::find("", "pods") else { return Vec::new() };
-    let range = call.store().range(object::key(pods, namespace, ""), &RangeOptions::default());
+    let range = call.store().range(object::key(pods, namespace, "").as_bytes(), &RangeOptions::default());
     let items = range.map(|range| range.items).unwrap_or_default();
     let pods: Vec<Value> = items.iter().map(|item| call.server.trees().get(item)).collect();
     warnings(call, namespace, enforce, &pods)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazaret_json::Value;
 use lazaret_kinds::{OWN_GROUP, review};
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use crate::{call::Call, object};
 

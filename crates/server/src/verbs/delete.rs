@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Errors, FieldProblem, Kind};
-use lazaret_store::{Op, TxnError};
+use lazaret_storage::{Op, TxnError};
 
 use super::{finish::storage, list};
 use crate::{
@@ -268,7 +268,10 @@ pub(super) async fn remove(
     options: &DeleteOptions,
 ) -> Result<Removed, ApiError> {
     for _ in 0..RETRIES_MAX {
-        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+        let item = call
+            .store()
+            .get(call.key(name).as_bytes())
+            .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         if options.unreadable_only {
             // What is in the store was read when it was opened.
             let why = "unsafe deletion is not allowed because the object is decodable from storage";

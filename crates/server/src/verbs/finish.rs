@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use lazaret_json::{Text, Value};
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
-use lazaret_store::{Item, Op, TxnError};
+use lazaret_storage::{Item, Op, TxnError};
 
 use super::scale;
 use crate::{
@@ -54,7 +54,10 @@ pub(super) async fn change(
     mut make: impl FnMut(&Value, u64) -> Result<Change, ApiError>,
 ) -> Result<Written, ApiError> {
     for _ in 0..RETRIES_MAX {
-        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+        let item = call
+            .store()
+            .get(call.key(name).as_bytes())
+            .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = call.server.trees().get(&item);
         let change = make(&old, item.modified)?;
         if change.expected.is_some_and(|expected| expected != item.modified) {

@@ -26,11 +26,11 @@ pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
         return Err(ApiError::bad_request("name must be provided: metadata.name"));
     }
     check_identity(call, &incoming.object)?;
-    if !call.kind.create_on_update && call.store().get(call.key(&name)).is_none() {
+    if !call.kind.create_on_update && call.store().get(call.key(&name).as_bytes()).is_none() {
         return Err(ApiError::not_found(&call.kind, &name));
     }
     let expected = expected_revision(call, &incoming.object)?;
-    if call.store().get(call.key(&name)).is_none() {
+    if call.store().get(call.key(&name).as_bytes()).is_none() {
         if call.kind.create_on_update && call.target.subresource.is_empty() && expected.is_none() {
             let mut object = incoming.object;
             call.kind.rules.from_version(&mut object, &call.served.version, None);
@@ -87,7 +87,10 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<(), ApiE
 fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, ApiError> {
     match object::meta(object, "resourceVersion") {
         "" | "0" if call.kind.unconditional_update || older_version_of_rule(call) => Ok(None),
-        "" | "0" if call.kind.create_on_update && call.store().get(call.key(&call.target.name)).is_none() => {
+        "" | "0"
+            if call.kind.create_on_update
+                && call.store().get(call.key(&call.target.name).as_bytes()).is_none() =>
+        {
             Ok(None)
         }
         "" | "0" => {

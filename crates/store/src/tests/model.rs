@@ -17,7 +17,6 @@ const HISTORY_EVENTS_MAX: usize = 25;
 enum Step {
     Txn(Vec<(usize, ModelExpect, ModelAction)>),
     Range { prefix: usize, back: Option<u64>, limit: Option<usize>, after: Option<usize> },
-    GetAt { key: usize, back: u64 },
     Watch { prefix: usize, back: u64 },
     Poll { watch: usize, events: usize },
     Progress { watch: usize },
@@ -127,7 +126,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             prop::option::of(0..KEYS.len())
         )
             .prop_map(|(prefix, back, limit, after)| Step::Range { prefix, back, limit, after }),
-        2 => (0..KEYS.len(), back()).prop_map(|(key, back)| Step::GetAt { key, back }),
         2 => (0..PREFIXES.len(), back()).prop_map(|(prefix, back)| Step::Watch { prefix, back }),
         4 => (0_usize..8, 1_usize..6).prop_map(|(watch, events)| Step::Poll { watch, events }),
         2 => (0_usize..8).prop_map(|watch| Step::Progress { watch }),
@@ -152,7 +150,6 @@ proptest! {
                     let at = back.map(|back| (model.revision() + 3).saturating_sub(back));
                     range(&store, &model, PREFIXES[prefix], at, limit, after.map(|key| KEYS[key]))?;
                 }
-                Step::GetAt { key, back } => get_at(&store, &model, KEYS[key], (model.revision() + 3).saturating_sub(back))?,
                 Step::Watch { prefix, back } => {
                     let from = (model.revision() + 3).saturating_sub(back);
                     match store.watch(PREFIXES[prefix], from) {
@@ -337,18 +334,6 @@ fn range(
         if at.is_none() && after.is_none() {
             prop_assert_eq!(store.count(prefix), all.len());
         }
-    }
-    Ok(())
-}
-
-fn get_at(store: &Store, model: &Model, key: &str, at: u64) -> Result<(), TestCaseError> {
-    let result = store.get_at(key, at);
-    if at < model.oldest || at > model.revision() {
-        prop_assert!(result.is_err());
-    } else {
-        let held = model.states[usize::try_from(at).unwrap()].get(key);
-        prop_assert_eq!(result.unwrap().map(|item| item.modified), held.map(|held| held.2));
-        prop_assert_eq!(store.get(key).map(|item| item.modified), model.now().get(key).map(|held| held.2));
     }
     Ok(())
 }

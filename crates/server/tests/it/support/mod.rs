@@ -1,11 +1,14 @@
 //! A server in memory and a client without a socket.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
+use lazaret_storage::Storage;
 use lazaret_store::Store;
 
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl Answer {
 
 impl Api {
     /// A server over a store that may already be in use.
-    pub(crate) fn over(store: Store) -> Self {
+    pub(crate) fn over(store: impl Into<Arc<dyn Storage>>) -> Self {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
