@@ -1,7 +1,7 @@
 //! The interface between the API server and whatever keeps its objects.
 //!
 //! It knows keys, bytes, revisions, transactions with expectations, reads now or at a revision, and watches from a
-//! revision. [`Storage`] is the contract; `store` implements it.
+//! revision. [`Storage`] is the contract; `store` keeps items in memory and on disk, `memory` is a model of it.
 //!
 //! **Invariant.** A revision never repeats and never goes back. Every change of a key has a revision of its own. An
 //! acknowledged transaction is visible to every read and watch that starts later, whole.

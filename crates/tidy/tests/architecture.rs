@@ -34,6 +34,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kinds", &["model", "cel", "json", "schema", "api", "classic"]),
     ("storage", &[]),
     ("store", &["storage"]),
+    ("memory", &["storage"]),
     ("print", &[]),
     ("dashboard", &[]),
     ("cdi", &[]),
