@@ -46,9 +46,7 @@ pub use self::core::{PoolError, ServicePool, ServiceRefusal, allocate_service, s
 pub use check::selects;
 pub use classic::{convert_patched_pods, convert_pods};
 pub use context::{Access, Context, FieldRequirement, User};
-pub use custom::{
-    CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
-};
+pub use custom::{CLEANUP_FINALIZER, JsonPath, custom_kinds, removal_progress, settled, stored_kind};
 pub use error::{Errors, FieldError, FieldProblem};
 pub use features::{Features, Part, Release};
 pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs, age_of};
@@ -56,4 +54,4 @@ pub use names::{check_label_name, check_label_value, check_name};
 pub use own::{OWN_GROUP, SCHEMA_ANNOTATION, own_definitions};
 pub use registry::{all, find, find_kind};
 pub use resize::{ResizeRefusal, check_resize};
-pub use rules::{Rules, ScalePaths, SpecPart};
+pub use rules::{Ceiling, Rules, ScalePaths, SpecPart};

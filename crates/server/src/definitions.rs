@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_json::Value;
 use lazaret_kinds::{
-    CLEANUP_FINALIZER, Kind, Name, User, Verbs, begin_removal, custom_kinds, removal_progress, settled,
-    stored_kind,
+    CLEANUP_FINALIZER, Kind, Name, User, Verbs, custom_kinds, removal_progress, settled, stored_kind,
 };
 use lazaret_storage::{Item, Op, RangeOptions, TxnError};
 
@@ -79,11 +78,6 @@ impl Customs {
 
 fn path(group: &str, version: &str, plural: &str) -> String {
     format!("{group}/{version}/{plural}")
-}
-
-/// Marks a definition for removal; the rest is [`settle`]'s.
-pub(crate) fn mark_for_removal(definition: &mut Value) {
-    begin_removal(definition, &timestamp());
 }
 
 /// Brings all definitions to where they should be: names, conditions, and the removal of those that were deleted. Repeating it changes

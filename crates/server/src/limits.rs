@@ -3,7 +3,7 @@
 //! Counting costs nothing that grows with what is stored. Writes that were under way when a limit was reached may still go through.
 
 use lazaret_json::Value as Json;
-use lazaret_kinds::Kind;
+use lazaret_kinds::Ceiling;
 use lazaret_storage::{Action, Op, Storage, TxnError, TxnInvalid, Value};
 
 use crate::{ApiError, audit, call::Call, object};
@@ -62,7 +62,8 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
             totals.bytes
         ));
     }
-    if is_event(&call.kind) {
+    let ceiling = call.kind.rules.ceiling();
+    if ceiling == Some(Ceiling::Events) {
         let events = store.count_in(EVENTS.as_bytes());
         if events >= limits.events_max {
             return refuse(format!(
@@ -83,32 +84,20 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
             ));
         }
     }
-    if call.kind.is("certificates.k8s.io", "certificatesigningrequests") {
-        let (requests, most) = (store.count_in(call.key("").as_bytes()), limits.certificate_requests_max);
-        if requests >= most {
-            return refuse(format!(
-                "exceeded limit: there are {requests} certificatesigningrequests of {most} (--certificate-requests-max)"
-            ));
+    let (plural, namespace) = (&call.kind.plural, &call.target.namespace);
+    let (most, place) = match ceiling {
+        Some(Ceiling::CertificateRequests) => {
+            (limits.certificate_requests_max, " (--certificate-requests-max)".to_owned())
         }
-    }
-    if call.kind.is("", "resourcequotas") || call.kind.is("", "limitranges") {
-        let (found, most) = (store.count_in(call.key("").as_bytes()), NAMESPACE_RULES_MAX);
-        if found >= most {
-            let namespace = &call.target.namespace;
-            let plural = &call.kind.plural;
-            return refuse(format!(
-                "exceeded limit: there are {found} {plural} of {most} in namespace {namespace:?}"
-            ));
+        Some(Ceiling::NamespaceRules) => (NAMESPACE_RULES_MAX, format!(" in namespace {namespace:?}")),
+        Some(Ceiling::NamespacePods) => {
+            (limits.namespace_pods_max, format!(" in namespace {namespace:?} (--namespace-pods-max)"))
         }
-    }
-    if call.kind.is("", "pods") {
-        let (pods, most) = (store.count_in(call.key("").as_bytes()), limits.namespace_pods_max);
-        if pods >= most {
-            let namespace = &call.target.namespace;
-            return refuse(format!(
-                "exceeded limit: there are {pods} pods of {most} in namespace {namespace:?} (--namespace-pods-max)"
-            ));
-        }
+        Some(Ceiling::Events) | None => return Ok(()),
+    };
+    let found = store.count_in(call.key("").as_bytes());
+    if found >= most {
+        return refuse(format!("exceeded limit: there are {found} {plural} of {most}{place}"));
     }
     Ok(())
 }
@@ -131,14 +120,8 @@ fn bytes_max(call: &Call<'_>, limits: &Limits) -> u64 {
 }
 
 fn with_reserve(call: &Call<'_>, most: u64) -> u64 {
-    let keeps_going = !call.target.subresource.is_empty()
-        || is_event(&call.kind)
-        || call.kind.is("coordination.k8s.io", "leases");
-    if keeps_going { most.saturating_add(most / RESERVE_DIVISOR) } else { most }
-}
-
-fn is_event(kind: &Kind) -> bool {
-    kind.is("", "events") || kind.is("events.k8s.io", "events")
+    let may_exceed = !call.target.subresource.is_empty() || call.kind.rules.may_exceed_limits();
+    if may_exceed { most.saturating_add(most / RESERVE_DIVISOR) } else { most }
 }
 
 /// Refuses objects that are too large, whoever writes them: all that is stored comes by here. One that was larger before may shrink.

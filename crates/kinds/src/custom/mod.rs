@@ -16,8 +16,9 @@ mod validate;
 
 pub use definition::{custom_kinds, stored_kind};
 pub use json_path::JsonPath;
-pub use settle::{CLEANUP_FINALIZER, begin_removal, removal_progress, settled};
+pub use settle::{CLEANUP_FINALIZER, removal_progress, settled};
 
 pub(crate) use cel_values::plain_datum;
 pub(crate) use formats::is_known as is_known_format;
 pub(crate) use schema_check::check_schema;
+pub(crate) use settle::begin_removal;

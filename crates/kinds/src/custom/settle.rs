@@ -82,7 +82,7 @@ pub(crate) fn is_ending(definition: &Value) -> bool {
 }
 
 /// Marks a definition whose removal was asked for.
-pub fn begin_removal(definition: &mut Value, timestamp: &str) {
+pub(crate) fn begin_removal(definition: &mut Value, timestamp: &str) {
     let metadata = field_mut(definition, "metadata");
     if !texts(metadata, "finalizers").any(|name| name == CLEANUP_FINALIZER) {
         append(metadata, "finalizers", CLEANUP_FINALIZER.into());

@@ -33,13 +33,8 @@ pub(super) fn validate(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let check = match (&*call.kind.plural, &*call.target.subresource) {
-        ("pods", "") if call.kind.is("", "pods") && old.is_none() => limit_range::check_pod,
-        ("pods", "resize") if call.kind.is("", "pods") => limit_range::check_pod,
-        ("persistentvolumeclaims", "") if call.kind.is("", "persistentvolumeclaims") => {
-            limit_range::check_claim
-        }
-        _ => return Ok(()),
+    let Some(check) = limit_range::check_for(&call.kind, &call.target.subresource, old.is_none()) else {
+        return Ok(());
     };
     if old.is_some_and(object::is_deleting) {
         return Ok(());

@@ -76,7 +76,7 @@ pub(super) async fn change(
         let gone = object::is_deleting(&new)
             && object::finalizers(&new).is_empty()
             && grace(&new) == 0
-            && !has_spec_finalizers(call, &new);
+            && !call.kind.rules.is_held(&new);
         let op = if gone {
             Op::delete(key.as_str(), item.modified)
         } else {
@@ -341,11 +341,6 @@ fn spec_differs(kind: &Kind, new: &Value, old: &Value) -> bool {
     let but: &[&str] =
         if kind.subresource("status").is_some() { &["metadata", "status"] } else { &["metadata"] };
     !equal_but(old, new, but)
-}
-
-fn has_spec_finalizers(call: &Call<'_>, object: &Value) -> bool {
-    call.kind.is("", "namespaces")
-        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 pub(super) fn grace(object: &Value) -> i64 {

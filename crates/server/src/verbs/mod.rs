@@ -14,7 +14,6 @@ mod scale;
 mod update;
 mod watch;
 
-pub(crate) use delete::returns_object;
 pub(crate) use review::user_info;
 
 use bytes::Bytes;

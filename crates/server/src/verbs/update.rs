@@ -86,7 +86,7 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<(), ApiE
 /// Which revision may be replaced; `None` for any, where the kind allows it.
 fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, ApiError> {
     match object::meta(object, "resourceVersion") {
-        "" | "0" if call.kind.unconditional_update || older_version_of_rule(call) => Ok(None),
+        "" | "0" if call.kind.updates_unconditionally(&call.served.version) => Ok(None),
         "" | "0"
             if call.kind.create_on_update
                 && call.store().get(call.key(&call.target.name).as_bytes()).is_none() =>
@@ -101,9 +101,4 @@ fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, Api
             ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
         }),
     }
-}
-
-/// Rules could be written unconditionally before v1.
-fn older_version_of_rule(call: &Call<'_>) -> bool {
-    call.kind.is("resource.k8s.io", "devicetaintrules") && call.served.version != "v1"
 }
