@@ -10,10 +10,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use lazaret_controllers::Options;
 use lazaret_server::{
     AdmissionPlugin, Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server,
-    ServerOptions, ServiceRanges, Signer, log_store_notices, make_private_folder, parse_runtime_config,
-    serve,
+    ServerOptions, ServiceRanges, Signer, make_private_folder, parse_runtime_config, serve,
 };
-use lazaret_store::{OpenError, Store};
+use lazaret_store::{Notice, Observer, OpenError, Store};
 use tokio::sync::watch;
 
 use self::{here::HereArgs, parts::Parts};
@@ -234,6 +233,17 @@ impl Args {
             Err(error) => Err(anyhow!(error)),
         }
     }
+}
+
+/// Logs what happens to a store, for its options.
+fn log_store_notices() -> Observer {
+    Observer::new(|notice| {
+        if matches!(notice, Notice::BecameReadOnly(_) | Notice::StillReadOnly { .. }) {
+            tracing::error!("{notice}");
+        } else {
+            tracing::warn!("{notice}");
+        }
+    })
 }
 
 /// Whether one of the simulated nodes is called so: two kubelets for one Node would undo each other's work.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_crd::{begin_removal, check_schema, is_known_format};
 use lazaret_json::{Value, json};
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
 use crate::{
     Column, Context, Errors, FieldProblem, JsonPath, Rules,
     check::{each_named, immutable, name, one_of},
-    custom::{check_schema, is_known_format},
     path::Path,
     rules::keep_status,
     value::{ByText, append, field_mut, fill, has, is_filled, is_true, list, put, text, texts},
@@ -44,6 +44,10 @@ impl Rules for CustomResourceDefinition {
             let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
             errors.required(at, why);
         }
+    }
+
+    fn begin_delete(&self, object: &mut Value, context: &Context<'_>) {
+        begin_removal(object, &context.timestamp());
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {

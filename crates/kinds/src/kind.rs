@@ -196,6 +196,18 @@ impl Kind {
         &self.versions[0]
     }
 
+    /// Whether objects may be written in this version without saying which version is replaced.
+    #[must_use]
+    pub fn updates_unconditionally(&self, version: &str) -> bool {
+        self.unconditional_update || self.rules.predates_conventions(version)
+    }
+
+    /// Whether a delete in this version answers with the object, not with a Status.
+    #[must_use]
+    pub fn returns_deleted(&self, version: &str) -> bool {
+        self.delete_returns_object || self.rules.predates_conventions(version)
+    }
+
     /// A version by name.
     #[must_use]
     pub fn served(&self, version: &str) -> Option<&Served> {

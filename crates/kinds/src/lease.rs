@@ -14,6 +14,10 @@ use crate::{
 pub(crate) struct Lease;
 
 impl Rules for Lease {
+    fn may_exceed_limits(&self) -> bool {
+        true
+    }
+
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let spec = &object["spec"];
         let path = Path::root("spec");

@@ -17,7 +17,6 @@ mod context;
 mod core;
 mod crd;
 mod custom;
-mod error;
 mod features;
 mod gate;
 mod kind;
@@ -40,20 +39,20 @@ mod rules;
 pub mod runtime_class;
 #[cfg(test)]
 mod testing;
-mod value;
+
+use lazaret_fields::value;
 
 pub use self::core::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
 pub use check::selects;
 pub use classic::{convert_patched_pods, convert_pods};
 pub use context::{Access, Context, FieldRequirement, User};
-pub use custom::{
-    CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
-};
-pub use error::{Errors, FieldError, FieldProblem};
+pub use custom::{custom_kinds, stored_kind};
 pub use features::{Features, Part, Release};
 pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs, age_of};
+pub use lazaret_crd::{CLEANUP_FINALIZER, JsonPath, removal_progress, settled};
+pub use lazaret_fields::{Errors, FieldError, FieldProblem};
 pub use names::{check_label_name, check_label_value, check_name};
 pub use own::{OWN_GROUP, SCHEMA_ANNOTATION, own_definitions};
 pub use registry::{all, find, find_kind};
 pub use resize::{ResizeRefusal, check_resize};
-pub use rules::{Rules, ScalePaths, SpecPart};
+pub use rules::{Ceiling, Rules, ScalePaths, SpecPart};

@@ -5,9 +5,8 @@ use lazaret_json::Value;
 use lazaret_model::validate_dns_subdomain;
 
 use crate::{
-    Column, Context, Errors, Rules,
+    Column, Context, Errors, FieldProblem, Rules,
     check::{conditions, dns_label, each_named, immutable, name, set_fields},
-    error::FieldProblem,
     gate::{Gate, drop_disabled},
     kind::age,
     path::Path,

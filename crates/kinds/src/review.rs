@@ -3,10 +3,16 @@
 use lazaret_json::{Value, json};
 use lazaret_model::{APPROVAL, APPROVED_BY, WRITTEN_BY};
 
-use crate::{OWN_GROUP, value::list};
+use crate::{Kind, OWN_GROUP, value::list};
 
 /// As who the controllers of a server that holds its own write: rules that they compile policies to have no other author.
 pub(crate) const CONTROL_PLANE: &str = "system:lazaret";
+
+/// Whether objects of a kind are signed: rules, and policies that become rules.
+#[must_use]
+pub fn is_signed(kind: &Kind) -> bool {
+    kind.is("resource.k8s.io", "devicetaintrules") || kind.is(OWN_GROUP, "devicetaintpolicies")
+}
 
 /// Signs a rule that is written. `wanted`: some guard wants approval of rules that reach far; then the author of each spec is named.
 pub fn sign(rule: &mut Value, old: Option<&Value>, user: &str, wanted: bool) {

@@ -54,6 +54,50 @@ pub trait Rules: Send + Sync {
     /// What is wrong with a change of that part.
     fn validate_part(&self, _part: SpecPart, _new: &Value, _old: &Value, _errors: &mut Errors) {}
 
+    /// Why an object of this name may not be deleted.
+    fn refuse_delete(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Changes an object when its first delete is accepted.
+    fn begin_delete(&self, _object: &mut Value, _context: &Context<'_>) {}
+
+    /// The seconds that an object may take to end; `asked` is the period that the client wants.
+    fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> i64 {
+        0
+    }
+
+    /// Whether an object that is being deleted stays although it has no finalizer.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// Whether dependents stay if the client names no propagation policy.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer to a delete has the deletionTimestamp although the object is gone at once.
+    fn shows_deletion(&self) -> bool {
+        false
+    }
+
+    /// Whether a version is older than the conventions that [`Kind`](crate::Kind) states for the newest: it may be written without
+    /// saying which version is replaced, and its delete answers with the object.
+    fn predates_conventions(&self, _version: &str) -> bool {
+        false
+    }
+
+    /// The limit of the server that objects of this kind count towards, besides the limits of all objects.
+    fn ceiling(&self) -> Option<Ceiling> {
+        None
+    }
+
+    /// Whether a cluster at its limits needs writes of this kind to be cleaned up.
+    fn may_exceed_limits(&self) -> bool {
+        false
+    }
+
     /// From the stored form to that of `version`.
     fn to_version(&self, _object: &mut Value, _version: &str) {}
 
@@ -102,6 +146,11 @@ pub trait Rules: Send + Sync {
         None
     }
 
+    /// The labels that the scale of a built-in kind selects by.
+    fn scale_labels<'a>(&self, object: &'a Value) -> &'a Value {
+        &object["spec"]["selector"]["matchLabels"]
+    }
+
     /// What whoever uses this version should be told.
     fn deprecation(&self) -> Option<&str> {
         None
@@ -111,6 +160,19 @@ pub trait Rules: Send + Sync {
     fn document(&self) -> Option<&Value> {
         None
     }
+}
+
+/// A limit of the server for the objects of some kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ceiling {
+    /// Events, which do not count as objects.
+    Events,
+    /// Requests for certificates.
+    CertificateRequests,
+    /// Quotas and limit ranges, each in one namespace: every write is checked against all of them.
+    NamespaceRules,
+    /// Pods in one namespace.
+    NamespacePods,
 }
 
 /// A part of a spec that has a subresource of its own.

@@ -28,7 +28,7 @@ mod webhooks;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};
-use lazaret_store::{Expect, Op};
+use lazaret_storage::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, call::Call, object};
 
@@ -44,9 +44,6 @@ pub(crate) use quota::{
 pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};
 pub(crate) use signatures::{GUARDS, approval_is_wanted, sign};
 pub(crate) use webhooks::{Mutated, WebhookLimits};
-
-/// Namespaces that cannot be deleted.
-const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 /// A namespaced object needs a namespace that is not on its way out.
 pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
@@ -99,8 +96,8 @@ pub(crate) async fn may_delete(
     attributes: impl FnOnce() -> DeleteAttributes,
 ) -> Result<Vec<String>, ApiError> {
     node::delete(call, name, old)?;
-    if call.kind.is("", "namespaces") && ETERNAL.contains(&name) {
-        return Err(ApiError::forbidden(&call.kind, name, "this namespace may not be deleted"));
+    if let Some(why) = call.kind.rules.refuse_delete(name) {
+        return Err(ApiError::forbidden(&call.kind, name, why));
     }
     let rules = call.server.admission_rules();
     // An eviction was asked about as one.
@@ -127,12 +124,6 @@ pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
     sign(call, object, None);
     if call.kind.is("", "nodes") && call.server.runs_plugin(AdmissionPlugin::TaintNodesByCondition) {
         taint_not_ready(object);
-    }
-    if call.kind.is("", "namespaces") {
-        let name = object::meta(object, "name").to_owned();
-        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
-        object["spec"]["finalizers"] = json!(["kubernetes"]);
-        object["status"] = json!({"phase": "Active"});
     }
 }
 

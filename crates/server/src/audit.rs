@@ -15,7 +15,7 @@ use lazaret_kinds::{
     Access, User,
     audit::{RECORDED, RecordedWrite, records},
 };
-use lazaret_store::{Committed, Item, Op, RangeOptions, Store};
+use lazaret_storage::{Committed, Item, Op, RangeOptions, Storage};
 
 use crate::{ApiError, Server, admission::Write, call::Call, clock, query::Query, respond::Answer};
 
@@ -46,12 +46,12 @@ impl fmt::Debug for Audit {
 
 impl Audit {
     /// The record that is in a store.
-    pub(crate) fn new(store: &Store, bytes_max: u64) -> Self {
+    pub(crate) fn new(store: &dyn Storage, bytes_max: u64) -> Self {
         let audit =
             Self { bytes_max, next: AtomicU64::new(1), bytes: std::array::from_fn(|_| AtomicU64::new(0)) };
         for part in 0..RECORDED.len() {
             // Nothing was compacted that is newest.
-            let range = store.range(prefix(part), &RangeOptions::default());
+            let range = store.range(prefix(part).as_bytes(), &RangeOptions::default());
             let items = range.map(|range| range.items).unwrap_or_default();
             let bytes = items.iter().map(|item| weight(item)).sum();
             audit.bytes[part].store(bytes, Ordering::Relaxed);
@@ -81,8 +81,8 @@ fn weight(item: &Item) -> u64 {
 }
 
 /// How many records a store holds.
-pub(crate) fn records_in(store: &Store) -> usize {
-    store.count(PREFIX)
+pub(crate) fn records_in(store: &dyn Storage) -> usize {
+    store.count(PREFIX.as_bytes())
 }
 
 /// The part of the record that a write belongs to.
@@ -118,12 +118,12 @@ pub(crate) fn with_records(call: &Call<'_>, write: Write<'_>, mut ops: Vec<Op>) 
 }
 
 /// Removes the oldest records that together have as many bytes.
-fn removals(store: &Store, part: usize, bytes: u64) -> Vec<Op> {
+fn removals(store: &dyn Storage, part: usize, bytes: u64) -> Vec<Op> {
     if bytes == 0 {
         return Vec::new();
     }
     let options = RangeOptions { limit: Some(REMOVED_MAX), ..RangeOptions::default() };
-    let oldest = store.range(prefix(part), &options).map(|range| range.items).unwrap_or_default();
+    let oldest = store.range(prefix(part).as_bytes(), &options).map(|range| range.items).unwrap_or_default();
     let mut freed = 0;
     let is_needed = |item: &&Arc<Item>| {
         let needed = freed < bytes;
@@ -189,7 +189,7 @@ impl Server {
                 after: Some(key(part, after).as_str().into()),
                 ..RangeOptions::default()
             };
-            let range = self.store().range(prefix(part), &options).map_err(ApiError::internal)?;
+            let range = self.store().range(prefix(part).as_bytes(), &options).map_err(ApiError::internal)?;
             is_more |= range.remaining > 0;
             page.extend(range.items.into_iter().map(|item| (number(&item), item)));
         }

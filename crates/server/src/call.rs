@@ -1,7 +1,7 @@
 //! One request for objects, from its arrival to its answer.
 
 use lazaret_kinds::{Access, Context, Scope, Served, User};
-use lazaret_store::Store;
+use lazaret_storage::Storage;
 
 use crate::{
     Server, clock,
@@ -51,7 +51,7 @@ impl<'a> Call<'a> {
 }
 
 impl Call<'_> {
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &dyn Storage {
         self.server.store()
     }
 

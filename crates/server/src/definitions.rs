@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_json::Value;
 use lazaret_kinds::{
-    CLEANUP_FINALIZER, Kind, Name, User, Verbs, begin_removal, custom_kinds, removal_progress, settled,
-    stored_kind,
+    CLEANUP_FINALIZER, Kind, Name, User, Verbs, custom_kinds, removal_progress, settled, stored_kind,
 };
-use lazaret_store::{Item, Op, RangeOptions, TxnError};
+use lazaret_storage::{Item, Op, RangeOptions, TxnError};
 
 use crate::{
     ApiError, Server,
@@ -81,11 +80,6 @@ fn path(group: &str, version: &str, plural: &str) -> String {
     format!("{group}/{version}/{plural}")
 }
 
-/// Marks a definition for removal; the rest is [`settle`]'s.
-pub(crate) fn mark_for_removal(definition: &mut Value) {
-    begin_removal(definition, &timestamp());
-}
-
 /// Brings all definitions to where they should be: names, conditions, and the removal of those that were deleted. Repeating it changes
 /// nothing.
 pub(crate) async fn settle(server: &Server) -> Result<(), ApiError> {
@@ -117,7 +111,8 @@ pub(crate) async fn settle(server: &Server) -> Result<(), ApiError> {
 
 /// All definitions, the oldest first.
 fn stored(server: &Server) -> Result<Vec<(Arc<Item>, Value)>, ApiError> {
-    let range = server.store().range(PREFIX, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let range =
+        server.store().range(PREFIX.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
     let mut items = range.items;
     items.sort_by_key(|item| item.created);
     Ok(items.into_iter().map(|item| (item.clone(), object::decode(&item.value))).collect())
@@ -160,7 +155,8 @@ async fn delete_all(server: &Server, kind: Arc<Kind>) -> Result<usize, ApiError>
     debug_assert_eq!(kind.verbs, Verbs::Ending);
     let prefix = object::key(&kind, "", "");
     let user = User { name: "system:apiserver".into(), ..User::default() };
-    let range = server.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let range =
+        server.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
     for item in &range.items {
         let stored = object::decode(&item.value);
         let target = Target {
@@ -190,7 +186,7 @@ async fn delete_all(server: &Server, kind: Arc<Kind>) -> Result<usize, ApiError>
             Err(error) => return Err(error),
         }
     }
-    Ok(server.store().count(&prefix))
+    Ok(server.store().count(prefix.as_bytes()))
 }
 
 fn timestamp() -> String {

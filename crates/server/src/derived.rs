@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lazaret_store::{Item, RangeOptions, Store, Watch};
+use lazaret_storage::{Item, RangeOptions, Storage, Watch};
 
 /// Something made from the objects under a prefix. A look costs one glance at a watch; nothing runs in the background.
 pub(crate) struct Derived<T> {
@@ -23,7 +23,7 @@ impl<T> Derived<T> {
     }
 
     /// As of everything that was written before this was called.
-    pub(crate) fn get(&self, store: &Store) -> Arc<T> {
+    pub(crate) fn get(&self, store: &dyn Storage) -> Arc<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((watch, known)) = state.as_mut()
             && matches!(watch.try_next(), Ok(None))
@@ -31,12 +31,12 @@ impl<T> Derived<T> {
             return known.clone();
         }
         // Something changed, or the watch fell behind: begin anew.
-        let range = store.range(self.prefix, &RangeOptions::default());
+        let range = store.range(self.prefix.as_bytes(), &RangeOptions::default());
         let (items, revision) = range
             .map(|range| (range.items, range.revision))
             .unwrap_or_else(|_| (Vec::new(), store.revision()));
         let made = Arc::new((self.make)(&items));
-        *state = store.watch(self.prefix, revision).ok().map(|watch| (watch, made.clone()));
+        *state = store.watch(self.prefix.into(), revision).ok().map(|watch| (watch, made.clone()));
         made
     }
 }
@@ -44,7 +44,7 @@ impl<T> Derived<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazaret_store::{Op, Options};
+    use lazaret_store::{Op, Options, Store};
 
     #[test]
     fn it_is_worked_out_again_when_something_under_the_prefix_changed_and_only_then() {

@@ -1,10 +1,10 @@
-//! The disk below the store: what is logged of it, what `/readyz` says of it, how long a write waits for it, and the
+//! The disk below the store: when a stall is logged, what `/readyz` says of it, how long a write waits for it, and the
 //! request to compact it.
 
 use std::{io, sync::Arc, time::Duration};
 
 use lazaret_json::json;
-use lazaret_store::{Committed, Notice, Observer, Op, SnapshotError, StorageError, TxnError, TxnInvalid};
+use lazaret_storage::{Committed, Op, SnapshotError, StorageError, TxnError, TxnInvalid};
 
 use crate::{ApiError, Server, limits, respond::Answer};
 
@@ -17,18 +17,6 @@ pub(crate) const WRITE_SECONDS_MAX: u64 = 34;
 const STALLED_SECONDS: u64 = 5;
 /// How often the disk is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// Logs what happens to a store, for its options.
-#[must_use]
-pub fn log_store_notices() -> Observer {
-    Observer::new(|notice| {
-        if matches!(notice, Notice::BecameReadOnly(_) | Notice::StillReadOnly { .. }) {
-            tracing::error!("{notice}");
-        } else {
-            tracing::warn!("{notice}");
-        }
-    })
-}
 
 impl Server {
     /// Logs when the disk stops answering and when it answers again; never ends.
@@ -50,12 +38,12 @@ impl Server {
     }
 
     fn stalled_for(&self) -> Option<Duration> {
-        self.store().disk_busy().filter(|busy| busy.as_secs() >= STALLED_SECONDS)
+        self.store().stats().disk_busy.filter(|busy| busy.as_secs() >= STALLED_SECONDS)
     }
 
     /// What is wrong with the disk, if something is.
     pub(crate) fn disk_trouble(&self) -> Option<String> {
-        if let Some(cause) = self.store().read_only() {
+        if let Some(cause) = self.store().stats().read_only {
             return Some(format!("the store is read-only: {cause}"));
         }
         self.stalled_for().map(|busy| format!("the disk has not answered for {} s", busy.as_secs()))

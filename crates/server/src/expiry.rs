@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use lazaret_kinds::{Kind, find};
-use lazaret_store::{Op, RangeOptions, TxnError};
+use lazaret_storage::{Op, RangeOptions, TxnError};
 
 use crate::{ApiError, Server, object, verbs};
 
@@ -68,7 +68,8 @@ impl Server {
 
     async fn forget_until(&self, events: &Kind, revision: u64) -> Result<(), ApiError> {
         let prefix = object::key(events, "", "");
-        let range = self.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+        let range =
+            self.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
         let old: Vec<Op> = range
             .items
             .iter()

@@ -83,7 +83,6 @@ pub use certificates::{
     Identity, Pem, Validity, authority_needs_renewal, certificate_authority, client_certificate,
     needs_renewal, renewed_authority, server_certificate, serving_certificate,
 };
-pub use disk::log_store_notices;
 pub use error::ApiError;
 pub use http_server::{HttpOptions, serve};
 pub use lazaret_kinds::{Access, Features, Part, Release, User, own_definitions};

@@ -3,8 +3,8 @@
 //! Counting costs nothing that grows with what is stored. Writes that were under way when a limit was reached may still go through.
 
 use lazaret_json::Value as Json;
-use lazaret_kinds::Kind;
-use lazaret_store::{Action, Op, Store, TxnError, TxnInvalid, Value};
+use lazaret_kinds::Ceiling;
+use lazaret_storage::{Action, Op, Storage, TxnError, TxnInvalid, Value};
 
 use crate::{ApiError, audit, call::Call, object};
 
@@ -62,8 +62,9 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
             totals.bytes
         ));
     }
-    if is_event(&call.kind) {
-        let events = store.count_in(EVENTS);
+    let ceiling = call.kind.rules.ceiling();
+    if ceiling == Some(Ceiling::Events) {
+        let events = store.count_in(EVENTS.as_bytes());
         if events >= limits.events_max {
             return refuse(format!(
                 "exceeded limit: there are {events} events of {} (--events-max)",
@@ -75,7 +76,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     let objects_max = with_reserve(call, limits.objects_max as u64);
     // Events and records do not count; how many there are matters only near the limit.
     if totals.items as u64 >= objects_max {
-        let others = store.count_in(EVENTS) + audit::records_in(store);
+        let others = store.count_in(EVENTS.as_bytes()) + audit::records_in(store);
         let objects = totals.items.saturating_sub(others);
         if objects as u64 >= objects_max {
             return refuse(format!(
@@ -83,32 +84,20 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
             ));
         }
     }
-    if call.kind.is("certificates.k8s.io", "certificatesigningrequests") {
-        let (requests, most) = (store.count_in(call.key("")), limits.certificate_requests_max);
-        if requests >= most {
-            return refuse(format!(
-                "exceeded limit: there are {requests} certificatesigningrequests of {most} (--certificate-requests-max)"
-            ));
+    let (plural, namespace) = (&call.kind.plural, &call.target.namespace);
+    let (most, place) = match ceiling {
+        Some(Ceiling::CertificateRequests) => {
+            (limits.certificate_requests_max, " (--certificate-requests-max)".to_owned())
         }
-    }
-    if call.kind.is("", "resourcequotas") || call.kind.is("", "limitranges") {
-        let (found, most) = (store.count_in(call.key("")), NAMESPACE_RULES_MAX);
-        if found >= most {
-            let namespace = &call.target.namespace;
-            let plural = &call.kind.plural;
-            return refuse(format!(
-                "exceeded limit: there are {found} {plural} of {most} in namespace {namespace:?}"
-            ));
+        Some(Ceiling::NamespaceRules) => (NAMESPACE_RULES_MAX, format!(" in namespace {namespace:?}")),
+        Some(Ceiling::NamespacePods) => {
+            (limits.namespace_pods_max, format!(" in namespace {namespace:?} (--namespace-pods-max)"))
         }
-    }
-    if call.kind.is("", "pods") {
-        let (pods, most) = (store.count_in(call.key("")), limits.namespace_pods_max);
-        if pods >= most {
-            let namespace = &call.target.namespace;
-            return refuse(format!(
-                "exceeded limit: there are {pods} pods of {most} in namespace {namespace:?} (--namespace-pods-max)"
-            ));
-        }
+        Some(Ceiling::Events) | None => return Ok(()),
+    };
+    let found = store.count_in(call.key("").as_bytes());
+    if found >= most {
+        return refuse(format!("exceeded limit: there are {found} {plural} of {most}{place}"));
     }
     Ok(())
 }
@@ -131,18 +120,12 @@ fn bytes_max(call: &Call<'_>, limits: &Limits) -> u64 {
 }
 
 fn with_reserve(call: &Call<'_>, most: u64) -> u64 {
-    let keeps_going = !call.target.subresource.is_empty()
-        || is_event(&call.kind)
-        || call.kind.is("coordination.k8s.io", "leases");
-    if keeps_going { most.saturating_add(most / RESERVE_DIVISOR) } else { most }
-}
-
-fn is_event(kind: &Kind) -> bool {
-    kind.is("", "events") || kind.is("events.k8s.io", "events")
+    let may_exceed = !call.target.subresource.is_empty() || call.kind.rules.may_exceed_limits();
+    if may_exceed { most.saturating_add(most / RESERVE_DIVISOR) } else { most }
 }
 
 /// Refuses objects that are too large, whoever writes them: all that is stored comes by here. One that was larger before may shrink.
-pub(crate) fn check_sizes(store: &Store, ops: &[Op], bytes_max: usize) -> Result<(), TxnError> {
+pub(crate) fn check_sizes(store: &dyn Storage, ops: &[Op], bytes_max: usize) -> Result<(), TxnError> {
     for op in ops {
         let Action::Put(value) = &op.action else { continue };
         let bytes = stored_bytes(value);

@@ -27,7 +27,8 @@ impl Default for LongRequests {
 /// Whether a request may take long: by its body, and by the object that it changes.
 pub(crate) fn is_long(call: &Call<'_>, verb: Verb, body: &[u8]) -> bool {
     let changes = matches!(verb, Verb::Update | Verb::Patch | Verb::Delete);
-    let stored = || call.store().get(call.key(&call.target.name)).map_or(0, |item| item.value.len());
+    let stored =
+        || call.store().get(call.key(&call.target.name).as_bytes()).map_or(0, |item| item.value.len());
     // Most objects are shown as they are stored.
     let converts = || verb == Verb::Get && (!call.kind.is_builtin() || call.form != Form::Json);
     body.len() >= LONG_BYTES_MIN || (changes || converts()) && body.len() + stored() >= LONG_BYTES_MIN

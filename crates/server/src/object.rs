@@ -10,7 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use lazaret_json::{Encoded, Map, Spelled, Text, Value, WithVerbatim};
 use lazaret_kinds::{Kind, Scope, Served};
-use lazaret_store::{Item, Value as StoreValue};
+use lazaret_storage::{Item, Value as StoreValue};
 use memchr::memmem;
 use serde::{
     Serialize,

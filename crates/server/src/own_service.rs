@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use lazaret_json::{Value, json};
-use lazaret_store::{Watch, WatchError};
+use lazaret_storage::{Watch, WatchError};
 
 use crate::{Server, auth::bootstrap, object};
 
@@ -27,7 +27,7 @@ impl Server {
     pub async fn keep_own_service(&self, address: SocketAddr) {
         loop {
             let from = self.store().revision();
-            let watches = KEYS.map(|key| self.store().watch(key, from));
+            let watches = KEYS.map(|key| self.store().watch(key.into(), from));
             if let Err(error) = self.write_own_service(address).await {
                 tracing::warn!(error, "the Service kubernetes could not be written");
                 tokio::time::sleep(Duration::from_secs(RETRY_SECONDS)).await;

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use lazaret_json::Value;
-use lazaret_store::{Event, Item};
+use lazaret_storage::{Event, Item};
 
 use crate::object;
 

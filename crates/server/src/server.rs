@@ -8,7 +8,7 @@ use std::{
 use lazaret_json::Value;
 use lazaret_kinds::{Access, Features, Kind, Name, Served, User};
 use lazaret_quota::Classes;
-use lazaret_store::{Committed, Op, Store, TxnError};
+use lazaret_storage::{Committed, Op, Storage, TxnError};
 use tokio::sync::watch;
 
 use crate::{
@@ -64,7 +64,7 @@ pub struct Server {
 }
 
 struct Inner {
-    store: Store,
+    store: Arc<dyn Storage>,
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
     admission_rules: Derived<AdmissionRules>,
@@ -108,16 +108,17 @@ impl fmt::Debug for Server {
 impl Server {
     /// A server over a store.
     #[must_use]
-    pub fn new(store: Store, options: ServerOptions) -> Self {
+    pub fn new(store: impl Into<Arc<dyn Storage>>, options: ServerOptions) -> Self {
         Self::with_limits(store, options, Limits::default())
     }
 
     /// A server over a store that holds no more than it is told.
     #[must_use]
-    pub fn with_limits(store: Store, options: ServerOptions, limits: Limits) -> Self {
+    pub fn with_limits(store: impl Into<Arc<dyn Storage>>, options: ServerOptions, limits: Limits) -> Self {
+        let store = store.into();
         let trees = Arc::new(Trees::default());
-        let metrics = Metrics::new(store.clone(), Arc::clone(&trees), &options.features);
-        let audit = Audit::new(&store, limits.audit_bytes_max);
+        let metrics = Metrics::new(Arc::clone(&store), Arc::clone(&trees), &options.features);
+        let audit = Audit::new(&*store, limits.audit_bytes_max);
         Self {
             inner: Arc::new(Inner {
                 store,
@@ -152,8 +153,14 @@ impl Server {
 
     /// The store behind it.
     #[must_use]
-    pub fn store(&self) -> &Store {
-        &self.inner.store
+    pub fn store(&self) -> &dyn Storage {
+        &*self.inner.store
+    }
+
+    /// The store behind it, for another server.
+    #[must_use]
+    pub fn shared_store(&self) -> Arc<dyn Storage> {
+        Arc::clone(&self.inner.store)
     }
 
     /// Which features are on.
@@ -164,7 +171,8 @@ impl Server {
 
     /// How many objects a collection has; none if nobody knows it.
     pub(crate) fn count(&self, target: &Target) -> usize {
-        self.find(target).map_or(0, |(kind, _)| self.store().count(object::key(&kind, &target.namespace, "")))
+        self.find(target)
+            .map_or(0, |(kind, _)| self.store().count(object::key(&kind, &target.namespace, "").as_bytes()))
     }
 
     /// The class of pods that name none.
@@ -331,7 +339,7 @@ impl Server {
 
     /// A stored object.
     pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
-        self.store().get(object::key(kind, namespace, name)).map(|item| self.trees().get(&item))
+        self.store().get(object::key(kind, namespace, name).as_bytes()).map(|item| self.trees().get(&item))
     }
 
     /// The objects written last.

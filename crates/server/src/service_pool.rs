@@ -11,7 +11,7 @@ use std::{
 
 use lazaret_json::Value;
 use lazaret_kinds::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
-use lazaret_store::{Item, Key, RangeOptions, Store, Watch};
+use lazaret_storage::{Item, Key, RangeOptions, Storage, Watch};
 
 use crate::{ApiError, call::Call, object, random, service_ranges::ServiceRanges};
 
@@ -92,7 +92,7 @@ impl Held {
 
 impl State {
     /// Takes in what was written since the last look. Whether that could be read: nothing is given out where it could not.
-    fn catch_up(&mut self, store: &Store) -> bool {
+    fn catch_up(&mut self, store: &dyn Storage) -> bool {
         while let Some(watch) = &mut self.watch {
             match watch.try_next() {
                 Ok(None) => return true,
@@ -109,9 +109,9 @@ impl State {
         for key in self.stored.keys().cloned().collect::<Vec<_>>() {
             self.forget(&key);
         }
-        let Ok(range) = store.range(SERVICES, &RangeOptions::default()) else { return false };
+        let Ok(range) = store.range(SERVICES.as_bytes(), &RangeOptions::default()) else { return false };
         range.items.iter().for_each(|item| self.learn(item));
-        self.watch = store.watch(SERVICES, range.revision).ok();
+        self.watch = store.watch(SERVICES.into(), range.revision).ok();
         true
     }
 
@@ -158,7 +158,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reserve(&self, store: &Store, ranges: ServiceRanges) -> Option<Reservation<'_>> {
+    fn reserve(&self, store: &dyn Storage, ranges: ServiceRanges) -> Option<Reservation<'_>> {
         let known = self.lock().catch_up(store);
         known.then(|| Reservation { pool: self, ranges, taken: Holding::default() })
     }
@@ -238,7 +238,7 @@ pub(crate) fn allocate<'a>(
 
 #[cfg(test)]
 mod tests {
-    use lazaret_store::{Op, Options};
+    use lazaret_store::{Op, Options, Store};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Context, Features, Kind, User};
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use crate::{call::Call, clock, object};
 

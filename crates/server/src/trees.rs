@@ -10,7 +10,7 @@ use std::{
 };
 
 use lazaret_json::Value;
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use crate::object;
 

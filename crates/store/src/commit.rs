@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use lazaret_storage::{Committed, Op, SnapshotError, StorageError, TxnError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::draft::{Changes, Draft};
 use crate::engine::{Engine, GroupCommit, SnapshotReply};
-use crate::error::{CompactError, SnapshotError, StorageError, TxnError};
+use crate::error::CompactError;
 use crate::notice::Notice;
 use crate::shared::Shared;
-use crate::txn::{Committed, Op};
 
 /// What is asked of the writer.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lazaret_storage::StorageError;
+
 use crate::clock;
-use crate::error::StorageError;
 use crate::notice::{Notice, Observer};
 use crate::options::Options;
 

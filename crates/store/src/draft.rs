@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lazaret_storage::{Action, Committed, Event, Expect, Item, Key, Op, TxnError};
 
-use crate::error::TxnError;
 use crate::index::Index;
-use crate::item::{Event, Item, Key};
-use crate::txn::{Action, Committed, Expect, Op};
 
 /// Later transactions of a group see what earlier ones did; nobody else does until the group is published.
 #[derive(Debug)]

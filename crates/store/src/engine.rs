@@ -3,10 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use lazaret_storage::{Event, SnapshotError, Snapshotted, StorageError};
 use tokio::sync::oneshot;
 
-use crate::error::{SnapshotError, StorageError};
-use crate::item::Event;
 use crate::shared::State;
 
 /// A group of transactions on its way to the disk.
@@ -18,17 +17,6 @@ pub(crate) struct GroupCommit<'a> {
     pub(crate) events: &'a [Arc<Event>],
     /// The history up to here is to be forgotten.
     pub(crate) compact: Option<u64>,
-}
-
-/// A snapshot that was asked for and is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Snapshotted {
-    /// The revision of the snapshot.
-    pub revision: u64,
-    /// The items in it.
-    pub items: u64,
-    /// Its length.
-    pub bytes: u64,
 }
 
 pub(crate) type SnapshotReply = oneshot::Sender<Result<Snapshotted, SnapshotError>>;

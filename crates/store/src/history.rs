@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::error::ReadError;
-use crate::item::Event;
+use lazaret_storage::{Event, ReadError};
 
 /// Invariant: holds every event with a revision in `(oldest, newest]`, in order, and no other.
 /// DEVIATION(store-history).

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::item::{Item, Key};
+use lazaret_storage::{Item, Key};
 
 /// Small enough that copying a leaf touches few items (each reference count is likely a cache miss), large enough
 /// that the root of 150,000 items has some 3,000 entries.

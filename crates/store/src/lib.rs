@@ -23,10 +23,9 @@
 //! # }
 //! ```
 //!
-//! It must never know what the bytes mean, who asks, what time of day it is, or that HTTP exists. It depends on none of
-//! ours; `server` and `sim` depend on it.
+//! It must never know what the bytes mean, who asks, what time of day it is, or that HTTP exists. It implements the
+//! [`Storage`](lazaret_storage::Storage) that `server` asks for, and depends on nothing else of ours.
 
-mod block_on;
 mod clock;
 mod commit;
 mod counters;
@@ -38,7 +37,6 @@ mod error;
 pub mod fault;
 mod history;
 mod index;
-mod item;
 mod keys;
 mod lock;
 mod log;
@@ -46,8 +44,8 @@ mod notice;
 mod options;
 mod range;
 mod shared;
+mod storage;
 mod store;
-mod txn;
 mod usage;
 mod watch;
 mod writer;
@@ -56,19 +54,14 @@ mod writer;
 mod tests;
 
 pub use disk::{Disk, DiskFile, RealDisk};
-pub use engine::Snapshotted;
-pub use error::{
-    ArchiveError, CompactError, OpenError, ReadError, SnapshotError, StorageError, TxnError, TxnInvalid,
+pub use error::{ArchiveError, CompactError, OpenError};
+pub use keys::{EncryptionKey, EncryptionKeys, KeysInvalid};
+pub use lazaret_storage::{
+    Action, Committed, Event, EventKind, Expect, Item, Key, Op, Range, RangeOptions, ReadError,
+    SnapshotError, Snapshotted, Stats, StorageError, Totals, TxnError, TxnInvalid, TxnLimits, Value, Watch,
     WatchError,
 };
-pub use item::{Event, EventKind, Item, Key};
-pub use keys::{EncryptionKey, EncryptionKeys, KeysInvalid};
 pub use log::{Archived, FileReport, Report, back_up, restore, verify};
 pub use notice::{Notice, Observer};
 pub use options::Options;
-pub use range::{Range, RangeOptions};
-pub use shared::Stats;
 pub use store::Store;
-pub use txn::{Action, Committed, Expect, Op, Value};
-pub use usage::Totals;
-pub use watch::Watch;

@@ -4,8 +4,10 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::Path;
 
+use lazaret_storage::StorageError;
+
 use crate::disk::{create_private, create_private_dir};
-use crate::error::{OpenError, StorageError};
+use crate::error::OpenError;
 
 pub(crate) const LOCK_FILE: &str = "lock";
 

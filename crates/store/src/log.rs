@@ -36,11 +36,11 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::disk::{Disk, DiskFile};
 use crate::engine::{Engine, GroupCommit, SnapshotReply};
-use crate::error::{SnapshotError, StorageError};
 use crate::keys::EncryptionKeys;
 use crate::shared::State;
 use frame::FrameKind;
 use header::{FileKind, Header};
+use lazaret_storage::{SnapshotError, StorageError};
 use seal::Cipher;
 use snapshot::SnapshotJob;
 

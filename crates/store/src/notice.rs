@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::StorageError;
+use lazaret_storage::StorageError;
 
 /// Something that an operator has to know.
 #[derive(Debug, Clone)]

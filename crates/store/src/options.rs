@@ -1,5 +1,7 @@
 //! The limits of a store, each with its number and its reason; its keys, and who is told of its troubles.
 
+use lazaret_storage::TxnLimits;
+
 use crate::keys::EncryptionKeys;
 use crate::notice::Observer;
 
@@ -19,12 +21,8 @@ pub struct Options {
     pub group_ops_max: usize,
     /// Bytes in one group commit, likewise. One MiB costs about as much to write as a sync costs to wait for.
     pub group_bytes_max: usize,
-    /// Operations in one transaction.
-    pub txn_ops_max: usize,
-    /// Bytes of keys and values in one transaction.
-    pub txn_bytes_max: usize,
-    /// Bytes of one key.
-    pub key_bytes_max: usize,
+    /// Operations and bytes of one transaction.
+    pub txn: TxnLimits,
     /// Bytes after which the log continues in a new segment file.
     pub segment_bytes_max: u64,
     /// Bytes of log after which a snapshot is taken, unless the items weigh more: then that much. So the log to
@@ -46,9 +44,7 @@ impl Default for Options {
             queue_bytes_max: 64 * MIB,
             group_ops_max: 512,
             group_bytes_max: MIB,
-            txn_ops_max: 512,
-            txn_bytes_max: 16 * MIB,
-            key_bytes_max: 4_096,
+            txn: TxnLimits::default(),
             segment_bytes_max: 64 << 20,
             snapshot_log_bytes_min: 64 << 20,
             encryption: EncryptionKeys::default(),
@@ -65,7 +61,7 @@ impl Options {
             queue_txns_max: self.queue_txns_max.max(1),
             queue_bytes_max: self.queue_bytes_max.clamp(1, GIB),
             group_bytes_max: self.group_bytes_max.min(GIB),
-            txn_bytes_max: self.txn_bytes_max.min(GIB),
+            txn: TxnLimits { bytes_max: self.txn.bytes_max.min(GIB), ..self.txn },
             ..self
         }
     }

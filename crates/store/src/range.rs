@@ -3,30 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lazaret_storage::{Event, Item, Key};
+
 use crate::index::{Index, Position};
-use crate::item::{Event, Item, Key};
-
-/// Which part of a prefix to read, and when.
-#[derive(Debug, Clone, Default)]
-pub struct RangeOptions {
-    /// The revision to read at; `None` reads the newest.
-    pub at: Option<u64>,
-    /// At most so many items; `None` reads all.
-    pub limit: Option<usize>,
-    /// Only keys greater than this one: the last key of the page before.
-    pub after: Option<Key>,
-}
-
-/// A page of items, ascending by key.
-#[derive(Debug, Clone)]
-pub struct Range {
-    /// The items.
-    pub items: Vec<Arc<Item>>,
-    /// The revision they were read at: where the next page must be read, and where a watch continues.
-    pub revision: u64,
-    /// How many more items of the prefix follow the last one.
-    pub remaining: usize,
-}
 
 /// A stretch of one version of the index.
 pub(crate) struct Span<'a> {

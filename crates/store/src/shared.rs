@@ -9,69 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use lazaret_storage::{
+    Event, Item, Key, Range, RangeOptions, ReadError, Stats, StorageError, Totals, Watch, WatchError,
+};
 use tokio::sync::watch as latest;
 
 use crate::counters::Counters;
 use crate::draft::Changes;
-use crate::error::{ReadError, StorageError, WatchError};
 use crate::history::History;
 use crate::index::Index;
-use crate::item::{Event, Item, Key};
 use crate::notice::Notice;
 use crate::options::Options;
-use crate::range::{Range, RangeOptions, Span, undo};
-use crate::usage::{Directories, Totals};
-use crate::watch::{Group, Groups, Watch};
-
-/// Numbers about a store, for metrics and for people.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// The newest visible revision.
-    pub revision: u64,
-    /// The oldest revision that reads and watches may name.
-    pub oldest: u64,
-    /// Items held.
-    pub items: usize,
-    /// Their keys and values, with a little overhead each, in bytes.
-    pub items_bytes: u64,
-    /// Events held in the history.
-    pub history_events: usize,
-    /// Bytes those events may keep alive.
-    pub history_bytes: usize,
-    /// Watches open.
-    pub watches: usize,
-    /// Distinct prefixes they watch.
-    pub watched_prefixes: usize,
-    /// Watches that ended because their reader was too slow, ever.
-    pub watches_dropped: u64,
-    /// Transactions waiting for the writer.
-    pub queued: usize,
-    /// Group commits made durable since the store was opened.
-    pub groups: u64,
-    /// Transactions acknowledged since the store was opened, conflicts not counted.
-    pub txns: u64,
-    /// Bytes appended to the log since the last snapshot.
-    pub log_bytes: u64,
-    /// Snapshots completed since the store was opened.
-    pub snapshots: u64,
-    /// Snapshots that failed since the store was opened: the log keeps growing while this does.
-    pub snapshots_failed: u64,
-    /// Why the store accepts no writes, if so.
-    pub read_only: Option<String>,
-    /// How often it became read-only since it was opened.
-    pub failures: u64,
-    /// How often it took writes again.
-    pub heals: u64,
-    /// Syncs of the log that failed since the store was opened.
-    pub syncs_failed: u64,
-    /// How long the last sync of the log took.
-    pub last_sync: Duration,
-    /// How long the writer has been waiting for the disk, if it is.
-    pub disk_busy: Option<Duration>,
-    /// Bytes of a torn tail that were cut off when the store was opened.
-    pub tail_bytes_cut: u64,
-}
+use crate::range::{Span, undo};
+use crate::usage::Directories;
+use crate::watch::{Cursor, Group, Groups};
 
 /// One published version.
 #[derive(Debug, Clone)]
@@ -155,16 +106,6 @@ impl Shared {
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Arc<Item>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).index.get(key).cloned()
-    }
-
-    pub(crate) fn get_at(&self, key: &[u8], at: u64) -> Result<Option<Arc<Item>>, ReadError> {
-        let hub = lock(&self.hub);
-        let state = self.state();
-        hub.history.check_readable(at, state.revision)?;
-        match hub.history.after(at).find(|event| *event.key == *key) {
-            Some(event) => Ok(event.old.clone()),
-            None => Ok(state.index.get(key).cloned()),
-        }
     }
 
     pub(crate) fn totals(&self) -> Totals {
@@ -253,7 +194,7 @@ impl Shared {
             return Err(WatchError::Compacted { asked: from, oldest: history.oldest() });
         }
         let group = groups.join(&prefix, from, history);
-        Ok(Watch::new(Arc::clone(self), group, from))
+        Ok(Watch::new(Cursor::new(Arc::clone(self), group, from)))
     }
 
     pub(crate) fn leave(&self, group: &Group) {
@@ -314,11 +255,6 @@ impl Shared {
         if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
     }
 
-    /// How long the writer has been waiting for the disk, if it is.
-    pub(crate) fn disk_busy(&self) -> Option<Duration> {
-        self.counters.disk_busy_for()
-    }
-
     /// Ends all watches once they have delivered what is published.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -355,7 +291,7 @@ impl Shared {
             heals: count(&self.counters.heals),
             syncs_failed: count(&self.counters.syncs_failed),
             last_sync: Duration::from_micros(count(&self.counters.last_sync_micros)),
-            disk_busy: self.disk_busy(),
+            disk_busy: self.counters.disk_busy_for(),
             tail_bytes_cut: count(&self.counters.tail_bytes_cut),
         }
     }

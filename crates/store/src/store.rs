@@ -3,26 +3,23 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use lazaret_storage::{
+    Committed, Item, Key, Op, Range, RangeOptions, ReadError, SnapshotError, Snapshotted, Stats,
+    StorageError, Totals, TxnError, Watch, WatchError, block_on, validate,
+};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use crate::block_on::block_on;
 use crate::commit::{Committer, Request};
 use crate::counters::Counters;
 use crate::disk::{Disk, RealDisk};
-use crate::engine::{Engine, Ephemeral, Snapshotted};
-use crate::error::{CompactError, OpenError, ReadError, SnapshotError, StorageError, TxnError, WatchError};
+use crate::engine::{Engine, Ephemeral};
+use crate::error::{CompactError, OpenError};
 use crate::index::Index;
-use crate::item::{Item, Key};
 use crate::lock::DirLock;
 use crate::log::{self, SnapshotMode};
 use crate::options::Options;
-use crate::range::{Range, RangeOptions};
-use crate::shared::{Shared, State, Stats, lock};
-use crate::txn::{Committed, Op, validate};
-use crate::usage::Totals;
-use crate::watch::Watch;
+use crate::shared::{Shared, State, lock};
 use crate::writer::{self, Message};
 
 /// The revision of a store that was never written to: above zero, because an empty list has a revision too.
@@ -156,7 +153,7 @@ impl Store {
     /// # Errors
     /// See [`TxnError`].
     pub async fn txn(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
-        let bytes = validate(&ops, &self.inner.options)?;
+        let bytes = validate(&ops, self.inner.options.txn)?;
         if let Some(cause) = self.inner.shared.failure() {
             return Err(TxnError::ReadOnly(cause));
         }
@@ -235,14 +232,6 @@ impl Store {
         self.inner.shared.get(key.as_ref())
     }
 
-    /// The item of a key as it was at a revision.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    pub fn get_at(&self, key: impl AsRef<[u8]>, revision: u64) -> Result<Option<Arc<Item>>, ReadError> {
-        self.inner.shared.get_at(key.as_ref(), revision)
-    }
-
     /// The items whose keys start with a prefix, ascending by key: one state, never a mixture.
     ///
     /// # Errors
@@ -285,18 +274,6 @@ impl Store {
         // The sender lives as long as this handle, so the wait ends only when the revision is reached.
         let reached = progress.wait_for(|current| *current >= revision).await.map(|current| *current);
         reached.unwrap_or_else(|_| self.revision())
-    }
-
-    /// Why the store accepts no writes, if so.
-    #[must_use]
-    pub fn read_only(&self) -> Option<Arc<StorageError>> {
-        self.inner.shared.failure()
-    }
-
-    /// How long the writer has been waiting for the disk, if it is.
-    #[must_use]
-    pub fn disk_busy(&self) -> Option<Duration> {
-        self.inner.shared.disk_busy()
     }
 
     /// Numbers about the store.

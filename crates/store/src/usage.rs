@@ -3,18 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::index::Index;
-use crate::item::{Event, EventKind};
-use crate::shared::lock;
+use lazaret_storage::{Event, EventKind};
 
-/// How many items there are, and what they weigh.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Items.
-    pub items: usize,
-    /// Their keys and values, with a little overhead each, in bytes.
-    pub bytes: u64,
-}
+use crate::index::Index;
+use crate::shared::lock;
 
 /// How many keys there are in each directory: up to the last slash of a key, and up to the one before it. Directories are as many as kinds
 /// and namespaces with objects; one without keys is forgotten.
@@ -75,8 +67,7 @@ fn above(key: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Op, Options, Store};
+    use crate::{Op, Options, Store, Totals};
 
     #[test]
     fn keys_are_counted_in_their_directories_through_changes_and_restarts() {

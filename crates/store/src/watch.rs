@@ -7,25 +7,23 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::future::poll_fn;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use crate::error::WatchError;
+use lazaret_storage::{Event, Key, WatchError, WatchSource};
+
 use crate::history::History;
-use crate::item::{Event, Key};
 use crate::shared::{Shared, lock};
 
 /// Events a watch takes from its group at once, to take the group's lock less often.
 const PULL_EVENTS_MAX: usize = 64;
 
-/// Delivers every event of a prefix after a revision: no gap, no repeat, revisions strictly ascending.
+/// A watch: its place in the events of its group.
 ///
-/// Nothing is buffered for a slow reader beyond the store's history: when the next event is no longer there, the
-/// watch ends with [`WatchError::Compacted`] and the reader must list again.
-pub struct Watch {
+/// Nothing is buffered for a slow reader beyond the store's history.
+pub(crate) struct Cursor {
     shared: Arc<Shared>,
     group: Arc<Group>,
     /// This watch's name among the wakers of its group.
@@ -38,33 +36,8 @@ pub struct Watch {
     ended: Option<WatchError>,
 }
 
-impl Watch {
-    pub(crate) fn new(shared: Arc<Shared>, group: Arc<Group>, from: u64) -> Watch {
-        let id = group.next_id.fetch_add(1, Ordering::Relaxed);
-        Watch { shared, group, id, buffer: VecDeque::new(), delivered: from, pulled: from, ended: None }
-    }
-
-    /// Waits for the next event. Dropping the future loses nothing. After an error, the same error again.
-    ///
-    /// # Errors
-    /// [`WatchError`] when the watch has ended.
-    pub async fn next(&mut self) -> Result<Arc<Event>, WatchError> {
-        poll_fn(|context| self.poll_next(context)).await
-    }
-
-    /// The next event if there is one now.
-    ///
-    /// # Errors
-    /// [`WatchError`] when the watch has ended.
-    pub fn try_next(&mut self) -> Result<Option<Arc<Event>>, WatchError> {
-        match self.poll_next(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
-    }
-
-    /// [`next`](Watch::next) for those who poll.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<Event>, WatchError>> {
+impl WatchSource for Cursor {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<Event>, WatchError>> {
         if self.buffer.is_empty() && self.ended.is_none() {
             match self.pull(context.waker()) {
                 Pulled::Events => {}
@@ -80,9 +53,7 @@ impl Watch {
         Poll::Ready(Err(self.ended.unwrap_or(WatchError::Closed)))
     }
 
-    /// The revision up to which this watch has delivered everything: what a bookmark may say. It advances with
-    /// the store even while no event concerns this prefix.
-    pub fn progress(&mut self) -> u64 {
+    fn progress(&mut self) -> u64 {
         if self.buffer.is_empty() && self.ended.is_none() {
             let group = lock(&self.group.inner);
             let published = self.shared.revision();
@@ -92,6 +63,13 @@ impl Watch {
             }
         }
         self.delivered
+    }
+}
+
+impl Cursor {
+    pub(crate) fn new(shared: Arc<Shared>, group: Arc<Group>, from: u64) -> Cursor {
+        let id = group.next_id.fetch_add(1, Ordering::Relaxed);
+        Cursor { shared, group, id, buffer: VecDeque::new(), delivered: from, pulled: from, ended: None }
     }
 
     fn pull(&mut self, waker: &Waker) -> Pulled {
@@ -122,16 +100,16 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Cursor {
     fn drop(&mut self) {
         lock(&self.group.inner).wakers.remove(&self.id);
         self.shared.leave(&self.group);
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch")
+        f.debug_struct("Cursor")
             .field("prefix", &self.group.prefix)
             .field("delivered", &self.delivered)
             .field("ended", &self.ended)

@@ -24,6 +24,7 @@ use crate::{Options, StartError, front::Front, host::Host, options::Place, runni
 /// Works in tests with a runtime and in tests without. What it needs of its own (a thread, a port, files) goes when it is dropped.
 pub struct Cluster {
     server: Server,
+    store: Store,
     options: Options,
     secrets: Secrets,
     /// Where files are, once there are any.
@@ -66,11 +67,12 @@ impl Cluster {
         };
         let host = Host::start().map_err(StartError::Thread)?;
         let secrets = Secrets::generate()?;
-        let server = begin(&host, &options, folder.as_ref().map(TempDir::path), &secrets)?;
+        let (server, store) = begin(&host, &options, folder.as_ref().map(TempDir::path), &secrets)?;
         let running =
             options.plane.as_ref().map(|plane| Running::start(&host, &server, plane)).transpose()?;
         Ok(Self {
             server,
+            store,
             options,
             secrets,
             folder: Mutex::new(folder),
@@ -91,10 +93,10 @@ impl Cluster {
         let front = lock(&self.front).take();
         let port = front.as_ref().map(Front::keep_port).transpose().map_err(StartError::Listen)?;
         // Ends the watches, so that connections can end too.
-        self.server.store().close();
+        self.store.close();
         drop(front);
         let folder = lock(&self.folder).as_ref().map(|folder| folder.path().to_owned());
-        self.server = begin(&self.host, &self.options, folder.as_deref(), &self.secrets)?;
+        (self.server, self.store) = begin(&self.host, &self.options, folder.as_deref(), &self.secrets)?;
         if port.is_some() {
             let front = Front::open(&self.host, self.server.clone(), &self.secrets, port)?;
             *lock(&self.front) = Some(front);
@@ -108,7 +110,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.running.take());
-        self.server.store().close();
+        self.store.close();
         drop(lock(&self.front).take());
     }
 }
@@ -118,7 +120,7 @@ fn begin(
     options: &Options,
     folder: Option<&Path>,
     secrets: &Secrets,
-) -> Result<Server, StartError> {
+) -> Result<(Server, Store), StartError> {
     let folder = match &options.place {
         Place::Folder(folder) => Some(folder.as_path()),
         Place::Memory | Place::Temporary => folder,
@@ -135,11 +137,11 @@ fn begin(
         authorizer: (options.authorizer)(),
         token_keys: Some(secrets.token_keys()?),
     };
-    let server = Server::new(store, options);
+    let server = Server::new(store.clone(), options);
     server.connect_to_nodes(NodeConnections::new(secrets.signer(), NodeTrust::Cluster));
     host.wait(server.bootstrap()).map_err(StartError::Bootstrap)?;
     host.wait(server.publish_authority(secrets.authority())).map_err(StartError::Bootstrap)?;
-    Ok(server)
+    Ok((server, store))
 }
 
 // === talking to it ===

@@ -159,7 +159,7 @@ impl Cluster {
             authorizer: Box::new(AllBut(refused)),
             token_keys: None,
         };
-        self.server = Server::new(self.server.store().clone(), options);
+        self.server = Server::new(self.server.shared_store(), options);
         self
     }
 

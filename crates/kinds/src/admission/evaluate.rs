@@ -6,6 +6,7 @@ use std::{
 };
 
 use lazaret_cel::{Authorizer, COST_MAX, Datum, EvalError, Expression, Lazy, ResourceCheck};
+use lazaret_crd::plain_datum;
 use lazaret_json::{Text, Value, json};
 
 use super::{
@@ -13,10 +14,7 @@ use super::{
     matching::Selected,
     policy::{Binding, Policies, Policy, Program, Validation},
 };
-use crate::{
-    custom::plain_datum,
-    value::{some, text},
-};
+use crate::value::{some, text};
 
 /// What all expressions of a policy may cost for one request.
 pub(super) const POLICY_COST_MAX: u64 = 10 * COST_MAX;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_cel::{Datum, Mode};
+use lazaret_crd::plain_datum;
 use lazaret_json::Value;
 
 use super::{
@@ -12,10 +13,7 @@ use super::{
     matching::{Match, Selected},
     policy::Program,
 };
-use crate::{
-    custom::plain_datum,
-    value::{list, number, some, text},
-};
+use crate::value::{list, number, some, text};
 
 /// What the conditions of a webhook may cost for one request.
 const CONDITIONS_COST_MAX: u64 = POLICY_COST_MAX / 4;

@@ -37,6 +37,11 @@ pub(super) const POLICIES: &[&str] = &["OnFailure", "Never"];
 pub(crate) struct Job;
 
 impl Rules for Job {
+    /// As in the first version, when clients deleted dependents.
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
         let spec = field_mut(object, "spec");
         default_spec(spec);

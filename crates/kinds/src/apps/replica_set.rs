@@ -68,6 +68,15 @@ impl Rules for ReplicaSet {
 }
 
 impl Rules for ReplicationController {
+    /// As in the first version, when clients deleted dependents.
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+
+    fn scale_labels<'a>(&self, object: &'a Value) -> &'a Value {
+        &object["spec"]["selector"]
+    }
+
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
         let spec = field_mut(object, "spec");
         template::default(spec);

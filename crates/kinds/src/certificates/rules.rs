@@ -8,7 +8,7 @@ use x509_parser::{parse_x509_certificate, pem::Pem};
 
 use super::{CertificateRequest, conditions, decoded, has_condition};
 use crate::{
-    Column, Context, Errors, FieldProblem, Rules,
+    Ceiling, Column, Context, Errors, FieldProblem, Rules,
     check::not_supported,
     kind::age,
     value::{list, list_mut, put, put_or_remove, remove, same, text, texts},
@@ -61,6 +61,10 @@ enum Endpoint {
 }
 
 impl Rules for CertificateSigningRequest {
+    fn ceiling(&self) -> Option<Ceiling> {
+        Some(Ceiling::CertificateRequests)
+    }
+
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         let (user, spec) = (context.user, &mut object["spec"]);
         put(spec, "username", user.name.as_str());

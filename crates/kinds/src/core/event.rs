@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 
 use crate::{
-    Column, Context, Errors, Rules,
+    Ceiling, Column, Context, Errors, Rules,
     kind::since,
     value::{has, number, put, remove, some, take, text},
 };
@@ -31,6 +31,14 @@ pub(crate) struct CoreEvent;
 pub(crate) struct NewEvent;
 
 impl Rules for CoreEvent {
+    fn ceiling(&self) -> Option<Ceiling> {
+        Some(Ceiling::Events)
+    }
+
+    fn may_exceed_limits(&self) -> bool {
+        true
+    }
+
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         check_namespace(errors, object, "involvedObject.namespace");
     }
@@ -64,6 +72,14 @@ impl Rules for CoreEvent {
 }
 
 impl Rules for NewEvent {
+    fn ceiling(&self) -> Option<Ceiling> {
+        Some(Ceiling::Events)
+    }
+
+    fn may_exceed_limits(&self) -> bool {
+        true
+    }
+
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         check_namespace(errors, object, "regarding.namespace");
         let zero = |field: &str| text(object, field).is_empty();

@@ -7,9 +7,11 @@ use crate::{
     kind::age,
     pod_security::Policy,
     rules::keep_status,
-    value::{field_mut, fill, put, put_or_remove, text},
+    value::{field_mut, fill, list, put, put_or_remove, text},
 };
 
+/// Namespaces that cannot be deleted.
+const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Namespaces.
@@ -18,15 +20,13 @@ pub(crate) struct Namespace;
 
 impl Rules for Namespace {
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
-        let metadata = field_mut(object, "metadata");
-        let name = text(metadata, "name").to_owned();
-        if !name.is_empty() {
-            put(field_mut(metadata, "labels"), NAME_LABEL, name);
-        }
+        label_with_name(object);
         fill(field_mut(object, "status"), "phase", "Active");
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        // A generated name may have been tried again since.
+        label_with_name(object);
         put(object, "spec", json!({"finalizers": ["kubernetes"]}));
         put(object, "status", json!({"phase": "Active"}));
     }
@@ -54,6 +54,18 @@ impl Rules for Namespace {
         }
     }
 
+    fn refuse_delete(&self, name: &str) -> Option<&'static str> {
+        ETERNAL.contains(&name).then_some("this namespace may not be deleted")
+    }
+
+    fn begin_delete(&self, object: &mut Value, _context: &Context<'_>) {
+        put(field_mut(object, "status"), "phase", "Terminating");
+    }
+
+    fn is_held(&self, object: &Value) -> bool {
+        !list(&object["spec"], "finalizers").is_empty()
+    }
+
     fn select(&self, object: &Value, field: &str) -> Option<String> {
         (field == "status.phase").then(|| text(&object["status"], "phase").into())
     }
@@ -65,5 +77,13 @@ impl Rules for Namespace {
 
     fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
         vec![text(&object["status"], "phase").into(), age(object, context)]
+    }
+}
+
+fn label_with_name(namespace: &mut Value) {
+    let metadata = field_mut(namespace, "metadata");
+    let name = text(metadata, "name").to_owned();
+    if !name.is_empty() {
+        put(field_mut(metadata, "labels"), NAME_LABEL, name);
     }
 }

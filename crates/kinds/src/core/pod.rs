@@ -7,7 +7,7 @@ use crate::{
     Column, Context, Errors, Rules, classic,
     gate::{Gate, drop_disabled},
     pod_group,
-    rules::{SPEC_AND_METADATA, SpecPart, keep_all_but_status, keep_status},
+    rules::{Ceiling, SPEC_AND_METADATA, SpecPart, keep_all_but_status, keep_status},
     value::{
         ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut,
         map_mut, number, put, put_or_remove, remove, some, take, text,
@@ -16,6 +16,8 @@ use crate::{
 
 /// So long a pod stays on a node that is not ready or not reachable, unless it says otherwise.
 const TOLERATION_SECONDS: i64 = 300;
+/// The grace period of a pod that names none.
+const GRACE_SECONDS: i64 = 30;
 /// Fields of the status that a client which does not know them must not erase.
 const KEPT_STATUS: &[&str] =
     &["resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"];
@@ -89,6 +91,27 @@ impl Rules for Pod {
         }
         put(object, "status", status);
         label_keys::write_out(object);
+    }
+
+    /// A pod that runs nowhere, or no longer, is gone at once.
+    fn grace_seconds(&self, pod: &Value, asked: Option<i64>) -> i64 {
+        let spec = &pod["spec"];
+        if text(spec, "nodeName").is_empty()
+            || matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed")
+        {
+            return 0;
+        }
+        let own = || spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(GRACE_SECONDS);
+        let seconds = asked.unwrap_or_else(own);
+        if seconds < 0 { 1 } else { seconds }
+    }
+
+    fn shows_deletion(&self) -> bool {
+        true
+    }
+
+    fn ceiling(&self) -> Option<Ceiling> {
+        Some(Ceiling::NamespacePods)
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_json::{Value, json};
 
 use crate::{
-    Column, Context, Errors, FieldProblem, Rules,
+    Ceiling, Column, Context, Errors, FieldProblem, Rules,
     check::IMMUTABLE,
     kind::age,
     path::Path,
@@ -40,6 +40,10 @@ const COMPUTE: &[&str] =
 const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
 
 impl Rules for ResourceQuota {
+    fn ceiling(&self) -> Option<Ceiling> {
+        Some(Ceiling::NamespaceRules)
+    }
+
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
         canonical_quantities(object, "core/v1.ResourceQuota");
     }

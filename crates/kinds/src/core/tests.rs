@@ -659,3 +659,44 @@ fn the_status_of_a_pod_has_no_fields_of_features_that_are_off_unless_in_use() {
         assert!(write(false, &using), "{gate}: keep {field} that is in use");
     }
 }
+
+/// Node, phase, its own period, the period asked for, and the seconds it may take.
+#[test]
+fn a_pod_takes_time_to_end_only_where_it_may_run() {
+    for (node, phase, own, asked, seconds) in [
+        ("n", "Running", None, None, 30),
+        ("n", "Pending", Some(5), None, 5),
+        ("n", "Running", Some(5), Some(60), 60),
+        ("n", "Running", Some(5), Some(0), 0),
+        ("n", "Running", None, Some(-1), 1),
+        ("n", "Succeeded", Some(5), Some(60), 0),
+        ("n", "Failed", None, None, 0),
+        ("", "Pending", Some(5), Some(60), 0),
+    ] {
+        let spec = json!({"nodeName": node, "terminationGracePeriodSeconds": own});
+        let pod = json!({"spec": spec, "status": {"phase": phase}});
+        assert_eq!(pods().rules.grace_seconds(&pod, asked), seconds, "{pod} {asked:?}");
+    }
+    assert_eq!(kind("", "configmaps").rules.grace_seconds(&json!({}), Some(60)), 0);
+}
+
+#[test]
+fn a_namespace_is_held_by_its_content_and_some_are_never_deleted() {
+    let rules = &kind("", "namespaces").rules;
+    assert!(rules.is_held(&json!({"spec": {"finalizers": ["kubernetes"]}})));
+    assert!(!rules.is_held(&json!({"spec": {"finalizers": []}})) && !rules.is_held(&json!({})));
+    assert!(rules.refuse_delete("kube-system").is_some() && rules.refuse_delete("mine").is_none());
+}
+
+#[test]
+fn rules_before_v1_keep_the_conventions_of_their_time() {
+    let rules = kind("resource.k8s.io", "devicetaintrules");
+    for (version, old) in [("v1", false), ("v1beta2", true), ("v1alpha3", true)] {
+        assert_eq!(rules.updates_unconditionally(version), old, "{version}");
+        assert_eq!(rules.returns_deleted(version), old, "{version}");
+    }
+    let slices = kind("resource.k8s.io", "resourceslices");
+    assert!(slices.updates_unconditionally("v1") && slices.returns_deleted("v1"));
+    let maps = kind("", "configmaps");
+    assert!(maps.updates_unconditionally("v1") && !maps.returns_deleted("v1"));
+}

@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
+use lazaret_crd::{DefinedSchema, is_ending, is_established};
 use lazaret_json::Value;
 
-use super::{
-    json_path::JsonPath, laws::Laws, rules::CustomRules, settle, shape::shape, structural::Structural,
-};
+use super::rules::CustomRules;
 use crate::{
-    Heading, Kind, Name, RuleSet, ScalePaths, Scope, Served, Shape, Verbs, find,
+    Heading, JsonPath, Kind, Name, RuleSet, ScalePaths, Scope, Served, Shape, Verbs, find,
     own::check_of,
     registry::{SCALE, STATUS},
     value::{is_true, list, text, texts},
@@ -22,7 +21,7 @@ use crate::{
 pub fn custom_kinds(definition: &Value) -> Vec<Kind> {
     let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
     let (group, plural) = (text(spec, "group"), text(names, "plural"));
-    if !settle::is_established(definition) || plural.is_empty() || find(group, plural).is_some() {
+    if !is_established(definition) || plural.is_empty() || find(group, plural).is_some() {
         return Vec::new();
     }
     let served = list(spec, "versions").iter().filter(|version| is_true(version, "served"));
@@ -33,7 +32,7 @@ pub fn custom_kinds(definition: &Value) -> Vec<Kind> {
 #[must_use]
 pub fn stored_kind(definition: &Value) -> Option<Kind> {
     let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
-    if !settle::is_established(definition) || find(text(spec, "group"), text(names, "plural")).is_some() {
+    if !is_established(definition) || find(text(spec, "group"), text(names, "plural")).is_some() {
         return None;
     }
     let stored = list(spec, "versions").iter().find(|version| is_true(version, "storage"))?;
@@ -44,16 +43,13 @@ fn kind(definition: &Value, version: &Value) -> Kind {
     let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
     let owned = |text: &str| Name::Owned(text.to_owned());
     let several = |field: &str| texts(names, field).map(owned).collect();
-    let document = version["schema"]["openAPIV3Schema"].clone();
-    let schema = Structural::read(&document);
-    let (table, ty) = shape(&schema);
+    let schema = DefinedSchema::read(version["schema"]["openAPIV3Schema"].clone());
+    let (table, ty) = schema.shape();
     let has_status = version["subresources"].get("status").is_some_and(|status| !status.is_null());
     let scale = scale_paths(&version["subresources"]["scale"]);
     let subresources = [has_status.then_some(STATUS), scale.is_some().then_some(SCALE)];
     let rules = CustomRules {
-        laws: Laws::read(&document, true),
         schema,
-        document,
         has_status,
         scale,
         columns: columns(version),
@@ -78,7 +74,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
             feature: None,
         }],
         subresources: subresources.into_iter().flatten().collect(),
-        verbs: if settle::is_ending(definition) { Verbs::Ending } else { Verbs::All },
+        verbs: if is_ending(definition) { Verbs::Ending } else { Verbs::All },
         generation: true,
         unconditional_update: false,
         create_on_update: false,

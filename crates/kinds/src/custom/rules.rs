@@ -1,13 +1,11 @@
 //! How objects of a defined kind behave, in one of its versions.
 
+use lazaret_crd::DefinedSchema;
 use lazaret_json::Value;
 use lazaret_schema::{Finding, builtin, check};
 
-use super::{
-    fill, json_path::JsonPath, laws::Laws, lists::check_unique, structural::Structural, validate::validate,
-};
 use crate::{
-    Context, Errors, Heading, Rules, ScalePaths,
+    Context, Errors, Heading, JsonPath, Rules, ScalePaths,
     kind::since,
     own::OwnCheck,
     rules::{SPEC_AND_METADATA, keep_status},
@@ -16,11 +14,7 @@ use crate::{
 /// The rules that a definition makes for one version.
 #[derive(Debug)]
 pub(crate) struct CustomRules {
-    pub(crate) schema: Structural,
-    /// Rules that the schema brings.
-    pub(crate) laws: Option<Laws>,
-    /// As it was written, for those who ask what a field is for.
-    pub(crate) document: Value,
+    pub(crate) schema: DefinedSchema,
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) columns: Vec<(Heading, JsonPath)>,
@@ -34,13 +28,13 @@ pub(crate) struct CustomRules {
 impl Rules for CustomRules {
     fn screen(&self, object: &mut Value) -> Option<Vec<Finding>> {
         let mut findings = metadata_findings(object);
-        findings.extend(fill::prune(&self.schema, object));
-        fill::drop_nulls(&self.schema, object);
+        findings.extend(self.schema.prune(object));
+        self.schema.drop_nulls(object);
         Some(findings)
     }
 
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
-        fill::fill_defaults(&self.schema, object);
+        self.schema.fill_defaults(object);
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
@@ -52,10 +46,9 @@ impl Rules for CustomRules {
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        validate(&self.schema, object, None, errors);
-        check_unique(&self.schema, object, &mut String::new(), errors);
+        self.schema.validate(object, None, errors);
         self.check_replicas(object, errors);
-        self.check_laws(object, None, errors);
+        self.schema.check_rules(object, None, errors);
         self.check_own(object, None, errors);
     }
 
@@ -66,10 +59,9 @@ impl Rules for CustomRules {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        validate(&self.schema, new, Some(old), errors);
-        self.check_lists(new, old, errors);
+        self.schema.validate(new, Some(old), errors);
         self.check_replicas(new, errors);
-        self.check_laws(new, Some(old), errors);
+        self.schema.check_rules(new, Some(old), errors);
         self.check_own(new, Some(old), errors);
     }
 
@@ -79,15 +71,14 @@ impl Rules for CustomRules {
 
     fn validate_status(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         // What was there before is not this write's fault, so that only the status is really looked at.
-        validate(&self.schema, new, Some(old), errors);
-        self.check_lists(new, old, errors);
-        self.check_laws(new, Some(old), errors);
+        self.schema.validate(new, Some(old), errors);
+        self.schema.check_rules(new, Some(old), errors);
     }
 
     /// Objects that were stored before the schema changed are shown as if they had been stored today.
     fn to_version(&self, object: &mut Value, _version: &str) {
-        fill::prune(&self.schema, object);
-        fill::fill_defaults(&self.schema, object);
+        self.schema.prune(object);
+        self.schema.fill_defaults(object);
     }
 
     fn differs_in(&self, _object: &Value, _version: &str) -> bool {
@@ -123,32 +114,16 @@ impl Rules for CustomRules {
     }
 
     fn document(&self) -> Option<&Value> {
-        Some(&self.document)
+        Some(self.schema.document())
     }
 }
 
 impl CustomRules {
-    /// Rules may count on an object that is well formed.
-    fn check_laws(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
-        if let Some(laws) = self.laws.as_ref().filter(|_| errors.is_empty()) {
-            laws.check(&self.schema, new, old, errors);
-        }
-    }
-
     /// A spec that stays as it is was accepted before.
     fn check_own(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
         let stays = old.is_some_and(|old| old["spec"] == new["spec"]);
         if let Some(check) = self.own_check.filter(|_| !stays && errors.is_empty()) {
             check(new, errors);
-        }
-    }
-
-    /// Lists that had an item twice before may keep it.
-    fn check_lists(&self, new: &Value, old: &Value, errors: &mut Errors) {
-        let mut before = Errors::new();
-        check_unique(&self.schema, old, &mut String::new(), &mut before);
-        if before.is_empty() {
-            check_unique(&self.schema, new, &mut String::new(), errors);
         }
     }
 

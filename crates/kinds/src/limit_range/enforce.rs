@@ -63,7 +63,7 @@ fn fill(container: &mut Value, kind: &str, defaults: Option<&BTreeMap<String, Va
 ///
 /// # Errors
 /// What is too much, too little, or missing.
-pub fn check_pod(range: &Value, pod: &Value) -> Result<(), String> {
+pub(super) fn check_pod(range: &Value, pod: &Value) -> Result<(), String> {
     let spec = &pod["spec"];
     let mut wrong = Vec::new();
     for item in list(&range["spec"], "limits") {
@@ -85,7 +85,7 @@ pub fn check_pod(range: &Value, pod: &Value) -> Result<(), String> {
 ///
 /// # Errors
 /// What is too much, too little, or missing.
-pub fn check_claim(range: &Value, claim: &Value) -> Result<(), String> {
+pub(super) fn check_claim(range: &Value, claim: &Value) -> Result<(), String> {
     let requests = amounts(&claim["spec"]["resources"], "requests");
     let mut wrong = Vec::new();
     for item in of_type(range, "PersistentVolumeClaim") {

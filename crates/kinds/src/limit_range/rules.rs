@@ -6,7 +6,7 @@ use lazaret_json::Value;
 use lazaret_model::{Quantity, validate_label_name};
 
 use crate::{
-    Context, Errors, FieldProblem, Rules,
+    Ceiling, Context, Errors, FieldProblem, Rules,
     path::Path,
     resource_names::{container_resource, is_overcommittable, resource},
     value::{
@@ -26,6 +26,10 @@ const RESOURCES_MAX: usize = 64;
 const TYPES: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
 
 impl Rules for LimitRange {
+    fn ceiling(&self) -> Option<Ceiling> {
+        Some(Ceiling::NamespaceRules)
+    }
+
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
         if let Some(spec) = object.get_mut("spec") {
             list_mut(spec, "limits").iter_mut().for_each(default_item);

@@ -9,9 +9,28 @@ mod words;
 
 use lazaret_json::Value;
 
-use crate::Release;
+use crate::{Kind, Release};
 
 pub use policy::{Level, LevelVersion, Policy};
+
+/// Kinds that make pods, and where each keeps the template.
+const TEMPLATES: &[(&str, &str, &str)] = &[
+    ("", "podtemplates", "/template"),
+    ("", "replicationcontrollers", "/spec/template"),
+    ("apps", "daemonsets", "/spec/template"),
+    ("apps", "deployments", "/spec/template"),
+    ("apps", "replicasets", "/spec/template"),
+    ("apps", "statefulsets", "/spec/template"),
+    ("batch", "cronjobs", "/spec/jobTemplate/spec/template"),
+    ("batch", "jobs", "/spec/template"),
+];
+
+/// The pod template of an object whose kind makes pods.
+#[must_use]
+pub fn template<'a>(kind: &Kind, object: &'a Value) -> Option<&'a Value> {
+    let (_, _, pointer) = TEMPLATES.iter().find(|(group, plural, _)| kind.is(group, plural))?;
+    object.pointer(pointer)
+}
 
 /// What of a pod a level does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]

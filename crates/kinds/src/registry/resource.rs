@@ -117,7 +117,6 @@ pub(super) const RESOURCE: &[Row] = &[
         generation: true,
         subresources: &[STATUS],
         unconditional_update: false,
-        delete_returns_object: true,
         versions: &DEVICE_TAINT_RULE,
         ..CLUSTER
     },

@@ -46,6 +46,10 @@ const SUPERSET: Superset = Superset {
 pub(crate) struct Rule;
 
 impl Rules for Rule {
+    fn predates_conventions(&self, version: &str) -> bool {
+        version != "v1"
+    }
+
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let taint = field_mut(field_mut(object, "spec"), "taint");
         default_time_added(taint, context);

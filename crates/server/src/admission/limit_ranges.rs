@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 use lazaret_kinds::limit_range;
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 
 use crate::{ApiError, call::Call, object};
 
@@ -12,11 +12,12 @@ const LIMIT_RANGES: &str = "/core/limitranges/";
 /// The limit ranges of the namespace. Almost always there are none, so that nothing else is looked at first.
 fn ranges(call: &Call<'_>) -> Vec<Value> {
     let store = call.store();
-    if store.count_in(LIMIT_RANGES) == 0 {
+    if store.count_in(LIMIT_RANGES.as_bytes()) == 0 {
         return Vec::new();
     }
     let prefix = [LIMIT_RANGES, call.target.namespace.as_str(), "/"].concat();
-    let items = store.range(prefix, &RangeOptions::default()).map(|range| range.items).unwrap_or_default();
+    let items =
+        store.range(prefix.as_bytes(), &RangeOptions::default()).map(|range| range.items).unwrap_or_default();
     items.iter().map(|item| call.server.trees().get(item)).collect()
 }
 
@@ -32,13 +33,8 @@ pub(super) fn validate(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let check = match (&*call.kind.plural, &*call.target.subresource) {
-        ("pods", "") if call.kind.is("", "pods") && old.is_none() => limit_range::check_pod,
-        ("pods", "resize") if call.kind.is("", "pods") => limit_range::check_pod,
-        ("persistentvolumeclaims", "") if call.kind.is("", "persistentvolumeclaims") => {
-            limit_range::check_claim
-        }
-        _ => return Ok(()),
+    let Some(check) = limit_range::check_for(&call.kind, &call.target.subresource, old.is_none()) else {
+        return Ok(());
     };
     if old.is_some_and(object::is_deleting) {
         return Ok(());

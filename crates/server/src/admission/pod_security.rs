@@ -5,26 +5,15 @@ use std::collections::{BTreeMap, HashSet};
 use lazaret_json::Value;
 use lazaret_kinds::{
     Errors,
-    pod_security::{Level, LevelVersion, Policy, details, reasons, violations},
+    pod_security::{Level, LevelVersion, Policy, details, reasons, template, violations},
 };
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 
 use crate::{ApiError, call::Call, object};
 
 const LABEL_PREFIX: &str = "pod-security.kubernetes.io/";
 /// Of the pods that are there already when a namespace comes to enforce more, so many are looked at.
 const PODS_CHECKED_MAX: usize = 3_000;
-/// Kinds that make pods, and where each keeps the template.
-const TEMPLATES: &[(&str, &str, &str)] = &[
-    ("", "podtemplates", "/template"),
-    ("", "replicationcontrollers", "/spec/template"),
-    ("apps", "daemonsets", "/spec/template"),
-    ("apps", "deployments", "/spec/template"),
-    ("apps", "replicasets", "/spec/template"),
-    ("apps", "statefulsets", "/spec/template"),
-    ("batch", "cronjobs", "/spec/jobTemplate/spec/template"),
-    ("batch", "jobs", "/spec/template"),
-];
 
 /// Whether a pod may be as it is; what its client is to be warned of.
 pub(super) fn validate(
@@ -46,8 +35,7 @@ pub(super) fn validate(
     if call.kind.is("", "namespaces") {
         return Ok(old.map(|old| existing_pods(call, name, new, old)).unwrap_or_default());
     }
-    let template = TEMPLATES.iter().find(|(group, plural, _)| call.kind.is(group, plural));
-    let Some(pod) = template.and_then(|(_, _, pointer)| new.pointer(pointer)) else { return Ok(Vec::new()) };
+    let Some(pod) = template(&call.kind, new) else { return Ok(Vec::new()) };
     policy(call).map_or(Ok(Vec::new()), |policy| evaluate(call, name, policy, pod, false))
 }
 
@@ -113,7 +101,7 @@ fn existing_pods(call: &Call<'_>, namespace: &str, new: &Value, old: &Value) -> 
         return Vec::new();
     }
     let Some(pods) = lazaret_kinds::find("", "pods") else { return Vec::new() };
-    let range = call.store().range(object::key(pods, namespace, ""), &RangeOptions::default());
+    let range = call.store().range(object::key(pods, namespace, "").as_bytes(), &RangeOptions::default());
     let items = range.map(|range| range.items).unwrap_or_default();
     let pods: Vec<Value> = items.iter().map(|item| call.server.trees().get(item)).collect();
     warnings(call, namespace, enforce, &pods)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_json::{Value, json};
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use super::{AdmissionPlugin, limit_ranges, runtime_class};
 use crate::{ApiError, call::Call, object, random};

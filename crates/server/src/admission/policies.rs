@@ -8,7 +8,7 @@ use lazaret_kinds::{
     },
     selects,
 };
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 
 use super::attributes::with_type;
 use crate::{ApiError, call::Call, kind_ref::KindRef, object, selector::parse_fields};
@@ -113,7 +113,8 @@ impl Surroundings for Call<'_> {
         if !wanted.name.is_empty() {
             return Ok(self.server.get(&kind, namespace, wanted.name).map(shown).into_iter().collect());
         }
-        let range = self.server.store().range(object::key(&kind, namespace, ""), &RangeOptions::default());
+        let range =
+            self.server.store().range(object::key(&kind, namespace, "").as_bytes(), &RangeOptions::default());
         let items = range.map_err(|error| error.to_string())?.items;
         let stored = items.iter().map(|item| self.server.trees().get(item));
         let found: Vec<Value> = stored

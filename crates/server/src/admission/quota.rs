@@ -9,7 +9,7 @@ use std::{
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Kind, Scope};
 use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota, Timestamp, Usage, settle};
-use lazaret_store::{Committed, Item, Op, RangeOptions, TxnError};
+use lazaret_storage::{Committed, Item, Op, RangeOptions, TxnError};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{ApiError, audit, call::Call, clock, object};
@@ -115,10 +115,10 @@ async fn recorded(call: &Call<'_>, write: Write<'_>, ops: Vec<Op>, own: bool) ->
 /// The kind of what is written, if a quota may count it. Almost always nothing does, so that nothing else is looked at first.
 fn counted(call: &Call<'_>, write: Write<'_>) -> Option<Counted> {
     let store = call.store();
-    if store.count_in(QUOTAS) == 0 || call.kind.scope == Scope::Cluster {
+    if store.count_in(QUOTAS.as_bytes()) == 0 || call.kind.scope == Scope::Cluster {
         return None;
     }
-    if store.count_in([QUOTAS, call.target.namespace.as_str(), "/"].concat()) == 0 {
+    if store.count_in([QUOTAS, call.target.namespace.as_str(), "/"].concat().as_bytes()) == 0 {
         return None;
     }
     let kind = Counted::of(&call.kind.group, &call.kind.plural)?;
@@ -131,7 +131,8 @@ fn charge(call: &Call<'_>, kind: &Counted, write: Write<'_>) -> Result<Vec<(Arc<
     let now = Timestamp::from_millis(clock::now().as_millisecond());
     let own_key = call.key(write.name);
     let prefix = [QUOTAS, call.target.namespace.as_str(), "/"].concat();
-    let range = call.store().range(prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let range =
+        call.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
     let items: Vec<Arc<Item>> =
         range.items.into_iter().filter(|item| *item.key != *own_key.as_bytes()).collect();
     let quotas: Result<Vec<Quota>, _> = items.iter().map(|item| Quota::read(&item.value)).collect();
@@ -202,7 +203,7 @@ fn usage_of_pod(call: &Call<'_>, claim: &DeviceClaim, now: Timestamp) -> Option<
 
 fn has_earlier_claim(call: &Call<'_>, claims: &Kind, claim: &DeviceClaim) -> bool {
     let prefix = object::key(claims, &call.target.namespace, "");
-    let range = call.store().range(prefix, &RangeOptions::default());
+    let range = call.store().range(prefix.as_bytes(), &RangeOptions::default());
     let items = range.map(|range| range.items).unwrap_or_default();
     items.iter().any(|item| {
         let other: Option<DeviceClaim> = serde_json::from_slice(&item.value).ok();

@@ -6,7 +6,7 @@ use lazaret_kinds::{
     User,
     admission::{Policies, webhooks},
 };
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use super::webhooks::Hook;
 use crate::object;

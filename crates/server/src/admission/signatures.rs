@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_json::Value;
-use lazaret_kinds::{OWN_GROUP, review};
-use lazaret_store::Item;
+use lazaret_kinds::review;
+use lazaret_storage::Item;
 
 use crate::{call::Call, object};
 
@@ -18,9 +18,7 @@ pub(crate) fn approval_is_wanted(guards: &[Arc<Item>]) -> bool {
 
 /// Names the author and the approver of a rule that is written.
 pub(crate) fn sign(call: &Call<'_>, new: &mut Value, old: Option<&Value>) {
-    let is_rule =
-        call.kind.is("resource.k8s.io", "devicetaintrules") || call.kind.is(OWN_GROUP, "devicetaintpolicies");
-    if is_rule {
+    if review::is_signed(&call.kind) {
         review::sign(new, old, &call.user.name, call.server.approval_is_wanted());
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, User};
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use super::{node::NodeAuthorizer, rule::Rule};
 use crate::{Authorizer, Server, derived::Derived, object};

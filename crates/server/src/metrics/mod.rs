@@ -11,7 +11,7 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use http::Method;
 use lazaret_kinds::Features;
-use lazaret_store::Store;
+use lazaret_storage::Storage;
 use prometheus_client::{
     encoding::text,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -74,7 +74,7 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Counters that begin at zero, numbers of a store, and the feature gates as they are.
-    pub(crate) fn new(store: Store, trees: Arc<Trees>, features: &Features) -> Self {
+    pub(crate) fn new(store: Arc<dyn Storage>, trees: Arc<Trees>, features: &Features) -> Self {
         let requests = Family::default();
         let seconds: Histograms = Family::new_with_constructor(|| Histogram::new(REQUEST_SECONDS));
         let in_flight: Family<InFlight, Gauge> = Family::default();

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use lazaret_store::Store;
+use lazaret_storage::Storage;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -13,12 +13,12 @@ use crate::{object, trees::Trees};
 
 #[derive(Debug)]
 pub(super) struct Numbers {
-    store: Store,
+    store: Arc<dyn Storage>,
     trees: Arc<Trees>,
 }
 
 impl Numbers {
-    pub(super) fn new(store: Store, trees: Arc<Trees>) -> Self {
+    pub(super) fn new(store: Arc<dyn Storage>, trees: Arc<Trees>) -> Self {
         Self { store, trees }
     }
 }
@@ -89,7 +89,7 @@ impl Collector for Numbers {
             probe.metric_type(),
         )?;
         for kind in lazaret_kinds::all() {
-            let count = self.store.count(object::key(kind, "", ""));
+            let count = self.store.count(object::key(kind, "", "").as_bytes());
             if count > 0 {
                 let labels = [("group", &*kind.group), ("resource", &*kind.plural)];
                 gauge(count as u64).encode(objects.encode_family(&labels)?)?;

@@ -4,7 +4,6 @@ use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Kind, Scope, Served, Subresource, Verbs};
 
 use super::{DELETE_OPTIONS, STATUS, schema_of};
-use crate::verbs::returns_object;
 
 /// A parameter of a query, and the type of its value.
 type Parameter = (&'static str, &'static str);
@@ -93,7 +92,7 @@ impl Paths<'_> {
         }
         let one = format!("{collection}/{{name}}");
         let mut operations = self.parts_of_object();
-        let object = returns_object(self.kind, &self.served.version);
+        let object = self.kind.returns_deleted(&self.served.version);
         let gives = if object { self.one } else { STATUS };
         operations.insert("delete", self.delete("delete", gives));
         paths.insert(one.clone(), item(&one, operations));

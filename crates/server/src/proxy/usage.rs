@@ -13,7 +13,7 @@ use http::Method;
 use http_body_util::{BodyExt, Limited};
 use lazaret_json::{Value, json};
 use lazaret_kinds::Kind;
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 use serde::Deserialize;
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
@@ -145,7 +145,8 @@ fn select(server: &Server, kind: &Kind, target: &Target, query: &Query) -> Resul
     let selector = Selector::parse(kind, query.get("labelSelector"), query.get("fieldSelector"))?;
     let prefix = object::key(kind, &target.namespace, "");
     let prefix = prefix.trim_end_matches('/').to_owned() + "/";
-    let range = server.store().range(prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let range =
+        server.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
     let objects = range.items.iter().map(|item| server.trees().get(item));
     Ok(objects.filter(|object| selector.matches(kind, object)).collect())
 }

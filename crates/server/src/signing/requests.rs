@@ -11,7 +11,7 @@ use lazaret_kinds::{
     Access, User,
     certificates::{Approval, CertificateRequest, CertificateStep, is_garbage, lifetime_seconds, next_step},
 };
-use lazaret_store::{Item, RangeOptions, Watch};
+use lazaret_storage::{Item, RangeOptions, Watch};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::{Instant, sleep_until};
 
@@ -43,7 +43,7 @@ impl Server {
         let prefix = object::key(kind, "", "");
         let (mut clean_at, mut pause) = (Instant::now(), RETRY_MIN);
         loop {
-            let Ok(range) = self.store().range(&prefix, &RangeOptions::default()) else {
+            let Ok(range) = self.store().range(prefix.as_bytes(), &RangeOptions::default()) else {
                 sleep_until(Instant::now() + RETRY_MAX).await;
                 continue;
             };
@@ -63,7 +63,7 @@ impl Server {
             }
             if outcome == Outcome::Done {
                 pause = RETRY_MIN;
-                outcome = match self.store().watch(prefix.as_str(), range.revision) {
+                outcome = match self.store().watch(prefix.as_str().into(), range.revision) {
                     Ok(watch) => self.follow(&signer, watch, clean_at).await,
                     Err(_) => Outcome::TryAgain,
                 };
@@ -180,7 +180,7 @@ impl Server {
     async fn delete_expired_tokens(&self) -> Outcome {
         let Some(secrets) = lazaret_kinds::find("", "secrets") else { return Outcome::Done };
         let prefix = object::key(secrets, bootstrap_tokens::NAMESPACE, TOKEN_PREFIX);
-        let Ok(range) = self.store().range(&prefix, &RangeOptions::default()) else {
+        let Ok(range) = self.store().range(prefix.as_bytes(), &RangeOptions::default()) else {
             return Outcome::TryAgain;
         };
         let mut outcome = Outcome::Done;

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::Kind;
-use lazaret_store::{Op, RangeOptions, TxnError};
+use lazaret_storage::{Op, RangeOptions, TxnError};
 
 use super::{finish::storage, pods::set_condition};
 use crate::{ApiError, call::Call, object, selector::Selector};
@@ -36,7 +36,8 @@ pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<
     };
     let prefix = object::key(budgets, &call.target.namespace, "");
     for _ in 0..ATTEMPTS_MAX {
-        let range = call.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+        let range =
+            call.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
         let mut covering = range
             .items
             .iter()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazaret_json::Value;
 use lazaret_kinds::{Errors, FieldProblem, Scope, admission::Operation};
-use lazaret_store::{Item, Op, TxnError};
+use lazaret_storage::{Item, Op, TxnError};
 
 use super::{
     finish::{storage, tracked, validate_metadata},
@@ -100,7 +100,7 @@ pub(super) async fn insert(
         warnings.extend(further);
         if call.query.dry_run() {
             admission::check_quota(call, Write { name: &name, old: None, new: Some(&ready) })?;
-            return match call.store().get(call.key(&name)) {
+            return match call.store().get(call.key(&name).as_bytes()) {
                 Some(taken) => Err(exists(call, &name, &taken)),
                 None => Ok((dry(call, &name, &ready)?, warnings)),
             };
@@ -119,7 +119,7 @@ pub(super) async fn insert(
             }
             Err(Refused::Store(TxnError::Conflict { .. })) if generated => {}
             Err(Refused::Store(TxnError::Conflict { .. })) => {
-                return Err(match call.store().get(call.key(&name)) {
+                return Err(match call.store().get(call.key(&name).as_bytes()) {
                     Some(taken) => exists(call, &name, &taken),
                     None => {
                         ApiError::conflict(&call.kind, &name, "something it depends on changed; try again")

@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Errors, FieldProblem, Kind};
-use lazaret_store::{Op, TxnError};
+use lazaret_kinds::{Errors, FieldProblem};
+use lazaret_storage::{Op, TxnError};
 
 use super::{finish::storage, list};
 use crate::{
     ApiError,
     admission::{self, DeleteAttributes, Refused, Write, commit_charged},
     call::Call,
-    clock, definitions,
+    clock,
     input::read_message,
     negotiate, object,
     request::Target,
@@ -19,7 +19,6 @@ use crate::{
 
 /// A delete that loses the race so often gives up.
 const RETRIES_MAX: usize = 32;
-const DEFAULT_POD_GRACE: i64 = 30;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 const UNREADABLE_ONLY: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -196,7 +195,7 @@ impl DeleteOptions {
 pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
     let removed = remove(call, &call.target.name, &options).await?;
-    let answer = if !removed.gone || returns_object(&call.kind, &call.served.version) {
+    let answer = if !removed.gone || call.kind.returns_deleted(&call.served.version) {
         let object = object::in_version(&call.kind, &call.served, &removed.object);
         Answer::json(200, object::typed(&call.kind, &call.served.version, &object))
     } else {
@@ -210,12 +209,6 @@ pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
         )
     };
     Ok(answer.warn(removed.warnings))
-}
-
-/// Whether a delete answers with the object. Rules did so until v1.
-pub(crate) fn returns_object(kind: &Kind, version: &str) -> bool {
-    let rule = kind.is("resource.k8s.io", "devicetaintrules");
-    kind.delete_returns_object && !(rule && version == "v1")
 }
 
 pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
@@ -268,7 +261,10 @@ pub(super) async fn remove(
     options: &DeleteOptions,
 ) -> Result<Removed, ApiError> {
     for _ in 0..RETRIES_MAX {
-        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+        let item = call
+            .store()
+            .get(call.key(name).as_bytes())
+            .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         if options.unreadable_only {
             // What is in the store was read when it was opened.
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
@@ -310,7 +306,7 @@ pub(super) async fn remove(
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
 }
 
-/// An object that is gone, as its delete shows it: a pod that went at once shows that it was told to.
+/// An object that is gone, as its delete shows it.
 fn last_seen(
     call: &Call<'_>,
     old: &Value,
@@ -318,7 +314,7 @@ fn last_seen(
     mut marked: Value,
     revision: u64,
 ) -> Result<Bytes, ApiError> {
-    if !call.kind.is("", "pods") || object::is_deleting(old) {
+    if !call.kind.rules.shows_deletion() || object::is_deleting(old) {
         return Ok(object::restamped(stored, revision));
     }
     object::meta_mut(&mut marked).insert("resourceVersion", revision.to_string().into());
@@ -348,14 +344,12 @@ fn check_preconditions(
 
 /// The object as it will be, and whether it will be gone.
 fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, bool) {
-    let mut new = old.clone();
-    if call.kind.is("apiextensions.k8s.io", "customresourcedefinitions") && !object::is_deleting(old) {
-        definitions::mark_for_removal(&mut new);
+    let (rules, mut new) = (&call.kind.rules, old.clone());
+    if !object::is_deleting(old) {
+        call.with_context(|context| rules.begin_delete(&mut new, context));
     }
     let mut finalizers = object::finalizers(&new);
-    // As their first versions did, when it was clients that deleted dependents.
-    let orphans = call.kind.is("batch", "jobs") || call.kind.is("", "replicationcontrollers");
-    let default = if orphans { Policy::Orphan } else { Policy::Background };
+    let default = if rules.orphans_by_default() { Policy::Orphan } else { Policy::Background };
     let kept = finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
     match options.policy {
         None if kept => {}
@@ -369,34 +363,14 @@ fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, boo
         }
     }
     set_finalizers(&mut new, &finalizers);
-    let namespace_content = call.kind.is("", "namespaces")
-        && new["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-    let grace = grace_period(call, old, options);
-    if finalizers.is_empty() && grace == 0 && !namespace_content {
-        if call.kind.is("", "pods") {
-            mark(&mut new, old, grace, call);
-        }
-        return (new, true);
+    // A second delete may only shorten the grace period.
+    let asked = rules.grace_seconds(old, options.grace);
+    let grace = if object::is_deleting(old) { asked.min(super::finish::grace(old)) } else { asked };
+    let gone = finalizers.is_empty() && grace == 0 && !rules.is_held(&new);
+    if !gone || rules.shows_deletion() {
+        mark(&mut new, old, grace);
     }
-    mark(&mut new, old, grace, call);
-    (new, false)
-}
-
-/// How long a pod may take to stop; nothing else takes time. A second delete may only shorten it.
-fn grace_period(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> i64 {
-    if !call.kind.is("", "pods") {
-        return 0;
-    }
-    let unbound = old["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
-    let finished = matches!(old["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if unbound || finished {
-        return 0;
-    }
-    let asked = options.grace.unwrap_or_else(|| {
-        old["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(DEFAULT_POD_GRACE)
-    });
-    let asked = if asked < 0 { 1 } else { asked };
-    if object::is_deleting(old) { asked.min(super::finish::grace(old)) } else { asked }
+    (new, gone)
 }
 
 /// When an object that is on its way out was first deleted, in seconds.
@@ -405,7 +379,7 @@ fn leaving_since(old: &Value) -> Option<i64> {
     Some(until.as_second().saturating_sub(super::finish::grace(old)))
 }
 
-fn mark(new: &mut Value, old: &Value, grace: i64, call: &Call<'_>) {
+fn mark(new: &mut Value, old: &Value, grace: i64) {
     let shortened = object::is_deleting(old) && grace < super::finish::grace(old);
     if object::is_deleting(old) && !shortened {
         return;
@@ -420,9 +394,6 @@ fn mark(new: &mut Value, old: &Value, grace: i64, call: &Call<'_>) {
         metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation > 0)
     {
         metadata.insert("generation", (generation + 1).into());
-    }
-    if call.kind.is("", "namespaces") {
-        new["status"]["phase"] = "Terminating".into();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The eviction subresource of pods.
 
 use lazaret_json::{Value, json};
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use super::{
     budget::{self, Charge},
@@ -55,7 +55,8 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
 
 fn read(call: &Call<'_>) -> Result<(std::sync::Arc<Item>, Value), ApiError> {
     let name = &call.target.name;
-    let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    let item =
+        call.store().get(call.key(name).as_bytes()).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     let pod = call.server.trees().get(&item);
     Ok((item, pod))
 }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use lazaret_json::{Text, Value};
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
-use lazaret_store::{Item, Op, TxnError};
+use lazaret_storage::{Item, Op, TxnError};
 
 use super::scale;
 use crate::{
@@ -54,7 +54,10 @@ pub(super) async fn change(
     mut make: impl FnMut(&Value, u64) -> Result<Change, ApiError>,
 ) -> Result<Written, ApiError> {
     for _ in 0..RETRIES_MAX {
-        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+        let item = call
+            .store()
+            .get(call.key(name).as_bytes())
+            .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = call.server.trees().get(&item);
         let change = make(&old, item.modified)?;
         if change.expected.is_some_and(|expected| expected != item.modified) {
@@ -73,7 +76,7 @@ pub(super) async fn change(
         let gone = object::is_deleting(&new)
             && object::finalizers(&new).is_empty()
             && grace(&new) == 0
-            && !has_spec_finalizers(call, &new);
+            && !call.kind.rules.is_held(&new);
         let op = if gone {
             Op::delete(key.as_str(), item.modified)
         } else {
@@ -338,11 +341,6 @@ fn spec_differs(kind: &Kind, new: &Value, old: &Value) -> bool {
     let but: &[&str] =
         if kind.subresource("status").is_some() { &["metadata", "status"] } else { &["metadata"] };
     !equal_but(old, new, but)
-}
-
-fn has_spec_finalizers(call: &Call<'_>, object: &Value) -> bool {
-    call.kind.is("", "namespaces")
-        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 pub(super) fn grace(object: &Value) -> i64 {

@@ -5,7 +5,7 @@ mod stream;
 use std::{sync::Arc, time::Duration};
 
 use lazaret_json::{Map, Value};
-use lazaret_store::{Item, RangeOptions, ReadError};
+use lazaret_storage::{Item, RangeOptions, ReadError};
 
 use self::stream::ListText;
 use super::options::{Freshness, freshness};
@@ -88,14 +88,15 @@ async fn scan(
     let mut options = RangeOptions { at, limit: None, after: after.map(Into::into) };
     if selector.is_everything() {
         options.limit = limit;
-        let range = call.store().range(prefix, &options).map_err(|error| expired(&options, error))?;
+        let range =
+            call.store().range(prefix.as_bytes(), &options).map_err(|error| expired(&options, error))?;
         let next =
             range.items.last().filter(|_| range.remaining > 0).map(|last| follow(range.revision, last));
         let remaining = next.is_some().then_some(range.remaining);
         return Ok(Page { items: range.items, revision: range.revision, next, remaining });
     }
     // What is selected is known only after looking: read on until the page is full.
-    let range = call.store().range(prefix, &options).map_err(|error| expired(&options, error))?;
+    let range = call.store().range(prefix.as_bytes(), &options).map_err(|error| expired(&options, error))?;
     let mut items = Vec::new();
     let mut next = None;
     let mut looked_at_bytes = 0;

@@ -14,7 +14,6 @@ mod scale;
 mod update;
 mod watch;
 
-pub(crate) use delete::returns_object;
 pub(crate) use review::user_info;
 
 use bytes::Bytes;
@@ -96,7 +95,8 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
 fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
     options::no_future_revision(call)?;
     let name = &call.target.name;
-    let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    let item =
+        call.store().get(call.key(name).as_bytes()).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     Ok(match call.form {
         Form::Json | Form::AggregatedDiscovery => {
             Answer::json(200, object::present(&call.kind, &call.served, &item))

@@ -132,7 +132,7 @@ async fn server_side_apply(
     let sent = config.clone();
     call.kind.rules.from_version(&mut config, &call.served.version, None);
 
-    let exists = call.store().get(call.key(&call.target.name)).is_some();
+    let exists = call.store().get(call.key(&call.target.name).as_bytes()).is_some();
     if !exists {
         if !call.target.subresource.is_empty() {
             return Err(ApiError::not_found(&call.kind, &call.target.name));

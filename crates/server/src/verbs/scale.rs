@@ -163,10 +163,7 @@ pub(super) fn of(call: &Call<'_>, object: &Value) -> Value {
         None => (
             count(object.pointer("/spec/replicas")),
             count(object.pointer("/status/replicas")),
-            selector_text(match &object["spec"]["selector"] {
-                plain if call.kind.is("", "replicationcontrollers") => plain,
-                selector => &selector["matchLabels"],
-            }),
+            selector_text(call.kind.rules.scale_labels(object)),
         ),
     };
     let metadata = &object["metadata"];

@@ -26,11 +26,11 @@ pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
         return Err(ApiError::bad_request("name must be provided: metadata.name"));
     }
     check_identity(call, &incoming.object)?;
-    if !call.kind.create_on_update && call.store().get(call.key(&name)).is_none() {
+    if !call.kind.create_on_update && call.store().get(call.key(&name).as_bytes()).is_none() {
         return Err(ApiError::not_found(&call.kind, &name));
     }
     let expected = expected_revision(call, &incoming.object)?;
-    if call.store().get(call.key(&name)).is_none() {
+    if call.store().get(call.key(&name).as_bytes()).is_none() {
         if call.kind.create_on_update && call.target.subresource.is_empty() && expected.is_none() {
             let mut object = incoming.object;
             call.kind.rules.from_version(&mut object, &call.served.version, None);
@@ -86,8 +86,11 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<(), ApiE
 /// Which revision may be replaced; `None` for any, where the kind allows it.
 fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, ApiError> {
     match object::meta(object, "resourceVersion") {
-        "" | "0" if call.kind.unconditional_update || older_version_of_rule(call) => Ok(None),
-        "" | "0" if call.kind.create_on_update && call.store().get(call.key(&call.target.name)).is_none() => {
+        "" | "0" if call.kind.updates_unconditionally(&call.served.version) => Ok(None),
+        "" | "0"
+            if call.kind.create_on_update
+                && call.store().get(call.key(&call.target.name).as_bytes()).is_none() =>
+        {
             Ok(None)
         }
         "" | "0" => {
@@ -98,9 +101,4 @@ fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, Api
             ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
         }),
     }
-}
-
-/// Rules could be written unconditionally before v1.
-fn older_version_of_rule(call: &Call<'_>) -> bool {
-    call.kind.is("resource.k8s.io", "devicetaintrules") && call.served.version != "v1"
 }

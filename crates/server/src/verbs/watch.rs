@@ -5,7 +5,7 @@ mod stream;
 
 use std::time::Duration;
 
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 use tokio::time::Instant;
 
 use self::{
@@ -43,7 +43,10 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let bookmarks = call.query.flag("allowWatchBookmarks");
     let (backlog, from) = match initial {
         Initial::All => {
-            let range = call.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+            let range = call
+                .store()
+                .range(prefix.as_bytes(), &RangeOptions::default())
+                .map_err(ApiError::internal)?;
             (range.items, range.revision)
         }
         Initial::None => {
@@ -52,7 +55,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     };
     let end_marker = initial == Initial::All && bookmarks && call.query.flag("sendInitialEvents");
     let watch = match reached {
-        Ok(()) => call.store().watch(prefix, from).map_err(|error| stream::too_old(&error, from)),
+        Ok(()) => call.store().watch(prefix.into(), from).map_err(|error| stream::too_old(&error, from)),
         Err(error) => Err(error),
     };
     let times = Times::new(deadline, bookmarks, call.server.ending());

@@ -252,7 +252,7 @@ async fn objects_go_with_their_definition_and_names_become_free() {
 async fn another_server_over_the_same_store_serves_the_same_kinds() {
     let api = with_widgets().await;
     api.post(WIDGETS, &widget("a", json!({"size": 1}))).await.expect(201);
-    let other = Api::over(api.server.store().clone());
+    let other = Api::over(api.server.shared_store());
     assert_eq!(other.get(&format!("{WIDGETS}/a")).await.expect(200)["spec"]["size"], 1);
     let changed = r#"[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/added","value":{"type":"string","default":"new"}}]"#;
     let definition = format!("{DEFINITIONS}/widgets.example.com");

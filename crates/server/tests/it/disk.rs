@@ -110,7 +110,7 @@ async fn compacting_writes_a_snapshot_and_removes_the_log_before_it() {
     api.post(MAPS, &map("kept")).await.expect(201);
     let done = api.send("POST", "/lazaret/store/compact", "", "").await.expect(200);
     let store = api.server.store();
-    assert_eq!((&done["items"], &done["revision"]), (&json!(store.count("")), &json!(store.revision())));
+    assert_eq!((&done["items"], &done["revision"]), (&json!(store.count(b"")), &json!(store.revision())));
     let files: Vec<String> = disk.sizes().into_keys().collect();
     assert_eq!(files.len(), 2, "{files:?}");
     assert!(files[1].starts_with("snapshot-"), "{files:?}");
@@ -198,7 +198,7 @@ async fn writers_do_not_wait_for_ever_for_a_disk_that_hangs() {
     assert!(unknown["message"].as_str().unwrap().contains("no answer in 34 s"), "{unknown}");
     api.post(MAPS, &map("behind-it")).await.expect(504);
     api.get(MAPS).await.expect(200);
-    while api.server.store().disk_busy().is_none() {
+    while api.server.store().stats().disk_busy.is_none() {
         tokio::task::yield_now().await;
     }
     tokio::time::resume();
@@ -206,7 +206,7 @@ async fn writers_do_not_wait_for_ever_for_a_disk_that_hangs() {
     api.post(MAPS, &map("after")).await.expect(201);
     // What nobody waited for any more was done all the same: that is why the answer was "unknown".
     api.get(&format!("{MAPS}/slow")).await.expect(200);
-    while api.server.store().disk_busy().is_some() {
+    while api.server.store().stats().disk_busy.is_some() {
         tokio::task::yield_now().await;
     }
 }

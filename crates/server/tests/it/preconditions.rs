@@ -16,20 +16,21 @@ fn pod(name: &str) -> Value {
 
 #[tokio::test]
 async fn the_version_zero_means_any() {
-    let api = Api::start().await;
-    let map = |version: &str, value: &str| json!({"metadata": {"name": "a", "resourceVersion": version}, "data": {"k": value}});
-    api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
-    let written = api.put(&format!("{MAPS}/a"), &map("0", "1")).await.expect(200);
-    assert_eq!(written["data"]["k"], "1");
-    api.patch(&format!("{MAPS}/a"), MERGE, &map("0", "2")).await.expect(200);
-    api.put(&format!("{MAPS}/a"), &map("1", "3")).await.expect(409);
-    // Where the version must be said, it must be a real one.
-    let rules = "/apis/resource.k8s.io/v1/devicetaintrules";
-    let mut rule = json!({"metadata": {"name": "r"}, "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}}});
-    api.post(rules, &rule).await.expect(201);
-    rule["metadata"]["resourceVersion"] = "0".into();
-    let refused = api.put(&format!("{rules}/r"), &rule).await.expect(422);
-    assert_eq!(refused["details"]["causes"][0]["field"], "metadata.resourceVersion");
+    for api in Api::over_each_store().await {
+        let map = |version: &str, value: &str| json!({"metadata": {"name": "a", "resourceVersion": version}, "data": {"k": value}});
+        api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
+        let written = api.put(&format!("{MAPS}/a"), &map("0", "1")).await.expect(200);
+        assert_eq!(written["data"]["k"], "1");
+        api.patch(&format!("{MAPS}/a"), MERGE, &map("0", "2")).await.expect(200);
+        api.put(&format!("{MAPS}/a"), &map("1", "3")).await.expect(409);
+        // Where the version must be said, it must be a real one.
+        let rules = "/apis/resource.k8s.io/v1/devicetaintrules";
+        let mut rule = json!({"metadata": {"name": "r"}, "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}}});
+        api.post(rules, &rule).await.expect(201);
+        rule["metadata"]["resourceVersion"] = "0".into();
+        let refused = api.put(&format!("{rules}/r"), &rule).await.expect(422);
+        assert_eq!(refused["details"]["causes"][0]["field"], "metadata.resourceVersion");
+    }
 }
 
 #[tokio::test]
@@ -75,83 +76,89 @@ async fn a_shorter_grace_counts_from_the_first_deletion() {
 
 #[tokio::test]
 async fn every_kind_of_patch_can_name_the_version_that_it_wants_to_meet() {
-    let api = Api::start().await;
-    let made = api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
-    let now = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    let patches = |version: &str, value: &str| {
-        let object = json!({"metadata": {"resourceVersion": version}, "data": {"k": value}});
-        let operations = json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, {"op": "add", "path": "/data", "value": {"k": value}}]);
-        [
-            (MERGE, object.clone()),
-            ("application/strategic-merge-patch+json", object),
-            (JSON_PATCH, operations),
-        ]
-    };
-    for (media, patch) in patches("1", "x") {
-        api.patch(&format!("{MAPS}/a"), media, &patch).await.expect(409);
-    }
-    let mut now = now;
-    for (at, (media, _)) in patches(&now, "y").into_iter().enumerate() {
-        let (_, patch) = patches(&now, &format!("v{at}"))[at].clone();
-        let written = api.patch(&format!("{MAPS}/a"), media, &patch).await.expect(200);
-        now = written["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    for api in Api::over_each_store().await {
+        let made = api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
+        let now = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        let patches = |version: &str, value: &str| {
+            let object = json!({"metadata": {"resourceVersion": version}, "data": {"k": value}});
+            let operations = json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, {"op": "add", "path": "/data", "value": {"k": value}}]);
+            [
+                (MERGE, object.clone()),
+                ("application/strategic-merge-patch+json", object),
+                (JSON_PATCH, operations),
+            ]
+        };
+        for (media, patch) in patches("1", "x") {
+            api.patch(&format!("{MAPS}/a"), media, &patch).await.expect(409);
+        }
+        let mut now = now;
+        for (at, (media, _)) in patches(&now, "y").into_iter().enumerate() {
+            let (_, patch) = patches(&now, &format!("v{at}"))[at].clone();
+            let written = api.patch(&format!("{MAPS}/a"), media, &patch).await.expect(200);
+            now = written["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        }
     }
 }
 
 #[tokio::test]
 async fn a_delete_meets_the_version_that_it_names_and_no_other() {
-    let api = Api::start().await;
-    let made = api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
-    for version in ["0", "1", "x"] {
-        let refused = api
-            .delete(&format!("{MAPS}/a"), Some(&json!({"preconditions": {"resourceVersion": version}})))
+    for api in Api::over_each_store().await {
+        let made = api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
+        for version in ["0", "1", "x"] {
+            let refused = api
+                .delete(&format!("{MAPS}/a"), Some(&json!({"preconditions": {"resourceVersion": version}})))
+                .await
+                .expect(409);
+            assert!(
+                refused["message"].as_str().unwrap().contains("ResourceVersion in precondition: "),
+                "{refused}"
+            );
+        }
+        let now = &made["metadata"]["resourceVersion"];
+        api.delete(&format!("{MAPS}/a"), Some(&json!({"preconditions": {"resourceVersion": now}})))
             .await
-            .expect(409);
-        assert!(
-            refused["message"].as_str().unwrap().contains("ResourceVersion in precondition: "),
-            "{refused}"
-        );
+            .expect(200);
     }
-    let now = &made["metadata"]["resourceVersion"];
-    api.delete(&format!("{MAPS}/a"), Some(&json!({"preconditions": {"resourceVersion": now}})))
-        .await
-        .expect(200);
 }
 
 #[tokio::test]
 async fn an_eviction_meets_the_pod_that_it_names() {
-    let api = Api::start().await;
-    let evict = |name: &str, preconditions: Value| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, "deleteOptions": {"preconditions": preconditions}});
-    for (name, by_uid) in [("a", false), ("b", true)] {
-        let mut made = api.post(PODS, &pod(name)).await.expect(201);
-        made["status"]["phase"] = "Running".into();
-        let made = api.put(&format!("{PODS}/{name}/status"), &made).await.expect(200);
-        let path = format!("{PODS}/{name}/eviction");
-        let refused = api.post(&path, &evict(name, json!({"resourceVersion": "1"}))).await.expect(409);
-        let now = made["metadata"]["resourceVersion"].as_str().unwrap();
-        assert_eq!(
-            refused["message"],
-            format!(
-                "Operation cannot be fulfilled on Pod \"{name}\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({now}). The object might have been modified"
-            )
-        );
-        let refused = api.post(&path, &evict(name, json!({"uid": "other"}))).await.expect(409);
-        assert!(
-            refused["message"]
-                .as_str()
-                .unwrap()
-                .contains("the UID in the precondition (other) does not match"),
-            "{refused}"
-        );
-        let unchanged = api.get(&format!("{PODS}/{name}")).await.expect(200);
-        assert_eq!(
-            unchanged["metadata"]["resourceVersion"], now,
-            "an eviction that cannot be leaves no trace"
-        );
-        let wanted =
-            if by_uid { json!({"uid": made["metadata"]["uid"]}) } else { json!({"resourceVersion": now}) };
-        api.post(&path, &evict(name, wanted)).await.expect(201);
-        api.get(&format!("{PODS}/{name}")).await.expect(404);
+    for api in Api::over_each_store().await {
+        let evict = |name: &str, preconditions: Value| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, "deleteOptions": {"preconditions": preconditions}});
+        for (name, by_uid) in [("a", false), ("b", true)] {
+            let mut made = api.post(PODS, &pod(name)).await.expect(201);
+            made["status"]["phase"] = "Running".into();
+            let made = api.put(&format!("{PODS}/{name}/status"), &made).await.expect(200);
+            let path = format!("{PODS}/{name}/eviction");
+            let refused = api.post(&path, &evict(name, json!({"resourceVersion": "1"}))).await.expect(409);
+            let now = made["metadata"]["resourceVersion"].as_str().unwrap();
+            assert_eq!(
+                refused["message"],
+                format!(
+                    "Operation cannot be fulfilled on Pod \"{name}\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({now}). The object might have been modified"
+                )
+            );
+            let refused = api.post(&path, &evict(name, json!({"uid": "other"}))).await.expect(409);
+            assert!(
+                refused["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("the UID in the precondition (other) does not match"),
+                "{refused}"
+            );
+            let unchanged = api.get(&format!("{PODS}/{name}")).await.expect(200);
+            assert_eq!(
+                unchanged["metadata"]["resourceVersion"], now,
+                "an eviction that cannot be leaves no trace"
+            );
+            let wanted = if by_uid {
+                json!({"uid": made["metadata"]["uid"]})
+            } else {
+                json!({"resourceVersion": now})
+            };
+            api.post(&path, &evict(name, wanted)).await.expect(201);
+            api.get(&format!("{PODS}/{name}")).await.expect(404);
+        }
     }
 }
 

@@ -101,73 +101,76 @@ async fn a_pod_says_what_it_requests_and_is_not_charged_when_it_is_only_tried() 
 
 #[tokio::test]
 async fn objects_of_every_kind_are_counted_and_changes_by_the_difference() {
-    let api = Api::start().await;
-    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]);
-    let definition = json!({"metadata": {"name": "notes.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+    for api in Api::over_each_store().await {
+        let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]);
+        let definition = json!({"metadata": {"name": "notes.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
         "names": {"plural": "notes", "kind": "Note"}, "versions": versions}});
-    api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.expect(201);
-    quota(&api, "q", json!({"hard": {"configmaps": "1", "count/notes.example.com": "1", "count/deployments.apps": "0", "resourcequotas": "0",
+        api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.expect(201);
+        quota(&api, "q", json!({"hard": {"configmaps": "1", "count/notes.example.com": "1", "count/deployments.apps": "0", "resourcequotas": "0",
         "services": "1", "services.nodeports": "1", "requests.storage": "3Gi", "gpu.deviceclass.resource.k8s.io/devices": "3"}})).await;
-    let named = |name: &str| json!({"metadata": {"name": name}});
-    let maps = "/api/v1/namespaces/default/configmaps";
-    api.post(maps, &named("a")).await.expect(201);
-    assert_eq!(
-        refused(&api, maps, &named("b"), 403).await,
-        "configmaps \"b\" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1"
-    );
-    let notes = "/apis/example.com/v1/namespaces/default/notes";
-    let note =
-        |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": name}});
-    api.post(notes, &note("a")).await.expect(201);
-    assert!(
-        refused(&api, notes, &note("b"), 403)
+        let named = |name: &str| json!({"metadata": {"name": name}});
+        let maps = "/api/v1/namespaces/default/configmaps";
+        api.post(maps, &named("a")).await.expect(201);
+        assert_eq!(
+            refused(&api, maps, &named("b"), 403).await,
+            "configmaps \"b\" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1"
+        );
+        let notes = "/apis/example.com/v1/namespaces/default/notes";
+        let note =
+            |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": name}});
+        api.post(notes, &note("a")).await.expect(201);
+        assert!(
+            refused(&api, notes, &note("b"), 403)
+                .await
+                .contains("requested: count/notes.example.com=1, used: count/notes.example.com=1")
+        );
+        api.delete(&format!("{notes}/a"), None).await.expect(200);
+        api.post(notes, &note("b")).await.expect(201);
+        assert!(
+            refused(
+                &api,
+                QUOTAS,
+                &json!({"metadata": {"name": "second"}, "spec": {"hard": {"resourcequotas": "0"}}}),
+                403
+            )
             .await
-            .contains("requested: count/notes.example.com=1, used: count/notes.example.com=1")
-    );
-    api.delete(&format!("{notes}/a"), None).await.expect(200);
-    api.post(notes, &note("b")).await.expect(201);
-    assert!(
-        refused(
-            &api,
-            QUOTAS,
-            &json!({"metadata": {"name": "second"}, "spec": {"hard": {"resourcequotas": "0"}}}),
-            403
-        )
-        .await
-        .contains("requested: resourcequotas=1")
-    );
+            .contains("requested: resourcequotas=1")
+        );
 
-    let services = "/api/v1/namespaces/default/services";
-    let service =
-        json!({"metadata": {"name": "s"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}});
-    let made = api.post(services, &service).await.expect(201);
-    let mut outside = made.clone();
-    outside["spec"]["type"] = "NodePort".into();
-    let outside = api.put(&format!("{services}/s"), &outside).await.expect(200);
-    assert_eq!(used(&api, "q").await["services.nodeports"], "1");
-    let mut more = outside.clone();
-    more["spec"]["ports"] = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
-    let said =
-        api.put(&format!("{services}/s"), &more).await.expect(403)["message"].as_str().unwrap().to_owned();
-    assert_eq!(
-        said,
-        "services \"s\" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=1, limited: services.nodeports=1"
-    );
-    api.delete(&format!("{services}/s"), None).await.expect(200);
-    assert_eq!(
-        (&used(&api, "q").await["services"], &used(&api, "q").await["services.nodeports"]),
-        (&json!("0"), &json!("0"))
-    );
+        let services = "/api/v1/namespaces/default/services";
+        let service =
+            json!({"metadata": {"name": "s"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}});
+        let made = api.post(services, &service).await.expect(201);
+        let mut outside = made.clone();
+        outside["spec"]["type"] = "NodePort".into();
+        let outside = api.put(&format!("{services}/s"), &outside).await.expect(200);
+        assert_eq!(used(&api, "q").await["services.nodeports"], "1");
+        let mut more = outside.clone();
+        more["spec"]["ports"] = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
+        let said = api.put(&format!("{services}/s"), &more).await.expect(403)["message"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(
+            said,
+            "services \"s\" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=1, limited: services.nodeports=1"
+        );
+        api.delete(&format!("{services}/s"), None).await.expect(200);
+        assert_eq!(
+            (&used(&api, "q").await["services"], &used(&api, "q").await["services.nodeports"]),
+            (&json!("0"), &json!("0"))
+        );
 
-    let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
-    let claim = |name: &str, count: i64| json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}});
-    api.post(claims, &claim("two", 2)).await.expect(201);
-    assert_eq!(
-        refused(&api, claims, &claim("more", 2), 403).await,
-        "resourceclaims.resource.k8s.io \"more\" is forbidden: exceeded quota: q, requested: gpu.deviceclass.resource.k8s.io/devices=2, used: gpu.deviceclass.resource.k8s.io/devices=2, limited: gpu.deviceclass.resource.k8s.io/devices=3"
-    );
-    let other = "/api/v1/namespaces/kube-system/configmaps";
-    api.post(other, &named("a")).await.expect(201);
+        let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+        let claim = |name: &str, count: i64| json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}});
+        api.post(claims, &claim("two", 2)).await.expect(201);
+        assert_eq!(
+            refused(&api, claims, &claim("more", 2), 403).await,
+            "resourceclaims.resource.k8s.io \"more\" is forbidden: exceeded quota: q, requested: gpu.deviceclass.resource.k8s.io/devices=2, used: gpu.deviceclass.resource.k8s.io/devices=2, limited: gpu.deviceclass.resource.k8s.io/devices=3"
+        );
+        let other = "/api/v1/namespaces/kube-system/configmaps";
+        api.post(other, &named("a")).await.expect(201);
+    }
 }
 
 #[tokio::test]
@@ -320,17 +323,18 @@ async fn a_namespace_takes_only_pods_that_its_labels_allow() {
 
 #[tokio::test]
 async fn a_namespace_has_only_so_many_quotas_and_limit_ranges() {
-    let api = Api::start().await;
-    let ranges = "/api/v1/namespaces/default/limitranges";
-    let body = |at: usize| json!({"metadata": {"name": format!("n{at}")}, "spec": {}});
-    for at in 0..64 {
-        api.post(QUOTAS, &body(at)).await.expect(201);
-        api.post(ranges, &body(at)).await.expect(201);
+    for api in Api::over_each_store().await {
+        let ranges = "/api/v1/namespaces/default/limitranges";
+        let body = |at: usize| json!({"metadata": {"name": format!("n{at}")}, "spec": {}});
+        for at in 0..64 {
+            api.post(QUOTAS, &body(at)).await.expect(201);
+            api.post(ranges, &body(at)).await.expect(201);
+        }
+        assert_eq!(
+            refused(&api, QUOTAS, &body(64), 403).await,
+            r#"resourcequotas "n64" is forbidden: exceeded limit: there are 64 resourcequotas of 64 in namespace "default""#
+        );
+        api.post(ranges, &body(64)).await.expect(403);
+        api.post("/api/v1/namespaces/kube-system/resourcequotas", &body(64)).await.expect(201);
     }
-    assert_eq!(
-        refused(&api, QUOTAS, &body(64), 403).await,
-        r#"resourcequotas "n64" is forbidden: exceeded limit: there are 64 resourcequotas of 64 in namespace "default""#
-    );
-    api.post(ranges, &body(64)).await.expect(403);
-    api.post("/api/v1/namespaces/kube-system/resourcequotas", &body(64)).await.expect(201);
 }

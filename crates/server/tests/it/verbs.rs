@@ -11,36 +11,37 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
 async fn an_object_lives_from_create_to_delete() {
-    let api = Api::start().await;
-    let created = api.post(MAPS, &config_map("a", json!({"k": "1"}))).await.expect(201);
-    assert_eq!(created["kind"], "ConfigMap");
-    assert!(created["metadata"]["uid"].as_str().is_some_and(|uid| uid.len() == 36));
-    let revision = created["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    for api in Api::over_each_store().await {
+        let created = api.post(MAPS, &config_map("a", json!({"k": "1"}))).await.expect(201);
+        assert_eq!(created["kind"], "ConfigMap");
+        assert!(created["metadata"]["uid"].as_str().is_some_and(|uid| uid.len() == 36));
+        let revision = created["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
 
-    let again = api.post(MAPS, &config_map("a", json!({}))).await.expect(409);
-    assert_eq!(again["reason"], "AlreadyExists");
-    assert_eq!(again["message"], r#"configmaps "a" already exists"#);
+        let again = api.post(MAPS, &config_map("a", json!({}))).await.expect(409);
+        assert_eq!(again["reason"], "AlreadyExists");
+        assert_eq!(again["message"], r#"configmaps "a" already exists"#);
 
-    let read = api.get(&format!("{MAPS}/a")).await.expect(200);
-    assert_eq!(read["data"]["k"], "1");
+        let read = api.get(&format!("{MAPS}/a")).await.expect(200);
+        assert_eq!(read["data"]["k"], "1");
 
-    let mut changed = read.clone();
-    changed["data"]["k"] = "2".into();
-    let written = api.put(&format!("{MAPS}/a"), &changed).await.expect(200);
-    assert_ne!(written["metadata"]["resourceVersion"].as_str(), Some(revision.as_str()));
-    let stale = api.put(&format!("{MAPS}/a"), &changed).await.expect(409);
-    assert_eq!(stale["reason"], "Conflict");
+        let mut changed = read.clone();
+        changed["data"]["k"] = "2".into();
+        let written = api.put(&format!("{MAPS}/a"), &changed).await.expect(200);
+        assert_ne!(written["metadata"]["resourceVersion"].as_str(), Some(revision.as_str()));
+        let stale = api.put(&format!("{MAPS}/a"), &changed).await.expect(409);
+        assert_eq!(stale["reason"], "Conflict");
 
-    let unchanged = api.put(&format!("{MAPS}/a"), &written).await.expect(200);
-    assert_eq!(
-        unchanged["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"],
-        "a write that changes nothing is none"
-    );
+        let unchanged = api.put(&format!("{MAPS}/a"), &written).await.expect(200);
+        assert_eq!(
+            unchanged["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"],
+            "a write that changes nothing is none"
+        );
 
-    let deleted = api.delete(&format!("{MAPS}/a"), None).await.expect(200);
-    assert_eq!((deleted["kind"].as_str(), deleted["status"].as_str()), (Some("Status"), Some("Success")));
-    let gone = api.get(&format!("{MAPS}/a")).await.expect(404);
-    assert_eq!(gone["details"], json!({"name": "a", "kind": "configmaps"}));
+        let deleted = api.delete(&format!("{MAPS}/a"), None).await.expect(200);
+        assert_eq!((deleted["kind"].as_str(), deleted["status"].as_str()), (Some("Status"), Some("Success")));
+        let gone = api.get(&format!("{MAPS}/a")).await.expect(404);
+        assert_eq!(gone["details"], json!({"name": "a", "kind": "configmaps"}));
+    }
 }
 
 #[tokio::test]
@@ -292,39 +293,40 @@ async fn unknown_fields_are_dropped_warned_of_or_refused() {
 
 #[tokio::test]
 async fn lists_come_in_pages_of_one_state() {
-    let api = Api::start().await;
-    for number in 0..5 {
-        let labels = json!({"parity": if number % 2 == 0 { "even" } else { "odd" }});
-        api.post(MAPS, &json!({"metadata": {"name": format!("m{number}"), "labels": labels}}))
-            .await
-            .expect(201);
-    }
-    let first = api.get(&format!("{MAPS}?limit=2")).await.expect(200);
-    assert_eq!(first["kind"], "ConfigMapList");
-    assert_eq!(first["items"].as_array().unwrap().len(), 2);
-    assert_eq!(first["metadata"]["remainingItemCount"], 3);
-    assert!(first["items"][0].get("kind").is_none(), "items of a list do not repeat the type");
-    api.delete(&format!("{MAPS}/m3"), None).await.expect(200);
-    let token = first["metadata"]["continue"].as_str().unwrap();
-    let second = api.get(&format!("{MAPS}?limit=10&continue={token}")).await.expect(200);
-    let names: Vec<&str> = second["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| item["metadata"]["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["m2", "m3", "m4"], "the page shows the state of the first one");
-    assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+    for api in Api::over_each_store().await {
+        for number in 0..5 {
+            let labels = json!({"parity": if number % 2 == 0 { "even" } else { "odd" }});
+            api.post(MAPS, &json!({"metadata": {"name": format!("m{number}"), "labels": labels}}))
+                .await
+                .expect(201);
+        }
+        let first = api.get(&format!("{MAPS}?limit=2")).await.expect(200);
+        assert_eq!(first["kind"], "ConfigMapList");
+        assert_eq!(first["items"].as_array().unwrap().len(), 2);
+        assert_eq!(first["metadata"]["remainingItemCount"], 3);
+        assert!(first["items"][0].get("kind").is_none(), "items of a list do not repeat the type");
+        api.delete(&format!("{MAPS}/m3"), None).await.expect(200);
+        let token = first["metadata"]["continue"].as_str().unwrap();
+        let second = api.get(&format!("{MAPS}?limit=10&continue={token}")).await.expect(200);
+        let names: Vec<&str> = second["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["metadata"]["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["m2", "m3", "m4"], "the page shows the state of the first one");
+        assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
 
-    let odd = api.get(&format!("{MAPS}?labelSelector=parity%3Dodd")).await.expect(200);
-    assert_eq!(odd["items"].as_array().unwrap().len(), 1);
-    let named = api.get(&format!("{MAPS}?fieldSelector=metadata.name%3Dm4")).await.expect(200);
-    assert_eq!(named["items"].as_array().unwrap().len(), 1);
-    api.get(&format!("{MAPS}?fieldSelector=spec.x%3D1")).await.expect(400);
-    api.get(&format!("{MAPS}?resourceVersionMatch=Exact")).await.expect(422);
-    api.get(&format!("{MAPS}?continue=nonsense")).await.expect(400);
-    let all = api.get("/api/v1/configmaps").await.expect(200);
-    assert_eq!(all["items"].as_array().unwrap().len(), 4);
+        let odd = api.get(&format!("{MAPS}?labelSelector=parity%3Dodd")).await.expect(200);
+        assert_eq!(odd["items"].as_array().unwrap().len(), 1);
+        let named = api.get(&format!("{MAPS}?fieldSelector=metadata.name%3Dm4")).await.expect(200);
+        assert_eq!(named["items"].as_array().unwrap().len(), 1);
+        api.get(&format!("{MAPS}?fieldSelector=spec.x%3D1")).await.expect(400);
+        api.get(&format!("{MAPS}?resourceVersionMatch=Exact")).await.expect(422);
+        api.get(&format!("{MAPS}?continue=nonsense")).await.expect(400);
+        let all = api.get("/api/v1/configmaps").await.expect(200);
+        assert_eq!(all["items"].as_array().unwrap().len(), 4);
+    }
 }
 
 #[tokio::test]
@@ -406,31 +408,33 @@ async fn a_dry_run_changes_nothing() {
 
 #[tokio::test]
 async fn finalizers_hold_an_object_until_they_are_gone() {
-    let api = Api::start().await;
-    api.post(MAPS, &json!({"metadata": {"name": "a", "finalizers": ["x.y/z"]}})).await.expect(201);
-    let path = format!("{MAPS}/a");
-    api.delete(&path, None).await.expect(200);
-    let held = api.get(&path).await.expect(200);
-    assert!(held["metadata"]["deletionTimestamp"].is_string());
-    let added = json!({"metadata": {"finalizers": ["x.y/z", "x.y/new"]}});
-    api.patch(&path, "application/merge-patch+json", &added).await.expect(422);
-    api.patch(&path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}}))
-        .await
-        .expect(200);
-    api.get(&path).await.expect(404);
+    for api in Api::over_each_store().await {
+        api.post(MAPS, &json!({"metadata": {"name": "a", "finalizers": ["x.y/z"]}})).await.expect(201);
+        let path = format!("{MAPS}/a");
+        api.delete(&path, None).await.expect(200);
+        let held = api.get(&path).await.expect(200);
+        assert!(held["metadata"]["deletionTimestamp"].is_string());
+        let added = json!({"metadata": {"finalizers": ["x.y/z", "x.y/new"]}});
+        api.patch(&path, "application/merge-patch+json", &added).await.expect(422);
+        api.patch(&path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}}))
+            .await
+            .expect(200);
+        api.get(&path).await.expect(404);
+    }
 }
 
 #[tokio::test]
 async fn deletes_honour_preconditions_and_collections_go_at_once() {
-    let api = Api::start().await;
-    api.post(MAPS, &config_map("a", json!({}))).await.expect(201);
-    let wrong = json!({"preconditions": {"uid": "nobody"}});
-    api.delete(&format!("{MAPS}/a"), Some(&wrong)).await.expect(409);
-    api.post(MAPS, &config_map("b", json!({}))).await.expect(201);
-    let deleted = api.delete(MAPS, None).await.expect(200);
-    assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
-    assert_eq!(api.get(MAPS).await.expect(200)["items"], json!([]));
-    api.delete("/api/v1/namespaces/kube-system", None).await.expect(403);
+    for api in Api::over_each_store().await {
+        api.post(MAPS, &config_map("a", json!({}))).await.expect(201);
+        let wrong = json!({"preconditions": {"uid": "nobody"}});
+        api.delete(&format!("{MAPS}/a"), Some(&wrong)).await.expect(409);
+        api.post(MAPS, &config_map("b", json!({}))).await.expect(201);
+        let deleted = api.delete(MAPS, None).await.expect(200);
+        assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
+        assert_eq!(api.get(MAPS).await.expect(200)["items"], json!([]));
+        api.delete("/api/v1/namespaces/kube-system", None).await.expect(403);
+    }
 }
 
 #[tokio::test]

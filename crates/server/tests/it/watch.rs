@@ -51,56 +51,59 @@ async fn create(api: &Api, name: &str, labels: Value) -> Value {
 
 #[tokio::test]
 async fn a_watch_goes_on_where_the_list_ended() {
-    let api = Api::start().await;
-    create(&api, "a", json!({})).await;
-    let list = api.get(MAPS).await.expect(200);
-    let revision = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    create(&api, "b", json!({})).await;
-    api.delete(&format!("{MAPS}/a"), None).await.expect(200);
-    let mut events = Events::open(&api, &format!("{MAPS}?watch=true&resourceVersion={revision}")).await;
-    assert_eq!(events.brief().await, "ADDED b");
-    let deleted = events.next().await.unwrap();
-    assert_eq!(deleted["type"], "DELETED");
-    let last: u64 = deleted["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    assert!(last > revision.parse::<u64>().unwrap(), "a deletion carries its own revision");
-    create(&api, "c", json!({})).await;
-    assert_eq!(events.brief().await, "ADDED c");
+    for api in Api::over_each_store().await {
+        create(&api, "a", json!({})).await;
+        let list = api.get(MAPS).await.expect(200);
+        let revision = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        create(&api, "b", json!({})).await;
+        api.delete(&format!("{MAPS}/a"), None).await.expect(200);
+        let mut events = Events::open(&api, &format!("{MAPS}?watch=true&resourceVersion={revision}")).await;
+        assert_eq!(events.brief().await, "ADDED b");
+        let deleted = events.next().await.unwrap();
+        assert_eq!(deleted["type"], "DELETED");
+        let last: u64 = deleted["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        assert!(last > revision.parse::<u64>().unwrap(), "a deletion carries its own revision");
+        create(&api, "c", json!({})).await;
+        assert_eq!(events.brief().await, "ADDED c");
+    }
 }
 
 #[tokio::test]
 async fn a_selector_turns_changes_into_coming_and_going() {
-    let api = Api::start().await;
-    let mut events = Events::open(&api, &format!("{MAPS}?watch=1&labelSelector=on%3Dyes")).await;
-    create(&api, "a", json!({"on": "no"})).await;
-    create(&api, "b", json!({"on": "yes"})).await;
-    assert_eq!(events.brief().await, "ADDED b");
-    let label = |value: &str| json!({"metadata": {"labels": {"on": value}}});
-    let merge = "application/merge-patch+json";
-    api.patch(&format!("{MAPS}/a"), merge, &label("yes")).await.expect(200);
-    assert_eq!(events.brief().await, "ADDED a");
-    api.patch(&format!("{MAPS}/a"), merge, &json!({"data": {"k": "v"}})).await.expect(200);
-    assert_eq!(events.brief().await, "MODIFIED a");
-    api.patch(&format!("{MAPS}/a"), merge, &label("no")).await.expect(200);
-    assert_eq!(events.brief().await, "DELETED a");
-    api.delete(&format!("{MAPS}/a"), None).await.expect(200);
-    api.delete(&format!("{MAPS}/b"), None).await.expect(200);
-    assert_eq!(events.brief().await, "DELETED b", "what was not selected is not missed");
+    for api in Api::over_each_store().await {
+        let mut events = Events::open(&api, &format!("{MAPS}?watch=1&labelSelector=on%3Dyes")).await;
+        create(&api, "a", json!({"on": "no"})).await;
+        create(&api, "b", json!({"on": "yes"})).await;
+        assert_eq!(events.brief().await, "ADDED b");
+        let label = |value: &str| json!({"metadata": {"labels": {"on": value}}});
+        let merge = "application/merge-patch+json";
+        api.patch(&format!("{MAPS}/a"), merge, &label("yes")).await.expect(200);
+        assert_eq!(events.brief().await, "ADDED a");
+        api.patch(&format!("{MAPS}/a"), merge, &json!({"data": {"k": "v"}})).await.expect(200);
+        assert_eq!(events.brief().await, "MODIFIED a");
+        api.patch(&format!("{MAPS}/a"), merge, &label("no")).await.expect(200);
+        assert_eq!(events.brief().await, "DELETED a");
+        api.delete(&format!("{MAPS}/a"), None).await.expect(200);
+        api.delete(&format!("{MAPS}/b"), None).await.expect(200);
+        assert_eq!(events.brief().await, "DELETED b", "what was not selected is not missed");
+    }
 }
 
 #[tokio::test]
 async fn a_streaming_list_says_when_it_has_told_everything() {
-    let api = Api::start().await;
-    create(&api, "a", json!({})).await;
-    let query =
-        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-    let mut events = Events::open(&api, &format!("{MAPS}?{query}")).await;
-    assert_eq!(events.brief().await, "ADDED a");
-    let bookmark = events.next().await.unwrap();
-    assert_eq!(bookmark["type"], "BOOKMARK");
-    assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-    create(&api, "b", json!({})).await;
-    assert_eq!(events.brief().await, "ADDED b");
-    api.get(&format!("{MAPS}?watch=true&sendInitialEvents=true")).await.expect(422);
+    for api in Api::over_each_store().await {
+        create(&api, "a", json!({})).await;
+        let query =
+            "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        let mut events = Events::open(&api, &format!("{MAPS}?{query}")).await;
+        assert_eq!(events.brief().await, "ADDED a");
+        let bookmark = events.next().await.unwrap();
+        assert_eq!(bookmark["type"], "BOOKMARK");
+        assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+        create(&api, "b", json!({})).await;
+        assert_eq!(events.brief().await, "ADDED b");
+        api.get(&format!("{MAPS}?watch=true&sendInitialEvents=true")).await.expect(422);
+    }
 }
 
 #[tokio::test]
@@ -145,15 +148,16 @@ async fn paths_of_old_watch_a_list_a_namespace_or_one_object() {
 
 #[tokio::test]
 async fn a_long_backlog_arrives_whole_and_in_order() {
-    let api = Api::start().await;
-    let revision =
-        api.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    for number in 0..200 {
-        create(&api, &format!("m{number:03}"), json!({})).await;
-    }
-    let query = format!("watch=true&resourceVersion={revision}&timeoutSeconds=9223372036854775807");
-    let mut events = Events::open(&api, &format!("{MAPS}?{query}")).await;
-    for number in 0..200 {
-        assert_eq!(events.brief().await, format!("ADDED m{number:03}"));
+    for api in Api::over_each_store().await {
+        let revision =
+            api.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        for number in 0..200 {
+            create(&api, &format!("m{number:03}"), json!({})).await;
+        }
+        let query = format!("watch=true&resourceVersion={revision}&timeoutSeconds=9223372036854775807");
+        let mut events = Events::open(&api, &format!("{MAPS}?{query}")).await;
+        for number in 0..200 {
+            assert_eq!(events.brief().await, format!("ADDED m{number:03}"));
+        }
     }
 }

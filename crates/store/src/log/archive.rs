@@ -9,11 +9,13 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use lazaret_storage::StorageError;
+
 use super::header::{FileKind, Header};
 use super::reading::{self, Reading};
 use super::{Segment, segment_name, snapshot, snapshot_name, temporary_name};
 use crate::disk::{Disk, RealDisk, create_private_dir};
-use crate::error::{ArchiveError, OpenError, StorageError};
+use crate::error::{ArchiveError, OpenError};
 use crate::lock::{DirLock, LOCK_FILE};
 use crate::options::Options;
 

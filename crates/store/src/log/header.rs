@@ -7,9 +7,11 @@
 //! Version 1 has the first line alone and no flags; it is still read. The first line stays as it is in every version,
 //! so that an older program can say that a file is too new for it.
 
+use lazaret_storage::StorageError;
+
 use super::seal::{self, Cipher, SALT_BYTES, TAG_BYTES};
 use crate::disk::DiskFile;
-use crate::error::{OpenError, StorageError};
+use crate::error::OpenError;
 use crate::keys::{EncryptionKeys, KEY_ID_BYTES_MAX};
 
 const VERSION: u32 = 2;

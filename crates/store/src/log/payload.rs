@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lazaret_storage::{Item, Key};
 
 use super::frame::u32_len;
 use super::header::{u32_at, u64_at};
 use crate::engine::GroupCommit;
-use crate::item::{Item, Key};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;

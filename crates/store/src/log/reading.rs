@@ -4,6 +4,7 @@
 //! would forget something acknowledged. The one exception is a torn last frame, which is told to the caller.
 
 use bytes::Bytes;
+use lazaret_storage::{Key, StorageError};
 
 use super::frame::{self, Found, Frame, FrameKind};
 use super::header::{FileKind, Header, Opened};
@@ -13,10 +14,9 @@ use super::tail::{self, Tail};
 use super::{SEGMENT, SNAPSHOT, TEMPORARY, segment_name, snapshot_name};
 use crate::disk::{Disk, DiskFile};
 use crate::draft::{Changes, Draft};
-use crate::error::{OpenError, StorageError};
+use crate::error::OpenError;
 use crate::history::History;
 use crate::index::Index;
-use crate::item::Key;
 use crate::keys::EncryptionKeys;
 use crate::options::Options;
 use crate::shared::{Shared, State};

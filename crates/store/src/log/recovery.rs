@@ -5,13 +5,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use lazaret_storage::StorageError;
+
 use super::header::{FileKind, Header};
 use super::reading::{self, Files, LastSegment, Reading};
 use super::snapshot::remove_superseded;
 use super::{Limits, LogEngine, Repair, SEGMENT, Segment, SnapshotMode};
 use crate::counters::Counters;
 use crate::disk::{Disk, DiskFile};
-use crate::error::{OpenError, StorageError};
+use crate::error::OpenError;
 use crate::history::History;
 use crate::notice::Notice;
 use crate::options::Options;

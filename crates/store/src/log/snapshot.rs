@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use lazaret_storage::{SnapshotError, Snapshotted, StorageError};
+
 use super::frame::{self, Found, FrameKind};
 use super::header::{FileKind, Header, Opened};
 use super::seal::Cipher;
 use super::{SEGMENT, SNAPSHOT, payload, snapshot_name, temporary_name};
 use crate::counters::Counters;
 use crate::disk::{Disk, DiskFile};
-use crate::engine::{SnapshotReply, Snapshotted};
-use crate::error::{OpenError, SnapshotError, StorageError};
+use crate::engine::SnapshotReply;
+use crate::error::OpenError;
 use crate::index::Index;
 use crate::keys::EncryptionKeys;
 

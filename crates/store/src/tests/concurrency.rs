@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::block_on::block_on;
+use lazaret_storage::block_on;
+
 use crate::fault::{Fault, FaultyDisk, Random};
 use crate::{Event, Expect, Op, Options, RangeOptions, Store, TxnError, WatchError};
 

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use lazaret_storage::{Event, TxnError};
+
 use super::rig::{Contents, Forecast, Rig, random_group, small_options};
-use crate::error::{OpenError, TxnError};
+use crate::error::OpenError;
 use crate::fault::{Fault, FaultyDisk, Random};
-use crate::item::Event;
 use crate::options::Options;
 use crate::store::FIRST_REVISION;
 

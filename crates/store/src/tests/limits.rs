@@ -1,10 +1,11 @@
 //! Rules that a transaction can break on its own.
 
-use crate::{Expect, Op, Options, Store, TxnError, TxnInvalid, Value};
+use crate::{Expect, Op, Options, Store, TxnError, TxnInvalid, TxnLimits, Value};
 
 #[test]
 fn a_transaction_that_breaks_a_rule_changes_nothing() {
-    let options = Options { txn_ops_max: 3, txn_bytes_max: 100, key_bytes_max: 10, ..Options::default() };
+    let txn = TxnLimits { ops_max: 3, bytes_max: 100, key_bytes_max: 10 };
+    let options = Options { txn, ..Options::default() };
     let store = Store::ephemeral(options).unwrap();
     let many = (0..4).map(|n| Op::put(format!("/{n}"), "")).collect();
     let cases: [(Vec<Op>, TxnInvalid); 6] = [

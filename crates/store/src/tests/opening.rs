@@ -53,7 +53,8 @@ fn compaction_survives_reopening() {
     let store = Store::open(dir.path(), Options::default()).unwrap();
     assert_eq!(store.stats().oldest, 7);
     assert_eq!(store.watch("/", 6).unwrap_err(), WatchError::Compacted { asked: 6, oldest: 7 });
-    assert_eq!(store.get_at("/a", 7).unwrap().unwrap().value, "5");
+    let range = store.range("/a", &RangeOptions { at: Some(7), ..RangeOptions::default() }).unwrap();
+    assert_eq!(range.items[0].value, "5");
 }
 
 #[test]

@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lazaret_storage::{Committed, Event, Item, Key, Op, RangeOptions, TxnError};
 use tokio::sync::oneshot;
 
 use crate::commit::{Committer, Request};
 use crate::counters::Counters;
 use crate::draft::Draft;
-use crate::error::{OpenError, TxnError};
+use crate::error::OpenError;
 use crate::fault::{FaultyDisk, Random};
-use crate::item::{Event, Item, Key};
 use crate::log::{self, SnapshotMode};
 use crate::options::Options;
-use crate::range::RangeOptions;
 use crate::shared::Shared;
-use crate::txn::{Committed, Op};
 
 pub(super) type Contents = BTreeMap<Key, Arc<Item>>;
 

@@ -1,7 +1,7 @@
 //! From a Service to an address behind it.
 
 use lazaret_json::Value;
-use lazaret_store::RangeOptions;
+use lazaret_storage::RangeOptions;
 
 use crate::{Server, object};
 
@@ -32,7 +32,8 @@ pub(super) fn endpoint(server: &Server, namespace: &str, name: &str, port: u16) 
 
 fn of_slices(server: &Server, namespace: &str, name: &str, port_name: &str) -> Option<String> {
     let kind = lazaret_kinds::find("discovery.k8s.io", "endpointslices")?;
-    let range = server.store().range(object::key(kind, namespace, ""), &RangeOptions::default()).ok()?;
+    let range =
+        server.store().range(object::key(kind, namespace, "").as_bytes(), &RangeOptions::default()).ok()?;
     range.items.iter().find_map(|item| {
         let slice = server.trees().get(item);
         if slice["metadata"]["labels"][SERVICE_NAME_LABEL].as_str() != Some(name) {

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use lazaret_json::Value;
-use lazaret_store::{RangeOptions, Watch};
+use lazaret_storage::{RangeOptions, Watch};
 
 use super::graph::Graph;
 use crate::{Server, object};
@@ -90,11 +90,11 @@ fn follow(server: &Server, graph: &mut Graph, source: &Source, prefix: &str, wat
 /// Takes in all objects, and watches from there.
 fn begin(server: &Server, graph: &mut Graph, source: &Source, prefix: &str) -> Option<Watch> {
     (source.forget)(graph);
-    let range = server.store().range(prefix, &RangeOptions::default()).ok()?;
+    let range = server.store().range(prefix.as_bytes(), &RangeOptions::default()).ok()?;
     for item in &range.items {
         set(graph, source, prefix, &item.key, Some(&server.trees().get(item)));
     }
-    server.store().watch(prefix, range.revision).ok()
+    server.store().watch(prefix.into(), range.revision).ok()
 }
 
 fn set(graph: &mut Graph, source: &Source, prefix: &str, key: &[u8], object: Option<&Value>) {

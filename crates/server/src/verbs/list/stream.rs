@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use lazaret_json::Value;
 use lazaret_kinds::Served;
-use lazaret_store::Item;
+use lazaret_storage::Item;
 
 use super::Page;
 use crate::{body::Chunks, call::Call, kind_ref::KindRef, negotiate::Form, object, table};

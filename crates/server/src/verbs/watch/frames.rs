@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lazaret_json::{Value, json};
 use lazaret_kinds::Served;
-use lazaret_store::{Event, Item};
+use lazaret_storage::{Event, Item};
 
 use crate::{
     ApiError, Server,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use lazaret_store::{Item, Watch, WatchError};
+use lazaret_storage::{Item, Watch, WatchError};
 use tokio::{
     sync::watch::Receiver,
     time::{Instant, Sleep, sleep_until},

@@ -1,11 +1,15 @@
 //! A server in memory and a client without a socket.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
+use lazaret_memory::Memory;
 use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
+use lazaret_storage::Storage;
 use lazaret_store::Store;
 
 #[derive(Debug)]
@@ -50,7 +54,7 @@ impl Answer {
 
 impl Api {
     /// A server over a store that may already be in use.
-    pub(crate) fn over(store: Store) -> Self {
+    pub(crate) fn over(store: impl Into<Arc<dyn Storage>>) -> Self {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
@@ -61,7 +65,16 @@ impl Api {
     }
 
     pub(crate) async fn start() -> Self {
-        let api = Self::over(Store::ephemeral(lazaret_store::Options::default()).unwrap());
+        Self::start_over(Store::ephemeral(lazaret_store::Options::default()).unwrap()).await
+    }
+
+    /// One server over each store that there is, for tests of behaviour that depends on the store.
+    pub(crate) async fn over_each_store() -> [Self; 2] {
+        [Self::start().await, Self::start_over(Memory::default()).await]
+    }
+
+    async fn start_over(store: impl Into<Arc<dyn Storage>>) -> Self {
+        let api = Self::over(store);
         for name in ["default", "kube-system"] {
             api.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
         }

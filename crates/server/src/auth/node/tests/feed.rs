@@ -7,6 +7,7 @@ use lazaret_store::{Op, Options, Store};
 use crate::{Rbac, Server, ServerOptions, auth::node::NodeAuthorizer};
 
 struct World {
+    store: Store,
     server: Server,
     nodes: NodeAuthorizer,
 }
@@ -21,15 +22,15 @@ impl World {
             authorizer: Box::new(Rbac::default()),
             token_keys: None,
         };
-        Self { server: Server::new(store, options), nodes: NodeAuthorizer::default() }
+        Self { server: Server::new(store.clone(), options), store, nodes: NodeAuthorizer::default() }
     }
 
     fn put(&self, key: &str, object: &Value) {
-        self.server.store().txn_blocking(vec![Op::put(key, object.to_string())]).unwrap();
+        self.store.txn_blocking(vec![Op::put(key, object.to_string())]).unwrap();
     }
 
     fn delete(&self, key: &str) {
-        self.server.store().txn_blocking(vec![Op::delete_any(key)]).unwrap();
+        self.store.txn_blocking(vec![Op::delete_any(key)]).unwrap();
     }
 
     fn may_get(&self, node: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool {

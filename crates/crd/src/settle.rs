@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_fields::value::{append, field_mut, list, list_mut, put, remove, text, texts};
 use lazaret_json::{Value, json};
-
-use crate::value::{append, field_mut, list, list_mut, put, text, texts};
 
 /// Keeps a definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -73,11 +72,15 @@ fn in_group<'a>(
     names.filter(|name| !name.is_empty()).map(|name| (group.to_owned(), name.to_owned()))
 }
 
-pub(crate) fn is_established(definition: &Value) -> bool {
+/// Whether its names are accepted, so that its kinds are served.
+#[must_use]
+pub fn is_established(definition: &Value) -> bool {
     is_true(definition, "Established")
 }
 
-pub(crate) fn is_ending(definition: &Value) -> bool {
+/// Whether its objects are being deleted.
+#[must_use]
+pub fn is_ending(definition: &Value) -> bool {
     is_true(definition, "Terminating")
 }
 
@@ -163,7 +166,7 @@ fn settle(definition: &Value, taken: &Taken, timestamp: &str) -> Value {
 fn copy(to: &mut Value, from: &Value, field: &str) {
     match from.get(field).filter(|value| !value.is_null()) {
         Some(value) => put(to, field, value.clone()),
-        None => crate::value::remove(to, field),
+        None => remove(to, field),
     }
 }
 

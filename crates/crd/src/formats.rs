@@ -31,7 +31,7 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
 }
 
 /// Whether values are held against the format; others are mentioned in a warning.
-pub(crate) fn is_known(format: &str) -> bool {
+pub fn is_known(format: &str) -> bool {
     const KNOWN: &[&str] = &[
         "bsonobjectid",
         "uri",

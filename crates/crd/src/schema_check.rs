@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use lazaret_cel::Pattern;
+use lazaret_fields::{Errors, FieldProblem, value::is_true};
 use lazaret_json::{Text, Value};
 
-use super::{fill, laws::check_rules, structural::Structural, validate::validate};
-use crate::{Errors, FieldProblem, value::is_true};
+use crate::{fill, laws::check_rules, structural::Structural, validate::validate};
 
 /// Where in a schema something stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ const STRUCTURE_ONLY: &[(&str, &str)] = &[
 ];
 
 /// What is wrong with a schema at `path`.
-pub(crate) fn check_schema(schema: &Value, path: &str, errors: &mut Errors) {
+pub fn check_schema(schema: &Value, path: &str, errors: &mut Errors) {
     if is_true(schema, "nullable") {
         errors.forbidden(format!("{path}.nullable"), "nullable cannot be true at the root");
     }

@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_schema::Finding;
 
-use super::structural::{Additional, Structural};
+use crate::structural::{Additional, Structural};
 
 /// What every object has whether its schema says so or not.
 const OWN: &[&str] = &["apiVersion", "kind", "metadata"];

@@ -13,7 +13,8 @@ impl Wake for Unpark {
     }
 }
 
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+/// Waits for a future on a thread without a runtime.
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use lazaret_fields::{Errors, FieldProblem};
 use lazaret_json::Value;
 
-use super::structural::{ListType, Structural};
-use crate::{Errors, FieldProblem};
+use crate::structural::{ListType, Structural};
 
 /// Items that stand twice in a set or keyed list, wherever one is.
 pub(crate) fn check_unique(schema: &Structural, value: &Value, path: &mut String, errors: &mut Errors) {

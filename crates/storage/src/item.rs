@@ -1,4 +1,4 @@
-//! What the store holds and what it tells: keys, items, events.
+//! Keys, items, and events about them.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Key(Arc<[u8]>);
 pub struct Item {
     /// The key.
     pub key: Key,
-    /// The bytes; the store does not know what they mean.
+    /// The bytes; a store does not know what they mean.
     pub value: Bytes,
     /// The revision at which the key came into being (since it was last absent).
     pub created: u64,
@@ -62,7 +62,8 @@ impl Event {
     }
 
     /// The bytes this event keeps alive at most, for the history's limit.
-    pub(crate) fn weight(&self) -> usize {
+    #[must_use]
+    pub fn weight(&self) -> usize {
         let values = [&self.new, &self.old].into_iter().flatten().map(|item| item.value.len()).sum::<usize>();
         size_of::<Event>() + 2 * size_of::<Item>() + self.key.len() + values
     }
@@ -70,7 +71,8 @@ impl Event {
 
 impl Item {
     /// The bytes this item occupies, roughly: what a snapshot of it weighs.
-    pub(crate) fn weight(&self) -> u64 {
+    #[must_use]
+    pub fn weight(&self) -> u64 {
         (size_of::<Item>() + self.key.len() + self.value.len()) as u64
     }
 }

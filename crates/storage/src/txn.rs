@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::error::TxnInvalid;
 use crate::item::{Event, Key};
-use crate::options::Options;
 
 /// One operation of a transaction: an expectation about a key, and an action that is taken if every expectation of
 /// the transaction holds.
@@ -99,8 +98,9 @@ impl Op {
         Op { key: key.into(), expect, action: Action::Check }
     }
 
-    /// What this operation weighs in queues and groups.
-    pub(crate) fn weight(&self) -> usize {
+    /// The bytes of its key and value: its part of a transaction's limit.
+    #[must_use]
+    pub fn weight(&self) -> usize {
         let value = match &self.action {
             Action::Put(value) => value.len_max(),
             Action::Delete | Action::Check => 0,
@@ -111,7 +111,8 @@ impl Op {
 
 impl Value {
     /// The bytes as they are stored at `revision`.
-    pub(crate) fn at(&self, revision: u64) -> Bytes {
+    #[must_use]
+    pub fn at(&self, revision: u64) -> Bytes {
         match self {
             Value::Plain(bytes) => bytes.clone(),
             Value::Stamped { before, after } => {
@@ -140,13 +141,33 @@ impl<T: Into<Bytes>> From<T> for Value {
     }
 }
 
-/// Checks the rules that need no state, before the transaction costs anybody anything. Returns its weight.
-pub(crate) fn validate(ops: &[Op], limits: &Options) -> Result<usize, TxnInvalid> {
+/// The limits of one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TxnLimits {
+    /// Operations.
+    pub ops_max: usize,
+    /// Bytes of keys and values.
+    pub bytes_max: usize,
+    /// Bytes of one key.
+    pub key_bytes_max: usize,
+}
+
+impl Default for TxnLimits {
+    fn default() -> Self {
+        TxnLimits { ops_max: 512, bytes_max: 16 << 20, key_bytes_max: 4_096 }
+    }
+}
+
+/// Checks the rules that need no state. Returns the weight of the transaction.
+///
+/// # Errors
+/// See [`TxnInvalid`].
+pub fn validate(ops: &[Op], limits: TxnLimits) -> Result<usize, TxnInvalid> {
     if ops.is_empty() {
         return Err(TxnInvalid::Empty);
     }
-    if ops.len() > limits.txn_ops_max {
-        return Err(TxnInvalid::TooManyOps { ops: ops.len(), max: limits.txn_ops_max });
+    if ops.len() > limits.ops_max {
+        return Err(TxnInvalid::TooManyOps { ops: ops.len(), max: limits.ops_max });
     }
     for op in ops {
         if op.key.is_empty() {
@@ -157,8 +178,8 @@ pub(crate) fn validate(ops: &[Op], limits: &Options) -> Result<usize, TxnInvalid
         }
     }
     let bytes = ops.iter().map(Op::weight).sum();
-    if bytes > limits.txn_bytes_max {
-        return Err(TxnInvalid::TooLarge { bytes, max: limits.txn_bytes_max });
+    if bytes > limits.bytes_max {
+        return Err(TxnInvalid::TooLarge { bytes, max: limits.bytes_max });
     }
     if ops.len() > 1 {
         let mut keys: Vec<&Key> = ops.iter().map(|op| &op.key).collect();

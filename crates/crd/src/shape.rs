@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_schema::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin};
 
-use super::structural::{self, Additional, ListType, Structural};
+use crate::structural::{self, Additional, ListType, Structural};
 
 /// A table with the type of the kind's objects, metadata included.
 pub(crate) fn shape(root: &Structural) -> (Arc<Schema>, TypeId) {

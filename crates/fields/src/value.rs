@@ -8,75 +8,82 @@ use lazaret_model::Quantity;
 use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin};
 
 /// The text of a field, empty if absent.
-pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The items of a list, none if absent.
-pub(crate) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+pub fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The items of a list by the text of a field, so that each is found without looking at the others; of several with the same text the
 /// first.
-pub(crate) struct ByText<'v>(BTreeMap<&'v str, &'v Value>);
+#[derive(Debug)]
+pub struct ByText<'v>(BTreeMap<&'v str, &'v Value>);
 
 impl<'v> ByText<'v> {
-    pub(crate) fn of(items: &'v [Value], field: &str) -> Self {
+    /// The items by the text of this field.
+    #[must_use]
+    pub fn of(items: &'v [Value], field: &str) -> Self {
         Self(items.iter().rev().map(|item| (text(item, field), item)).collect())
     }
 
-    pub(crate) fn get(&self, text: &str) -> Option<&'v Value> {
+    /// The item with this text.
+    #[must_use]
+    pub fn get(&self, text: &str) -> Option<&'v Value> {
         self.0.get(text).copied()
     }
 
-    pub(crate) fn has(&self, text: &str) -> bool {
+    /// Whether an item has this text.
+    #[must_use]
+    pub fn has(&self, text: &str) -> bool {
         self.0.contains_key(text)
     }
 }
 
 /// The items of a list to be changed.
-pub(crate) fn list_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
+pub fn list_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
     value.get_mut(field).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
 }
 
 /// The texts in a list.
-pub(crate) fn texts<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+pub fn texts<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     list(value, field).iter().filter_map(Value::as_str)
 }
 
 /// The entries of a map, none if absent.
-pub(crate) fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a Text, &'a Value)> {
+pub fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a Text, &'a Value)> {
     value.get(field).and_then(Value::as_object).into_iter().flatten()
 }
 
 /// How many entries a map has.
-pub(crate) fn count(value: &Value, field: &str) -> usize {
+pub fn count(value: &Value, field: &str) -> usize {
     value.get(field).and_then(Value::as_object).map_or(0, Map::len)
 }
 
 /// A whole number, 0 if absent.
-pub(crate) fn number(value: &Value, field: &str) -> i64 {
+pub fn number(value: &Value, field: &str) -> i64 {
     value.get(field).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Whether a field is true.
-pub(crate) fn is_true(value: &Value, field: &str) -> bool {
+pub fn is_true(value: &Value, field: &str) -> bool {
     value.get(field).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// A field that is there.
-pub(crate) fn some<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
+pub fn some<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
     value.get(field).filter(|found| !found.is_null())
 }
 
 /// Whether a field is there.
-pub(crate) fn has(value: &Value, field: &str) -> bool {
+pub fn has(value: &Value, field: &str) -> bool {
     some(value, field).is_some()
 }
 
 /// Whether a value says something: neither `null` nor empty.
-pub(crate) fn is_blank(value: &Value) -> bool {
+pub fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -87,12 +94,12 @@ pub(crate) fn is_blank(value: &Value) -> bool {
 }
 
 /// Whether a field is there and neither an empty text, list nor map.
-pub(crate) fn is_filled(value: &Value, field: &str) -> bool {
+pub fn is_filled(value: &Value, field: &str) -> bool {
     value.get(field).is_some_and(|found| !is_blank(found))
 }
 
 /// The value as a map, made into one if need be.
-pub(crate) fn map_mut(value: &mut Value) -> &mut Map {
+pub fn map_mut(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -110,17 +117,17 @@ pub(crate) fn map_mut(value: &mut Value) -> &mut Map {
 }
 
 /// A field to be changed, made if need be.
-pub(crate) fn field_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut Value {
+pub fn field_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut Value {
     map_mut(value).entry(field).or_insert(Value::Null)
 }
 
 /// Sets a field.
-pub(crate) fn put(value: &mut Value, field: &str, new: impl Into<Value>) {
+pub fn put(value: &mut Value, field: &str, new: impl Into<Value>) {
     map_mut(value).insert(field.to_owned(), new.into());
 }
 
 /// Sets a field, or takes it away.
-pub(crate) fn put_or_remove(value: &mut Value, field: &str, new: Option<Value>) {
+pub fn put_or_remove(value: &mut Value, field: &str, new: Option<Value>) {
     match new {
         Some(new) => put(value, field, new),
         None => remove(value, field),
@@ -128,19 +135,19 @@ pub(crate) fn put_or_remove(value: &mut Value, field: &str, new: Option<Value>) 
 }
 
 /// Takes a field away.
-pub(crate) fn remove(value: &mut Value, field: &str) {
+pub fn remove(value: &mut Value, field: &str) {
     if let Value::Object(map) = value {
         map.remove(field);
     }
 }
 
 /// Takes a field out.
-pub(crate) fn take(value: &mut Value, field: &str) -> Option<Value> {
+pub fn take(value: &mut Value, field: &str) -> Option<Value> {
     value.as_object_mut().and_then(|map| map.remove(field)).filter(|found| !found.is_null())
 }
 
 /// Adds an item to a list, made if need be.
-pub(crate) fn append(value: &mut Value, field: &str, item: Value) {
+pub fn append(value: &mut Value, field: &str, item: Value) {
     let list = field_mut(value, field);
     if let Value::Array(items) = list {
         items.push(item);
@@ -150,7 +157,7 @@ pub(crate) fn append(value: &mut Value, field: &str, item: Value) {
 }
 
 /// Sets a field that is absent or an empty text.
-pub(crate) fn fill(value: &mut Value, field: &str, default: impl Into<Value>) {
+pub fn fill(value: &mut Value, field: &str, default: impl Into<Value>) {
     let absent = match value.get(field) {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.is_empty(),
@@ -162,7 +169,7 @@ pub(crate) fn fill(value: &mut Value, field: &str, default: impl Into<Value>) {
 }
 
 /// Sets a number that is absent or 0.
-pub(crate) fn fill_zero(value: &mut Value, field: &str, default: i64) {
+pub fn fill_zero(value: &mut Value, field: &str, default: i64) {
     if number(value, field) == 0 {
         put(value, field, default);
     }
@@ -170,7 +177,7 @@ pub(crate) fn fill_zero(value: &mut Value, field: &str, default: i64) {
 
 /// Whether two values say the same: an absent field, `null` and an empty list or map are alike, because clients that read an object and
 /// write it back make the one of the other.
-pub(crate) fn same(a: &Value, b: &Value) -> bool {
+pub fn same(a: &Value, b: &Value) -> bool {
     let nothing = |value: &Value| !value.is_string() && is_blank(value);
     match (a, b) {
         (Value::Object(left), Value::Object(right)) => {
@@ -185,19 +192,19 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// A flat object without the fields that say nothing: those that are the [`same`] are equal.
-pub(crate) fn stripped(value: &Value) -> Value {
+pub fn stripped(value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let said = map.iter().filter(|(_, value)| value.is_string() || !is_blank(value));
     Value::Object(said.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// Whether a field says the same in two values.
-pub(crate) fn same_field(a: &Value, b: &Value, field: &str) -> bool {
+pub fn same_field(a: &Value, b: &Value, field: &str) -> bool {
     same(a.get(field).unwrap_or(&Value::Null), b.get(field).unwrap_or(&Value::Null))
 }
 
 /// Writes every quantity of an object in canonical form. What is no quantity stays for the validation to refuse.
-pub(crate) fn canonical_quantities(object: &mut Value, shape: &str) {
+pub fn canonical_quantities(object: &mut Value, shape: &str) {
     if let Some(ty) = builtin().find(shape) {
         canonical(builtin(), ty, object);
     }
@@ -228,12 +235,12 @@ fn canonical(schema: &Schema, ty: TypeId, value: &mut Value) {
 }
 
 /// A quantity that is nothing if absent.
-pub(crate) fn quantity_or_zero(holder: &Value, field: &str) -> Option<Quantity> {
+pub fn quantity_or_zero(holder: &Value, field: &str) -> Option<Quantity> {
     some(holder, field).map_or_else(|| Some(Quantity::zero()), quantity)
 }
 
 /// A quantity, written as text or as a number.
-pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+pub fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
         Value::Number(number) => Quantity::parse(&number.to_string()).ok(),

@@ -1,14 +1,14 @@
 //! Holding an object against the schema of its kind.
 
+use lazaret_fields::{Errors, FieldProblem};
 use lazaret_json::Value;
 use lazaret_schema::DEPTH_MAX;
 
-use super::{
+use crate::{
     formats,
     lists::Earlier,
     structural::{Bound, Checks, Size, Structural, Type},
 };
-use crate::{Errors, FieldProblem};
 
 /// What is wrong with `value`. With `old`, what was already there and stays as it is may stay wrong: a schema that became stricter must
 /// not keep anybody from changing something else.

@@ -1,9 +1,8 @@
 //! What of an object rules written in CEL can see: its schema as a shape, its JSON as values of that shape.
 
 use lazaret_cel::{Datum, Shape};
+use lazaret_fields::value::{entries, has, is_true, text};
 use lazaret_json::Value;
-
-use crate::value::{entries, has, is_true, text};
 
 /// Words that CEL keeps for itself; a field of such a name is spelt `__word__`.
 const RESERVED: &[&str] = &[
@@ -33,7 +32,7 @@ const RESERVED: &[&str] = &[
 const METADATA: &[&str] = &["generateName", "name"];
 
 /// The shape of what a schema describes. An object has a type and a name whether its schema says so or not.
-pub(super) fn shape(schema: &Value, is_object: bool) -> Shape {
+pub(crate) fn shape(schema: &Value, is_object: bool) -> Shape {
     if is_true(schema, "x-kubernetes-int-or-string") {
         return Shape::any();
     }
@@ -77,12 +76,12 @@ fn object_shape(schema: &Value, is_object: bool) -> Shape {
 }
 
 /// A value of which no schema is known: objects are maps, and their fields have their own names.
-pub(crate) fn plain_datum(value: &Value) -> Datum {
+pub fn plain_datum(value: &Value) -> Datum {
     datum(&Value::Null, value, false)
 }
 
 /// A value as its schema has it.
-pub(super) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
+pub(crate) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
     match value {
         Value::Null | Value::Encoded(_) => Datum::null(),
         Value::Bool(value) => Datum::bool(*value),

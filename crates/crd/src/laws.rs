@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use lazaret_cel::{Datum, Rule, Variables, compile_message, compile_rule};
+use lazaret_fields::{
+    Errors, FieldProblem,
+    value::{entries, has, is_true, list, some, text},
+};
 use lazaret_json::Value;
 use lazaret_schema::DEPTH_MAX;
 
-use super::{
+use crate::{
     cel_values::{datum, shape},
     lists::Earlier,
     structural::Structural,
-};
-use crate::{
-    Errors, FieldProblem,
-    check::not_supported,
-    value::{entries, has, is_true, list, some, text},
 };
 
 const KEYWORD: &str = "x-kubernetes-validations";
@@ -223,7 +222,7 @@ fn field_path(text: &str) -> Option<Vec<String>> {
 }
 
 /// What is wrong with the rules of a new schema. `comparable`: what a value was before can be told.
-pub(super) fn check_rules(
+pub(crate) fn check_rules(
     schema: &Value,
     is_object: bool,
     comparable: bool,
@@ -293,7 +292,8 @@ fn check_rule(
     }
     let reason = text(said, "reason");
     if !reason.is_empty() && !REASONS.contains(&reason) {
-        errors.push(format!("{path}.reason"), not_supported(reason, REASONS));
+        let known = REASONS.iter().map(|known| (*known).to_owned()).collect();
+        errors.push(format!("{path}.reason"), FieldProblem::NotSupported(reason.into(), known));
     }
     if some(said, "fieldPath").is_some() && !leads_somewhere(schema, text(said, "fieldPath")) {
         let why = "must be a path to a field below, as in .spec.size";

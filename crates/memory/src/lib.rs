@@ -1,0 +1,19 @@
+//! A store in memory: the model that other stores are compared with.
+//!
+//! It knows [`Storage`] and nothing besides: every version of every key, and every event in order. Each answer is a
+//! loop over one of the two, so it is plain that the answer is right; it is slower than `store` and keeps nothing.
+//!
+//! **Invariant.** For a given sequence of calls its answers follow from [`Storage`] alone.
+//!
+//! It must never know a disk, a thread or a clock. Tests of `store` and `server` depend on it.
+
+mod compare;
+mod memory;
+mod versions;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use compare::{Session, Step, steps};
+pub use memory::Memory;
