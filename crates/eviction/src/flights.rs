@@ -152,6 +152,11 @@ impl Flights {
         Some(flight)
     }
 
+    /// Effects that nobody has taken yet, the oldest first.
+    pub(crate) fn waiting(&self) -> impl DoubleEndedIterator<Item = (EffectId, &EffectKind)> {
+        self.waiting.iter().map(|(id, kind)| (*id, kind))
+    }
+
     /// The pods whose evictions nobody has taken yet.
     pub(crate) fn untaken_evictions(&self) -> Vec<PodIx> {
         let pod = |(id, _): &(EffectId, EffectKind)| match self.flights.get(id)? {

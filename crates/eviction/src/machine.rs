@@ -261,6 +261,11 @@ impl Eviction {
         self.flights.take()
     }
 
+    /// Effects that were decided and not taken yet, the oldest first. One that is not wanted any more is withdrawn.
+    pub fn waiting(&self) -> impl DoubleEndedIterator<Item = (EffectId, &EffectKind)> {
+        self.flights.waiting()
+    }
+
     /// When to call again if nothing happens before. `None`: there is nothing to wait for.
     #[must_use]
     pub fn next_wake(&self) -> Option<Wake> {

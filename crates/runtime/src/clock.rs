@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use lazaret_leader::Instants;
 use lazaret_model::{Reading, Timestamp};
 
 /// Nobody sleeps longer than this without a look at the clocks, for they may be set while it sleeps.
@@ -72,6 +73,12 @@ impl Clock {
     pub fn monotonic(&self) -> Timestamp {
         let since = self.shared.started.elapsed();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn instants(&self) -> Instants {
+        Instants { monotonic: self.monotonic(), wall: self.wall() }
     }
 
     /// Sets the wall clock forward or back by this much, for whoever has a clone of this clock: what NTP or a person does to the machine's.

@@ -4,33 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::api::coordination::v1::Lease;
+use lazaret_leader::{Election, ElectionStep, Held, LeaseWrite, Tell};
 use lazaret_model::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::{
-    Call, CallError, Candidate, Client, Clock, LEASES, LeaseAction, LeaseOptions, LeaseRecord, Metrics, Term,
-    panics::caught, tasks::Restarts,
+    Call, CallError, Client, Clock, LEASES, LeaseOptions, LeaseRecord, Metrics, panics::caught,
+    tasks::Restarts,
 };
-
-/// A term, and when it ends at the latest by the wall clock. Durations are measured by the monotonic clock, which nobody can set; but it stands
-/// still while the machine is suspended, and the lease does not.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    term: Term,
-    ends: Timestamp,
-}
-
-impl Held {
-    fn lasts(&self, clock: &Clock) -> bool {
-        self.term.lasts(clock.monotonic()) && clock.wall() < self.ends
-    }
-
-    fn may_go_on(&self, clock: &Clock) -> bool {
-        self.term.may_go_on(clock.monotonic())
-    }
-}
 
 /// Whether this process may act, and in which term. Clones share the answer.
 #[derive(Clone, Debug)]
@@ -65,7 +48,7 @@ impl Leadership {
         match &self.rivalled {
             None => Some(0),
             Some(Rivalled { held, clock }) => {
-                held.borrow().filter(|held| held.lasts(clock)).map(|held| held.term.number)
+                held.borrow().filter(|held| held.lasts(clock.instants())).map(|held| held.number())
             }
         }
     }
@@ -77,7 +60,7 @@ impl Leadership {
         match &self.rivalled {
             None => Some(0),
             Some(Rivalled { held, clock }) => {
-                held.borrow().filter(|held| held.may_go_on(clock)).map(|held| held.term.number)
+                held.borrow().filter(|held| held.may_go_on(clock.instants())).map(|held| held.number())
             }
         }
     }
@@ -106,9 +89,7 @@ pub struct Leader {
     client: Client,
     namespace: String,
     name: String,
-    candidate: Candidate,
-    /// When the wall clock ends the term.
-    ends: Timestamp,
+    election: Election,
     told: watch::Sender<Option<Held>>,
 }
 
@@ -123,16 +104,9 @@ impl Leader {
         options: LeaseOptions,
     ) -> (Self, Leadership) {
         let (told, term) = watch::channel(None);
-        let candidate = Candidate::new(identity, options);
         let rivalled = Rivalled { held: term, clock: client.clock().clone() };
-        let leader = Self {
-            client,
-            namespace: namespace.into(),
-            name: name.into(),
-            candidate,
-            ends: Timestamp::EPOCH,
-            told,
-        };
+        let election = Election::new(identity, options);
+        let leader = Self { client, namespace: namespace.into(), name: name.into(), election, told };
         (leader, Leadership { rivalled: Some(rivalled) })
     }
 
@@ -140,9 +114,8 @@ impl Leader {
     pub async fn run(mut self, metrics: Metrics, stop: watch::Receiver<bool>) {
         let mut restarts = Restarts::new(format!("lease/{}", self.name), metrics);
         while let Err(panic) = caught(self.compete(stop.clone())).await {
-            // It does not know whether it wrote: it leads no more before it has read the lease again.
-            self.candidate.lapse();
-            self.tell(self.client.clock().monotonic());
+            self.election.panicked();
+            self.tell();
             restarts.pause(&panic).await;
         }
     }
@@ -150,129 +123,114 @@ impl Leader {
     async fn compete(&mut self, mut stop: watch::Receiver<bool>) {
         let clock = self.client.clock().clone();
         while !*stop.borrow() {
-            let now = clock.monotonic();
-            if self.candidate.holds(now) && clock.wall() >= self.ends {
-                self.candidate.lapse();
-            }
-            self.tell(now);
-            let until = match self.candidate.next(now) {
-                LeaseAction::Read => {
-                    self.read().await;
-                    continue;
+            let now = clock.instants();
+            self.election.pass(now);
+            self.tell();
+            match self.election.next(now) {
+                ElectionStep::Read { newest } => self.read(newest).await,
+                ElectionStep::Write(write) => self.write(&write).await,
+                ElectionStep::Wait(until) => {
+                    let wait = Duration::from_millis(until.millis_since(now.monotonic).max(0).unsigned_abs());
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = stop.wait_for(|stop| *stop) => {}
+                    }
                 }
-                LeaseAction::Write { transitions, resource_version, acquire } => {
-                    self.write(now, transitions, &resource_version, acquire).await;
-                    continue;
-                }
-                LeaseAction::Wait(until) => until,
-            };
-            let wait = Duration::from_millis(until.millis_since(now).max(0).unsigned_abs());
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                // Leading may end before there is anything to do.
-                () = tokio::time::sleep(Duration::from_millis(500)), if self.candidate.holds(now) => {}
-                _ = stop.wait_for(|stop| *stop) => {}
             }
         }
         self.release().await;
     }
 
-    /// Nobody is woken for a renewal that is in time.
-    fn tell(&self, now: Timestamp) {
-        let held = self.candidate.standing(now).map(|term| Held { term, ends: self.ends });
-        let clock = self.client.clock();
+    fn tell(&mut self) {
+        let Tell { held, is_another, wakes } = self.election.tell(self.client.clock().instants());
+        if is_another {
+            let term = held.map(|held| held.number());
+            info!(lease = %self.name, identity = self.election.identity(), term, "leadership");
+        }
         self.told.send_if_modified(|before| {
-            let number = held.map(|held| held.term.number);
-            let changed = before.map(|held| held.term.number) != number;
-            if changed {
-                info!(lease = %self.name, identity = self.candidate.identity(), term = number, "leadership");
-            }
-            // Those who act may have seen that it was late, and wait.
-            let was_late = before.is_some_and(|held| !held.lasts(clock));
             *before = held;
-            changed || was_late && held.is_some_and(|held| held.lasts(clock))
+            wakes
         });
     }
 
     /// An answer that comes after the lease is over is of no use.
     async fn send(&self, call: Call) -> Result<Bytes, CallError> {
-        let patience = Duration::from_millis(self.candidate.renew_deadline_ms().max(0).unsigned_abs());
+        let patience = Duration::from_millis(self.election.patience_ms().unsigned_abs());
         match tokio::time::timeout(patience, self.client.send(call)).await {
             Ok(answer) => answer,
             Err(_) => Err(CallError::Unknown("no answer in time".into())),
         }
     }
 
-    /// Whoever waits is content with what the server remembers: a lease is replaced only at the version that was read.
-    async fn read(&mut self) {
-        let call = if self.candidate.standing(self.client.clock().monotonic()).is_some() {
+    async fn read(&mut self, newest: bool) {
+        let call = if newest {
             Call::get(&LEASES, &self.namespace, &self.name)
         } else {
             Call::get_at(format!("{}?resourceVersion=0", LEASES.path(&self.namespace, &self.name, "")))
         };
         let read = self.send(call).await;
-        let now = self.client.clock().monotonic();
+        let now = self.client.clock().instants();
         match read.map(|bytes| record(&bytes)) {
-            Ok(Some(found)) => self.candidate.read(now, Some(found)),
-            Err(CallError::NotFound(_)) => self.candidate.read(now, None),
-            Ok(None) => self.failed(now, "it cannot be understood"),
-            Err(error) => self.failed(now, &error.to_string()),
+            Ok(Some(found)) => self.election.read(now, Some(found)),
+            Err(CallError::NotFound(_)) => self.election.read(now, None),
+            Ok(None) => {
+                self.warn("it cannot be understood");
+                self.election.not_read(now);
+            }
+            Err(error) => {
+                self.warn(&error.to_string());
+                self.election.not_read(now);
+            }
         }
     }
 
-    async fn write(&mut self, now: Timestamp, transitions: i64, version: &str, acquire: bool) {
-        let wall = self.client.clock().wall();
-        let body = self.body(wall, self.candidate.identity(), transitions, version, acquire);
-        let call = if version.is_empty() {
+    async fn write(&mut self, write: &LeaseWrite) {
+        let body = self.body(write);
+        let call = if write.resource_version.is_empty() {
             Call::create(&LEASES, &self.namespace, body)
         } else {
             Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body)
         };
-        let ends = wall.plus_millis(self.candidate.renew_deadline_ms());
         match self.send(call).await.map(|bytes| record(&bytes)) {
-            Ok(Some(written)) => {
-                self.candidate.written(now, self.client.clock().monotonic(), written);
-                self.ends = ends;
+            Ok(Some(written)) => self.election.written(self.client.clock().instants(), write, written),
+            Ok(None) => {
+                self.warn("the answer cannot be understood");
+                self.election.not_written(write);
             }
-            Ok(None) => self.failed(now, "the answer cannot be understood"),
-            Err(error) => self.failed(now, &error.to_string()),
+            Err(error) => {
+                self.warn(&error.to_string());
+                self.election.not_written(write);
+            }
         }
     }
 
-    fn failed(&mut self, now: Timestamp, why: &str) {
+    fn warn(&self, why: &str) {
         warn!(lease = %self.name, why, "the lease could not be read or written");
-        self.candidate.failed(now);
     }
 
     async fn release(&mut self) {
-        if !self.candidate.holds(self.client.clock().monotonic()) {
-            return;
-        }
+        let write = self.election.release(self.client.clock().instants());
         let _ = self.told.send(None);
-        if let LeaseAction::Write { transitions, resource_version, .. } =
-            self.candidate.next(Timestamp::from_millis(i64::MAX))
-        {
-            let body = self.body(self.client.clock().wall(), "", transitions, &resource_version, false);
-            let call = Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body);
-            // If it fails, the next one waits until the lease is over.
-            let _ = self.send(call).await;
-        }
-        self.candidate.released();
+        let Some(write) = write else { return };
+        let body = self.body(&write);
+        let call = Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body);
+        // If it fails, the next one waits until the lease is over.
+        let _ = self.send(call).await;
     }
 
-    fn body(&self, wall: Timestamp, holder: &str, transitions: i64, version: &str, acquire: bool) -> Vec<u8> {
-        let time = micro_time(wall);
+    fn body(&self, write: &LeaseWrite) -> Vec<u8> {
+        let time = micro_time(write.sent.wall);
         let mut metadata = json!({"name": self.name, "namespace": self.namespace});
-        if !version.is_empty() {
-            metadata["resourceVersion"] = version.into();
+        if !write.resource_version.is_empty() {
+            metadata["resourceVersion"] = write.resource_version.as_str().into();
         }
         let mut spec = json!({
-            "holderIdentity": holder,
-            "leaseDurationSeconds": (self.candidate.duration_ms().saturating_add(999) / 1_000).max(1),
+            "holderIdentity": write.holder,
+            "leaseDurationSeconds": (write.duration_ms.saturating_add(999) / 1_000).max(1),
             "renewTime": time,
-            "leaseTransitions": transitions,
+            "leaseTransitions": write.transitions,
         });
-        if acquire {
+        if write.acquires {
             spec["acquireTime"] = time.into();
         }
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})

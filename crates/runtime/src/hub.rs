@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use crate::{
-    CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, object::Moment,
-    precedence::RightOfWay, pump,
+    CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, in_flight::InFlight,
+    object::Moment, pump,
 };
 
 /// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
@@ -28,7 +28,7 @@ pub struct Hub {
     client: Client,
     metrics: Metrics,
     next_listener: AtomicU64,
-    way: RightOfWay,
+    in_flight: InFlight,
     shared: Arc<std::sync::Mutex<Shared>>,
 }
 
@@ -75,7 +75,7 @@ impl Hub {
             client,
             metrics,
             next_listener: AtomicU64::new(0),
-            way: RightOfWay::default(),
+            in_flight: InFlight::default(),
             shared: Arc::default(),
         }
     }
@@ -89,7 +89,7 @@ impl Hub {
     /// Where agents that write through this client leave what may wait, and who empties it.
     #[must_use]
     pub fn postbox(&self) -> (Postbox, Postman) {
-        Postbox::new(self.client.clone(), self.way.clone())
+        Postbox::new(self.client.clone(), self.in_flight.clone())
     }
 
     /// Counts of what happens in it.
@@ -124,7 +124,7 @@ impl Hub {
             .collect::<Vec<_>>();
         drop(shared);
         let (hub, metrics) = (Arc::downgrade(&self.shared), self.metrics.clone());
-        Inbox::new(id, self.client.clone(), metrics, hub, topics, optional.to_vec(), self.way.clone())
+        Inbox::new(id, self.client.clone(), metrics, hub, topics, optional.to_vec(), self.in_flight.clone())
     }
 }
 

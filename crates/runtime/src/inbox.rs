@@ -11,7 +11,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use crate::{
     Call, CallError, Client, Clock, Metrics, News, Resource,
     hub::{self, Hurry, Joined, Topic, Topics},
-    precedence::RightOfWay,
+    in_flight::InFlight,
     pump,
 };
 
@@ -31,7 +31,7 @@ pub struct Inbox {
     /// A watch has come further without news.
     progressed: Arc<Notify>,
     /// Shared with all who listen at the same hub.
-    pub(crate) way: RightOfWay,
+    pub(crate) in_flight: InFlight,
 }
 
 impl fmt::Debug for Inbox {
@@ -51,7 +51,7 @@ impl Inbox {
         hub: Topics,
         topics: Vec<Arc<Topic>>,
         optional: Vec<Resource>,
-        way: RightOfWay,
+        in_flight: InFlight,
     ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
         let progressed = Arc::new(Notify::new());
@@ -67,7 +67,7 @@ impl Inbox {
             optional,
             unlisted,
             progressed,
-            way,
+            in_flight,
         }
     }
 

@@ -4,27 +4,26 @@
 //! (a core with its objects) and hands its effects to a [`Perform`]er; [`Leader`] holds a Lease so that of several
 //! processes one acts.
 //!
+//! When it leads, what it sends and what becomes of an effect without an answer is decided by `leader`, a core: here it is carried out.
+//!
 //! **Invariant.** Decides nothing. What a core hears is level-triggered: any news may come late, twice, or only with the
 //! next list; every queue has a limit, and a listener that is too slow is told everything again instead of being
 //! buffered for. Nothing is written by who does not hold the lease, nor decided on a view older than the lease.
 
 mod agent;
 mod call;
-mod catch_up;
 mod classic;
 mod clock;
 mod election;
-mod fence;
 mod health;
 mod hub;
+mod in_flight;
 mod inbox;
-mod lease;
 mod lines;
 mod metrics;
 mod object;
 mod panics;
 mod postbox;
-mod precedence;
 mod pump;
 mod reply;
 mod resource;
@@ -39,12 +38,11 @@ pub use election::{Leader, Leadership};
 pub use health::Health;
 pub use hub::{Hub, WatchState};
 pub use inbox::Inbox;
+pub use lazaret_leader::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Precedence, Term};
 pub use lazaret_machine::{Effect, EffectId, Outcome, Wake};
-pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
 pub use metrics::Metrics;
 pub use object::{Model, News, Object};
 pub use postbox::{Postbox, Postman};
-pub use precedence::Precedence;
 pub use reply::Reply;
 pub use resource::*;
 pub use tasks::Tasks;

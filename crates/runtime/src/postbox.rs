@@ -3,11 +3,11 @@
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, error, warn};
 
-use crate::{Call, Client, Outcome, Precedence, panics::caught, precedence::RightOfWay};
+use crate::{Call, Client, Outcome, Precedence, in_flight::InFlight, panics::caught};
 
 /// Calls that wait. More are refused: whoever has so much to say has said enough.
 const WAITING_MAX: usize = 16_384;
-/// Calls under way at once.
+/// Calls in flight at once.
 const FLYING_MAX: usize = 4;
 
 /// Takes calls whose outcome nobody waits for. Cheap to clone.
@@ -20,15 +20,15 @@ pub struct Postbox {
 #[derive(Debug)]
 pub struct Postman {
     client: Client,
-    way: RightOfWay,
+    in_flight: InFlight,
     waiting: mpsc::Receiver<Call>,
 }
 
 impl Postbox {
     /// An empty one, and who empties it.
-    pub(crate) fn new(client: Client, way: RightOfWay) -> (Self, Postman) {
+    pub(crate) fn new(client: Client, in_flight: InFlight) -> (Self, Postman) {
         let (sender, waiting) = mpsc::channel(WAITING_MAX);
-        (Self { waiting: sender }, Postman { client, way, waiting })
+        (Self { waiting: sender }, Postman { client, in_flight, waiting })
     }
 
     /// Leaves a call to be sent. [`Outcome::RetryLater`] when there is no room.
@@ -47,10 +47,10 @@ impl Postbox {
 impl Postman {
     /// Sends what was left, in order of arrival, until every [`Postbox`] is dropped and empty.
     pub async fn run(self) {
-        let Self { client, way, mut waiting } = self;
+        let Self { client, in_flight, mut waiting } = self;
         let mut flying = JoinSet::new();
         while let Some(call) = waiting.recv().await {
-            while flying.len() >= way.room(Precedence::Patient, FLYING_MAX) {
+            while flying.len() >= Precedence::Patient.room(in_flight.counts(), FLYING_MAX) {
                 flying.join_next().await;
             }
             let client = client.clone();
@@ -83,7 +83,7 @@ mod tests {
             seen.fetch_add(1, Ordering::Relaxed);
             std::future::ready(http::Response::new(String::new()))
         });
-        let (postbox, postman) = Postbox::new(client, RightOfWay::default());
+        let (postbox, postman) = Postbox::new(client, InFlight::default());
         let post = || postbox.post(Call::get(&PODS, "n", "a"));
         assert!((0..WAITING_MAX).all(|_| post() == Outcome::Done));
         assert_eq!(post(), Outcome::RetryLater);

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
+use lazaret_leader::Pauses;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::error;
 
 use crate::{Metrics, panics::caught};
-
-/// Between a panic and the next start: the first pause, doubled with every panic that follows.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// And the longest. What panics every time is tried once a minute, for somebody may mend what makes it panic.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// A task that ran for so long was well; its next panic is a first one.
-const WELL: Duration = Duration::from_secs(60);
 
 /// Tasks that live as long as this does.
 #[derive(Debug, Default)]
@@ -54,26 +48,23 @@ impl Tasks {
 pub(crate) struct Restarts {
     name: String,
     metrics: Metrics,
-    pause: Duration,
+    pauses: Pauses,
     started: tokio::time::Instant,
 }
 
 impl Restarts {
     pub(crate) fn new(name: String, metrics: Metrics) -> Self {
         metrics.health().started(&name);
-        Self { name, metrics, pause: PAUSE_MIN, started: tokio::time::Instant::now() }
+        Self { name, metrics, pauses: Pauses::default(), started: tokio::time::Instant::now() }
     }
 
     /// Notes a panic, and waits until the task may start again.
     pub(crate) async fn pause(&mut self, panic: &str) {
-        if self.started.elapsed() >= WELL {
-            self.pause = PAUSE_MIN;
-        }
-        let pause_ms = u64::try_from(self.pause.as_millis()).unwrap_or(u64::MAX);
+        let ran_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let pause_ms = self.pauses.after(ran_ms).unsigned_abs();
         error!(task = self.name, panic, pause_ms, "a task panicked; it starts again with a fresh view");
         self.metrics.task_panicked(&self.name);
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         self.started = tokio::time::Instant::now();
         self.metrics.health().started_again(&self.name);
     }
@@ -106,19 +97,7 @@ mod tests {
         });
         tasks.join().await;
         assert_eq!(lives.load(Ordering::Relaxed), 4);
-        assert_eq!(begin.elapsed(), PAUSE_MIN * 7, "each pause is twice the one before");
+        assert_eq!(begin.elapsed(), Duration::from_millis(700), "each pause is twice the one before");
         assert!(metrics.text().contains(r#"lazaret_task_panics_total{task="it"} 3"#), "{}", metrics.text());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn pauses_have_a_longest_and_begin_anew_with_who_was_well() {
-        let mut restarts = Restarts::new("it".into(), Metrics::default());
-        for _ in 0..20 {
-            restarts.pause("again").await;
-        }
-        assert_eq!(restarts.pause, PAUSE_MAX);
-        tokio::time::advance(WELL).await;
-        restarts.pause("once").await;
-        assert_eq!(restarts.pause, PAUSE_MIN * 2);
     }
 }

@@ -2,36 +2,18 @@
 
 use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc, time::Duration};
 
+use lazaret_leader::{
+    BATCH_MAX, Demand, Fate, GIVEN_UP_MS, LAST_WORDS_MS_MAX, PATIENCE_MS, POLL_MAX, Take, Turn, TurnOptions,
+};
 use lazaret_machine::{Effect, EffectId, Wake};
 use lazaret_model::Timestamp;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    Agent, AgentOptions, CallError, Clock, Inbox, Leadership, Metrics, News, Outcome, Perform, Precedence,
-    Reply, Resource,
-    catch_up::CatchUp,
-    fence::{Fence, FenceStep},
-    hub::Hurry,
-    panics::caught,
-    precedence::PATIENCE,
-    tasks::Restarts,
+    Agent, AgentOptions, CallError, Clock, Inbox, Leadership, Metrics, News, Perform, Precedence, Reply,
+    Resource, ViewWish, hub::Hurry, panics::caught, tasks::Restarts,
 };
-
-/// News taken in before the agent thinks.
-const BATCH_MAX: usize = 128;
-/// Effects taken before it hears the next news: deciding takes time too.
-const POLL_MAX: usize = 64;
-/// Effects under way at once when the first ones are sent. Each that ends makes room for one more, up to the agent's own limit: a few are
-/// done while most are still being thought of, instead of all at about the same time.
-const IN_FLIGHT_FIRST: usize = 2;
-/// After so long without an effect the next ones are first ones again.
-const REST_MS: i64 = 1_000;
-/// Who ends has no longer than this for its last words.
-const LAST_WORDS_MS_MAX: i64 = 3_000;
-
-/// What is under way when an agent is given up is waited for so long; what takes longer is cut off.
-const GIVEN_UP_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs the agent that `make` makes until `stop`. Nothing is done before all resources were read once, nor without leadership, nor on a view
 /// that is older than the term.
@@ -48,6 +30,8 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut restarts = Restarts::new(options.name.to_owned(), metrics.clone());
+    let AgentOptions { in_flight_max, precedence, .. } = options;
+    let turn = Turn::new(inbox.clock().now(), TurnOptions { in_flight_max, precedence });
     let mut shell = Shell {
         performer: Arc::new(performer),
         inbox,
@@ -55,7 +39,7 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         metrics,
         options,
         flying: JoinSet::new(),
-        follows: false,
+        turn,
     };
     loop {
         match caught(live(&make, &mut shell, stop.clone())).await {
@@ -72,11 +56,13 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
             },
         }
         shell.metrics.leading(options.name, false);
-        if tokio::time::timeout(GIVEN_UP_WAIT, shell.let_end()).await.is_err() {
+        shell.turn.give_up();
+        let wait = Duration::from_millis(GIVEN_UP_MS.unsigned_abs());
+        if tokio::time::timeout(wait, shell.let_end()).await.is_err() {
             shell.flying.shutdown().await;
         }
         shell.inbox.begin_anew();
-        shell.follows = true;
+        shell.turn.begin_anew(shell.inbox.clock().now());
     }
     // What is under way is let end, so that nothing is half done.
     shell.let_end().await;
@@ -98,58 +84,52 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
     let mut leadership = shell.leadership.clone();
     let clock = shell.inbox.clock().clone();
     let begin = clock.read();
-    let mut turn = Turn {
+    let mut life = Life {
         agent: make(),
         shell,
         clock,
         era: begin.era,
         now: begin.now,
-        term: None,
-        fence: None,
         asking: None,
-        view: None,
-        leading: false,
-        room: IN_FLIGHT_FIRST,
-        landed_at: begin.now,
+        asking_for_view: None,
         deaf_until: None,
     };
     if let Some(set_back) = begin.set_back {
-        turn.agent.clock_set_back(set_back);
+        life.agent.clock_set_back(set_back);
     }
-    let progressed = turn.shell.inbox.progressed();
-    let (mut sent, mut look_again) = (Sent::All, None);
+    let progressed = life.shell.inbox.progressed();
+    let (mut is_more, mut look_again) = (false, None);
     while !*stop.borrow() {
-        let deaf_until = turn.deaf_until;
-        // Who cannot send has no use for the time: the next effect that ends wakes it.
-        let wake = turn.agent.wake().filter(|_| turn.leading && sent != Sent::Full);
+        let deaf_until = life.deaf_until;
+        let wake = life.shell.turn.wake(life.agent.wake());
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
-            Some(landed) = turn.shell.flying.join_next() => turn.landed(landed.ok()),
+            Some(landed) = life.shell.flying.join_next() => life.landed(landed.ok()),
             () = leadership.changed() => {}
-            answer = answered(&mut turn.asking) => turn.answered(answer),
-            answer = CatchUp::answered(&mut turn.view) => turn.view_answered(answer),
+            (question, answer) = answered(&mut life.asking) => life.answered(question, answer),
+            (question, answer) = answered(&mut life.asking_for_view) => life.answered(question, answer),
             () = progressed.notified() => {}
-            news = turn.shell.inbox.next(), if deaf_until.is_none() => turn.hear(news),
-            () = gathered(deaf_until), if deaf_until.is_some() => turn.deaf_until = None,
-            () = turn.clock.sleep_until(wake.map(|wake| wake.at)) => turn.woken(wake),
-            () = turn.clock.sleep_until(look_again), if look_again.is_some() => {}
-            () = std::future::ready(()), if sent == Sent::Some => {}
+            news = life.shell.inbox.next(), if deaf_until.is_none() => life.hear(news),
+            () = gathered(deaf_until), if deaf_until.is_some() => life.deaf_until = None,
+            () = life.clock.sleep_until(wake.map(|wake| wake.at)) => life.woken(wake),
+            () = life.clock.sleep_until(look_again), if look_again.is_some() => {}
+            () = std::future::ready(()), if is_more => {}
         }
-        if turn.clock.read().era != turn.era {
+        if life.clock.read().era != life.era {
             return Ended::EraOver;
         }
-        if let Some(resources) = turn.agent.follow() {
-            turn.shell.inbox.follow(&resources);
+        if let Some(resources) = life.agent.follow() {
+            life.shell.inbox.follow(&resources);
         }
-        look_again = turn.stand();
-        let now = turn.now();
-        turn.agent.think(now);
-        look_again = earlier(look_again, turn.catch_up());
-        sent = turn.send();
+        look_again = life.stand();
+        let now = life.now();
+        life.agent.think(now);
+        look_again = earlier(look_again, life.catch_up());
+        is_more = life.send();
     }
-    turn.say_last_words().await;
-    turn.lead(false);
+    life.say_last_words().await;
+    life.stop_leading();
     Ended::Stopped
 }
 
@@ -166,28 +146,19 @@ async fn gathered(until: Option<Instant>) {
 }
 
 /// How far the server is with each resource.
-pub(crate) type Answer = Result<BTreeMap<Resource, u64>, CallError>;
-pub(crate) type Asking = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Answer = Result<BTreeMap<Resource, u64>, CallError>;
+/// A question by its number.
+type Asking = (u64, Pin<Box<dyn Future<Output = Answer> + Send>>);
 
-pub(crate) async fn answered(asking: &mut Option<Asking>) -> Answer {
+async fn answered(asking: &mut Option<Asking>) -> (u64, Answer) {
     match asking {
-        Some(question) => {
-            let answer = question.await;
+        Some((question, future)) => {
+            let answer = (*question, future.await);
             *asking = None;
             answer
         }
         None => pending().await,
     }
-}
-
-/// How much of what there is to send was sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sent {
-    All,
-    /// There may be more at once.
-    Some,
-    /// No more may fly. The next one that lands makes room.
-    Full,
 }
 
 /// What outlives an agent.
@@ -198,14 +169,36 @@ struct Shell<P> {
     metrics: Metrics,
     options: AgentOptions,
     flying: JoinSet<(EffectId, Reply, f64)>,
-    /// There was an agent before: what it did must be seen before anything is done.
-    follows: bool,
+    /// Decides when the agent leads, and what is sent.
+    turn: Turn<Resource>,
 }
 
 impl<P> Shell<P> {
+    /// Carries an effect out. One that panics is answered, too.
+    fn perform<E: Send + 'static>(&mut self, id: EffectId, kind: E)
+    where
+        P: Perform<E>,
+    {
+        let name = self.options.name;
+        let (performer, metrics) = (Arc::clone(&self.performer), self.metrics.clone());
+        let flight = self.inbox.in_flight.enter(self.options.precedence);
+        self.flying.spawn(async move {
+            let start = Instant::now();
+            let reply = caught(performer.perform(kind)).await.unwrap_or_else(|panic| {
+                error!(controller = name, effect = id.0, panic, "an effect panicked; its outcome is unknown");
+                metrics.effect_panicked(name);
+                let why = Some(format!("it panicked: {panic}"));
+                Reply { outcome: Fate::Panicked.outcome(), object: None, why }
+            });
+            drop(flight);
+            (id, reply, start.elapsed().as_secs_f64())
+        });
+    }
+
     /// Waits for what is under way. Nobody is left to be told of it.
     async fn let_end(&mut self) {
         while let Some(ended) = self.flying.join_next().await {
+            self.turn.landed(self.inbox.clock().now());
             if let Ok((_, reply, seconds)) = ended {
                 self.metrics.effect(self.options.name, reply.outcome, seconds);
             }
@@ -214,7 +207,7 @@ impl<P> Shell<P> {
 }
 
 /// One agent at work.
-struct Turn<'a, A: Agent, P> {
+struct Life<'a, A: Agent, P> {
     agent: A,
     shell: &'a mut Shell<P>,
     clock: Clock,
@@ -222,22 +215,15 @@ struct Turn<'a, A: Agent, P> {
     era: u64,
     /// The newest time it was told.
     now: Timestamp,
-    /// The term it is in, acting or not yet.
-    term: Option<u64>,
-    /// It does not act in this term before it has passed.
-    fence: Option<Fence>,
+    /// How far the server is, for the fence of a term.
     asking: Option<Asking>,
-    /// A view that the agent wants, while it leads.
-    view: Option<CatchUp>,
-    leading: bool,
-    /// How many may fly now.
-    room: usize,
-    landed_at: Timestamp,
+    /// And for a view that the agent wants.
+    asking_for_view: Option<Asking>,
     /// It lets news gather until then.
     deaf_until: Option<Instant>,
 }
 
-impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
+impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
     /// The time. It stands still when its era is over, and the agent is given up soon.
     fn now(&mut self) -> Timestamp {
         let reading = self.clock.read();
@@ -251,9 +237,10 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
         let now = self.now();
         self.agent.hear(now, first);
         let precedence = self.shell.options.precedence;
-        let patient = precedence == Precedence::Patient && self.shell.inbox.way.others_go_before(precedence);
-        if self.hear_what_waits() && patient && self.leading {
-            self.deaf_until = Some(Instant::now() + PATIENCE);
+        let is_patient = precedence == Precedence::Patient
+            && precedence.others_go_before(self.shell.inbox.in_flight.counts());
+        if self.hear_what_waits() && is_patient && self.shell.turn.leads() {
+            self.deaf_until = Some(Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs()));
         }
     }
 
@@ -266,91 +253,82 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
 
     fn landed(&mut self, landed: Option<(EffectId, Reply, f64)>) {
         let now = self.now();
-        self.landed_at = now;
-        let mut next = landed;
-        while let Some((effect, reply, seconds)) = next {
-            self.shell.metrics.effect(self.shell.options.name, reply.outcome, seconds);
-            self.room += 1;
-            self.agent.acknowledge(now, effect, reply);
-            next = self.shell.flying.try_join_next().and_then(Result::ok);
+        let mut next = Some(landed);
+        while let Some(landed) = next {
+            self.shell.turn.landed(now);
+            if let Some((effect, reply, seconds)) = landed {
+                self.shell.metrics.effect(self.shell.options.name, reply.outcome, seconds);
+                self.agent.acknowledge(now, effect, reply);
+            }
+            next = self.shell.flying.try_join_next().map(Result::ok);
         }
     }
 
-    /// Leads if it may: it has the lease, has read everything once, and is past the fence. When to look again, if it
-    /// waits for something that is no news.
+    /// Leads if it may. When to look again, if it waits for something that is no news.
     fn stand(&mut self) -> Option<Timestamp> {
-        let term = self.shell.leadership.standing();
-        if term != self.term {
-            self.lead(false);
-            self.term = term;
-            self.asking = None;
-            let another_acted = self.shell.leadership.is_rivalled() || self.shell.follows;
-            self.fence = (term.is_some() && another_acted).then(Fence::default);
-        }
-        if term.is_none() || self.leading || !self.shell.inbox.is_synced() {
-            return None;
-        }
-        while self.fence.is_some() {
+        loop {
             let now = self.now();
-            let inbox = &self.shell.inbox;
-            let Some(fence) = &mut self.fence else { break };
-            match fence.next(now, |resource| inbox.reached(resource)) {
-                FenceStep::Ask => self.asking = Some(Box::pin(inbox.ask_how_far(&inbox.resources()))),
-                // Nothing is done meanwhile, after a leader that may have been killed.
-                FenceStep::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
-                FenceStep::List(lagging) => inbox.hurry(&lagging, Hurry::List),
-                FenceStep::Wait(until) => return until,
+            let Shell { turn, inbox, leadership, .. } = &mut *self.shell;
+            let reached = |resource: &Resource| inbox.reached(resource);
+            let (is_rivalled, is_synced) = (leadership.is_rivalled(), inbox.is_synced());
+            match turn.stand(now, leadership.standing(), is_rivalled, is_synced, reached) {
+                Demand::Lead(leads) => self.tell_that_it_leads(leads),
+                Demand::Ask(question, of) => {
+                    let of = of.unwrap_or_else(|| inbox.resources());
+                    self.asking = Some((question, Box::pin(inbox.ask_how_far(&of))));
+                }
+                Demand::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
+                Demand::List(lagging) => inbox.hurry(&lagging, Hurry::List),
                 // Whatever came meanwhile is newer still; it is heard in the next turn.
-                FenceStep::Reached if !self.hear_what_waits() => return Some(now),
-                FenceStep::Reached => self.fence = None,
+                Demand::Hear if !self.hear_what_waits() => return Some(now),
+                Demand::Hear => self.shell.turn.heard(),
+                Demand::Wait(until) => return until,
+                Demand::Granted(_) => {}
             }
         }
-        self.lead(true);
-        None
     }
 
-    fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, question: u64, answer: Answer) {
         let now = self.now();
-        let Some(fence) = &mut self.fence else { return };
         match answer {
-            Ok(goal) => fence.answered(now, goal),
+            Ok(goal) => self.shell.turn.answered(now, question, goal),
             Err(error) => {
                 let controller = self.shell.options.name;
                 warn!(controller, %error, "cannot ask how far the server is; trying again");
-                fence.unanswered(now);
+                self.shell.turn.unanswered(now, question);
             }
         }
     }
 
     /// Brings about the view that the agent wants, if it wants one. When to look again, if that is not for news to say.
     fn catch_up(&mut self) -> Option<Timestamp> {
-        if !self.leading {
-            self.view = None;
-            return None;
-        }
         loop {
             let now = self.now();
-            if self.view.is_none() {
-                self.view = self.agent.wants_view().map(CatchUp::new);
+            let Shell { turn, inbox, .. } = &mut *self.shell;
+            if turn.may_wish()
+                && let Some(ViewWish { number, resources }) = self.agent.wants_view()
+            {
+                turn.wish(number, resources);
             }
-            let view = self.view.as_mut()?;
-            let (number, step) = (view.number(), view.step(now, &self.shell.inbox));
-            match step {
-                Some(FenceStep::Reached) if !self.hear_what_waits() => return Some(now),
-                Some(FenceStep::Reached) => {
-                    self.view = None;
-                    self.agent.view_reached(now, number);
+            let mut demand = turn.catch_up(now, |resource| inbox.reached(resource));
+            if demand == Demand::Hear {
+                if !self.hear_what_waits() {
+                    return Some(now);
                 }
-                Some(FenceStep::Wait(until)) => return until,
-                Some(_) | None => {}
+                demand = self.shell.turn.grant();
             }
-        }
-    }
-
-    fn view_answered(&mut self, answer: Answer) {
-        let now = self.now();
-        if let Some(view) = &mut self.view {
-            view.take_answer(now, answer, self.shell.options.name);
+            let inbox = &self.shell.inbox;
+            match demand {
+                Demand::Ask(question, of) => {
+                    let asking = inbox.ask_how_far(&of.unwrap_or_default());
+                    self.asking_for_view = Some((question, Box::pin(asking)));
+                }
+                Demand::Watch(lagging) => inbox.hurry(&lagging, Hurry::Watch),
+                Demand::List(lagging) => inbox.hurry(&lagging, Hurry::List),
+                Demand::Granted(number) => self.agent.view_reached(now, number),
+                Demand::Wait(until) => return until,
+                Demand::Hear | Demand::Lead(_) => {}
+            }
         }
     }
 
@@ -364,19 +342,19 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
         false
     }
 
-    /// Lets what is under way end, and the agent write what should not be lost.
+    /// Lets what is in flight end, and the agent write what should not be lost.
     async fn say_last_words(&mut self) {
         let end = self.now().plus_millis(LAST_WORDS_MS_MAX);
-        while self.leading
-            && self.shell.leadership.term() == self.term
-            && self.clock.read().era == self.era
-            && self.now() < end
-        {
+        loop {
             let now = self.now();
-            if !self.agent.last_words(now) {
+            let lasting = self.shell.leadership.term();
+            if !self.shell.turn.may_say_last_words(now, end, lasting)
+                || self.clock.read().era != self.era
+                || !self.agent.last_words(now)
+            {
                 return;
             }
-            while self.send() == Sent::Some {}
+            while self.send() {}
             let wake = self.agent.wake().map_or(end, |wake| wake.at.min(end));
             tokio::select! {
                 Some(landed) = self.shell.flying.join_next() => self.landed(landed.ok()),
@@ -385,59 +363,38 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
         }
     }
 
-    fn lead(&mut self, leads: bool) {
-        if leads == self.leading {
-            return;
+    /// Stops leading, if it leads.
+    fn stop_leading(&mut self) {
+        if self.shell.turn.leads() {
+            self.shell.turn.give_up();
+            self.tell_that_it_leads(false);
         }
+    }
+
+    fn tell_that_it_leads(&mut self, leads: bool) {
         let name = self.shell.options.name;
         debug!(controller = name, leads, "leadership");
-        self.leading = leads;
         self.shell.metrics.leading(name, leads);
         let now = self.now();
         self.agent.lead(now, leads);
     }
 
-    /// Sends what may be sent now.
-    fn send(&mut self) -> Sent {
+    /// Sends what may be sent now. Whether there may be more at once.
+    fn send(&mut self) -> bool {
         let now = self.now();
-        if self.leading && self.shell.leadership.term() != self.term {
-            // The lease was not renewed in time. Whether it is lost is said soon.
-            return Sent::Full;
-        }
-        if self.shell.flying.is_empty() && self.landed_at.plus_millis(REST_MS) < now {
-            self.room = IN_FLIGHT_FIRST;
-        }
-        let options = self.shell.options;
-        self.room = self.room.min(options.in_flight_max);
-        let (way, precedence) = (&self.shell.inbox.way, options.precedence);
+        self.shell.turn.begin_to_send(now);
         for _ in 0..POLL_MAX {
-            if self.shell.flying.len() >= way.room(precedence, self.room) {
-                return Sent::Full;
+            let (lasting, others) = (self.shell.leadership.term(), self.shell.inbox.in_flight.counts());
+            if self.shell.turn.may_take(lasting, others) == Take::None {
+                return false;
             }
-            let Some(Effect { id, kind }) = self.agent.poll() else { return Sent::All };
-            if !self.leading || self.shell.leadership.term() != self.term {
-                self.agent.acknowledge(now, id, Outcome::RetryLater.into());
-                continue;
+            let Some(Effect { id, kind }) = self.agent.poll() else { return false };
+            if self.shell.turn.may_send(self.shell.leadership.term()) {
+                self.shell.perform(id, kind);
+            } else {
+                self.agent.acknowledge(now, id, Fate::Withheld.outcome().into());
             }
-            let (performer, passage) = (Arc::clone(&self.shell.performer), way.enter(precedence));
-            let metrics = self.shell.metrics.clone();
-            self.shell.flying.spawn(async move {
-                let start = Instant::now();
-                let reply = caught(performer.perform(kind)).await.unwrap_or_else(|panic| {
-                    error!(
-                        controller = options.name,
-                        effect = id.0,
-                        panic,
-                        "an effect panicked; its outcome is unknown"
-                    );
-                    metrics.effect_panicked(options.name);
-                    let why = Some(format!("it panicked: {panic}"));
-                    Reply { outcome: Outcome::Unknown, object: None, why }
-                });
-                drop(passage);
-                (id, reply, start.elapsed().as_secs_f64())
-            });
         }
-        Sent::Some
+        true
     }
 }

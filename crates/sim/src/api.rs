@@ -6,6 +6,7 @@ mod table;
 use std::sync::Arc;
 
 use lazaret_fleet::Input;
+use lazaret_leader::{LeaseRecord, LeaseWrite};
 use lazaret_model::{
     ClaimSource, DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice,
     ResourceSlicePatch, Text, Timestamp, Uid,
@@ -106,14 +107,22 @@ pub(crate) fn claim_name(source: &ClaimSource) -> Option<&Text> {
 /// The record that controllers compete for.
 #[derive(Clone, Debug, Default)]
 pub struct Lease {
-    /// Who holds it: the number of a controller.
-    pub holder: Option<usize>,
-    /// Its resource version.
-    pub version: u64,
+    /// As it was written last; `None` before the first write.
+    pub record: Option<LeaseRecord>,
+    /// As it was one write ago: what a cache may still say.
+    pub before: Option<LeaseRecord>,
     /// Who held it last.
-    last: Option<usize>,
+    last: String,
     /// How often it changed hands.
     pub hands: u64,
+}
+
+impl Lease {
+    /// Who holds it; empty: nobody.
+    #[must_use]
+    pub fn holder(&self) -> &str {
+        self.record.as_ref().map_or("", |record| &record.holder)
+    }
 }
 
 /// The server.
@@ -177,22 +186,29 @@ impl Api {
         palette::text(format_args!("u{}", self.uids))
     }
 
-    /// Takes or renews the lease if it is still at `expected`.
+    /// Writes the lease, if it is still at the version that the write expects. Its duration is kept in whole seconds, as the API has it.
     ///
     /// # Errors
     /// [`Refused::Conflict`].
-    pub fn hold_lease(&mut self, expected: u64, holder: usize) -> Result<u64, Refused> {
-        if self.lease.version != expected {
+    pub fn write_lease(&mut self, write: &LeaseWrite) -> Result<LeaseRecord, Refused> {
+        let lease = &mut self.lease;
+        if lease.record.as_ref().map_or("", |record| &record.resource_version) != write.resource_version {
             return Err(Refused::Conflict);
         }
-        let hands = self.lease.hands + u64::from(self.lease.last != Some(holder));
-        self.lease = Lease { holder: Some(holder), last: Some(holder), hands, version: self.versions.next() };
-        Ok(self.lease.version)
-    }
-
-    /// Whoever holds the lease gives it back.
-    pub fn release_lease(&mut self) {
-        self.lease = Lease { holder: None, version: self.versions.next(), ..self.lease };
+        let version = self.versions.next().to_string();
+        if !write.holder.is_empty() && lease.last != write.holder {
+            lease.last.clone_from(&write.holder);
+            lease.hands += 1;
+        }
+        let record = LeaseRecord {
+            holder: write.holder.clone(),
+            duration_ms: write.duration_ms.saturating_add(999) / 1_000 * 1_000,
+            renewed: version.clone(),
+            transitions: write.transitions,
+            resource_version: version,
+        };
+        lease.before = lease.record.replace(record.clone());
+        Ok(record)
     }
 
     /// Asks for a pod's deletion, with its UID as a precondition unless that is `None`.
@@ -281,10 +297,18 @@ mod tests {
 
     #[test]
     fn the_lease_goes_to_whoever_saw_it_last() {
+        use lazaret_leader::{Election, ElectionStep, Instants, LeaseOptions};
         let mut api = Api::default();
-        let version = api.hold_lease(0, 0).expect("free");
-        assert_eq!(api.hold_lease(0, 1), Err(Refused::Conflict));
-        assert!(api.hold_lease(version, 1).is_ok());
+        let at = Instants { monotonic: Timestamp::EPOCH, wall: wall(0) };
+        let [mut one, mut other] = ["one", "other"].map(|name| Election::new(name, LeaseOptions::default()));
+        let writes = [&mut one, &mut other].map(|election| {
+            election.read(at, None);
+            let ElectionStep::Write(write) = election.next(at) else { panic!("it is free") };
+            write
+        });
+        assert!(api.write_lease(&writes[0]).is_ok());
+        assert_eq!(api.write_lease(&writes[1]), Err(Refused::Conflict));
+        assert_eq!((api.lease.holder(), api.lease.hands), ("one", 1));
     }
 
     #[test]

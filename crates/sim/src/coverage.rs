@@ -119,6 +119,20 @@ marks! {
     LostLease = "leases lost",
     /// A write was not sent for want of the lease.
     Withheld = "writes withheld for want of the lease",
+    /// A renewal was late, and nothing was sent meanwhile.
+    Paused = "sends put off for a renewal that was late",
+    /// A write of the lease arrived after its sender had given it up.
+    LateLease = "calls for the lease that came late",
+    /// The clock of a process was set, or it was stopped for long.
+    EraOver = "agents given up because of their clock",
+    /// An agent panicked.
+    AgentPanicked = "agents that panicked",
+    /// Another agent began in the same process.
+    BegunAnew = "agents begun anew",
+    /// The task of an effect panicked.
+    EffectPanicked = "effects that panicked",
+    /// An eviction was decided and withdrawn before it was sent.
+    Withdrawn = "evictions withdrawn before they were sent",
     /// A watch listed again.
     Relisted = "watches listed again",
     /// A client that starts was answered from a cache.

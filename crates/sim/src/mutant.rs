@@ -131,6 +131,10 @@ mutants! {
     KeepReports = "keep-reports",
     /// Health controllers are not told when the policy is to observe.
     IgnoreObserve = "ignore-observe",
+    /// A controller whose renewal is late writes on, as long as its term may go on.
+    StaleLease = "stale-lease",
+    /// An effect that panics is not answered.
+    PanicSwallowed = "panic-swallowed",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

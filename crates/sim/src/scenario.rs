@@ -180,6 +180,8 @@ ops! {
     Errors = "errors",
     /// The process of controller `a` is stopped for `c` ms and goes on as if nothing had happened.
     Freeze = "freeze",
+    /// The eviction agent of controller `a` panics (`b` even), or the health agent.
+    Panic = "panic",
     /// The kubelet of node `a` is slow for the rest of the world.
     SlowKubelet = "slow-kubelet",
     /// Rule `a` says anew how pods leave, `b`.

@@ -9,12 +9,15 @@ use crate::{
     actors::{
         claims::Cleanup,
         client::Client,
-        controller::{Controller, Sent},
+        controller::Controller,
         drivers::Drivers,
+        election::LeaseStep,
         health::{Health, HealthStep},
         prepared::Prepared,
         scheduler::{Placement, Scheduler},
+        turn::Question,
         workloads::Workloads,
+        writes::Sent,
     },
     api::{Api, Kind},
     check::{Checker, Moved},
@@ -49,12 +52,20 @@ pub(crate) enum Step {
     Rest,
     /// A watch delivers.
     Deliver(usize, Kind),
-    /// A controller looks after its lease.
-    Lease(usize),
-    /// A controller starts again; only if it is still in that life.
+    /// Something about the lease.
+    Lease(LeaseStep),
+    /// A controller starts again; only if it is still that process.
     Restart(usize, u64),
-    /// A controller that was asked to end has had enough time; only if it is still in that life.
+    /// A controller that was asked to end has had enough time; only if it is still that process.
     Kill(usize, u64),
+    /// A controller whose agent was given up begins another, if it is still in that life.
+    BeginAnew(usize, u64),
+    /// A controller asks how far the server is.
+    Ask(Box<Question>),
+    /// It hears the answer.
+    Told(Box<Question>),
+    /// A controller looks again whether its watches are as far.
+    Look(usize),
     /// A controller asked to be called.
     Tick(usize, u64),
     /// A controller is about to send a write: the last look at the lease.
@@ -286,7 +297,7 @@ impl World {
         world.population = Some(population);
         for number in 0..world.controllers.len() {
             let offset = world.rng.below(1_000);
-            world.push(offset, Step::Lease(number));
+            world.push(offset, Step::Lease(LeaseStep::Look(number, 0)));
         }
         for number in 0..world.transitions.len() {
             world.push(u64::from(world.transitions[number].at), Step::Transition(number));
@@ -299,7 +310,7 @@ impl World {
         let rest_begins = u64::from(self.config.horizon_ms);
         while self.violation.is_none() {
             let quiet = self.resting && self.busy == 0 && self.now >= rest_begins + REST_MS_MIN;
-            if quiet && self.controllers.iter().any(|controller| controller.leads()) {
+            if quiet && self.is_led() {
                 self.coverage.hit(Mark::Rest);
                 self.check_at_rest();
                 return;
@@ -311,6 +322,7 @@ impl World {
             }
             let Some((at, step)) = self.queue.pop() else { return };
             self.now = self.now.max(at);
+            self.read_all_clocks();
             self.steps += 1;
             if !matches!(step, Step::Lease(_)) {
                 self.busy -= 1;
@@ -322,25 +334,49 @@ impl World {
             }
             self.take(step);
             self.tell();
-            self.bring_views_about();
+            self.turn_controllers();
             self.health_turn();
             self.tell();
             self.check_step();
         }
     }
 
+    /// Every process that runs looks at its clocks. While one makes up for a small correction, its seconds are not as long as others'.
+    fn read_all_clocks(&mut self) {
+        for controller in &mut self.controllers {
+            if controller.is_up && controller.frozen(self.now).is_none() {
+                controller.read_clocks(self.now);
+            }
+        }
+        if self.controllers.iter().any(Controller::is_slewing) {
+            self.checker.clock_jumped();
+        }
+    }
+
+    /// Whether one leads and may write, and no other believes to lead.
+    fn is_led(&self) -> bool {
+        let mut leaders = self.controllers.iter().filter(|controller| controller.leads());
+        leaders.next().is_some_and(|leader| leader.holds(self.now)) && leaders.next().is_none()
+    }
+
     /// When a step can be taken whose actor is stopped.
     fn frozen_until(&self, step: &Step) -> Option<u64> {
         let controller = match step {
             Step::Deliver(client, _) => *client,
-            Step::Lease(controller) | Step::Tick(controller, _) | Step::Guards(controller) => *controller,
+            Step::Lease(step) => step.controller()?,
+            Step::Tick(controller, _)
+            | Step::Look(controller)
+            | Step::BeginAnew(controller, _)
+            | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
+            Step::Told(question) => question.controller,
             Step::Health(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
             | Step::Kill(..)
             | Step::Arrive(_)
+            | Step::Ask(_)
             | Step::Publish(..)
             | Step::Withdraw(_)
             | Step::StartPod(..)
@@ -366,9 +402,18 @@ impl World {
             Step::Transition(number) => self.transition(number),
             Step::Rest => self.begin_rest(),
             Step::Deliver(client, kind) => self.deliver(client, kind),
-            Step::Lease(controller) => self.look_after_lease(controller),
-            Step::Restart(controller, life) => self.restart(controller, life),
-            Step::Kill(controller, life) => self.kill(controller, life),
+            Step::Lease(step) => self.lease_step(step),
+            Step::Restart(controller, process) => self.restart(controller, process),
+            Step::Kill(controller, process) => self.kill(controller, process),
+            Step::BeginAnew(controller, life) => {
+                if self.controllers[controller].life == life {
+                    self.begin_anew(controller);
+                }
+            }
+            Step::Ask(question) => self.asked(question),
+            Step::Told(question) => self.told_how_far(*question),
+            // The loop of every controller turns after each step.
+            Step::Look(..) => {}
             Step::Tick(controller, life) => self.tick(controller, life),
             Step::Send(sent) => self.send(sent),
             Step::Arrive(sent) => self.arrive(sent),

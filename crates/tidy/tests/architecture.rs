@@ -13,6 +13,7 @@ use lazaret_tidy::{Workspace, files};
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("machine", &["model"]),
+    ("leader", &["model", "machine"]),
     ("regex", &[]),
     ("cel", &["model", "regex"]),
     ("fleet", &["model", "cel"]),
@@ -44,7 +45,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("node", &[]),
     ("flow", &[]),
     ("server", &["json", "schema", "patch", "kinds", "quota", "storage", "flow"]),
-    ("runtime", &["model", "machine", "api", "classic"]),
+    ("runtime", &["model", "machine", "leader", "api", "classic"]),
     (
         "controllers",
         &[
@@ -96,7 +97,21 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nvml-double", &[]),
     ("nvidia", &["cdi", "driver", "nvml"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
-    ("sim", &["model", "machine", "cel", "fleet", "eviction", "lifecycle", "allocator", "scheduler", "api"]),
+    (
+        "sim",
+        &[
+            "model",
+            "machine",
+            "leader",
+            "cel",
+            "fleet",
+            "eviction",
+            "lifecycle",
+            "allocator",
+            "scheduler",
+            "api",
+        ],
+    ),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard"]),
     ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print", "driver", "example"]),
@@ -140,6 +155,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const CORES: &[&str] = &[
     "model",
     "machine",
+    "leader",
     "regex",
     "cel",
     "fleet",

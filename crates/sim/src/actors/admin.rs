@@ -72,7 +72,9 @@ impl World {
                 self.jump(controller, if b.is_multiple_of(2) { i64::from(c) } else { -i64::from(c) })
             }
             Op::CutLease => self.controllers[controller].cut(later),
-            Op::Freeze => self.controllers[controller].freeze(later),
+            Op::Freeze => self.controllers[controller].freeze(self.now, later),
+            Op::Panic if b.is_multiple_of(2) => self.panic(controller),
+            Op::Panic => self.health.give_up(controller),
             Op::Errors => {
                 self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
             }
@@ -257,12 +259,9 @@ impl World {
 
     fn jump(&mut self, controller: usize, by: i64) {
         self.coverage.hit(Mark::Jumped);
-        self.checker.clock_jumped();
         let controller = &mut self.controllers[controller];
         controller.skew = controller.skew.saturating_add(by);
         let (number, life) = (controller.number, controller.life);
-        // A shell starts an agent again when its clock is set.
-        self.health.restart(number);
         // A sleeping process finds out when it wakes.
         self.push(self.now + 100, Step::Tick(number, life));
     }

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lazaret_leader::{Demand, Fate, Precedence, Take, Turn, TurnOptions};
 use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Count, Flaps, History, Mode, Notice, Owner, Policy, Reconciler, Recovery,
     Report, Rule, Stage, Step as RepairStep, Stored, TaintKeyValue, Tally, Target, When, Write,
 };
-use lazaret_machine::Outcome;
+use lazaret_machine::{Outcome, Wake};
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ const LATE_ONE_IN: u32 = 3;
 const LATE: u32 = 1;
 /// A late write arrives within this time: a lease is over by then.
 const LATE_MS_MAX: u64 = 25_000;
+/// As in the program.
+const LOOP: TurnOptions = TurnOptions { in_flight_max: 64, precedence: Precedence::Urgent };
 /// Incidents are kept for as long as any world lasts.
 const KEPT: History = History { keep_ms: 30 * 24 * 3_600_000, incidents_max: 1_000 };
 
@@ -79,18 +82,17 @@ pub(crate) enum HealthEvent {
 #[derive(Debug)]
 pub(crate) struct HealthAgent {
     pub(crate) core: Reconciler,
-    /// Grows whenever it starts again.
+    /// Grows with each agent.
     pub(crate) life: u64,
+    /// The loop that ships.
+    pub(crate) turn: Turn<Kind>,
+    /// The agent before was given up, and its effects in flight are let end.
+    is_given_up: bool,
     /// How much of the log it has heard; `None`: it has just started.
     pub(crate) heard: Option<usize>,
-    pub(crate) leads: bool,
-    /// How far the logs had come when its term began.
-    fence: Option<[usize; Kind::ALL.len()]>,
     /// Something was heard since it last thought.
     pub(crate) is_told: bool,
     tick_at: Option<u64>,
-    /// Writes on their way to the server.
-    pub(crate) arriving: u64,
     /// The revision of the fleet whose devices it knows.
     pub(crate) revision: Option<u64>,
     pub(crate) raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
@@ -120,8 +122,8 @@ pub(crate) enum HealthStep {
 #[derive(Debug)]
 pub(crate) struct HealthSent {
     pub(crate) controller: usize,
+    process: u64,
     pub(crate) life: u64,
-    term: u64,
     pub(crate) write: Write,
     reply: Reply,
     /// The sender gave it up before it arrived.
@@ -148,7 +150,7 @@ impl HealthStep {
 impl Health {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            agents: core::array::from_fn(|_| HealthAgent::new(0)),
+            agents: core::array::from_fn(|_| HealthAgent::new(0, Turn::new(Timestamp::EPOCH, LOOP))),
             incidents: BTreeMap::new(),
             jobs: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -165,12 +167,20 @@ impl Health {
         }
     }
 
-    /// A controller starts again, with nothing in memory. What it sent still arrives.
-    pub(crate) fn restart(&mut self, number: usize) {
+    /// A process starts again, with nothing in memory.
+    pub(crate) fn restart_process(&mut self, number: usize, now: Timestamp) {
         let agent = &mut self.agents[number];
-        let arriving = agent.arriving;
-        *agent = HealthAgent::new(agent.life + 1);
-        agent.arriving = arriving;
+        *agent = HealthAgent::new(agent.life + 1, Turn::new(now, LOOP));
+    }
+
+    /// An agent is given up. Another begins in the same process, with nothing in memory, when its effects have ended.
+    pub(crate) fn give_up(&mut self, number: usize) {
+        let agent = &mut self.agents[number];
+        let idle = Turn::new(Timestamp::EPOCH, LOOP);
+        let mut turn = core::mem::replace(&mut agent.turn, idle);
+        turn.give_up();
+        *agent = HealthAgent::new(agent.life + 1, turn);
+        agent.is_given_up = true;
     }
 
     /// What a rule is for an incident, if it was made for one.
@@ -198,16 +208,15 @@ impl Health {
 }
 
 impl HealthAgent {
-    fn new(life: u64) -> Self {
+    fn new(life: u64, turn: Turn<Kind>) -> Self {
         Self {
             core: Reconciler::new(KEPT),
             life,
+            turn,
+            is_given_up: false,
             heard: None,
-            leads: false,
-            fence: None,
             is_told: true,
             tick_at: None,
-            arriving: 0,
             revision: None,
             raised: BTreeMap::new(),
             children: BTreeMap::new(),
@@ -304,36 +313,66 @@ impl World {
 
     fn health_think(&mut self, number: usize) {
         let now = self.controllers[number].clock(self.now);
+        let agent = &mut self.health.agents[number];
+        if agent.is_given_up {
+            if agent.turn.in_flight() > 0 {
+                return;
+            }
+            agent.is_given_up = false;
+            agent.turn.begin_anew(now);
+        }
         // What is permitted is known before anything is wanted.
-        if self.health.agents[number].leads {
+        if self.health.agents[number].turn.leads() {
             self.hear_limits(number, now);
         }
         self.hear_incidents(number, now);
         self.hear_devices(number, now);
         self.hear_children(number, now);
-        self.take_or_lose_the_lead(number, now);
-        let leads = self.health.agents[number].leads;
+        self.stand_for_health(number, now);
+        let leads = self.health.agents[number].turn.leads();
         self.health.agents[number].core.handle(now, Notice::Tick);
         if leads {
             self.hear_usage(number, now);
             self.health.agents[number].core.handle(now, Notice::Tick);
             self.check_taken_out(number);
         }
-        while let Some(write) = self.health.agents[number].core.poll_effect() {
+        self.send_health_writes(number, now);
+        self.plan_health_tick(number);
+    }
+
+    fn send_health_writes(&mut self, number: usize, now: Timestamp) {
+        self.health.agents[number].turn.begin_to_send(now);
+        loop {
+            let lasting = self.believed(number);
+            let evictions = self.controllers[number].turn.in_flight();
+            let agent = &mut self.health.agents[number];
+            let all = [agent.turn.in_flight() + evictions, 0, 0];
+            if agent.turn.may_take(lasting, all) == Take::None {
+                return;
+            }
+            let Some(write) = agent.core.poll_effect() else { return };
+            let is_sent = agent.turn.may_send(lasting);
             let write = self.check_health_write(number, write);
+            if !is_sent {
+                self.acknowledge_health(number, write.id, (Fate::Withheld.outcome(), None, None));
+                continue;
+            }
             let delay = self.health.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
-            let (life, term) = (self.health.agents[number].life, self.controllers[number].term());
-            let sent = HealthSent { controller: number, life, term, write, reply: NOT_HEARD, is_late: false };
+            let (process, life) = (self.controllers[number].process, self.health.agents[number].life);
+            let reply = NOT_HEARD;
+            let sent = HealthSent { controller: number, process, life, write, reply, is_late: false };
             self.push(self.now + delay, Step::Health(Box::new(HealthStep::Send(sent))));
         }
-        self.plan_health_tick(number);
     }
 
     fn plan_health_tick(&mut self, number: usize) {
         let agent = &mut self.health.agents[number];
-        let Some(wake) = agent.core.next_wake() else { return };
+        let wanted = agent.core.next_wake().map(|wake| Wake::new(wake.at, "it asked"));
+        // A follower hears of time too: what it measures goes on.
+        let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };
+        let Some(wake) = wake else { return };
         let virtual_ms =
-            wake.at.as_millis().saturating_sub(EPOCH_MS).saturating_sub(self.controllers[number].skew);
+            wake.at.as_millis().saturating_sub(EPOCH_MS).saturating_sub(self.controllers[number].ahead);
         let at = u64::try_from(virtual_ms).unwrap_or(0).max(self.now + 1);
         if at > self.now + WAKE_MS_MAX || agent.tick_at.is_some_and(|planned| planned <= at) {
             return;
@@ -343,48 +382,46 @@ impl World {
         self.push(at, Step::Health(Box::new(HealthStep::Tick(number, life))));
     }
 
-    /// Leads with its eviction controller, once it has seen what there was when the term began and nothing that it sent before is on its way.
-    fn take_or_lose_the_lead(&mut self, number: usize, now: Timestamp) {
-        let may = self.controllers[number].leads();
-        let agent = &mut self.health.agents[number];
-        if !may {
-            agent.fence = None;
-            if core::mem::take(&mut agent.leads) {
-                agent.core.handle(now, Notice::LostLeadership);
+    /// Leads in the term of its process, behind a fence of its own.
+    fn stand_for_health(&mut self, number: usize, now: Timestamp) {
+        loop {
+            let standing = self.controllers[number].standing(self.now);
+            let view = &self.clients[number].view;
+            let turn = &mut self.health.agents[number].turn;
+            match turn.stand(now, standing, true, true, |kind| Some(view.position(*kind) as u64)) {
+                Demand::Lead(true) => {
+                    self.hear_limits(number, now);
+                    self.health.agents[number].core.handle(now, Notice::BecameLeader);
+                    self.hear_usage(number, now);
+                }
+                Demand::Lead(false) => {
+                    self.health.agents[number].core.handle(now, Notice::LostLeadership);
+                }
+                Demand::Ask(question, _) => {
+                    let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));
+                    turn.answered(now, question, goal.into());
+                }
+                // The eviction agent beside it has the same watches, and hurries them.
+                Demand::Watch(_) | Demand::List(_) => {}
+                Demand::Hear => turn.heard(),
+                Demand::Wait(_) | Demand::Granted(_) => return,
             }
-            return;
         }
-        if agent.leads {
-            return;
-        }
-        let fence = *agent.fence.get_or_insert_with(|| Kind::ALL.map(|kind| log_length(&self.api, kind)));
-        let view = &self.clients[number].view;
-        let is_behind = Kind::ALL.into_iter().zip(fence).any(|(kind, length)| view.position(kind) < length);
-        if is_behind || agent.arriving > 0 {
-            return;
-        }
-        agent.fence = None;
-        agent.leads = true;
-        self.hear_limits(number, now);
-        self.health.agents[number].core.handle(now, Notice::BecameLeader);
-        self.hear_usage(number, now);
     }
 
     fn health_send(&mut self, mut sent: HealthSent) {
         let number = sent.controller;
-        if self.health.agents[number].life != sent.life {
+        if self.controllers[number].process != sent.process {
             return;
         }
         let wire = self.health.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
-        let controller = &self.controllers[number];
-        if controller.holds(self.now) && controller.term() == sent.term {
+        if self.believed(number).is_some() {
             if self.is_overtaken() {
                 return self.health_give_up(sent, wire);
             }
-            self.health.agents[number].arriving += 1;
             self.push(self.now + wire, Step::Health(Box::new(HealthStep::Arrive(sent))));
         } else {
-            sent.reply = (Outcome::RetryLater, None, None);
+            sent.reply = (Fate::Withheld.outcome(), None, None);
             self.push(self.now + wire, Step::Health(Box::new(HealthStep::Answer(sent))));
         }
     }
@@ -412,10 +449,6 @@ impl World {
             self.health.is_late = false;
             return;
         }
-        let number = sent.controller;
-        let agent = &mut self.health.agents[number];
-        agent.arriving -= 1;
-        agent.is_told = true;
         let fault =
             self.errors.filter(|errors| errors.until > self.now && self.health.rng.chance(errors.permille));
         sent.reply = match fault.map(|errors| errors.manner % 4) {
@@ -432,15 +465,25 @@ impl World {
     }
 
     fn health_answer(&mut self, sent: HealthSent) {
-        let now = self.controllers[sent.controller].clock(self.now);
-        let agent = &mut self.health.agents[sent.controller];
-        if agent.life != sent.life || self.clients[sent.controller].down {
+        let number = sent.controller;
+        let controller = &self.controllers[number];
+        if controller.process != sent.process || !controller.is_up {
             return;
         }
-        let (outcome, version, uid) = sent.reply;
-        let notice = Notice::Acknowledged { id: sent.write.id, outcome, version, uid, refused: None };
-        agent.core.handle(now, notice);
+        let agent = &mut self.health.agents[number];
+        agent.turn.landed(controller.clock(self.now));
         agent.is_told = true;
+        if agent.life == sent.life {
+            self.acknowledge_health(number, sent.write.id, sent.reply);
+        }
+        self.end_if_all_is_said(number);
+    }
+
+    fn acknowledge_health(&mut self, number: usize, id: lazaret_machine::EffectId, reply: Reply) {
+        let now = self.controllers[number].clock(self.now);
+        let (outcome, version, uid) = reply;
+        let notice = Notice::Acknowledged { id, outcome, version, uid, refused: None };
+        self.health.agents[number].core.handle(now, notice);
     }
 
     fn health_job_ends(&mut self, name: &Text, uid: &Uid) {

@@ -1,5 +1,4 @@
-//! The machines against the reference: after each step whoever moved, on the pod that it is about or on any; and
-//! everything at rest.
+//! The machines against the reference: after each step whoever moved, on all of its pods and their devices; and everything at rest.
 
 use lazaret_eviction::Phase;
 use lazaret_fleet::{EffectiveTaint, Fleet, Origin};
@@ -13,10 +12,9 @@ use crate::{
     world::{SCHEDULER, World},
 };
 
-/// Every so many comparisons, what devices are like is compared too.
-const DEVICES_EVERY: u64 = 8;
-/// And so often a pod that has nothing to do with what was heard.
-const ELSEWHERE_EVERY: u64 = 8;
+/// In worlds with more pods at the start, only the pod that a step is about is compared after it, or any one if it is about none: a world of 1,000 pods would
+/// take a hundred times as long. Everything is compared at rest in these, too.
+const COMPARED_PODS_MAX: u32 = 100;
 
 /// A client that heard something in a step, and the pod that it is about, if it is about one.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +30,7 @@ pub(crate) struct Moved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Beside {
     Nothing,
-    /// The taints of its devices.
-    Taints,
-    /// And what they are like.
+    /// The taints of its devices, and what they are like.
     Devices,
 }
 
@@ -46,19 +42,16 @@ impl World {
         self.check_parties();
         self.check_leaving();
         let Some(Moved { client, pod, devices }) = self.moved.take() else { return };
-        self.checker.compared += 1;
-        let round = self.checker.compared;
-        let beside = match devices {
-            true if round.is_multiple_of(DEVICES_EVERY) => Beside::Devices,
-            true => Beside::Taints,
-            false => Beside::Nothing,
-        };
-        let about = pod.and_then(|pod| self.seen(client).pod_from(pod)).map(|pod| pod.place);
-        let elsewhere = (about.is_none() || round.is_multiple_of(ELSEWHERE_EVERY)).then(|| {
-            let start = self.rng.below(self.api.pods.keys() as u64);
-            self.seen(client).pod_from(u32::try_from(start).unwrap_or(0)).map(|pod| pod.place)
+        let beside = if devices { Beside::Devices } else { Beside::Nothing };
+        if self.config.pods <= COMPARED_PODS_MAX {
+            let all: Vec<u32> = self.seen(client).pods().map(|pod| pod.place).collect();
+            return all.into_iter().for_each(|pod| self.compare(client, pod, beside));
+        }
+        let number = pod.unwrap_or_else(|| {
+            let any = self.rng.below(self.api.pods.keys() as u64);
+            u32::try_from(any).unwrap_or(0)
         });
-        for pod in about.into_iter().chain(elsewhere.flatten()) {
+        if let Some(pod) = self.seen(client).pod_from(number).map(|pod| pod.place) {
             self.compare(client, pod, beside);
         }
     }
@@ -107,7 +100,7 @@ impl World {
         for claim in reference::claims(seen, pod).filter(|_| looked_at) {
             for (result, device) in seen.results(claim) {
                 let taints = reference::taints(seen, device);
-                if beside >= Beside::Taints
+                if beside == Beside::Devices
                     && let Some(detail) = taints_differ(&taints, fleet, device)
                 {
                     return Some(("taints are as the reference finds them", detail));

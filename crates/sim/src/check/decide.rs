@@ -8,7 +8,7 @@ use lazaret_eviction::{
 use lazaret_model::{ConditionStatus, DeviceTaintRule, Timestamp, Uid};
 
 use crate::{
-    actors::controller::Sent,
+    actors::{controller::identity, writes::Sent},
     check::{Attempt, Braked, groups::is_together},
     coverage::Mark,
     reference::{self, Cause, Source},
@@ -23,8 +23,6 @@ const DRIVER_RATE_MAX: u64 = 20;
 /// How long a pod is held that is back on a device, at first and at most: as eviction is set up by default.
 const BRAKE_MS_MIN: i64 = 1_000;
 const BRAKE_MS_MAX: i64 = 300_000;
-/// Statuses are counted again by the reference in worlds up to this size.
-pub(super) const RECOUNTED_PODS_MAX: u32 = 40;
 
 impl World {
     /// A controller took this effect from its machine.
@@ -267,9 +265,6 @@ impl World {
         if status.status.condition.status == ConditionStatus::True {
             self.coverage.hit(Mark::StatusPending);
         }
-        if self.config.pods > RECOUNTED_PODS_MAX {
-            return;
-        }
         let seen = self.seen(number);
         let life = self.controllers[number].life;
         let (mut surely, mut maybe) = (0_u64, 0_u64);
@@ -302,16 +297,14 @@ impl World {
 
     /// Only the holder of the lease writes.
     pub(crate) fn check_writer(&mut self, sent: &Sent) {
-        let holder = self.api.lease.holder;
-        let writer = usize::try_from(sent.life).unwrap_or(usize::MAX) * 2 + sent.controller;
-        if holder != Some(writer) {
-            self.violate(
-                "only the lease holder writes",
-                format!("{writer} writes, {holder:?} holds the lease"),
-            );
+        let holder = self.api.lease.holder();
+        let writer = identity(sent.controller, sent.process);
+        if holder != writer {
+            let detail = format!("{writer} writes, {holder:?} holds the lease");
+            return self.violate("only the lease holder writes", detail);
         }
         let (began, hands) = (self.controllers[sent.controller].began(), self.api.lease.hands);
-        if holder == Some(writer) && began != hands {
+        if began != hands {
             self.violate(
                 "leads anew after another had the lease",
                 format!("{writer} has led since hand {began} of {hands}"),
@@ -336,6 +329,25 @@ impl World {
                 self.checker.evicted.entry(rule.clone()).or_default().insert(uid.clone());
             }
         }
+    }
+
+    /// A machine does not want an eviction any more that nobody has taken.
+    pub(crate) fn check_withdrawn(&mut self, number: usize, id: EffectId, evict: &Evict) {
+        self.coverage.hit(Mark::Withdrawn);
+        let key = (number, self.controllers[number].life, evict.uid.clone());
+        if self.checker.attempts.get(&key) == Some(&Attempt::UnderWay(id)) {
+            self.checker.attempts.insert(key, Attempt::Over(Outcome::RetryLater));
+            self.refund(evict);
+        }
+    }
+
+    /// An eviction did not come to pass: its permit is given back.
+    fn refund(&mut self, evict: &Evict) {
+        let burst = u64::from(self.config.burst);
+        if let Some(pace) = &evict.granted_by {
+            self.checker.paces.refund(pace, burst);
+        }
+        self.checker.ceiling.refund(&PaceKey::Rule("all".into()), burst);
     }
 
     /// A controller hears what became of its effect.
@@ -366,18 +378,12 @@ impl World {
                     (*times, *last) = (*times + 1, now);
                 }
             }
-            let burst = u64::from(self.config.burst);
             match sent.outcome {
                 Outcome::Conflict
                 | Outcome::Refused
                 | Outcome::Held
                 | Outcome::RetryLater
-                | Outcome::Gone => {
-                    if let Some(pace) = &evict.granted_by {
-                        self.checker.paces.refund(pace, burst);
-                    }
-                    self.checker.ceiling.refund(&PaceKey::Rule("all".into()), burst);
-                }
+                | Outcome::Gone => self.refund(evict),
                 Outcome::Done | Outcome::Unknown => {}
             }
         }

@@ -5,7 +5,7 @@ use lazaret_model::{ConditionStatus, DeviceTaintRule, Effect};
 
 use crate::{
     api::Kind,
-    check::decide::{RECOUNTED_PODS_MAX, rule_of},
+    check::decide::rule_of,
     coverage::Mark,
     reference,
     view::{Listed, Seen, SeenPod, View},
@@ -19,7 +19,7 @@ impl World {
         let condition = &status.status.condition;
         // Of a rule that is held, or about which was not decided yet, nothing is said to be over.
         let is_over = condition.status == ConditionStatus::False && condition.reason != "Held";
-        if !is_over || self.config.pods > RECOUNTED_PODS_MAX {
+        if !is_over {
             return;
         }
         let Some((rule, since)) = self.spec_of(status) else { return };

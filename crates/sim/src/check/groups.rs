@@ -30,6 +30,8 @@ pub(crate) struct Leaving {
     term: u64,
     /// When that was decided, in ms.
     since: u64,
+    /// How long it takes to send as many requests.
+    takes: u64,
     pods: Vec<(ObjectKey, Uid)>,
 }
 
@@ -71,7 +73,8 @@ impl World {
         }
         if !members.is_empty() {
             let term = self.controllers[number].term();
-            let leaving = Leaving { controller: number, life, term, since: self.now, pods };
+            let takes = (u64::from(self.config.latency_ms) * 3 / 2 + 2) * self.controllers[number].rounds();
+            let leaving = Leaving { controller: number, life, term, since: self.now, takes, pods };
             self.checker.leaving.push(leaving);
         }
         self.checker.parties.extend(members);
@@ -93,17 +96,16 @@ impl World {
     /// Nobody of a group that leaves is there for longer than it takes to send as many requests, unless something came in between: the controller
     /// ended, lost its lease or was stopped, requests failed, or a budget refused one of them.
     pub(super) fn check_leaving(&mut self) {
-        let takes = u64::from(self.config.latency_ms) + 1;
-        if self.checker.leaving.first().is_none_or(|first| self.now <= first.since + takes) {
-            return;
-        }
-        let leaving = self.checker.leaving.remove(0);
+        let is_due = |leaving: &Leaving| self.now > leaving.since + leaving.takes;
+        let Some(due) = self.checker.leaving.iter().position(is_due) else { return };
+        let leaving = self.checker.leaving.remove(due);
         let controller = &self.controllers[leaving.controller];
         let is_disturbed = (self.resting && leaving.since < u64::from(self.config.horizon_ms))
             || controller.life != leaving.life
             || controller.term() != leaving.term
             || !controller.holds(self.now)
             || controller.was_frozen_since(leaving.since)
+            || controller.was_paused_since(leaving.since)
             || self.errors.is_some_and(|errors| errors.until > leaving.since)
             || leaving.pods.iter().any(|(key, _)| self.budgets.contains_key(&key.namespace));
         if is_disturbed {
@@ -118,7 +120,7 @@ impl World {
         };
         self.coverage.hit(Mark::GroupGone);
         if let Some((key, _)) = leaving.pods.iter().find(is_there) {
-            let detail = format!("{key} is there {takes} ms after its group was to leave");
+            let detail = format!("{key} is there {} ms after its group was to leave", leaving.takes);
             self.violate("groups are gone at once", detail);
         }
     }

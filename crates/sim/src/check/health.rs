@@ -22,7 +22,7 @@ fn may_follow(before: Stage, after: Stage) -> bool {
 impl World {
     /// Only a leader decides, and only rules that were made for an incident are changed or deleted.
     pub(crate) fn check_health_write(&mut self, number: usize, mut write: Write) -> Write {
-        if !self.health.agents[number].leads {
+        if !self.health.agents[number].turn.leads() {
             self.violate("only a leader decides", format!("health controller {number}: {:?}", write.kind));
         }
         if self.mutant == Some(Mutant::DeleteForeign)

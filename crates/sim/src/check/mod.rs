@@ -41,8 +41,6 @@ pub(crate) struct Checker {
     /// By rule: how often its pace was edited.
     pace_edits: BTreeMap<Uid, (Option<i64>, u64)>,
     rules_seen: usize,
-    /// Steps after which something was compared.
-    compared: u64,
     holdings: claims::Holdings,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
     parties: Vec<(usize, u64, Uid)>,

@@ -15,14 +15,6 @@ use crate::{
     world::{CLIENTS, World},
 };
 
-/// About so many devices are compared at rest, by each client, and so many pods, by each controller.
-const COMPARED: usize = 60;
-/// In large worlds only one of the two checks that go through everything again is done, if any: everything is listed
-/// again in one seed of so many.
-const AGAIN_EVERY: u64 = 5;
-/// And built anew, which costs more, in one of so many.
-const FRESH_EVERY: u64 = 16;
-
 impl World {
     /// Everything, in the order in which a failure is easiest to read.
     pub(crate) fn check_at_rest(&mut self) {
@@ -40,19 +32,13 @@ impl World {
         self.check_pods_at_rest();
         self.check_rules_at_rest();
         self.check_incidents_at_rest();
-        let both = !self.config.is_large();
-        let fresh = self.config.seed.is_multiple_of(FRESH_EVERY);
-        if both || fresh {
-            self.check_fresh();
-        }
-        self.check_fixed_point(both || (!fresh && self.config.seed.is_multiple_of(AGAIN_EVERY)));
+        self.check_fresh();
+        self.check_fixed_point();
     }
 
     /// All fleets see the same taints, and so does the reference: the scheduler and the eviction agree.
     fn check_devices_at_rest(&mut self) {
-        let count = self.api.catalog.devices();
-        let (first, stride) = self.every_so_many(count);
-        for device in (first..count).step_by(stride) {
+        for device in 0..self.api.catalog.devices() {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
             for number in 0..CLIENTS {
                 let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
@@ -66,19 +52,10 @@ impl World {
         }
     }
 
-    /// In large worlds, where to start and how far to go: another set in every seed.
-    fn every_so_many(&mut self, count: usize) -> (usize, usize) {
-        let stride = count / COMPARED + 1;
-        (usize::try_from(self.rng.below(stride as u64)).unwrap_or(0), stride)
-    }
-
     fn check_pods_at_rest(&mut self) {
         for number in 0..self.controllers.len() {
             let pods: Vec<u32> = self.seen(number).pods().map(|pod| pod.place).collect();
-            let (first, stride) = self.every_so_many(pods.len());
-            for pod in pods.iter().skip(first).step_by(stride) {
-                self.compare(number, *pod, Beside::Taints);
-            }
+            pods.into_iter().for_each(|pod| self.compare(number, pod, Beside::Devices));
             if !self.controllers[number].leads() {
                 continue;
             }
@@ -152,15 +129,10 @@ impl World {
         }
     }
 
-    /// Whoever leads has nothing to do, however long it waits, and `again`: also after it has listed everything once
-    /// more.
-    fn check_fixed_point(&mut self, again: bool) {
-        let both = !self.config.is_large();
+    /// No controller has anything to do, however long it waits, also after it has listed everything once more.
+    fn check_fixed_point(&mut self) {
         for number in 0..self.controllers.len() {
-            if !both && !self.controllers[number].leads() {
-                continue;
-            }
-            for kind in Kind::ALL.into_iter().filter(|_| again) {
+            for kind in Kind::ALL {
                 let client = &mut self.clients[number];
                 let objects = client.view.list(&self.api, kind, Listed::Everything);
                 client.fleet.relist(fleet_kind(kind), objects);

@@ -13,6 +13,14 @@ const HEALTH: u64 = 5;
 const APPROVALS: u64 = 6;
 /// And the one that devices come from that fail one after the other.
 const FLAPS: u64 = 7;
+/// And the one that budgets come from which permit nothing while pods are to be evicted.
+const BUDGETS: u64 = 8;
+/// In as many of a thousand worlds with guards there are such budgets.
+const BUDGETED_PERMILLE: u64 = 200;
+/// The number of an eviction that asks budgets, without a deadline, a limit, a window, groups or room.
+const ASKING_BUDGETS: u32 = 93;
+/// The number of the selector of all devices.
+const ALL_DEVICES: u32 = 1;
 /// In as many of a thousand worlds with guards there are such.
 const FLAPPING_PERMILLE: u64 = 150;
 /// The number and the seconds of a guard of all devices whose breaker permits one, and counts it for 20 seconds.
@@ -88,7 +96,7 @@ fn weight(op: Op) -> u64 {
         Op::Relist => 5,
         Op::Stall | Op::Crash | Op::HandOver | Op::CutLease | Op::Errors | Op::Freeze => 3,
         Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
-        Op::Repeat | Op::ClockJump | Op::SlowKubelet => 2,
+        Op::Repeat | Op::ClockJump | Op::Panic | Op::SlowKubelet => 2,
         // Drawn apart.
         Op::EditEviction
         | Op::SetBudget
@@ -100,9 +108,9 @@ fn weight(op: Op) -> u64 {
     }
 }
 
-/// Whether this takes the lease from a leader before it has said all it knows.
+/// Whether this ends a leader, or its agent, before it has said all it knows.
 fn is_abrupt(op: Op) -> bool {
-    matches!(op, Op::Crash | Op::CutLease | Op::Freeze)
+    matches!(op, Op::Crash | Op::CutLease | Op::Freeze | Op::ClockJump | Op::Panic)
 }
 
 pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Transition> {
@@ -152,6 +160,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
             transitions.push(draw_one(op, at, rng));
         }
         draw_approvals(config, &mut transitions);
+        draw_budgets(config, &mut transitions);
     }
     if config.healed != 0 {
         draw_incidents(config, &mut transitions);
@@ -181,6 +190,20 @@ fn draw_approvals(config: &Config, transitions: &mut Vec<Transition>) {
         at += number(rng, 300, 6_000);
         transitions.push(Transition { at, op: Op::Approve, a: rule, b: number(rng, 0, 99), c: 0 });
     }
+}
+
+/// In some worlds no budget permits an eviction when a rule wants all pods to be evicted.
+fn draw_budgets(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, BUDGETS);
+    if !rng.chance(BUDGETED_PERMILLE) {
+        return;
+    }
+    let at = number(rng, 0, config.horizon_ms / 2);
+    transitions.extend((0..3).map(|a| Transition { at, op: Op::SetBudget, a, b: 0, c: 0 }));
+    let rule = number(rng, 0, palette::NAMES - 1);
+    let evicting = number(rng, EVICTING_TAINTS.0, EVICTING_TAINTS.1);
+    transitions.push(Transition { at, op: Op::WriteRule, a: rule, b: ALL_DEVICES, c: evicting });
+    transitions.push(Transition { at, op: Op::EditEviction, a: rule, b: ASKING_BUDGETS, c: 0 });
 }
 
 /// In some worlds devices fail one after the other, each for a short time, under a breaker that counts them for longer. Nothing else taints there: the breaker
@@ -247,7 +270,7 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
         Op::CutLease => c = number(rng, 2_000, 25_000),
         Op::Errors => c = number(rng, 500, 10_000),
-        Op::Freeze => c = rng.pick(&[300, 5_000, 12_000]),
+        Op::Freeze => c = rng.pick(&[300, 5_000, 12_000, 40_000]),
         Op::TaintDevice
         | Op::ClearDevice
         | Op::TaintBySlice
@@ -267,6 +290,7 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Person
         | Op::Report
         | Op::SetMode
+        | Op::Panic
         | Op::SlowKubelet => {}
     }
     Transition { at, op, a, b, c }

@@ -7,11 +7,9 @@
 //! long; those that lag are opened anew such that the server has to say how far they are, and if that does not help, all
 //! is read again.
 
-use std::collections::BTreeMap;
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use lazaret_model::Timestamp;
-
-use crate::Resource;
 
 /// How long to wait for watches that were hurried, or after a question that got no answer.
 const PATIENCE_MS: i64 = 5_000;
@@ -23,10 +21,10 @@ const GRACE_MS: i64 = 200;
 const PATIENT_WATCHES: u32 = 3;
 
 /// Where a new leader stands.
-#[derive(Debug, Default)]
-pub(crate) struct Fence {
+#[derive(Clone, Debug)]
+pub struct Fence<R> {
     /// How far the server was when it was asked.
-    goal: Option<BTreeMap<Resource, u64>>,
+    goal: Option<BTreeMap<R, u64>>,
     asked: bool,
     not_before: Option<Timestamp>,
     /// How often watches were hurried, and how often they are again before everything is read.
@@ -37,40 +35,47 @@ pub(crate) struct Fence {
 
 /// What to do about it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum FenceStep {
+pub enum FenceStep<R> {
     /// Ask the server how far it is; the answer is [`Fence::answered`] or [`Fence::unanswered`].
     Ask,
     /// Open the watches of these anew.
-    Watch(Vec<Resource>),
+    Watch(Vec<R>),
     /// Read all there is of these.
-    List(Vec<Resource>),
+    List(Vec<R>),
     /// Look again then, or when there is news.
     Wait(Option<Timestamp>),
     /// All that was written before is among the news handed out or waiting. Once those that wait are heard, lead.
     Reached,
 }
 
-impl Fence {
+impl<R> Default for Fence<R> {
+    fn default() -> Self {
+        Self { goal: None, asked: false, not_before: None, hurried: 0, more_watches: 0, grace_ms: 0 }
+    }
+}
+
+impl<R: Copy + Ord> Fence<R> {
     /// For an agent that leads already: most watches come as far as the server was within a few milliseconds, and none of them is opened anew
     /// before they had the time.
-    pub(crate) fn patient() -> Self {
+    #[must_use]
+    pub fn patient() -> Self {
         Self { grace_ms: GRACE_MS, more_watches: PATIENT_WATCHES - 1, ..Self::default() }
     }
 
     /// The server is so far.
-    pub(crate) fn answered(&mut self, now: Timestamp, goal: BTreeMap<Resource, u64>) {
+    pub fn answered(&mut self, now: Timestamp, goal: BTreeMap<R, u64>) {
         self.goal = Some(goal);
         self.not_before = (self.grace_ms > 0).then(|| now.plus_millis(self.grace_ms));
     }
 
     /// The server could not say.
-    pub(crate) fn unanswered(&mut self, now: Timestamp) {
+    pub fn unanswered(&mut self, now: Timestamp) {
         self.asked = false;
         self.not_before = Some(now.plus_millis(ASK_AGAIN_MS));
     }
 
     /// What to do, given how far each resource is here.
-    pub(crate) fn next(&mut self, now: Timestamp, reached: impl Fn(&Resource) -> Option<u64>) -> FenceStep {
+    pub fn next(&mut self, now: Timestamp, reached: impl Fn(&R) -> Option<u64>) -> FenceStep<R> {
         // A clock that was set back must not make it wait for longer.
         let paused = self.not_before.filter(|at| *at > now && *at <= now.plus_millis(PATIENCE_MS));
         let Some(goal) = &self.goal else {
@@ -80,7 +85,7 @@ impl Fence {
             self.asked = true;
             return FenceStep::Ask;
         };
-        let lagging: Vec<Resource> = goal
+        let lagging: Vec<R> = goal
             .iter()
             .filter(|(resource, goal)| reached(resource).is_none_or(|revision| revision < **goal))
             .map(|(resource, _)| *resource)
@@ -103,19 +108,23 @@ impl Fence {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
-    use crate::{PODS, RULES};
+
+    const PODS: &str = "pods";
+    const RULES: &str = "rules";
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_millis(ms)
     }
 
     /// A view that has come so far with pods and rules; nought: it has not listed them.
-    fn view(pods: u64, rules: u64) -> impl Fn(&Resource) -> Option<u64> {
+    fn view(pods: u64, rules: u64) -> impl Fn(&&'static str) -> Option<u64> {
         move |resource| Some(if *resource == PODS { pods } else { rules }).filter(|revision| *revision > 0)
     }
 
-    fn goal(pods: u64, rules: u64) -> BTreeMap<Resource, u64> {
+    fn goal(pods: u64, rules: u64) -> BTreeMap<&'static str, u64> {
         BTreeMap::from([(PODS, pods), (RULES, rules)])
     }
 

@@ -9,6 +9,8 @@
 //! writes a longer duration, which others go by, and renews less often. Each version of a Lease stands for itself: its holder acts until a part of
 //! the duration in it has passed since it was sent, and others replace that very version after all of it has passed since they saw it.
 
+use alloc::string::String;
+
 use lazaret_model::Timestamp;
 
 /// A lease is not stretched beyond this, or its own duration where that is longer: the duration that Kubernetes' own controllers take.
@@ -334,6 +336,8 @@ impl Candidate {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     fn at(ms: i64) -> Timestamp {

@@ -1,0 +1,28 @@
+//! The loop around a core, as a core itself: when a process leads, when it pauses, which effects are sent, and what becomes of those that are not
+//! answered.
+//!
+//! [`Election`] competes for a Lease, through a [`Candidate`], and says which term is [`Held`]. [`Turn`] is the loop of one agent: it begins to lead
+//! behind a [`Fence`], lets so many effects be in flight as [`Precedence`] permits, and is given up and begun anew when its agent panics or its clock is
+//! set. [`Fate`] says which outcome an effect has that got no answer. [`Pauses`] grow from panic to panic.
+//!
+//! **Invariant.** Time comes in: no clock, no thread, no I/O. Nothing is sent outside of a term that was renewed in time, nor on a view that is older
+//! than the term. Each effect that is sent is answered once. Knows no effect, no agent and no server; `runtime` carries it out, and so does the simulator.
+#![no_std]
+
+extern crate alloc;
+
+mod election;
+mod fate;
+mod fence;
+mod lease;
+mod pauses;
+mod precedence;
+mod turn;
+
+pub use election::{Election, ElectionStep, Held, Instants, LeaseWrite, Tell};
+pub use fate::Fate;
+pub use fence::{Fence, FenceStep};
+pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
+pub use pauses::Pauses;
+pub use precedence::{CROWD, InFlight, PATIENCE_MS, Precedence, YIELDING_MAX};
+pub use turn::{BATCH_MAX, Demand, GIVEN_UP_MS, LAST_WORDS_MS_MAX, POLL_MAX, Take, Turn, TurnOptions};
