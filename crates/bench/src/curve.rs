@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::{
     args::{Args, Axis},
+    measure::{self, Measured},
     report::Report,
-    run::{self, Measured},
     svg::{self, Series},
 };
 use lazaret_print::{Table, note};
@@ -50,7 +50,7 @@ pub(crate) async fn measure(args: &Args, axis: Axis) -> Result<Curve> {
             }
             Axis::Rules => args.rules = size,
         }
-        let Measured { report, stage, outcome } = Box::pin(run::measure(&args)).await?;
+        let Measured { report, stage, outcome } = Box::pin(measure::measure(&args)).await?;
         stage.clear().await;
         if let Err(error) = outcome {
             ensure!(!points.is_empty(), "{} {size}: {error:#}", axis.word());

@@ -8,6 +8,7 @@
 //! It must never know a core, a store or a server of ours: only the simulated nodes, which a cluster without machines needs.
 
 mod args;
+mod bench;
 mod clock;
 mod compare;
 mod connection;
@@ -16,6 +17,7 @@ mod embedded;
 mod fleet;
 mod load;
 mod machine;
+mod measure;
 mod objects;
 mod output;
 mod pods;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::{
+    bench::Bench,
     clock,
     load::{self, Outcome, Shape, Until},
     machine,
     objects::{self, LABEL, NAMESPACES, pods_path},
     report::{Phase, Report},
-    run::Bench,
     target::Caller,
 };
 use lazaret_print::note;

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use super::node::find_node;
 use crate::{
+    bench::Bench,
     clock, machine,
     objects::{self, NAMESPACES, RULES, claims_path, meta, pods_path, templates_path},
     output::progress,
     pods::{Pods, name},
     report::{Figure, Phase, Report},
-    run::Bench,
 };
 
 /// Between two steps; in each, one pod is made and one is removed.

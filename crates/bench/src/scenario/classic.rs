@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::schedule::sent;
 use crate::{
+    bench::Bench,
     load::{self, Shape, Until},
     objects::{self, meta, pods_path},
     pods::{Pods, name},
     report::Report,
-    run::Bench,
 };
 
 const DRIVER: &str = "fabric.bench.lazaret.dev";

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::schedule::{self, tolerates};
 use crate::{
+    bench::Bench,
     clock,
     objects::{RULES, RULES_WITH_PACE, meta},
     pods::Pods,
     report::{Phase, Report},
-    run::Bench,
 };
 
 /// So long is looked whether somebody leaves who may stay.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::{clock, objects::NODES, run::Bench};
+use crate::{bench::Bench, clock, objects::NODES};
 
 const STALLED: Duration = Duration::from_secs(60);
 

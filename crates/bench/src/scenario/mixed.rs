@@ -12,12 +12,12 @@ use serde_json::json;
 
 use super::schedule;
 use crate::{
+    bench::Bench,
     clock,
     load::{self, Shape, Until},
     objects::{RULES, meta, pods_path},
     pods::{Pods, name},
     report::{Phase, Report},
-    run::Bench,
     target::{Caller, Target},
 };
 

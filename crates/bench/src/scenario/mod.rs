@@ -17,7 +17,7 @@ mod watch;
 
 use anyhow::Result;
 
-use crate::{args::What, report::Report, run::Bench};
+use crate::{args::What, bench::Bench, report::Report};
 
 /// Plays what the arguments name on a server that is there.
 pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {

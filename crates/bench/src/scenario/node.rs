@@ -13,12 +13,12 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::{
+    bench::Bench,
     clock, machine,
     objects::{self, NODES, RULES, claims_path, meta, pods_path, templates_path},
     output::progress,
     pods::{Pods, Seen, name},
     report::{Figure, Phase, Report},
-    run::Bench,
 };
 
 /// Pods that are started one after another, each when the one before runs.

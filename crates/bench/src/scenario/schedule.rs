@@ -6,11 +6,11 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::{
+    bench::Bench,
     load::{self, Shape, Until},
     objects::{self, meta, pods_path},
     pods::{Pods, name},
     report::Report,
-    run::Bench,
 };
 
 /// Makes the pods, waits until all of them run, and leaves them there.

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::failing_nodes::{FirstSeen, fail, reported_node};
 use crate::{
+    bench::Bench,
     clock,
     objects::{RULES, SLICES, meta},
     output::progress,
     pods,
     report::{Phase, Report},
-    run::Bench,
 };
 
 const POLICIES: &str = "/apis/lazaret.dev/v1alpha1/devicehealthpolicies";

@@ -15,13 +15,13 @@ use super::{
     signal_latency::{accept_policy, tainted_node},
 };
 use crate::{
+    bench::Bench,
     clock,
     load::{self, Shape, Until},
     machine,
     objects::{LABEL, RULES, SLICES, meta},
     pods,
     report::{Phase, Report},
-    run::Bench,
 };
 use lazaret_print::note;
 

@@ -13,12 +13,12 @@ use super::{
     schedule,
 };
 use crate::{
+    bench::Bench,
     clock,
     objects::SLICES,
     output::progress,
     pods::{self, Pods},
     report::{Phase, Report},
-    run::Bench,
 };
 
 const STALLED: Duration = Duration::from_secs(60);

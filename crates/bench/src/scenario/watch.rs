@@ -6,11 +6,11 @@ use anyhow::{Context, Result, ensure};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
+    bench::Bench,
     clock,
     objects::{self, LABEL, NAMESPACES},
     output::progress,
     report::{Phase, Report},
-    run::Bench,
 };
 
 /// Writes that all watchers must see.

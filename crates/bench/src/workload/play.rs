@@ -11,12 +11,12 @@ use super::{
     shape::{Shape, claim_name},
 };
 use crate::{
+    bench::Bench,
     clock,
     load::{self, Until},
     objects::{self, CLASSES, LEASES, NODES, RULES, SLICES, claims_path, pods_path, templates_path},
     pods::{Pods, name},
     report::{Phase, Report},
-    run::Bench,
     target::{Caller, Target},
 };
 use lazaret_print::note;

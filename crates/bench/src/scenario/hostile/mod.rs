@@ -14,11 +14,11 @@ use serde_json::json;
 use self::attack::Attack;
 use super::{evict, schedule};
 use crate::{
+    bench::Bench,
     clock,
     load::{self, Shape, Until},
     objects::{LABEL, NAMESPACES, meta},
     report::{Phase, Report},
-    run::Bench,
     target::Target,
 };
 use lazaret_print::note;
