@@ -8,11 +8,12 @@ use lazaret_model::Text;
 use crate::{
     authorization::Authorizer,
     check::{Env, Mode, check_with, types::Type},
+    datum::{Datum, Lazy},
     error::{CompileError, EvalError, Issue},
     eval::{Context, Given, Machine, NoDevice, value::Value},
+    limits::EXPRESSION_LENGTH_MAX,
     plan::{Plan, plan},
-    program::EXPRESSION_LENGTH_MAX,
-    rule::{Datum, Shape},
+    rule::Shape,
     syntax::{ast::Kind, parse},
 };
 
@@ -27,12 +28,6 @@ pub enum Wanted {
     TextOrNull,
     /// Anything.
     Any,
-}
-
-/// The entries of [`Datum::lazy`].
-pub trait Lazy {
-    /// The entry of this name, or why it cannot be worked out; nothing where there is no such entry.
-    fn get(&self, name: &str) -> Option<Result<Datum, EvalError>>;
 }
 
 /// A compiled expression.

@@ -20,15 +20,18 @@ extern crate std;
 
 mod authorization;
 mod check;
+mod datum;
 mod device;
 mod error;
 mod estimate;
 mod eval;
 mod expression;
 mod ext;
+mod limits;
 mod pattern;
 mod plan;
 mod program;
+mod reads;
 mod rule;
 mod syntax;
 #[cfg(test)]
@@ -36,13 +39,14 @@ mod tests;
 
 pub use authorization::{Authorizer, Check, Decision, ResourceCheck, ServiceAccount, Subject};
 pub use check::{Env, Mode};
+pub use datum::{Datum, Lazy};
 pub use device::{Device, SimpleDevice, is_supported};
 pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
 pub use eval::time::{read_instant, write_instant};
-pub use expression::{Expression, Lazy, Wanted, compile_expression};
+pub use expression::{Expression, Wanted, compile_expression};
+pub use limits::{COST_MAX, EXPRESSION_LENGTH_MAX};
 pub use pattern::Pattern;
-pub use program::{
-    Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Look, Outcome, Program, Reads, compile, compile_derived,
-};
-pub use rule::{Datum, Rule, Shape, Variables, compile_message, compile_rule};
+pub use program::{Bound, Look, Outcome, Program, compile, compile_derived};
+pub use reads::Reads;
+pub use rule::{Rule, Shape, Variables, compile_message, compile_rule};

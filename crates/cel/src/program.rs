@@ -1,9 +1,9 @@
 //! Compiled expressions, and what they answer for a device.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc};
 use core::fmt;
 
-use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Text};
+use lazaret_model::{AttrId, AttrNames, AttrValue, Text};
 
 use crate::{
     check::{Env, Mode, Purpose, check},
@@ -11,16 +11,11 @@ use crate::{
     error::{CompileError, EvalError, Issue},
     estimate::{CostRange, estimate},
     eval::{Context, Machine, attribute, id_of, quick, value::Side},
+    limits::{COST_MAX, EXPRESSION_LENGTH_MAX},
     plan::{Plan, plan},
+    reads::Reads,
     syntax::parse,
 };
-
-/// The longest expression, in bytes.
-/// DEVIATION(cel-limits-when-compiling): in every mode.
-pub const EXPRESSION_LENGTH_MAX: usize = 10_240;
-/// The most that an expression may cost: by its estimate when it is new, and by what it really does whenever it
-/// runs.
-pub const COST_MAX: u64 = 1_000_000;
 
 /// Compiles an expression that says whether a device is wanted.
 ///
@@ -46,23 +41,6 @@ struct Inner {
     expression: Text,
     cost: CostRange,
     plan: Plan,
-}
-
-/// What of a device an expression looks at. Devices that agree on it get the same answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reads {
-    /// Its driver.
-    pub driver: bool,
-    /// These attributes, in order.
-    pub attributes: Vec<QualifiedName>,
-    /// These capacities, in order.
-    pub capacity: Vec<QualifiedName>,
-    /// Possibly every attribute: it goes through them or computes a name.
-    pub whole_attributes: bool,
-    /// Possibly every capacity.
-    pub whole_capacity: bool,
-    /// Whether it can be shared.
-    pub allow_multiple: bool,
 }
 
 /// Something of a device that an expression looks at.

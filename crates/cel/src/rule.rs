@@ -1,25 +1,20 @@
 //! Rules about objects: expressions over `self`, and `oldSelf` where there is a state before.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc};
 use core::fmt;
 
 use lazaret_model::Text;
 
 use crate::{
-    authorization::ResourceCheck,
     check::{
         Env, Mode, Ref, check_with,
         types::{Step, Type},
     },
+    datum::Datum,
     error::{CompileError, EvalError, Issue},
-    eval::{
-        Context, Given, Machine, NoDevice,
-        authorization::Asked,
-        time::{parse_duration, parse_timestamp},
-        value::{Key, Map, Str, Value},
-    },
+    eval::{Context, Given, Machine, NoDevice, value::Value},
+    limits::EXPRESSION_LENGTH_MAX,
     plan::{Plan, plan},
-    program::EXPRESSION_LENGTH_MAX,
     syntax::parse,
 };
 
@@ -29,10 +24,6 @@ const OLD: u32 = 1;
 /// What is known of a value before it exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape(pub(crate) Type);
-
-/// A value that a rule is about.
-#[derive(Clone, Debug)]
-pub struct Datum(pub(crate) Value<'static>);
 
 /// What a rule may speak of.
 #[derive(Clone, Debug)]
@@ -210,97 +201,6 @@ impl Shape {
     }
 }
 
-impl Datum {
-    /// Whether it is true or false, if it is either.
-    #[must_use]
-    pub fn as_bool(&self) -> Option<bool> {
-        if let Value::Bool(value) = self.0 { Some(value) } else { None }
-    }
-
-    /// The text, if it is one.
-    #[must_use]
-    pub fn as_text(&self) -> Option<&str> {
-        if let Value::Text(text) = &self.0 { Some(text) } else { None }
-    }
-
-    /// Whether it is nothing.
-    #[must_use]
-    pub fn is_null(&self) -> bool {
-        matches!(self.0, Value::Null)
-    }
-
-    /// The authorizer that an expression is evaluated with, for the user of the request.
-    #[must_use]
-    pub fn authorizer() -> Self {
-        Self(Value::Authorization(Arc::new(Asked::Authorizer(None))))
-    }
-
-    /// A check of that authorizer that lacks only its verb.
-    #[must_use]
-    pub fn resource_check(check: ResourceCheck) -> Self {
-        Self(Value::Authorization(Arc::new(Asked::Resource(None, check))))
-    }
-
-    /// A map whose entries are those that an expression is evaluated with, each worked out when it is asked for.
-    #[must_use]
-    pub fn lazy() -> Self {
-        Self(Value::Map(Map::Lazy))
-    }
-
-    /// Nothing.
-    #[must_use]
-    pub fn null() -> Self {
-        Self(Value::Null)
-    }
-
-    /// True or false.
-    #[must_use]
-    pub fn bool(value: bool) -> Self {
-        Self(Value::Bool(value))
-    }
-
-    /// A whole number.
-    #[must_use]
-    pub fn int(value: i64) -> Self {
-        Self(Value::Int(value))
-    }
-
-    /// A number.
-    #[must_use]
-    pub fn double(value: f64) -> Self {
-        Self(Value::Double(value))
-    }
-
-    /// Text.
-    #[must_use]
-    pub fn text(value: &str) -> Self {
-        Self(Value::text(value))
-    }
-
-    /// A point in time as RFC 3339 writes it; `None` if it is not one.
-    #[must_use]
-    pub fn timestamp(text: &str) -> Option<Self> {
-        parse_timestamp(text).ok().map(|time| Self(Value::Timestamp(time)))
-    }
-
-    /// A length of time like `1h30m`; `None` if it is not one.
-    #[must_use]
-    pub fn duration(text: &str) -> Option<Self> {
-        parse_duration(text).ok().map(|time| Self(Value::Duration(time)))
-    }
-
-    /// A list.
-    pub fn list(values: impl IntoIterator<Item = Self>) -> Self {
-        Self(Value::list(values.into_iter().map(|value| value.0).collect::<Vec<_>>()))
-    }
-
-    /// An object or map.
-    pub fn map(entries: impl IntoIterator<Item = (Text, Self)>) -> Self {
-        let entry = |(name, value): (Text, Self)| (Key::Text(Str::Shared(name)), value.0);
-        Self(Value::Map(Map::Made(Arc::new(entries.into_iter().map(entry).collect::<BTreeMap<_, _>>()))))
-    }
-}
-
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Rule").field(&self.0.expression).finish()
@@ -397,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_costs_too_much_is_stopped() {
-        let many: Vec<&str> = alloc::vec!["a"; 1_000];
+        let many = alloc::vec!["a"; 1_000];
         let rule = compile_rule(
             "self.names.all(x, self.names.all(y, self.names.all(z, x == z)))",
             &variables(false),

@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use super::{
-    functions::{Outcome, unfit},
+    outcome::{Outcome, unfit},
     value::{List, Value},
 };
 use crate::{check::decls::Func, error::EvalError};

@@ -2,42 +2,18 @@
 
 use alloc::sync::Arc;
 
-use lazaret_model::Text;
-
 use super::{
+    asked::Asked,
     context::Context,
-    functions::{Outcome, unfit},
+    outcome::{Outcome, unfit},
     value::{Str, Value},
 };
 use crate::{
-    authorization::{Check, Decision, ResourceCheck, ServiceAccount, Subject},
-    check::{decls::Ask, types::Step},
+    authorization::{Check, ResourceCheck, ServiceAccount, Subject},
+    check::decls::Ask,
     error::EvalError,
     ext::named_format::NamedFormat,
 };
-
-/// How far a check is described.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// `authorizer`, or that of a service account.
-    Authorizer(Option<ServiceAccount>),
-    Path(Option<ServiceAccount>, Text),
-    Group(Option<ServiceAccount>, Text),
-    Resource(Option<ServiceAccount>, ResourceCheck),
-    Decision(Decision),
-}
-
-impl Asked {
-    pub(crate) const fn step(&self) -> Step {
-        match self {
-            Self::Authorizer(_) => Step::Authorizer,
-            Self::Path(..) => Step::PathCheck,
-            Self::Group(..) => Step::GroupCheck,
-            Self::Resource(..) => Step::ResourceCheck,
-            Self::Decision(_) => Step::Decision,
-        }
-    }
-}
 
 pub(crate) fn call<'v>(context: Context<'v>, ask: Ask, args: &[Value<'v>]) -> Outcome<'v> {
     let made = |asked: Asked| Ok(Value::Authorization(Arc::new(asked)));

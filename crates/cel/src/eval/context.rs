@@ -4,8 +4,11 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Quantity};
 
-use super::value::{Key, List, Map, Side, Str, Value};
-use crate::{authorization::Authorizer, device::Device, error::EvalError, expression::Lazy};
+use super::{
+    length::char_count,
+    value::{Key, List, Map, Side, Str, Value},
+};
+use crate::{authorization::Authorizer, datum::Lazy, device::Device, error::EvalError};
 
 /// What values that stand for parts of the device need to become whole.
 #[derive(Clone, Copy)]
@@ -153,7 +156,7 @@ impl<'v> Context<'v> {
     /// The size that costs and `size()` go by; `None` for what has none.
     pub(crate) fn size(self, value: &Value<'v>) -> Option<u64> {
         let size = match value {
-            Value::Text(text) => return Some(super::cost::char_count(text)),
+            Value::Text(text) => return Some(char_count(text)),
             Value::Bytes(bytes) => bytes.len(),
             Value::List(list) => list.len(),
             Value::Map(map) => self.map_len(map),

@@ -1,6 +1,6 @@
 //! What calls cost while they run. Numbers and rounding are those of cel-go and Kubernetes.
 
-use super::{context::Context, lists, machine::Machine, value::Value};
+use super::{context::Context, length::char_count, lists, value::Value};
 use crate::{
     check::decls::{Cost, FunctionCost},
     plan::Price,
@@ -21,21 +21,19 @@ const PER_CHAR: f64 = 0.1;
 /// One character of a regular expression.
 const PER_PATTERN_CHAR: f64 = 0.25;
 
-impl<'v> Machine<'v> {
-    /// The price of a call; `made` is `None` where it failed.
-    pub(crate) fn price(
-        context: Context<'v>,
-        price: Price,
-        args: &[Value<'v>],
-        made: Option<&Value<'v>>,
-    ) -> u64 {
-        Pricing { context, args, made }.of(price)
-    }
+/// The price of a call; `made` is `None` where it failed.
+pub(crate) fn price<'v>(
+    context: Context<'v>,
+    price: Price,
+    args: &[Value<'v>],
+    made: Option<&Value<'v>>,
+) -> u64 {
+    Pricing { context, args, made }.of(price)
+}
 
-    /// Whether a price depends on what the call makes. Other calls are paid before they are made.
-    pub(crate) fn is_paid_after(price: Price) -> bool {
-        price.function == FunctionCost::Join || matches!(price.overload, Cost::Slice | Cost::Reverse)
-    }
+/// Whether a price depends on what the call makes. Other calls are paid before they are made.
+pub(crate) fn is_paid_after(price: Price) -> bool {
+    price.function == FunctionCost::Join || matches!(price.overload, Cost::Slice | Cost::Reverse)
 }
 
 struct Pricing<'a, 'v> {
@@ -181,12 +179,6 @@ impl Pricing<'_, '_> {
 /// What the comparison of two strings costs.
 pub(super) fn texts_price(a: &str, b: &str) -> u64 {
     scaled(char_count(a).min(char_count(b)), PER_CHAR)
-}
-
-/// How many characters a string has; most are ASCII and need no decoding.
-pub(super) fn char_count(text: &str) -> u64 {
-    let count = if text.is_ascii() { text.len() } else { text.chars().count() };
-    count as u64
 }
 
 /// `size` times `factor`, rounded up, in the floating point that the reference uses.

@@ -3,9 +3,9 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use super::{
-    functions::Outcome,
     lists::insert_entry,
     machine::{Local, Machine},
+    outcome::Outcome,
     value::{Key, List, Map, Value},
 };
 use crate::{

@@ -1,21 +1,18 @@
 //! Which function does what. All dispatch on the values they are given: static types have done their part.
 
-use alloc::format;
-
 use super::{
     arithmetic, authorization, compare,
     context::Context,
     convert::convert,
-    kubernetes, lists, texts,
+    kubernetes, lists,
+    outcome::{Outcome, unfit},
+    texts,
     value::{Map, Value},
 };
 use crate::{
     check::decls::{Func, TimeField},
     error::EvalError,
 };
-
-/// What a function makes of its arguments, the target first.
-pub(crate) type Outcome<'v> = Result<Value<'v>, EvalError>;
 
 /// Calls a function. What the machine itself does (logic, selection, optional defaults) never gets here.
 pub(crate) fn call<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> Outcome<'v> {
@@ -94,16 +91,6 @@ pub(crate) fn call<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> 
         }
         Func::Or2 | Func::OrValue => Err(EvalError::no_such_overload()),
     }
-}
-
-/// A function that is not for these values.
-pub(crate) fn unfit<'v>(args: &[Value<'v>]) -> Outcome<'v> {
-    let mut types = alloc::string::String::new();
-    for arg in args {
-        types.push_str(if types.is_empty() { "" } else { ", " });
-        types.push_str(arg.type_name());
-    }
-    Err(EvalError::new(format!("no such overload for ({types})")))
 }
 
 fn one<'v>(func: Func, args: &[Value<'v>]) -> Outcome<'v> {

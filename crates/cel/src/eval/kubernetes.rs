@@ -6,7 +6,7 @@ use core::cmp::Ordering;
 use lazaret_model::{Quantity, Version};
 
 use super::{
-    functions::{Outcome, unfit},
+    outcome::{Outcome, unfit},
     texts::failed,
     value::{Key, Map, Shared, Str, Value},
 };

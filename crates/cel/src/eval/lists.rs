@@ -7,7 +7,7 @@ use super::{
     arithmetic,
     compare::{compare, is_equal},
     context::Context,
-    functions::{Outcome, unfit},
+    outcome::{Outcome, unfit},
     value::{List, Map, Value},
 };
 use crate::{check::decls::Func, error::EvalError};

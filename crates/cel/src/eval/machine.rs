@@ -7,9 +7,9 @@ use lazaret_model::AttrId;
 use super::{
     compare,
     context::Context,
-    cost::{LIST_PRICE, MAP_PRICE},
-    functions::{self, Outcome},
-    lists,
+    cost::{self, LIST_PRICE, MAP_PRICE},
+    functions, lists,
+    outcome::{Outcome, unfit},
     plain::Plain,
     texts,
     value::{Map, Str, Value},
@@ -17,8 +17,8 @@ use super::{
 use crate::{
     check::decls::{Cost, Func, FunctionCost},
     error::EvalError,
+    limits::COST_MAX,
     plan::{Call, How, Op, OpId, Plan, Price, SlotRead},
-    program::COST_MAX,
 };
 
 /// One evaluation.
@@ -240,16 +240,16 @@ impl<'v> Machine<'v> {
             (Ok(left), Ok(right)) => (left, right),
             (Err(error), right) => {
                 let values = [Value::Null, right.unwrap_or(Value::Null)];
-                self.spend(Self::price(self.context, COMPARE_PRICE, &values, None))?;
+                self.spend(cost::price(self.context, COMPARE_PRICE, &values, None))?;
                 return Err(error);
             }
             (Ok(left), Err(error)) => {
-                self.spend(Self::price(self.context, EQUALS_PRICE, &[left, Value::Null], None))?;
+                self.spend(cost::price(self.context, EQUALS_PRICE, &[left, Value::Null], None))?;
                 return Err(error);
             }
         };
         let values = [left, right];
-        self.spend(Self::price(self.context, EQUALS_PRICE, &values, None))?;
+        self.spend(cost::price(self.context, EQUALS_PRICE, &values, None))?;
         compare::equal(self.context, &values[0], &values[1])
     }
 
@@ -277,7 +277,7 @@ impl<'v> Machine<'v> {
     fn pattern(&mut self, call: &Call, regex: &regex::Regex) -> Outcome<'v> {
         let function = |_: &Self, args: &[Value<'v>]| match args.first() {
             Some(Value::Text(text)) => texts::pattern_call(call.func, regex, text, args),
-            _ => functions::unfit(args),
+            _ => unfit(args),
         };
         match call.args.len() {
             2 => self.call_of::<2>(call, function),
@@ -303,16 +303,16 @@ impl<'v> Machine<'v> {
             }
         }
         if let Some(error) = failed {
-            self.spend(Self::price(self.context, call.price, &values, None))?;
+            self.spend(cost::price(self.context, call.price, &values, None))?;
             return if call.func == Func::NotStrictlyFalse { Ok(Value::Bool(true)) } else { Err(error) };
         }
-        if Self::is_paid_after(call.price) {
+        if cost::is_paid_after(call.price) {
             let made = function(self, &values);
-            self.spend(Self::price(self.context, call.price, &values, made.as_ref().ok()))?;
+            self.spend(cost::price(self.context, call.price, &values, made.as_ref().ok()))?;
             return made;
         }
         let is_flat = call.price.function == FunctionCost::One;
-        self.spend(if is_flat { 1 } else { Self::price(self.context, call.price, &values, None) })?;
+        self.spend(if is_flat { 1 } else { cost::price(self.context, call.price, &values, None) })?;
         function(self, &values)
     }
 

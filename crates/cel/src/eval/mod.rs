@@ -5,8 +5,9 @@
 )]
 
 mod arithmetic;
+pub(crate) mod asked;
 mod attribute;
-pub(crate) mod authorization;
+mod authorization;
 pub(crate) mod compare;
 mod context;
 mod convert;
@@ -14,17 +15,20 @@ mod cost;
 mod fold;
 mod functions;
 mod kubernetes;
+mod length;
 mod lists;
 mod machine;
+mod outcome;
 mod plain;
 pub(crate) mod quick;
 mod resolve;
+mod seen;
 mod texts;
 pub(crate) mod time;
 pub(crate) mod value;
 
 pub(crate) use attribute::attribute;
 pub(crate) use context::{Context, Given, NoDevice, id_of};
-pub(crate) use cost::{CHECK_PRICE, LIST_PRICE, REQUIREMENT_PRICE, REQUIREMENTS_PER_CHAR};
+pub(crate) use cost::{CHECK_PRICE, LIST_PRICE, REQUIREMENT_PRICE, REQUIREMENTS_PER_CHAR, price};
 pub(crate) use functions::call;
 pub(crate) use machine::Machine;

@@ -3,8 +3,8 @@
 use alloc::sync::Arc;
 
 use super::{
-    functions::Outcome,
     machine::Machine,
+    outcome::Outcome,
     value::{Map, Value},
 };
 use crate::{

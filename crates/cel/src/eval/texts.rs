@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     context::Context,
-    functions::{Outcome, unfit},
+    outcome::{Outcome, unfit},
     value::{Key, List, Map, Str, Value},
 };
 use crate::{

@@ -6,7 +6,7 @@ use core::{cmp::Ordering, fmt, net::IpAddr, ops::Deref};
 use lazaret_model::{AttrValue, Quantity, Text, Version, VersionValue};
 
 use super::{
-    authorization::Asked,
+    asked::Asked,
     time::{Duration, Instant},
 };
 use crate::{

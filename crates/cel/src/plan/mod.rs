@@ -14,7 +14,7 @@ use regex::Regex;
 use crate::{
     check::decls::{Cost, Func, FunctionCost},
     eval::value::{Side, Value},
-    program::Reads,
+    reads::Reads,
 };
 
 pub(crate) use planner::plan;

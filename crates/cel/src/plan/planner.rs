@@ -12,10 +12,10 @@ use crate::{
     },
     error::{CompileError, Issue},
     eval::{
-        self, Context, Machine, NoDevice,
+        self, Context, NoDevice,
         value::{Key, Map, Side, Str, Value},
     },
-    program::Reads,
+    reads::Reads,
     syntax::ast::{ACCUMULATOR, Ast, Comprehension, Kind, Literal, NodeId, op},
 };
 
@@ -288,7 +288,7 @@ impl Planner<'_, '_> {
         }
         let context = Context::of(&self.no_device);
         let made = eval::call(context, call.func, &args).ok()?;
-        let price = Machine::price(context, call.price, &args, Some(&made));
+        let price = eval::price(context, call.price, &args, Some(&made));
         if matches!(made, Value::List(_) | Value::Map(_) | Value::Optional(_)) {
             return None;
         }
