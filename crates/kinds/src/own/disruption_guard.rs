@@ -32,7 +32,7 @@ pub(super) fn definition() -> Value {
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [
                     column("Paused", "string", ".spec.paused.reason", "Why no eviction begins"),
-                    column("Until", "date", ".spec.paused.until", "Until when"),
+                    column("Until", "string", ".spec.paused.until", "Until when"),
                     wide_column("Of", ".spec.breaker.of", "What its breaker counts"),
                     column("Max", "string", ".spec.breaker.maxOutOfService", "How much may be out of service"),
                     column("Out", "integer", ".status.breaker.outOfService", "How much is out of service"),
