@@ -21,7 +21,7 @@ use crate::{
     disrupt::Disruption,
     event::Event,
     feed::{Sources, kind},
-    guard::{GuardBook, status_call},
+    guard::{GuardBook, status_body},
     machine_agent::{MachineAgent, Shell},
     says::NamespaceSays,
     telemetry::{DeviceCounts, EvictionMetrics},
@@ -289,8 +289,12 @@ impl Perform<EffectKind> for Executor {
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
             EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
             EffectKind::SetGuardStatus(write) => {
-                let call = status_call(write, NAME, self.writer.now());
-                done_or_gone(self.writer.send_to_one(call).await)
+                let body = status_body(write, self.writer.now());
+                match self.writer.apply_status(&DISRUPTION_GUARDS, &write.guard, NAME, body).await {
+                    // Another incarnation has the name.
+                    Err(CallError::Conflict(_)) => Ok(Outcome::Gone),
+                    sent => done_or_gone(sent),
+                }
             }
             EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {

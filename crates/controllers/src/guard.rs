@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::SetGuardStatus;
 use lazaret_model::{BreakerStatus, DisruptionGuard, Pause, Text, Timestamp, WindowStatus};
-use lazaret_runtime::{Call, CallError, DISRUPTION_GUARDS, News, Object, PatchKind};
+use lazaret_runtime::{CallError, DISRUPTION_GUARDS, News, Object};
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -72,8 +72,8 @@ fn stop_everything(name: Text, why: &str) -> Arc<DisruptionGuard> {
     Arc::new(DisruptionGuard { name, paused, ..DisruptionGuard::default() })
 }
 
-/// The call that writes where a breaker stands, and whether a window is open. Parts that a guard has not are gone from its status.
-pub(crate) fn status_call(write: &SetGuardStatus, manager: &'static str, now: Timestamp) -> Call {
+/// Where a breaker stands, and whether a window is open, as the status of its guard. Parts that a guard has not are gone from it.
+pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
     let mut body = json!({
         "apiVersion": DISRUPTION_GUARDS.api_version(),
         "kind": DISRUPTION_GUARDS.kind,
@@ -91,8 +91,7 @@ pub(crate) fn status_call(write: &SetGuardStatus, manager: &'static str, now: Ti
             body["status"]["window"] = json!({"open": false, "opensAt": lazaret_api::format_time(at)});
         }
     }
-    let kind = PatchKind::Apply { manager };
-    Call::patch(&DISRUPTION_GUARDS, "", &write.guard, "status", kind, body.to_string())
+    body
 }
 
 /// Where a breaker stands, and the condition that says so.
@@ -100,7 +99,6 @@ fn breaker_status(breaker: &BreakerStatus, generation: i64, now: Timestamp) -> (
     let BreakerStatus { tripped, exceeded_since, below_since, recent_until, .. } = *breaker;
     let BreakerStatus { out_of_service, permitted, total, recent, .. } = *breaker;
     let (status, reason) = if tripped { ("True", "TooManyOutOfService") } else { ("False", "Permitted") };
-    let since = exceeded_since.filter(|_| tripped).unwrap_or(now);
     let mut breaker = json!({
         "tripped": tripped, "outOfService": out_of_service, "permitted": permitted, "total": total,
     });
@@ -118,7 +116,7 @@ fn breaker_status(breaker: &BreakerStatus, generation: i64, now: Timestamp) -> (
         "type": "BreakerTripped", "status": status, "reason": reason,
         "message": format!("{out_of_service} of {total} out of service, {permitted} permitted"),
         "observedGeneration": generation,
-        "lastTransitionTime": lazaret_api::format_time(since),
+        "lastTransitionTime": lazaret_api::format_time(now),
     });
     (breaker, condition)
 }

@@ -6,6 +6,7 @@
 mod capacity;
 mod claims;
 mod classic;
+mod conditions;
 mod content;
 mod custom;
 mod desk;

@@ -203,8 +203,8 @@ impl Perform<EffectKind> for Executor {
             }
             EffectKind::Report(report) => {
                 let body = self.report(&report.policy, report.generation, &compiled(report));
-                let kind = PatchKind::Apply { manager: NAME };
-                Call::patch(&TAINT_POLICIES, "", &report.policy.name, "status", kind, body.to_string())
+                let sent = self.writer.apply_status(&TAINT_POLICIES, &report.policy.name, NAME, body).await;
+                return warned(sent, "the status of a policy could not be written");
             }
         };
         warned(self.writer.send(call).await, "a rule of a policy could not be written")

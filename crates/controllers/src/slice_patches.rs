@@ -166,9 +166,9 @@ impl Perform<PatchEffect> for Executor {
                 Call::delete(&TAINT_POLICIES, "", name, options.to_string())
             }
             PatchEffect::Report(report) => {
-                let kind = PatchKind::Apply { manager: NAME };
                 let body = self.report(report);
-                Call::patch(&OWN_PATCHES, "", &report.patch.name, "status", kind, body.to_string())
+                let sent = self.writer.apply_status(&OWN_PATCHES, &report.patch.name, NAME, body).await;
+                return warned(sent, "the status of a patch could not be written");
             }
         };
         warned(self.writer.send(call).await, "a policy of a patch could not be written")

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use lazaret_model::{ObjectKey, Timestamp};
-use lazaret_runtime::{Call, CallError, Client, Outcome, Reply, Resource};
+use lazaret_runtime::{Call, CallError, Client, Outcome, PatchKind, Reply, Resource};
+use serde_json::Value;
 use tracing::warn;
 
 use crate::{
+    conditions::keep_transitions,
     event::{Event, Events},
     wire,
 };
@@ -40,6 +42,20 @@ impl Writer {
             Err(CallError::Conflict(why)) => Err(CallError::NotFound(why)),
             sent => sent,
         }
+    }
+
+    /// Applies the status of an object without a namespace. Its conditions are dated now; those whose status does not change keep their date.
+    pub(crate) async fn apply_status(
+        &self,
+        resource: &Resource,
+        name: &str,
+        manager: &'static str,
+        mut body: Value,
+    ) -> Result<Bytes, CallError> {
+        let found = self.send(Call::get(resource, "", name)).await?;
+        keep_transitions(&found, &mut body);
+        let kind = PatchKind::Apply { manager };
+        self.send(Call::patch(resource, "", name, "status", kind, body.to_string())).await
     }
 
     /// Makes an object, unless an earlier attempt did whose answer was lost: then it is there, and `is_ours`. [`CallError::AlreadyExists`]: somebody

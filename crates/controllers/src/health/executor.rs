@@ -3,12 +3,14 @@
 use lazaret_lifecycle::ChildKind;
 use lazaret_model::{Text, Uid};
 use lazaret_runtime::{
-    CLAIMS, Call, CallError, INCIDENTS, JOBS, Outcome, Perform, Reply, Resource, TAINT_POLICIES,
+    CLAIMS, Call, CallError, HEALTH_POLICIES, INCIDENTS, JOBS, Outcome, Perform, Reply, Resource,
+    TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use super::NAME;
 use crate::{
     wire::is_controlled_by,
     writer::{Writer, made},
@@ -19,6 +21,8 @@ use crate::{
 pub(crate) enum Deed {
     /// One call, as it is.
     Send(Box<Call>),
+    /// Whether the policy of this name is acted on, as its status.
+    Judge(Text, Value),
     /// Makes objects in this order, each unless it is there already and its controller has this UID.
     Make(Uid, Vec<New>),
     /// Makes an object of a kind that has to be asked for, unless it is there; what it says now.
@@ -118,6 +122,9 @@ impl Perform<Deed> for Writer {
     async fn perform(&self, deed: Deed) -> Reply {
         match deed {
             Deed::Send(call) => self.send(*call).await.into(),
+            Deed::Judge(policy, status) => {
+                self.apply_status(&HEALTH_POLICIES, &policy, NAME, status).await.into()
+            }
             Deed::Make(owner, all) => {
                 let mut last = Reply::from(Outcome::Done);
                 for new in &all {

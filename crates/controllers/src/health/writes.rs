@@ -7,7 +7,7 @@ use lazaret_runtime::{Call, HEALTH_POLICIES, PatchKind, Resource, TAINT_POLICIES
 use serde_json::{Value, json};
 
 use super::{
-    INCIDENT_LABEL, NAME,
+    INCIDENT_LABEL,
     acceptance::Problem,
     executor::{Deed, New},
     task::owner_reference,
@@ -85,7 +85,7 @@ pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Deed {
 }
 
 /// What a policy is: understood and acted on, or why not.
-pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Call {
+pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Deed {
     let (status, reason, message) = match problem {
         None => ("True", "Accepted", "the policy is acted on"),
         Some(Problem { reason, message }) => ("False", *reason, message.as_str()),
@@ -99,7 +99,7 @@ pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Opt
             "lastTransitionTime": lazaret_api::format_time(now),
         }]},
     });
-    Call::patch(&HEALTH_POLICIES, "", name, "status", PatchKind::Apply { manager: NAME }, body.to_string())
+    Deed::Judge(name.clone(), body)
 }
 
 fn make(resource: Resource, owner: &Owner, body: &Value) -> Deed {

@@ -123,16 +123,16 @@ impl Health {
     /// The next status of a policy to be written, if there is one.
     pub(super) fn poll_report(&mut self) -> Option<Effect<Deed>> {
         // A policy that is gone has no status.
-        let (name, call) = loop {
+        let (name, kind) = loop {
             let name = self.reports.pop_front()?;
             if let Some(((generation, problem), _)) = self.verdicts.get(&name) {
-                let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
-                break (name, call);
+                let kind = writes::verdict(self.now, &name, *generation, problem.as_ref());
+                break (name, kind);
             }
         };
         let id = EffectId(self.next);
         self.next += 1;
         self.reporting.insert(id, name);
-        Some(Effect { id, kind: Deed::Send(Box::new(call)) })
+        Some(Effect { id, kind })
     }
 }
