@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_machine::{Effect, EffectId, Flights, Machine, Turn, Wake};
 use lazaret_model::{Text, Timestamp, Uid};
 use lazaret_runtime::{
-    Agent, AgentOptions, Call, Effect, EffectId, HEALTH_POLICIES, News, Object, Outcome, PatchKind, Perform,
-    Precedence, Reply, Resource, TAINT_POLICIES, Wake,
+    AgentOptions, Call, HEALTH_POLICIES, News, Object, Outcome, PatchKind, Perform, Precedence, Reply,
+    Resource, TAINT_POLICIES,
 };
 use serde_json::json;
 
@@ -15,6 +16,7 @@ use crate::{
     header::{Condition, Header},
     health,
     ledger::{Change, Ledger},
+    machine_agent::{MachineAgent, Shell},
     policies,
     writer::Writer,
 };
@@ -41,7 +43,7 @@ pub(crate) async fn say_without_effect(desk: Desk, kind: Kind, why: NoRules) {
     let inbox = desk.listen_if_possible(&[], &[kind.resource]);
     let options = AgentOptions { name: kind.manager, in_flight_max: 4, precedence: Precedence::Patient };
     let executor = Executor { writer: desk.writer(), kind, why };
-    desk.run(options, inbox, move || Teller::new(kind, why), executor).await;
+    desk.run(options, inbox, move || agent(kind, why), executor).await;
 }
 
 /// A status to be written.
@@ -59,100 +61,104 @@ enum Phase {
     InFlight(EffectId),
 }
 
-/// Policies that do not say yet that they have no effect.
+/// What a machine is told of policies.
 #[derive(Debug)]
+enum Heard {
+    /// A policy does not say yet that it has no effect.
+    Open(Tell),
+    /// A policy says so, or is gone.
+    Closed(Text),
+    Turn(Turn),
+}
+
+impl From<Turn> for Heard {
+    fn from(turn: Turn) -> Self {
+        Self::Turn(turn)
+    }
+}
+
+/// Policies that do not say yet that they have no effect.
+#[derive(Debug, Default)]
 struct Teller {
-    kind: Kind,
-    why: NoRules,
-    ledger: Ledger,
     open: BTreeMap<Text, (Tell, Phase)>,
-    next: u64,
+    flights: Flights<Tell, Text>,
     leads: bool,
-    now: Timestamp,
 }
 
 impl Teller {
-    fn new(kind: Kind, why: NoRules) -> Self {
-        let (ledger, open) = (Ledger::default(), BTreeMap::new());
-        Self { kind, why, ledger, open, next: 0, leads: false, now: Timestamp::EPOCH }
+    /// A status is not to be written any more, or another one is. If its write was taken, its answer says nothing.
+    fn close(&mut self, name: &Text) {
+        if let Some((_, Phase::InFlight(id))) = self.open.remove(name) {
+            self.flights.withdraw(id);
+        }
     }
 
-    fn set(&mut self, object: &Object) {
-        let header = Header::read(object.json()).unwrap_or_default();
-        let generation = header.generation();
-        let is_told = |one: &Condition| {
-            one.kind == self.kind.condition
-                && one.status == "False"
-                && one.reason == self.why.reason()
-                && one.observed_generation == generation
-        };
-        let name = object.key.name.clone();
-        if header.conditions().iter().any(is_told) {
-            self.open.remove(&name);
-            return;
-        }
-        let tell = Tell { name: name.clone(), uid: object.uid.clone(), generation };
-        if self.open.get(&name).is_none_or(|(open, _)| *open != tell) {
-            self.open.insert(name, (tell, Phase::Due(Timestamp::EPOCH)));
+    fn turn(&mut self, now: Timestamp, turn: Turn) {
+        match turn {
+            Turn::Tick => {}
+            Turn::BecameLeader => self.leads = true,
+            Turn::LostLeadership => {
+                self.leads = false;
+                let withdrawn = self.flights.withdraw_waiting();
+                for (_, phase) in self.open.values_mut() {
+                    if matches!(phase, Phase::InFlight(id) if withdrawn.contains(id)) {
+                        *phase = Phase::Due(Timestamp::EPOCH);
+                    }
+                }
+            }
+            Turn::Acknowledged(effect, reply) => {
+                // The policy may have gone or changed meanwhile.
+                let Some(name) = self.flights.land(effect) else { return };
+                match reply.outcome {
+                    Outcome::Done | Outcome::Gone => {
+                        self.open.remove(&name);
+                    }
+                    Outcome::Conflict
+                    | Outcome::Refused
+                    | Outcome::Held
+                    | Outcome::RetryLater
+                    | Outcome::Unknown => {
+                        if let Some((_, phase)) = self.open.get_mut(&name) {
+                            *phase = Phase::Due(now.plus_millis(RETRY_MS));
+                        }
+                    }
+                }
+            }
         }
     }
 }
 
-impl Agent for Teller {
-    type Effect = Tell;
+impl Machine for Teller {
+    type View = ();
+    type Input<'a> = Heard;
+    type Kind = Tell;
+    type Why = &'static str;
 
-    fn hear(&mut self, _: Timestamp, news: News) {
-        let mut ledger = core::mem::take(&mut self.ledger);
-        ledger.changes(news, |change| match change {
-            Change::Set(_, object) => self.set(&object),
-            Change::Gone(_, key, _) => {
-                self.open.remove(&key.name);
+    fn handle(&mut self, now: Timestamp, (): &(), input: Heard) {
+        match input {
+            Heard::Open(tell) => {
+                if self.open.get(&tell.name).is_none_or(|(open, _)| *open != tell) {
+                    self.close(&tell.name);
+                    self.open.insert(tell.name.clone(), (tell, Phase::Due(Timestamp::EPOCH)));
+                }
             }
-        });
-        self.ledger = ledger;
-    }
-
-    fn think(&mut self, now: Timestamp) {
-        self.now = now;
-    }
-
-    fn lead(&mut self, _: Timestamp, leading: bool) {
-        self.leads = leading;
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        let is_it = |phase: &Phase| matches!(phase, Phase::InFlight(id) if *id == effect);
-        let Some(name) = self.open.iter().find(|(_, (_, phase))| is_it(phase)).map(|(name, _)| name.clone())
-        else {
-            // The policy has gone or changed meanwhile.
-            return;
-        };
-        match reply.outcome {
-            Outcome::Done | Outcome::Gone => {
-                self.open.remove(&name);
-            }
-            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
-                if let Some((_, phase)) = self.open.get_mut(&name) {
-                    *phase = Phase::Due(now.plus_millis(RETRY_MS));
+            Heard::Closed(name) => self.close(&name),
+            Heard::Turn(turn) => self.turn(now, turn),
+        }
+        if self.leads {
+            for (name, (tell, phase)) in &mut self.open {
+                if matches!(phase, Phase::Due(at) if *at <= now) {
+                    *phase = Phase::InFlight(self.flights.launch(name.clone(), tell.clone()));
                 }
             }
         }
     }
 
-    fn poll(&mut self) -> Option<Effect<Tell>> {
-        if !self.leads {
-            return None;
-        }
-        let now = self.now;
-        let is_due = |phase: &Phase| matches!(phase, Phase::Due(at) if *at <= now);
-        let (tell, phase) = self.open.values_mut().find(|(_, phase)| is_due(phase))?;
-        self.next += 1;
-        let id = EffectId(self.next);
-        *phase = Phase::InFlight(id);
-        Some(Effect { id, kind: tell.clone() })
+    fn poll_effect(&mut self) -> Option<Effect<Tell>> {
+        self.flights.take()
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn next_wake(&self) -> Option<Wake> {
         let due = self.open.values().filter_map(|(_, phase)| match phase {
             Phase::Due(at) => Some(*at),
             Phase::InFlight(_) => None,
@@ -160,6 +166,54 @@ impl Agent for Teller {
         due.min()
             .filter(|_| self.leads)
             .map(|at| Wake::new(at, "a policy is to be told that it has no effect"))
+    }
+}
+
+/// Policies as they are on the wire.
+#[derive(Debug)]
+struct Policies {
+    kind: Kind,
+    why: NoRules,
+    ledger: Ledger,
+}
+
+fn agent(kind: Kind, why: NoRules) -> MachineAgent<Policies> {
+    MachineAgent::new(Teller::default(), Policies { kind, why, ledger: Ledger::default() })
+}
+
+impl Shell for Policies {
+    type Machine = Teller;
+
+    fn view(&self) -> &() {
+        &()
+    }
+
+    fn hear(&mut self, teller: &mut Teller, now: Timestamp, news: News) {
+        let Self { kind, why, ledger } = self;
+        ledger.changes(news, |change| {
+            let heard = match change {
+                Change::Set(_, object) => heard_of(*kind, *why, &object),
+                Change::Gone(_, key, _) => Heard::Closed(key.name.clone()),
+            };
+            teller.handle(now, &(), heard);
+        });
+    }
+}
+
+fn heard_of(kind: Kind, why: NoRules, object: &Object) -> Heard {
+    let header = Header::read(object.json()).unwrap_or_default();
+    let generation = header.generation();
+    let is_told = |one: &Condition| {
+        one.kind == kind.condition
+            && one.status == "False"
+            && one.reason == why.reason()
+            && one.observed_generation == generation
+    };
+    let name = object.key.name.clone();
+    if header.conditions().iter().any(is_told) {
+        Heard::Closed(name)
+    } else {
+        Heard::Open(Tell { name, uid: object.uid.clone(), generation })
     }
 }
 
@@ -192,6 +246,8 @@ impl Perform<Tell> for Executor {
 mod tests {
     use std::sync::Arc;
 
+    use lazaret_runtime::Agent as _;
+
     use super::*;
 
     fn policy(generation: i64, conditions: &str) -> News {
@@ -207,7 +263,7 @@ mod tests {
 
     #[test]
     fn each_generation_is_told_once_and_again_when_it_failed() {
-        let mut teller = Teller::new(TAINTS, NoRules::NotServed);
+        let mut teller = agent(TAINTS, NoRules::NotServed);
         teller.hear(at(0), policy(1, ""));
         teller.think(at(0));
         assert_eq!(teller.poll(), None, "who does not lead writes nothing");

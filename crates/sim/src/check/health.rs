@@ -136,9 +136,13 @@ impl World {
             let limit = self.limit(number, now, guard);
             let unit = |device: &DeviceId| limit_unit(&limit, device);
             let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
-            let before = out.iter().filter(is_older).chain(&still_out);
-            let before = before.filter_map(unit).collect::<BTreeSet<_>>();
-            let added = new.difference(&before).count();
+            let before = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
+            let still_out = still_out.iter().filter_map(unit).collect::<BTreeSet<_>>();
+            let added = new.iter().filter(|unit| !before.contains(unit) && !still_out.contains(unit)).count();
+            // An incident that is over as the machine has decided, and whose taint was never written, keeps nothing out of service.
+            let is_tainted = |unit: &Unit| limit.out.contains(unit);
+            let before: BTreeSet<Unit> =
+                before.into_iter().chain(still_out.into_iter().filter(is_tainted)).collect();
             if !new.is_empty() && limit.stops.is_some() {
                 complaint = Some(format!("{} stops, and {new:?} are taken out", guard.name));
             }

@@ -32,7 +32,6 @@ pub(super) fn node_name(node: usize) -> String {
 
 impl World {
     pub(super) fn populate(&mut self) {
-        self.tell(Input::BecameLeader);
         let selector = Some(Text::from(format!("device.driver == \"{DRIVER}\"").as_str()));
         let class = DeviceClass { name: "gpu".into(), selectors: vec![selector], ..DeviceClass::default() };
         self.tell(Input::Fleet(fleet::Input::Class(Arc::new(class))));

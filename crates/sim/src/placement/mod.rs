@@ -10,6 +10,8 @@ mod server;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use lazaret_leader::{Demand, Fate, Precedence, Take, Turn, TurnOptions};
+use lazaret_machine::Wake;
 use lazaret_model::{ObjectKey, Timestamp};
 use lazaret_scheduler::{Claim, Effect, EffectId, EffectKind, Input, Node, Options, Pod, Reply, Scheduler};
 
@@ -72,6 +74,13 @@ const STEPS_MAX: u64 = 200_000;
 /// Nobody is tried again after so long, that is, never.
 const FLUSH_MS: i64 = i64::MAX / 4;
 
+/// As in the program.
+const LOOP: TurnOptions = TurnOptions { in_flight_max: 256, precedence: Precedence::Usual };
+/// The term of a process that has no rivals.
+const TERM: Option<u64> = Some(0);
+/// The instant of virtual time zero.
+const START: Timestamp = Timestamp::from_millis(1_000_000_000);
+
 /// Something that is going to happen.
 #[derive(Debug)]
 enum Step {
@@ -109,6 +118,8 @@ struct World {
     queue: Queue<Step>,
     resting: bool,
     scheduler: Scheduler,
+    /// The loop that ships, for a process that has no rivals.
+    turn: Turn<Kind>,
     /// When it is going to be called.
     called_at: BTreeSet<u64>,
     /// Effects that were given out and not answered.
@@ -159,6 +170,7 @@ impl World {
             queue: Queue::default(),
             resting: false,
             scheduler: Scheduler::new(options),
+            turn: Turn::new(START, LOOP),
             called_at: BTreeSet::new(),
             unanswered: BTreeSet::new(),
             events: BTreeMap::new(),
@@ -213,6 +225,7 @@ impl World {
             Step::Arrive(effect) => self.arrive(*effect),
             Step::Answer(effect, reply) => {
                 self.unanswered.remove(&effect);
+                self.turn.landed(self.wall());
                 self.tell(Input::Acknowledged(effect, reply));
             }
             Step::Call => {
@@ -225,7 +238,7 @@ impl World {
     }
 
     fn wall(&self) -> Timestamp {
-        Timestamp::from_secs(1_000_000).plus_millis(i64::try_from(self.now).unwrap_or(i64::MAX))
+        START.plus_millis(i64::try_from(self.now).unwrap_or(i64::MAX))
     }
 
     fn tell(&mut self, input: Input) {
@@ -235,14 +248,23 @@ impl World {
 
     /// Takes what the scheduler wants done, and notes when it wants to be called.
     fn let_scheduler_work(&mut self) {
-        while let Some(effect) = self.scheduler.poll_effect() {
-            if matches!(effect.kind, EffectKind::Event(_)) {
-                continue;
-            }
-            self.unanswered.insert(effect.id);
-            self.push_soon(Step::Arrive(Box::new(effect)));
+        if self.turn.stand(self.wall(), TERM, false, true, |_| None) == Demand::Lead(true) {
+            self.tell(Input::BecameLeader);
         }
-        let Some(wake) = self.scheduler.next_wake() else { return };
+        self.turn.begin_to_send(self.wall());
+        while self.turn.may_take(TERM, [0, self.turn.in_flight(), 0]) == Take::One {
+            let Some(effect) = self.scheduler.poll_effect() else { break };
+            if !self.turn.may_send(TERM) {
+                self.tell(Input::Acknowledged(effect.id, Reply::of(Fate::Withheld.outcome())));
+            } else if matches!(effect.kind, EffectKind::Event(_)) {
+                self.turn.landed(self.wall());
+            } else {
+                self.unanswered.insert(effect.id);
+                self.push_soon(Step::Arrive(Box::new(effect)));
+            }
+        }
+        let wanted = self.scheduler.next_wake().map(|wake| Wake::new(wake.at, "it asked"));
+        let Some(wake) = self.turn.wake(wanted) else { return };
         let wait = wake.at.as_millis().saturating_sub(self.wall().as_millis());
         let at = self.now + u64::try_from(wait).unwrap_or(0);
         // Far away is where waiting pods are tried again for no reason.
