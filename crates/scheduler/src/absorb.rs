@@ -9,8 +9,8 @@ use lazaret_model::{ObjectKey, PodGroup, Text, Timestamp};
 use crate::{
     Claim, Labels, Node, Pod,
     causes::Cause,
+    claim_writes::CERTAIN_MS,
     claims,
-    desk::CERTAIN_MS,
     effect::{Outcome, WakeReason},
     extended,
     flight::{Flight, Phase},

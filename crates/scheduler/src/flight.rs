@@ -6,7 +6,7 @@ use lazaret_model::{Allocation, ClaimSpec, ObjectKey, Owner, Text, Timestamp, Ui
 
 use crate::{
     Pod,
-    desk::NEWS_MS_MAX,
+    claim_writes::NEWS_MS_MAX,
     effect::{
         Bind, CreateExtendedClaim, DeleteExtendedClaim, EffectId, EffectKind, Event, EventKind, Mapping,
         Outcome, Reply, SetExtendedClaim, SetNodeAllocatable,
@@ -143,7 +143,7 @@ impl Scheduler {
         let consumer = self.book.consumer(&pod, &key);
         self.overlay.remove(&extended.stand_in);
         self.overlay.insert(&uid, &extended.allocation);
-        let entry = self.desk.open(&key, &uid);
+        let entry = self.claim_writes.open(&key, &uid);
         entry.allocation = Some(extended.allocation.clone());
         entry.wanted.insert(ix, consumer);
         extended.made = Some((key.clone(), uid));
@@ -213,7 +213,7 @@ impl Scheduler {
     pub(crate) fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
         match self.outbox.land(effect) {
             Some(Purpose::Claim(key)) => {
-                let current = self.desk.get(&key).and_then(|entry| entry.write.as_ref());
+                let current = self.claim_writes.get(&key).and_then(|entry| entry.write.as_ref());
                 if current.is_some_and(|write| write.effect == effect) {
                     self.claim_written(&key, reply);
                 }
@@ -341,7 +341,7 @@ impl Scheduler {
 
     /// Has a claim deleted that was made for extended resources and is of no use.
     pub(crate) fn delete_claim(&mut self, owner: u32, claim: ObjectKey, uid: Uid) {
-        self.desk.close(&claim);
+        self.claim_writes.close(&claim);
         self.free(&uid);
         let delete = DeleteExtendedClaim { claim, uid };
         self.outbox.launch(Purpose::Delete(owner), EffectKind::DeleteExtendedClaim(delete));
@@ -385,8 +385,8 @@ impl Scheduler {
             self.displace(ix);
             self.queue.back_off(self.now, ix);
         }
-        for key in self.desk.keys() {
-            let Some(entry) = self.desk.get_mut(&key) else { continue };
+        for key in self.claim_writes.keys() {
+            let Some(entry) = self.claim_writes.get_mut(&key) else { continue };
             entry.write.take_if(|write| withdrawn.contains(&write.effect));
             if let Some(write) = &mut entry.write {
                 write.pods.clear();
@@ -399,7 +399,7 @@ impl Scheduler {
                 None if entry.write.is_none() => {
                     let uid = entry.uid.clone();
                     self.free(&uid);
-                    self.desk.close(&key);
+                    self.claim_writes.close(&key);
                 }
                 None => {}
             }
