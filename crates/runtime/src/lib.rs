@@ -18,6 +18,7 @@ mod fence;
 mod health;
 mod hub;
 mod inbox;
+mod invariants;
 mod lease;
 mod lines;
 mod metrics;

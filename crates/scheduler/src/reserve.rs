@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{Allocation, Consumer, ObjectKey, Uid};
 
 use crate::{
@@ -199,7 +200,10 @@ impl Scheduler {
     }
 
     fn give_out_reservation(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
-        let Some(entry) = self.claim_writes.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         let pods = core::mem::take(&mut entry.wanted);
         let allocation = entry.allocation.clone().filter(|_| !entry.written);
         let timestamp = Some(self.now.truncated_to_secs());
@@ -219,7 +223,10 @@ impl Scheduler {
     }
 
     fn give_out_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
-        let Some(entry) = self.claim_writes.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         let deallocate = entry.deallocate && claim.claim.allocation.is_some();
         let is_there = |uid: &&Uid| {
             // What this scheduler wrote may not be seen yet.
@@ -267,6 +274,7 @@ impl Scheduler {
 
     /// What became of a claim's write.
     pub(crate) fn claim_written(&mut self, key: &ObjectKey, reply: &Reply) {
+        // The claim is gone.
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
         let Some(write) = entry.write.take() else { return };
         self.settle_write(key, write, reply);
@@ -274,7 +282,10 @@ impl Scheduler {
     }
 
     fn settle_write(&mut self, key: &ObjectKey, write: Write, reply: &Reply) {
-        let Some(entry) = self.claim_writes.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         match reply.outcome {
             Outcome::Done => {
                 entry.tries = 0;
@@ -341,7 +352,10 @@ impl Scheduler {
 
     /// Nothing comes of what is under way for a claim: all pods that wait for it are decided on anew.
     fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
-        let Some(entry) = self.claim_writes.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
         (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
         entry.unwanted.clear();
