@@ -6,13 +6,13 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What to measure
+    /// Workload to measure
     #[arg(value_enum, default_value_t = What::Evict)]
     pub(crate) what: What,
     /// Measure this cluster [default: a lazaret started for the run, with a durable store]
     #[arg(long, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Processes that are the cluster, when they run on this machine: their processor time and memory are told. May be repeated
+    /// Processes that are the cluster, when they run on this machine: their processor time and memory are printed. May be repeated
     #[arg(long, value_name = "PROCESS")]
     pub(crate) pid: Vec<u32>,
     /// Simulated nodes
@@ -102,7 +102,7 @@ const EXAMPLES: &str = "Examples:
   lazaret bench schedule --curve nodes -o svg > nodes.svg
   lazaret bench --compare before.json after.json";
 
-/// What is measured.
+/// The workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum What {
     /// Pods with claims, from created to bound and to running
@@ -115,7 +115,7 @@ pub(crate) enum What {
     TaintLatency,
     /// Node by node, from what a driver reports in a slice to the taint that a health policy sets
     SignalLatency,
-    /// What the controller of health policies needs for --nodes times --devices devices and --rate signals a second (1000), alone on one core
+    /// Processor time and memory of the controller of health policies for --nodes times --devices devices and --rate signals a second (1000), alone on one core
     Signals,
     /// Creates, reads and lists, by many clients at once
     Api,
@@ -133,7 +133,7 @@ pub(crate) enum What {
     Start,
 }
 
-/// What grows along a curve.
+/// The quantity that grows along a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Axis {
     /// --nodes

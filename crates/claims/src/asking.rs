@@ -201,6 +201,7 @@ impl Claims {
     /// A pod is gone: whether it had ended decides whether its node is asked. One that was on no node when last seen may have
     /// been bound since, unless its last state was told.
     pub(crate) fn note_how_it_ended(&mut self, key: &ObjectKey, last_told: bool) {
+        // It was never seen.
         let Some(pod) = self.tables.pods.get(key).map(|slot| slot.pod.clone()) else { return };
         match &pod.node {
             _ if is_done(&pod) => drop(self.asking.ended.insert(pod.uid.clone())),

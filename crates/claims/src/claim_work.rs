@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, Text, Timestamp, Uid};
 
 use crate::{
@@ -57,7 +58,10 @@ impl Claims {
         for (node, user) in findings.silent {
             self.confirm_node(now, Item::Claim(key.clone()), node, user);
         }
-        let Some(slot) = self.tables.claims.get_mut(key) else { return };
+        let Some(slot) = invariant!(self.tables.claims.get_mut(key), "a claim that is looked at is known")
+        else {
+            return;
+        };
         if steps.is_empty() {
             slot.plan = None;
             return;
@@ -194,7 +198,12 @@ impl Claims {
             if users.len() >= RESERVED_MAX {
                 return;
             }
-            let Some(pod) = self.tables.pods.get(&key).map(|slot| &slot.pod) else { continue };
+            let Some(pod) = invariant!(
+                self.tables.pods.get(&key).map(|slot| &slot.pod),
+                "a pod that is filed under a claim is known"
+            ) else {
+                continue;
+            };
             if pod.node.is_none() || !wants_claims(pod) {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use alloc::{format, sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ClaimSource, ObjectKey, PodClaim, Text, Timestamp};
 
 use crate::{
@@ -47,7 +48,11 @@ struct Plan {
 impl Claims {
     pub(crate) fn look_at_holder(&mut self, now: Timestamp, kind: HolderKind, key: &ObjectKey) {
         let Some(needy) = self.tables.needy(kind, key) else { return };
-        let Some((_, work)) = self.tables.work_mut(kind, key) else { return };
+        let Some((_, work)) =
+            invariant!(self.tables.work_mut(kind, key), "a holder that needs claims has work")
+        else {
+            return;
+        };
         if !needy.wants_claims() {
             *work = None;
             return;
@@ -232,7 +237,9 @@ impl Claims {
             return;
         }
         let until = now.plus_millis(self.options.recheck_ms);
-        let Some(work) = self.work_on(holder) else { return };
+        let Some(work) = invariant!(self.work_on(holder), "a holder that is looked at has work") else {
+            return;
+        };
         if let Some((written, until)) = &work.written
             && *written == names
             && *until > now
@@ -251,7 +258,9 @@ impl Claims {
 
     /// Says what is missing, once; when it comes, the holder is looked at again.
     fn complain(&mut self, holder: &Holder, message: Text) {
-        let Some(work) = self.work_on(holder) else { return };
+        let Some(work) = invariant!(self.work_on(holder), "a holder that is looked at has work") else {
+            return;
+        };
         if !core::mem::replace(&mut work.complained, true) {
             self.announce(holder, message);
         }

@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeSet, format, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{Awaited, Consumer, ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
@@ -132,7 +133,10 @@ impl Claims {
             return;
         }
         let wanted = self.asking.wanted(name);
-        let Some(slot) = self.asking.nodes.get_mut(name) else { return };
+        let Some(slot) = invariant!(self.asking.nodes.get_mut(name), "a node that is looked at is known")
+        else {
+            return;
+        };
         if wanted == slot.report.awaiting {
             return;
         }
@@ -178,7 +182,10 @@ impl Claims {
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in over {
-            let Some(wait) = self.asking.waits.get_mut(&uid) else { continue };
+            let Some(wait) = invariant!(self.asking.waits.get_mut(&uid), "a wait that was found is there")
+            else {
+                continue;
+            };
             wait.nodes.remove(node);
             if wait.nodes.is_empty() {
                 self.asking.drop_wait(&uid);

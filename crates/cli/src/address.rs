@@ -10,7 +10,7 @@ const NAMES_MAX: usize = 100;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct AddressArgs {
-    /// Address that clients on other machines are told, if not the one to listen on: for the Service kubernetes and for nodes that join
+    /// Address for clients on other machines, if not the one to listen on: for the Service kubernetes and for nodes that join
     #[arg(long, value_name = "IP", value_parser = parse_advertised)]
     advertise_address: Option<IpAddr>,
     /// Further names or addresses that the server's certificate is valid for

@@ -119,7 +119,7 @@ fn try_parse() -> Result<Cli, clap::Error> {
     Cli::try_parse_from(words)
 }
 
-/// What `lazaret node` is for, in the list of commands and in its own help.
+/// Purpose of `lazaret node`, in the list of commands and in its own help.
 const NODE_ABOUT: &str =
     "Join a cluster as a node: run its pods and prepare their devices; or import images for it";
 

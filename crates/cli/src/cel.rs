@@ -147,7 +147,7 @@ fn describe<'a>(expression: &'a str, compiled: &Result<Program, lazaret_cel::Com
     }
 }
 
-/// What of a device the expression looks at, as one would write it.
+/// The fields of a device that the expression reads, as one would write them.
 fn reads(program: &Program) -> Vec<String> {
     let reads = program.reads();
     let mut list = Vec::new();

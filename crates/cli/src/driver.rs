@@ -107,7 +107,7 @@ pub(crate) struct TellArgs {
     /// Its control socket, in its data directory
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// What it should do, each in quotes
+    /// Commands for the driver, each in quotes
     #[arg(required = true, value_name = "COMMAND")]
     commands: Vec<String>,
 }

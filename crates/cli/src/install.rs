@@ -9,7 +9,7 @@ use lazaret_print::Structured;
 
 use crate::{Verdict, output};
 
-/// What the chart makes of its default values.
+/// The manifests of the chart with its default values.
 const MANIFEST: &str = include_str!("../../../deploy/lazaret.yaml");
 /// The namespace and the image that it names.
 const NAMESPACE: &str = "lazaret-system";

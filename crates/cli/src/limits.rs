@@ -3,7 +3,7 @@
 use lazaret_controllers::WorkloadLimits;
 use lazaret_server::Limits;
 
-/// Ceilings. What they refuse is answered 403 Forbidden with the name of the flag; deletes always pass.
+/// Ceilings. A request above one is answered 403 Forbidden with the name of the flag; deletes always pass.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
@@ -31,7 +31,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// What the server holds.
+    /// Limits of the server.
     pub(crate) fn server(&self) -> Limits {
         Limits {
             objects_max: self.objects_max,
@@ -43,7 +43,7 @@ impl LimitArgs {
         }
     }
 
-    /// What one workload makes.
+    /// Limits of one workload.
     pub(crate) fn workloads(&self) -> WorkloadLimits {
         WorkloadLimits { owner_pods_max: self.owner_pods_max }
     }

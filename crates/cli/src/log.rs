@@ -41,7 +41,7 @@ impl Logging {
     }
 }
 
-/// Who is heard, and how much.
+/// The level of each target.
 fn targets(verbose: u8) -> Targets {
     let level = match verbose {
         0 => LevelFilter::WARN,

@@ -94,7 +94,7 @@ const EXAMPLES: &str = "Examples:
 
 Registries are asked over HTTPS; those on loopback over plain HTTP.";
 
-/// What programs read of an image.
+/// An image in machine-readable form.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

@@ -36,7 +36,7 @@ pub(crate) struct RunArgs {
     /// The name of the Node [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// What runs containers: auto, runc, crun, namespaces, processes or cri
+    /// Container runtime: auto, runc, crun, namespaces, processes or cri
     ///
     /// auto        the first of runc, crun and namespaces that runs a program here; with
     ///             --container-runtime-endpoint, cri
@@ -184,7 +184,7 @@ impl RunArgs {
         self.cdi_root.last()
     }
 
-    /// What runs containers, and where their images are.
+    /// The container runtime, and where images are.
     async fn find_runtime(
         &self,
         root: &Path,

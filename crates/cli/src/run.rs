@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to run
+    /// Parts to run
     #[arg(value_enum, default_values_t = [Part::Scheduler, Part::Controllers])]
     parts: Vec<Part>,
     /// How to reach the server [default: as kubectl does]
@@ -83,7 +83,7 @@ const EXAMPLES: &str = "Examples:
 Beside Kubernetes' controller manager run `policies`, `replacement` and `health` alone: claims are its business, and so is eviction unless it is started with
 --controllers=*,-device-taint-eviction-controller; then add `eviction`, or --take-over-eviction.";
 
-/// What can be run.
+/// A part of Lazaret that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// Places pods and gives them devices
@@ -200,7 +200,7 @@ impl Args {
     }
 }
 
-/// Whether each resource was read once. What can be done without is no reason to be unready: it is logged, and counted.
+/// Whether each resource was read once. An optional resource is no reason to be unready: it is logged, and counted.
 fn synced(hub: &Hub) -> Vec<(String, bool)> {
     let is_ready = |state: &WatchState| match state {
         WatchState::Synced | WatchState::DoneWithout(_) => true,

@@ -103,7 +103,7 @@ impl Command {
     }
 }
 
-/// What was written where.
+/// A file that was written.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Done {
@@ -133,7 +133,7 @@ fn told(done: &Done, format: Format) -> Result<Verdict> {
     Ok(Verdict::Yes)
 }
 
-/// What `verify` found.
+/// The findings of `verify`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Checked {

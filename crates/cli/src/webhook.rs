@@ -61,7 +61,7 @@ impl WebhookArgs {
         let (webhook, keeper) = Webhook::new(client, identity, metrics, decide(reviews));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = Tasks::default();
-        tasks.spawn(Arc::clone(&webhook).serve(listener, keeper, stopped));
+        tasks.spawn("webhook", metrics, Arc::clone(&webhook).serve(listener, keeper, stopped));
         Ok(Some(Serving { webhook, tasks, stop }))
     }
 

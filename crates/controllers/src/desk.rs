@@ -1,6 +1,6 @@
 //! Where the agents of one part work: every client under the part's lease, every event through its postbox.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
 use lazaret_runtime::{
     Agent, AgentOptions, CallError, Hub, Inbox, Leadership, Metrics, News, Object, Perform, Resource, Tasks,
@@ -9,7 +9,7 @@ use lazaret_runtime::{
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::{event::Events, writer::Writer};
+use crate::{effect_log::Logged, event::Events, writer::Writer};
 
 /// Effects of one agent in flight at once where the server is elsewhere. Each has a connection with buffers of its own, and a server that answers
 /// within 10 ms carries out 6,400 of them a second.
@@ -33,7 +33,7 @@ impl Desk {
         tasks: &mut Tasks,
     ) -> Self {
         let (postbox, postman) = hub.postbox();
-        tasks.spawn(postman.run());
+        tasks.spawn("postbox", hub.metrics(), postman.run());
         let events = Events::new(postbox, hub.client().clock().clone());
         Self { hub, leadership, events, stop }
     }
@@ -96,7 +96,7 @@ impl Desk {
     }
 
     /// Runs one agent until the word to stop. The watches outlive it: it does not keep them alive in turn.
-    pub(crate) fn run<A: Agent, P: Perform<A::Effect>>(
+    pub(crate) fn run<A: Agent<Effect: Debug>, P: Perform<A::Effect>>(
         self,
         options: AgentOptions,
         inbox: Inbox,
@@ -105,7 +105,7 @@ impl Desk {
     ) -> impl Future<Output = ()> + Send {
         let (metrics, leadership, stop) = (self.metrics().clone(), self.leadership, self.stop);
         let options = within(options, leadership.is_rivalled());
-        run(make, performer, inbox, leadership, metrics, options, stop)
+        run(make, Logged::new(options.name, performer), inbox, leadership, metrics, options, stop)
     }
 }
 

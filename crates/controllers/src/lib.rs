@@ -11,6 +11,7 @@ mod content;
 mod custom;
 mod desk;
 mod disrupt;
+mod effect_log;
 mod event;
 mod eviction;
 mod feed;

@@ -1,6 +1,6 @@
 //! All of it together: the watches, the leases, the agents.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
 use lazaret_runtime::{
     Agent, AgentOptions, CLASSIC_CLAIMS, CLASSIC_CLASSES, Call, CallError, Client, Hub, Inbox, Leader,
@@ -233,7 +233,8 @@ impl Plane {
         let client = self.hub.client().clone();
         let namespace = options.lease_namespace.as_deref().unwrap_or(NAMESPACE);
         let (leader, leadership) = Leader::new(client, namespace, name, &rivals.identity, rivals.lease);
-        self.leaders.spawn(leader.run(self.hub.metrics().clone(), self.release.subscribe()));
+        let metrics = self.hub.metrics().clone();
+        self.leaders.spawn(name, &metrics, leader.run(metrics.clone(), self.release.subscribe()));
         leadership
     }
 
@@ -243,7 +244,7 @@ impl Plane {
         Desk::new(Arc::clone(&self.hub), leadership, self.stop.subscribe(), &mut self.agents)
     }
 
-    fn spawn<A: Agent, P: Perform<A::Effect>>(
+    fn spawn<A: Agent<Effect: Debug>, P: Perform<A::Effect>>(
         &mut self,
         desk: &Desk,
         options: AgentOptions,
@@ -251,13 +252,14 @@ impl Plane {
         make: impl Fn() -> A + Send + Sync + 'static,
         performer: P,
     ) {
-        self.agents.spawn(desk.clone().run(options, inbox, make, performer));
+        self.agents.spawn(options.name, desk.metrics(), desk.clone().run(options, inbox, make, performer));
     }
 
     fn controllers(&mut self, desk: &Desk, sources: Sources, options: &Options) {
         self.evictions(desk, sources, options);
         if options.controllers.health {
-            self.agents.spawn(health::serve(desk.clone(), sources, options.incidents));
+            let served = health::serve(desk.clone(), sources, options.incidents);
+            self.agents.spawn(health::NAME, desk.metrics(), served);
         }
         if options.controllers.claims {
             self.claims(desk, sources, options);
@@ -275,7 +277,8 @@ impl Plane {
             );
         }
         if options.controllers.replacement {
-            self.agents.spawn(replacement::serve(desk.clone(), sources));
+            let served = replacement::serve(desk.clone(), sources);
+            self.agents.spawn(replacement::NAME, desk.metrics(), served);
         }
         if options.parts.workloads {
             self.workloads(desk, options.workloads, options.workload_controllers);
@@ -295,8 +298,9 @@ impl Plane {
             let second =
                 lazaret_eviction::Options { writes_guards: !options.controllers.eviction, ..chosen.clone() };
             let served = policies::serve(desk.clone(), sources, second, counts.clone(), capacity.clone());
-            self.agents.spawn(served);
-            self.agents.spawn(slice_patches::serve(desk.clone(), sources));
+            self.agents.spawn(policies::NAME, desk.metrics(), served);
+            let served = slice_patches::serve(desk.clone(), sources);
+            self.agents.spawn(slice_patches::NAME, desk.metrics(), served);
         }
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
         if options.controllers.eviction && sources.gates().taints {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What it calls itself, in metrics and as a field manager.
-const NAME: &str = "resource-slice-patches";
+pub(crate) const NAME: &str = "resource-slice-patches";
 /// Names that a message shows.
 const NAMES_SHOWN_MAX: usize = 8;
 

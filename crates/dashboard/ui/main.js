@@ -78,7 +78,7 @@ function followAll() {
       dot.setAttribute("aria-label", down.size === 0 ? "live" : "not connected");
       dot.title = down.size === 0 ? "Live" : "Not connected";
       banner.hidden = !lost;
-      if (lost) banner.textContent = `The connection is lost; trying again. What is shown may be old. ${error?.reason ? error.message : ""}`;
+      if (lost) banner.textContent = `The connection is lost; trying again. The page may be out of date. ${error?.reason ? error.message : ""}`;
     };
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);

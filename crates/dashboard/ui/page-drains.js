@@ -147,7 +147,7 @@ export function drainsPage(main, app, argument) {
       title: "Approve", reason: "optional", body: [h("p", rule.metadata.name, ": ", conditionOf(rule, "Held")?.message ?? ""), text],
       commands: (reason) => [`kubectl device approve ${rule.metadata.name}${reason ? ` --reason '${reason.replace(/'/g, "'\\''")}'` : ""}`],
       run: (reason) => {
-        if (!impact) throw new Error("What the rule reaches is not known yet.");
+        if (!impact) throw new Error("The devices that the rule selects are not known yet.");
         const approval = { uid: rule.metadata.uid, generation: rule.metadata.generation ?? 0, ...impact, ...(reason ? { reason } : {}) };
         return api.patch(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`, { metadata: {
           uid: rule.metadata.uid, resourceVersion: rule.metadata.resourceVersion, annotations: { "lazaret.dev/approval": JSON.stringify(approval) } } });
@@ -162,7 +162,7 @@ export function drainsPage(main, app, argument) {
       if (answer.error) throw new Error(answer.error);
       impact = answer.impact;
       text.textContent = `It would taint ${count(impact.devices, "device")} and evict ${count(impact.pods, "pod")} in ${count(impact.namespaces, "namespace")}.`;
-    } catch (error) { text.textContent = `What it reaches cannot be told: ${error.message}`; }
+    } catch (error) { text.textContent = `The devices that it selects cannot be shown: ${error.message}`; }
   }
 
   function facts(found, gone) {

@@ -187,7 +187,7 @@ export function whatifPage(main, app, argument) {
           h("td.name", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`), h("div.note", [pod.owner, pod.node].filter(Boolean).join(" on "))),
           h("td", leaves ? when(pod, now) : "never", h("div.note", tolerates(pod))), h("td.name.place", leaves ? place(placeOf.get(`${pod.namespace}/${pod.name}`)) : "stays"),
           h("td", (pod.budgets ?? []).map((one) => `${one.name} (${one.disruptionsAllowed} allowed)`).join(", "))))))) : h("p", "No pod uses these devices."),
-      places.length ? h("p.note", "Where pods would go is told by devices alone, without CPU, memory and what else decides on a node.") : null,
+      places.length ? h("p.note", "Places of pods are computed from devices alone, without CPU, memory and other conditions of a node.") : null,
       h("p.note", "The same on the command line:"), commands.map(command),
       h("div.actions", guarded(app, "create", "resource.k8s.io", "devicetaintrules", h("button.act.primary", { type: "button", onclick: () => apply(wanted, leaving, commands) }, "Apply…")),
         h("button.act", { type: "button", onclick: async () => { objects = null; await compute(); } }, "Read pods again"))));

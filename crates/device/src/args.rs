@@ -23,7 +23,7 @@ pub struct Args {
     /// Which cluster, as whom.
     #[command(flatten)]
     pub connection: Connection,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -411,7 +411,7 @@ pub(crate) struct IncidentsArgs {
 pub(crate) struct ReportArgs {
     /// The device
     pub(crate) device: String,
-    /// What was seen, as rules of health policies know it
+    /// Signal that was seen, as rules of health policies name it
     #[arg(value_name = "KEY[=VALUE]")]
     pub(crate) signal: String,
     /// In your words; kept in the incident
@@ -484,10 +484,10 @@ pub(crate) struct Fail {
     /// A device of a simulated node, or of a driver that fails on command
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
-    /// What the driver's taint does
+    /// Effect of the driver's taint
     #[arg(long, value_name = "EFFECT", default_value = "NoExecute", value_parser = ["None", "NoSchedule", "NoExecute"])]
     pub(crate) effect: String,
-    /// What is wrong with the device: the value of the driver's taint, letters, digits, '-', '_' and '.'
+    /// Problem of the device: the value of the driver's taint, letters, digits, '-', '_' and '.'
     #[arg(long, value_name = "WORD")]
     pub(crate) reason: Option<String>,
     /// How long a driver that fails on command may take to report it
@@ -565,8 +565,8 @@ const HISTORY: &str = "Examples:
   kubectl device history
   kubectl device history node-1/gpu-3 -o json
 
-Rules and taints that exist say who set them and why. What was removed is told by events, which a server keeps for an hour by default; the
-server's audit log is the proof.";
+Rules and taints that exist say who set them and why. Events say what was removed, for as long as the
+server keeps them: an hour by default. The server's audit log is the proof.";
 
 const INCIDENTS: &str = "Examples:
   kubectl device incidents
@@ -579,7 +579,7 @@ An incident is opened by a rule of a DeviceHealthPolicy. Of a device the open on
 const REPORT: &str = "Examples:
   kubectl device report node-1/gpu-3 gpu.example.com/xid=79 --reason 'seen in the kernel log'
 
-The signal has the source Person. What follows is for DeviceHealthPolicies to say: without one that selects the device and has a rule for it, nothing.";
+The signal has the source Person. DeviceHealthPolicies decide what follows: nothing, without one that selects the device and has a rule for the signal.";
 
 const ACKNOWLEDGE: &str = "Examples:
   kubectl device acknowledge node-1/gpu-3 --reason 'a new board is ordered'";

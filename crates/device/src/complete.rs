@@ -40,13 +40,13 @@ pub(crate) enum Names {
     Files,
 }
 
-/// What is asked for.
+/// Candidates for a word.
 #[derive(Debug, Default)]
 struct Question {
-    /// What is known without asking anybody: `CANDIDATE` or `CANDIDATE\tDESCRIPTION`.
+    /// Candidates that need no request: `CANDIDATE` or `CANDIDATE\tDESCRIPTION`.
     fixed: Vec<String>,
     names: Option<Names>,
-    /// What was typed of the word, without a `--flag=` in front of it.
+    /// The part of the word that was typed, without a `--flag=` in front of it.
     typed: String,
     /// That `--flag=`.
     flag: String,
@@ -55,7 +55,7 @@ struct Question {
     connection: Connection,
 }
 
-/// What can stand in place of the last of `words`, one candidate a line, and a last line `:N` as kubectl and cobra's scripts read it. `command` is
+/// Candidates for the last of `words`, one a line, and a last line `:N` as kubectl and cobra's scripts read it. `command` is
 /// `kubectl device`, or has it as its command `device`.
 pub async fn complete(command: Command, words: &[String]) -> String {
     let question = question(command, words);

@@ -115,7 +115,7 @@ impl ControllerKit {
                 let lease_options = LeaseOptions::default();
                 let (leader, leadership) =
                     Leader::new(client.clone(), &namespace, &lease, &identity, lease_options);
-                leaders.spawn(leader.run(metrics.clone(), released));
+                leaders.spawn(&lease, &metrics, leader.run(metrics.clone(), released));
                 leadership
             }
         };
@@ -126,7 +126,8 @@ impl ControllerKit {
         let agent_options =
             AgentOptions { name: NAME, in_flight_max: options.in_flight_max, precedence: Precedence::Usual };
         let make = move || ControllerAgent::new(options.clone(), answers.clone(), tainted.clone());
-        agents.spawn(run(make, executor, inbox, leadership, metrics, agent_options, stopped));
+        let ran = run(make, executor, inbox, leadership, metrics.clone(), agent_options, stopped);
+        agents.spawn(NAME, &metrics, ran);
         RunningController { hub, agents, leaders, stop, release }
     }
 }

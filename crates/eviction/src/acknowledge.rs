@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 
 use lazaret_fleet::PodIx;
+use lazaret_invariant::invariant;
 use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{
@@ -30,6 +31,7 @@ impl Eviction {
                     self.see_leaving(now, pod, &uid);
                 }
             }
+            // Acknowledged before.
             None => {}
         }
     }
@@ -90,6 +92,7 @@ impl Eviction {
                 return self.room_refused(now, id, &waiting, &wanted, &why);
             }
             Some(Flight::Status { .. } | Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. })
+            // No budget refuses these.
             | None => return,
         };
         self.give_back(now, &flight);
@@ -129,7 +132,9 @@ impl Eviction {
         if !present {
             return false;
         }
-        let Some(slot) = self.pods.get_mut(flight.at) else { return false };
+        let Some(slot) = invariant!(self.pods.get_mut(flight.at), "a pod that is present has a slot") else {
+            return false;
+        };
         slot.phase = Phase::Waiting;
         let alive = slot.pod.deleting_since.is_none() && !slot.pod.phase.is_finished();
         if slot.reasons.is_empty() {

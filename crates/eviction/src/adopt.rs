@@ -3,6 +3,7 @@
 use alloc::{boxed::Box, sync::Arc};
 
 use lazaret_fleet::PodIx;
+use lazaret_invariant::invariant;
 use lazaret_model::{Pod, Timestamp};
 
 use crate::{
@@ -52,7 +53,9 @@ impl Eviction {
         let old = self.pods.replace_reasons(at, reasons);
         self.unlink(now, at, &old);
         self.regroup(now, at);
-        let Some(slot) = self.pods.get_mut(at) else { return false };
+        let Some(slot) = invariant!(self.pods.get_mut(at), "a pod that is planned has a slot") else {
+            return false;
+        };
         if spared {
             slot.failures = 0;
             slot.not_before = None;
@@ -70,7 +73,9 @@ impl Eviction {
 
     /// Puts the brake on a pod that is back where others of its owner had to leave.
     fn hold(&mut self, now: Timestamp, at: PodIx) {
-        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(at), "a pod that is planned has a slot") else {
+            return;
+        };
         let before = slot.held_until.take();
         let Some(owner) = &slot.pod.owner else { return };
         let holds = slot
@@ -121,7 +126,7 @@ impl Eviction {
     }
 
     fn link(&mut self, at: PodIx, reasons: &[Reason]) {
-        let Some(slot) = self.pods.get(at) else { return };
+        let Some(slot) = invariant!(self.pods.get(at), "a pod that is planned has a slot") else { return };
         for_each_distinct(causes_of(reasons), |cause| {
             if let Some(rule) = self.causes.add_pod(cause) {
                 self.rules.add_pod(rule, &slot.pod.key.namespace);
@@ -130,7 +135,7 @@ impl Eviction {
     }
 
     fn unlink(&mut self, now: Timestamp, at: PodIx, reasons: &[Reason]) {
-        let Some(slot) = self.pods.get(at) else { return };
+        let Some(slot) = invariant!(self.pods.get(at), "a pod that is planned has a slot") else { return };
         for_each_distinct(causes_of(reasons), |cause| {
             if let Some(rule) = self.causes.remove_pod(cause, &mut self.paces, now) {
                 self.rules.remove_pod(rule, &slot.pod.key.namespace);

@@ -4,6 +4,7 @@ use alloc::{boxed::Box, collections::BTreeSet, string::String, vec::Vec};
 use core::fmt::Write as _;
 
 use lazaret_fleet::PodIx;
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{Eviction, distinct::for_each_distinct, holds::Holds};
@@ -131,7 +132,7 @@ impl Eviction {
 
     /// Keeps the counts of the pod's rules.
     fn count_blocked(&mut self, at: PodIx, why: Block, more: bool) {
-        let Some(slot) = self.pods.get(at) else { return };
+        let Some(slot) = invariant!(self.pods.get(at), "a pod that is blocked has a slot") else { return };
         let (causes, rules) = (&self.causes, &mut self.rules);
         for_each_distinct(slot.reasons.iter().map(|reason| reason.cause_ix), |cause| {
             if let Some(rule) = causes.get(cause).and_then(|state| state.rule) {
@@ -186,8 +187,12 @@ impl Eviction {
         }
         let mut kept: [Kept<'_>; Block::ALL.len()] = core::array::from_fn(|_| Kept::default());
         for at in &self.blocked.pods {
-            let Some(slot) = self.pods.get(PodIx(*at)) else { continue };
-            let Some(blocked) = &slot.blocked else { continue };
+            let Some(slot) = invariant!(self.pods.get(PodIx(*at)), "a pod that is blocked has a slot") else {
+                continue;
+            };
+            let Some(blocked) = invariant!(&slot.blocked, "a pod among the blocked ones has a reason") else {
+                continue;
+            };
             let of_rule = |cause: u32| self.causes.get(cause).is_some_and(|state| state.rule == Some(rule));
             if slot.reasons.iter().any(|reason| of_rule(reason.cause_ix)) {
                 kept[blocked.why as usize].add(&slot.pod.key, &blocked.message);

@@ -112,6 +112,7 @@ impl Capacity {
             self.promises.remove(&leaving.uid);
         }
         self.forget(now, fleet);
+        // It left while the question was asked.
         let Some(leaving) = find(fleet, question) else { return CapacityAnswer::Gone };
         let mut taken = self.taken(now, fleet);
         for LeavingPod { uid, devices, .. } in leaving.iter().map(|one| one.asked) {

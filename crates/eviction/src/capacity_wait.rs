@@ -6,6 +6,7 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Fleet, PodIx};
+use lazaret_invariant::invariant;
 use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{
@@ -62,7 +63,9 @@ impl CapacityWait {
 impl Eviction {
     /// Whether a pod that is due leaves only if there is room for its replacement: every taint that makes it leave now wants that.
     fn needs_room(&self, now: Timestamp, at: PodIx) -> bool {
-        let Some(slot) = self.pods.get(at) else { return false };
+        let Some(slot) = invariant!(self.pods.get(at), "a pod that is planned has a slot") else {
+            return false;
+        };
         let due = due_of(&slot.reasons, now);
         !due.is_empty() && !due.iter().any(|reason| reason.needs_no_room(now))
     }
@@ -123,7 +126,9 @@ impl Eviction {
     fn ask_for_room(&mut self, now: Timestamp, pods: &[PodIx], wanted: &[PodIx]) {
         let mut question = CapacityQuestion::default();
         for at in wanted {
-            let Some(slot) = self.pods.get(*at) else { continue };
+            let Some(slot) = invariant!(self.pods.get(*at), "a pod that is planned has a slot") else {
+                continue;
+            };
             let mut devices: Vec<_> = slot.reasons.iter().map(|reason| reason.device().clone()).collect();
             devices.sort_unstable();
             devices.dedup();
@@ -222,6 +227,7 @@ impl Eviction {
 
     /// When a pod without room is looked at again: at the latest when one of its taints wants no room any more.
     fn room_matters_until(&self, now: Timestamp, at: PodIx, again: Timestamp) -> Timestamp {
+        // It left while the question was asked.
         let Some(slot) = self.pods.get(at) else { return again };
         let ends = slot.reasons.iter().flat_map(|reason: &Reason| {
             [Some(reason.deadline), reason.waits_for_room_until()].into_iter().flatten()

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use lazaret_fleet::PodIx;
+use lazaret_invariant::invariant;
 use lazaret_model::{Pod, Timestamp};
 
 use crate::{
@@ -43,7 +44,9 @@ impl Eviction {
     /// Finds out whose eviction a terminating pod is. Waits while one of ours is under way: its outcome will tell.
     pub(crate) fn settle(&mut self, at: PodIx) {
         let leading = self.leader_since.is_some();
-        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(at), "a pod that is planned has a slot") else {
+            return;
+        };
         if slot.settled.is_some()
             || slot.pod.deleting_since.is_none()
             || matches!(slot.phase, Phase::InFlight(_))

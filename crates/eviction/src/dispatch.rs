@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use lazaret_fleet::{Fleet, PodIx};
+use lazaret_invariant::invariant;
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -56,7 +57,9 @@ impl Eviction {
 
     /// Takes a pod out of all waiting for permits. Its timer stays, for whoever schedules it next.
     pub(crate) fn unschedule(&mut self, at: PodIx, now: Timestamp) {
-        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(at), "a pod that is planned has a slot") else {
+            return;
+        };
         for reason in &slot.reasons[..core::mem::take(&mut slot.active) as usize] {
             match self.causes.queue_of(reason.cause_ix) {
                 Queue::Pace(pace) => self.paces.leave(pace, reason.deadline, at.0, now),
@@ -175,7 +178,11 @@ impl Eviction {
     fn let_go(&mut self, now: Timestamp, candidate: Candidate, in_group: bool) {
         let Candidate { pod: at, pace: granted_by, line } = candidate;
         let manner = if line.is_some() { self.manner(now, candidate) } else { Manner::Delete };
-        let Some(due) = self.pods.get(at).map(|slot| slot.active as usize) else { return };
+        let Some(due) =
+            invariant!(self.pods.get(at).map(|slot| slot.active as usize), "a candidate has a slot")
+        else {
+            return;
+        };
         self.unschedule(at, now);
         self.pods.set_timer(at, None);
         if let Some(slot) = self.pods.get(at) {
@@ -200,7 +207,7 @@ impl Eviction {
             self.paces.hold(pace);
         }
         let id = self.flights.new_id();
-        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(at), "a candidate has a slot") else { return };
         slot.phase = Phase::InFlight(id);
         let pod = &slot.pod;
         let evict = Evict {
@@ -230,7 +237,9 @@ impl Eviction {
 
     /// Withdraws an eviction that nobody has taken yet; it certainly does not happen.
     pub(crate) fn retract(&mut self, now: Timestamp, at: PodIx) {
-        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(at), "a pod that is planned has a slot") else {
+            return;
+        };
         let Phase::InFlight(id) = slot.phase else { return };
         if self.flights.is_retractable(id) {
             slot.phase = Phase::Waiting;

@@ -3,6 +3,7 @@
 use alloc::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
+use lazaret_invariant::invariant;
 use lazaret_model::{Effect, EvictionSay, Text, Timestamp, Toleration, patience};
 
 use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason};
@@ -67,7 +68,11 @@ impl Eviction {
         if is_new {
             // Pods that were marked by it may have been seen before it was.
             for place in 0..self.pods.settled_len() {
-                let Some((at, pod, settled)) = self.pods.settled_mut(place) else { continue };
+                let Some((at, pod, settled)) =
+                    invariant!(self.pods.settled_mut(place), "each settled pod has a slot that says so")
+                else {
+                    continue;
+                };
                 let own = self.counted.contains(&pod.uid);
                 let marks = marks_of(pod).filter(|mark| rule.uid == *mark.uid);
                 let rules = marks.filter_map(|mark| self.rules.see_mark(mark, at, own, leading));
@@ -149,7 +154,9 @@ impl Eviction {
 
     /// What a pod, or else its namespace, says about its eviction.
     fn say_of(&self, fleet: &Fleet, at: PodIx) -> EvictionSay {
-        let Some(pod) = fleet.pod(at) else { return EvictionSay::default() };
+        let Some(pod) = invariant!(fleet.pod(at), "the number of a pod leads to it") else {
+            return EvictionSay::default();
+        };
         pod.eviction_say.or_else(|| self.says.get(&pod.key.namespace).copied()).unwrap_or_default()
     }
 

@@ -7,6 +7,7 @@ use alloc::{
 };
 
 use lazaret_fleet::{Fleet, PodIx};
+use lazaret_invariant::invariant;
 use lazaret_model::{Pod, Text, Timestamp, Uid};
 
 use crate::{
@@ -112,7 +113,11 @@ impl Eviction {
         }
         let old = self.groups.of.remove(&at.0).unwrap_or_default();
         for entry in old.into_iter().filter(|entry| !groups.contains(entry)) {
-            let Some(members) = self.groups.members.get_mut(&entry) else { continue };
+            let Some(members) =
+                invariant!(self.groups.members.get_mut(&entry), "a group that a pod belongs to has members")
+            else {
+                continue;
+            };
             members.pods.remove(&at.0);
             let waits = core::mem::take(&mut members.wait);
             let rest = members.pods.iter().filter(|_| waits).map(|at| PodIx(*at)).collect::<Vec<_>>();
@@ -177,7 +182,10 @@ impl Eviction {
         let Some(slot) = self.pods.get(at).filter(|slot| slot.phase == Phase::Waiting) else {
             return Ok(false);
         };
-        let Some(reason) = reason_of(slot, cause) else { return Ok(false) };
+        let Some(reason) = invariant!(reason_of(slot, cause), "a member of a group leaves for its cause")
+        else {
+            return Ok(false);
+        };
         let key = &slot.pod.key;
         // What kept it before its reasons changed may not keep it any more.
         let is_kept = slot.not_before.is_some_and(|until| until > now);
@@ -210,7 +218,9 @@ impl Eviction {
 
     /// All pods of a group that are due wait for the same. One that is due for other reasons, too, may leave for those.
     pub(crate) fn block_party(&mut self, now: Timestamp, candidate: Candidate, message: &Text) {
-        let Some(cause) = candidate.line else { return };
+        let Some(cause) = invariant!(candidate.line, "a candidate of a group waits in a line") else {
+            return;
+        };
         let members = self.groups.members(cause, candidate.pod);
         let members: Vec<PodIx> = members.into_iter().flatten().map(|at| PodIx(*at)).collect();
         self.groups.set_waiting(cause, candidate.pod, true);

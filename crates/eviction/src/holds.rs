@@ -14,6 +14,7 @@ use alloc::{
 use core::fmt::Write as _;
 
 use lazaret_fleet::{Fleet, PodIx};
+use lazaret_invariant::invariant;
 use lazaret_model::{
     Approvers, ConfirmAbove, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, Impact,
     ObjectKey, RuleRequest, Taint, Text, Timestamp,
@@ -179,7 +180,10 @@ impl Eviction {
             return (rules, requests);
         }
         for at in self.rules.numbers() {
-            let Some(state) = self.rules.get(at) else { continue };
+            let Some(state) = invariant!(self.rules.get(at), "the number of a rule leads to it") else {
+                continue;
+            };
+            // No request made it.
             let Some(request) = request_of(&state.rule) else { continue };
             let Some(known) = requests.get_mut(&request.id) else { continue };
             rules.push(at);
@@ -209,7 +213,9 @@ impl Eviction {
     /// Returns whether it was not held before and is now, or the other way round.
     fn set_held(&mut self, at: u32, held: Option<Held>) -> bool {
         let wanted = self.guards.want_approval();
-        let Some(state) = self.rules.get_mut(at) else { return false };
+        let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
+            return false;
+        };
         let changed = state.held.as_deref() != held.as_ref();
         let flipped = state.held.is_some() != held.is_some();
         if changed {
@@ -310,6 +316,7 @@ impl GuardState {
 /// How much a rule reaches, whether it is held or not: the devices that it taints, and the pods that it evicts.
 #[must_use]
 pub fn impact(fleet: &Fleet, rule: &DeviceTaintRule) -> Impact {
+    // DEVIATION(absent-selector): it selects no device.
     let Some(selector) = &rule.selector else { return Impact::default() };
     measure(fleet, &reach(fleet, rule, selector), |_| true)
 }
@@ -319,6 +326,7 @@ pub fn impact(fleet: &Fleet, rule: &DeviceTaintRule) -> Impact {
 pub fn impact_together<'a>(fleet: &Fleet, rules: impl Iterator<Item = &'a DeviceTaintRule>) -> Impact {
     let mut all = Reach::default();
     for rule in rules {
+        // It selects no device.
         let Some(selector) = &rule.selector else { continue };
         let more = reach(fleet, rule, selector);
         all.devices.extend(more.devices);
@@ -390,9 +398,19 @@ fn reach(fleet: &Fleet, rule: &DeviceTaintRule, selector: &DeviceSelector) -> Re
     let will_evict = request_of(rule).is_some_and(|request| request.evicts);
     if matches!(rule.taint.effect, Effect::NoExecute) || will_evict {
         for selected in selection.held() {
-            let Some(claim) = fleet.claim(selected.claim) else { continue };
+            let Some(claim) = invariant!(
+                fleet.claim(selected.claim),
+                "a selected device is in the allocation of its claim"
+            ) else {
+                continue;
+            };
             let results = claim.allocation.as_ref().map_or(&[][..], |given| &given.results);
-            let Some(result) = results.get(selected.result) else { continue };
+            let Some(result) = invariant!(
+                results.get(selected.result),
+                "a selected device is in the allocation of its claim"
+            ) else {
+                continue;
+            };
             let taint = Taint { effect: Effect::NoExecute, ..rule.taint.clone() };
             if patience(&taint, &result.tolerations).ends(Timestamp::EPOCH) == Timestamp::NEVER {
                 continue;

@@ -4,6 +4,7 @@
 //! granted. So a new leader begins with empty buckets, and only a taint set after it began has its burst (see
 //! `causes`). The price: the first pods of an old taint wait for one interval of its pace.
 
+use lazaret_invariant::invariant;
 use lazaret_machine::Recent;
 use lazaret_model::Timestamp;
 
@@ -91,7 +92,9 @@ impl Eviction {
             self.rules.touch(at);
         }
         for at in self.pods.numbers() {
-            let Some(slot) = self.pods.get_mut(at) else { continue };
+            let Some(slot) = invariant!(self.pods.get_mut(at), "the number of a slot leads to it") else {
+                continue;
+            };
             if let Some(not_before) = &mut slot.not_before {
                 *not_before = (*not_before).min(now.plus_millis(self.options.retry_ms(slot.failures)));
             }

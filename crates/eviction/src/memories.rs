@@ -10,6 +10,7 @@ use alloc::{
 };
 
 use lazaret_fleet::{ClaimIx, Fleet};
+use lazaret_invariant::invariant;
 use lazaret_model::{LastPublished, Timestamp, Uid};
 
 use crate::{
@@ -99,7 +100,11 @@ impl Eviction {
             self.memories.ready.insert(claim.0);
             return;
         }
-        let Some(memory) = self.memories.claims.get_mut(&claim.0) else { return };
+        let Some(memory) =
+            invariant!(self.memories.claims.get_mut(&claim.0), "a memory that is known is there")
+        else {
+            return;
+        };
         match memory.phase {
             // Looked at again when it lands, or when its time comes.
             Phase::InFlight(_) | Phase::Retry(_) => {}

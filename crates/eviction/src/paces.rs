@@ -6,6 +6,7 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use hashbrown::HashMap;
+use lazaret_invariant::invariant;
 use lazaret_model::{Slab, Timestamp};
 use rustc_hash::FxBuildHasher;
 
@@ -254,7 +255,9 @@ impl Paces {
 
     /// The rate is the highest of the causes'; with no cause left it stays what it was until the pace is forgotten.
     fn settle(&mut self, at: u32, now: Timestamp) {
-        let Some(pace) = self.slab.get_mut(at) else { return };
+        let Some(pace) = invariant!(self.slab.get_mut(at), "the number of a pace leads to it") else {
+            return;
+        };
         if let Some(&(rate, _)) = pace.rates.last()
             && rate != pace.limiter.per_second()
         {
@@ -277,7 +280,9 @@ impl Paces {
     }
 
     fn retime(&mut self, at: u32, now: Timestamp) {
-        let Some(pace) = self.slab.get_mut(at) else { return };
+        let Some(pace) = invariant!(self.slab.get_mut(at), "the number of a pace leads to it") else {
+            return;
+        };
         let wake = if pace.ready.is_empty() { Timestamp::NEVER } else { pace.limiter.next_permit(now) };
         let wake = (wake != Timestamp::NEVER).then_some(wake);
         if wake == pace.wake {

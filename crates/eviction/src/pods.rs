@@ -3,6 +3,7 @@
 use alloc::{boxed::Box, collections::BTreeSet, sync::Arc, vec::Vec};
 
 use lazaret_fleet::PodIx;
+use lazaret_invariant::invariant;
 use lazaret_model::{Pod, Timestamp};
 
 use crate::{blame::Blame, block::Blocked, effect::EffectId, reason::Reason};
@@ -180,7 +181,10 @@ impl Pods {
 
     /// Puts new reasons in the place of the old, which are returned.
     pub(crate) fn replace_reasons(&mut self, at: PodIx, reasons: Arc<[Reason]>) -> Arc<[Reason]> {
-        let Some(slot) = self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut) else {
+        let Some(slot) = invariant!(
+            self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut),
+            "a pod that is planned has a slot"
+        ) else {
             return Arc::default();
         };
         match (slot.reasons.is_empty(), reasons.is_empty()) {
@@ -218,7 +222,12 @@ impl Pods {
     }
 
     pub(crate) fn set_timer(&mut self, at: PodIx, when: Option<Timestamp>) {
-        let Some(slot) = self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(slot) = invariant!(
+            self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut),
+            "a pod that is planned has a slot"
+        ) else {
+            return;
+        };
         if slot.timer == when {
             return;
         }

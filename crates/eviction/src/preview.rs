@@ -4,6 +4,7 @@ use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::{cmp::Reverse, fmt};
 
 use lazaret_fleet::{ClaimIx, Fleet, PodIx};
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, DeviceSelector, Effect, ObjectKey, Owner, Pod, Taint, Text, Timestamp, Uid};
 
 use crate::{Patience, patience, status};
@@ -121,9 +122,15 @@ pub fn preview(fleet: &Fleet, now: Timestamp, subject: Subject<'_>) -> Preview {
     };
     let mut users: Vec<(PodIx, Patience)> = Vec::new();
     for selected in selection.held() {
-        let Some(claim) = fleet.claim(selected.claim) else { continue };
-        let Some(result) = claim.allocation.as_ref().and_then(|given| given.results.get(selected.result))
+        let Some(claim) =
+            invariant!(fleet.claim(selected.claim), "a selected device is in the allocation of its claim")
         else {
+            continue;
+        };
+        let Some(result) = invariant!(
+            claim.allocation.as_ref().and_then(|given| given.results.get(selected.result)),
+            "a selected device is in the allocation of its claim"
+        ) else {
             continue;
         };
         preview.held.push(PreviewDevice {
@@ -141,7 +148,7 @@ pub fn preview(fleet: &Fleet, now: Timestamp, subject: Subject<'_>) -> Preview {
     users.sort_unstable();
     users.dedup_by_key(|(pod, _)| *pod);
     for (at, patience) in users {
-        let Some(pod) = fleet.pod(at) else { continue };
+        let Some(pod) = invariant!(fleet.pod(at), "the number of a pod leads to it") else { continue };
         let deadline = patience.ends(since);
         let entry = describe(pod, patience, deadline);
         if deadline == Timestamp::NEVER {

@@ -1,6 +1,7 @@
 //! Writing the status of rules: at once when an eviction starts or ends or the spec is new, otherwise now and then.
 
 use lazaret_fleet::Fleet;
+use lazaret_invariant::invariant;
 use lazaret_model::{Condition, DeviceTaintRule, Effect, Text, Timestamp, Uid};
 
 use crate::{
@@ -34,7 +35,9 @@ impl Eviction {
                 // Looked at again when it is acknowledged.
                 continue;
             }
-            let Some(state) = self.rules.get(at) else { continue };
+            let Some(state) = invariant!(self.rules.get(at), "the number of a rule leads to it") else {
+                continue;
+            };
             let urgent = state.is_urgent()
                 || state.expiry_is_news(now)
                 || state.hold_is_news(self.guards.want_approval())
@@ -51,7 +54,9 @@ impl Eviction {
 
     /// Whether somebody is writing this status. A write that nobody has taken yet is withdrawn: it is old news.
     pub(crate) fn is_being_written(&mut self, at: u32) -> bool {
-        let Some(state) = self.rules.get_mut(at) else { return false };
+        let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
+            return false;
+        };
         let Some((id, _)) = state.status.in_flight else { return false };
         let retractable = self.flights.is_retractable(id);
         if retractable {
@@ -81,7 +86,9 @@ impl Eviction {
         let mut blocked = self.blocked_condition(at);
         let mut expired = self.expired_condition(now, at);
         let mut held = self.held_condition(at);
-        let Some(state) = self.rules.get_mut(at) else { return };
+        let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
+            return;
+        };
         state.status.looked = Some(now);
         let facts = facts(fleet, state);
         let mut condition = status::condition(&state.rule, &facts);
@@ -169,7 +176,9 @@ impl Eviction {
 
     /// Tells people once for each reason that pods are kept.
     fn announce_blocked(&mut self, at: u32) {
-        let Some(state) = self.rules.get_mut(at) else { return };
+        let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
+            return;
+        };
         let said = state.status.written.as_ref().and_then(|status| status.blocked.as_ref());
         let reason = status::blocked_reason(said);
         if reason == state.status.announced.as_deref() {

@@ -6,6 +6,7 @@ use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceTaintRule, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
@@ -88,14 +89,18 @@ impl Rules {
 
     /// One more pod is hit, or would be.
     pub(crate) fn add_pod(&mut self, at: u32, namespace: &Text) {
-        let Some(state) = self.slab.get_mut(at) else { return };
+        let Some(state) = invariant!(self.slab.get_mut(at), "the number of a rule leads to it") else {
+            return;
+        };
         state.add_pod(namespace);
         self.touch(at);
     }
 
     /// One pod less.
     pub(crate) fn remove_pod(&mut self, at: u32, namespace: &Text) {
-        let Some(state) = self.slab.get_mut(at) else { return };
+        let Some(state) = invariant!(self.slab.get_mut(at), "the number of a rule leads to it") else {
+            return;
+        };
         state.remove_pod(namespace);
         self.touch(at);
         self.drop_if_unused(at);
@@ -103,7 +108,9 @@ impl Rules {
 
     /// One more of its pods, or one less, is kept from being evicted.
     pub(crate) fn count_blocked(&mut self, at: u32, why: Block, more: bool) {
-        let Some(state) = self.slab.get_mut(at) else { return };
+        let Some(state) = invariant!(self.slab.get_mut(at), "the number of a rule leads to it") else {
+            return;
+        };
         let count = &mut state.blocked[why as usize];
         *count = if more { *count + 1 } else { count.saturating_sub(1) };
         self.touch(at);
@@ -229,7 +236,9 @@ impl Rules {
 
     /// When the status of this rule is to be looked at again.
     pub(crate) fn set_timer(&mut self, at: u32, when: Option<Timestamp>) {
-        let Some(state) = self.slab.get_mut(at) else { return };
+        let Some(state) = invariant!(self.slab.get_mut(at), "the number of a rule leads to it") else {
+            return;
+        };
         if state.status.timer == when {
             return;
         }

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text};
 
 use crate::{
@@ -108,7 +109,9 @@ impl Fleet {
     /// Moves a claim from what it held to what it holds. New devices are taken before old ones are let go, so that a
     /// device that stays is never forgotten.
     fn hold(&mut self, claim: u32, new: &[DeviceResult]) {
-        let Some(entry) = self.claims.get_mut(claim) else { return };
+        let Some(entry) = invariant!(self.claims.get_mut(claim), "the number of a claim leads to it") else {
+            return;
+        };
         let old = core::mem::take(&mut entry.holders);
         if new.is_empty() && old.is_empty() {
             return;
@@ -173,7 +176,9 @@ impl Fleet {
 
     /// After claims began or ceased to hold a device.
     fn holder_changed(&mut self, holder: u32) {
-        let Some(entry) = self.holders.get(holder) else { return };
+        let Some(entry) = invariant!(self.holders.get(holder), "the number of a holder leads to it") else {
+            return;
+        };
         let (pool, place) = (entry.pool, entry.place);
         self.note_rules_at(place);
         let left = self.holders.get(holder).filter(|entry| !entry.results.is_empty()).map(|_| holder);
@@ -214,7 +219,9 @@ impl Fleet {
 
     /// Finds out anew from where a held device is known. `before` are the devices that a slice had until now.
     pub(crate) fn settle_holder(&mut self, holder: u32, before: Option<(u32, &Arc<SliceBody>)>) {
-        let Some(entry) = self.holders.get(holder) else { return };
+        let Some(entry) = invariant!(self.holders.get(holder), "the number of a holder leads to it") else {
+            return;
+        };
         let (pool, device, old) = (entry.pool, entry.device.clone(), entry.place);
         let found = self.find_published(pool, &device);
         let new = match (found, old) {

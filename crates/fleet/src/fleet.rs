@@ -209,6 +209,7 @@ impl Fleet {
                 self.slices.reserve(more);
                 if more == objects.len() {
                     let devices = |object: &Input| {
+                        // All objects of a list are of one kind.
                         let Input::Slice(slice) = object else { return 0 };
                         slice.devices.len().min(DEVICES_PER_SLICE_MAX)
                     };

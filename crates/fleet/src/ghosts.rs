@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text};
 
 use crate::{
@@ -37,7 +38,9 @@ impl Fleet {
 
     pub(crate) fn drop_ghost(&mut self, ghost: u32) {
         self.clear_hits(ghost);
-        let Some(entry) = self.slices.remove(ghost) else { return };
+        let Some(entry) = invariant!(self.slices.remove(ghost), "the number of a slice leads to it") else {
+            return;
+        };
         self.ghosts.remove(&(entry.pool, entry.raw.names[0].clone()));
     }
 

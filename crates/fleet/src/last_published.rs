@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, LastPublished, ResourceSlice};
 
 use crate::{ClaimIx, Fleet, Presence, body::SliceBody, claims::Place};
@@ -57,13 +58,21 @@ impl Fleet {
         };
         let (claim, holders) = (entry.claim.clone(), entry.holders.clone());
         for holder in &*holders {
-            let Some(held) = self.holders.get(*holder) else { continue };
+            let Some(held) = invariant!(self.holders.get(*holder), "the number of a holder leads to it")
+            else {
+                continue;
+            };
             let (pool, device, place) = (held.pool, held.device.clone(), held.place);
             let Place::Ghost(ghost) = place else { continue };
             if self.slices.get(ghost).is_none_or(|entry| entry.state.head.presence != Presence::Unknown) {
                 continue;
             }
-            let Some(id) = self.pools.get(pool).map(|pool| pool.id.clone()) else { continue };
+            let Some(id) = invariant!(
+                self.pools.get(pool).map(|pool| pool.id.clone()),
+                "the number of a pool leads to it"
+            ) else {
+                continue;
+            };
             let id = DeviceId::new(id.driver, id.pool, device.clone());
             let Some(said) = claim.last_published.iter().find(|said| said.is_of(&id)) else { continue };
             let alone = ResourceSlice {

@@ -2,6 +2,8 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Fleet,
     bits::DeviceBits,
@@ -22,7 +24,9 @@ impl Fleet {
 
     pub(crate) fn refresh_patches(&mut self, ix: u32) {
         self.rebind_if_names_grew();
-        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
         if entry.patches.is_empty() && self.patch_index.is_empty() {
             return;
         }
@@ -34,15 +38,21 @@ impl Fleet {
             self.set_patch_hits(patch, ix, Hits::default());
         }
         for patch in candidates {
-            let Some(state) = self.patches.get(patch) else { continue };
+            let Some(state) = invariant!(self.patches.get(patch), "the number of a patch leads to it") else {
+                continue;
+            };
             let hits = state.compiled.hits(&raw, self.vocabulary.names());
             self.set_patch_hits(patch, ix, hits);
         }
     }
 
     pub(crate) fn set_patch_hits(&mut self, patch: u32, ix: u32, hits: Hits) {
-        let Some(state) = self.patches.get_mut(patch) else { return };
-        let Some(entry) = self.slices.get_mut(ix) else { return };
+        let Some(state) = invariant!(self.patches.get_mut(patch), "the number of a patch leads to it") else {
+            return;
+        };
+        let Some(entry) = invariant!(self.slices.get_mut(ix), "the number of a slice leads to it") else {
+            return;
+        };
         let is_hit = hits != Hits::default();
         if is_hit {
             state.hits.insert(ix, hits);
@@ -62,7 +72,9 @@ impl Fleet {
 
     /// Applies the patches that hit a slice to what the driver published.
     pub(crate) fn rebuild_body(&mut self, ix: u32) {
-        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
         if entry.patches.is_empty() && Arc::ptr_eq(&entry.state.body, &entry.raw) {
             return;
         }
@@ -103,7 +115,9 @@ impl Fleet {
         if self.rule_index.is_empty() {
             return;
         }
-        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
         let state = entry.state.clone();
         let mut candidates = self.rule_index.candidates(state.pool(), &state.body);
         if let Some(old) = old {
@@ -113,7 +127,10 @@ impl Fleet {
         }
         let same_names = old.is_some_and(|old| old.names == state.body.names);
         for rule in candidates {
-            let Some(mut rule_state) = self.rules.take(rule) else { continue };
+            let Some(mut rule_state) = invariant!(self.rules.take(rule), "the number of a rule leads to it")
+            else {
+                continue;
+            };
             let hits = rule_state.compiled.hits(&state, self.vocabulary.names());
             self.lay_rule(&mut rule_state, ix, hits);
             if !same_names && hits != Hits::default() {
@@ -125,8 +142,12 @@ impl Fleet {
 
     /// Takes over what the pool's slices of taints say of a slice's devices.
     pub(crate) fn refresh_taint_slices(&mut self, ix: u32) {
-        let Some(entry) = self.slices.get(ix) else { return };
-        let Some(pool) = self.pools.get(entry.pool) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
+        let Some(pool) = invariant!(self.pools.get(entry.pool), "the number of a pool leads to it") else {
+            return;
+        };
         let state = &entry.state;
         if pool.taint_slices.is_empty() && state.marks.is_empty() {
             return;
@@ -135,7 +156,12 @@ impl Fleet {
         let old_len = state.marks.partition_point(is_taint);
         let mut marks: Vec<Mark> = Vec::new();
         for &other in pool.taint_slices.iter() {
-            let Some(head) = self.slices.get(other).map(|entry| &entry.state.head) else { continue };
+            let Some(head) = invariant!(
+                self.slices.get(other).map(|entry| &entry.state.head),
+                "the number of a slice leads to it"
+            ) else {
+                continue;
+            };
             if head.generation != state.generation() && !pool.view.shows(head.generation) {
                 continue;
             }
@@ -160,7 +186,9 @@ impl Fleet {
 
     /// Says which devices of a slice a source taints.
     pub(crate) fn set_mark(&mut self, ix: u32, source: &Arc<Source>, bits: DeviceBits) {
-        let Some(entry) = self.slices.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get_mut(ix), "the number of a slice leads to it") else {
+            return;
+        };
         let marks = &entry.state.marks;
         let at = marks.binary_search_by(|mark| mark.source.order(source));
         let changed = match at {
@@ -181,7 +209,9 @@ impl Fleet {
 
     /// Forgets what rules and patches said of a slice that goes.
     pub(crate) fn clear_hits(&mut self, ix: u32) {
-        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
         let (patches, state) = (entry.patches.clone(), entry.state.clone());
         for &patch in patches.iter() {
             if let Some(patch) = self.patches.get_mut(patch) {
@@ -189,7 +219,10 @@ impl Fleet {
             }
         }
         for rule in self.rule_index.candidates(state.pool(), &state.body) {
-            let Some(mut rule_state) = self.rules.take(rule) else { continue };
+            let Some(mut rule_state) = invariant!(self.rules.take(rule), "the number of a rule leads to it")
+            else {
+                continue;
+            };
             if rule_state.hits.remove(&ix).is_some() {
                 self.note_rule(&rule_state.rule.name);
             }
@@ -198,7 +231,9 @@ impl Fleet {
     }
 
     pub(crate) fn taints_changed(&mut self, ix: u32, devices: DeviceBits) {
-        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
         self.note_pool(entry.pool);
         for at in 0.. {
             let Some(&(device, holder)) = self.slices.get(ix).and_then(|entry| entry.held.get(at)) else {

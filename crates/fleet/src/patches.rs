@@ -6,6 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ResourceSlicePatch, Text};
 
 use crate::{Fleet, bits::DeviceBits, patch::PatchState, selector::Hits};
@@ -14,7 +15,10 @@ impl Fleet {
     pub(crate) fn apply_patch(&mut self, patch: Arc<ResourceSlicePatch>) {
         match self.patch_names.get(&patch.name).copied() {
             Some(ix) => {
-                let Some(state) = self.patches.get(ix) else { return };
+                let Some(state) = invariant!(self.patches.get(ix), "the number of a patch leads to it")
+                else {
+                    return;
+                };
                 if state.patch != patch {
                     self.change_patch(ix, &patch);
                 }
@@ -34,7 +38,9 @@ impl Fleet {
 
     pub(crate) fn patch_gone(&mut self, name: &Text) {
         let Some(ix) = self.patch_names.remove(name) else { return };
-        let Some(state) = self.patches.get(ix) else { return };
+        let Some(state) = invariant!(self.patches.get(ix), "the number of a patch leads to it") else {
+            return;
+        };
         self.patch_index.remove(ix, state.patch.selector.as_ref());
         self.noted.moved = true;
         let hit = self.take_patch_off(ix);
@@ -45,7 +51,9 @@ impl Fleet {
     fn change_patch(&mut self, ix: u32, patch: &Arc<ResourceSlicePatch>) {
         let mut dirty = self.take_patch_off(ix);
         let compiled = self.compile(patch.selector.as_ref());
-        let Some(state) = self.patches.get_mut(ix) else { return };
+        let Some(state) = invariant!(self.patches.get_mut(ix), "the number of a patch leads to it") else {
+            return;
+        };
         self.patch_index.remove(ix, state.patch.selector.as_ref());
         self.patch_index.insert(ix, patch.selector.as_ref());
         state.patch = patch.clone();
@@ -59,7 +67,9 @@ impl Fleet {
     /// A class came, went or changed: asks again what the patches that use it mean.
     pub(crate) fn reclassify_patches(&mut self, class: &Text) {
         for ix in self.patch_index.of_class(class) {
-            let Some(state) = self.patches.get(ix) else { continue };
+            let Some(state) = invariant!(self.patches.get(ix), "the number of a patch leads to it") else {
+                continue;
+            };
             let compiled = state.compiled.with_class(self.next.classes.get(class), self.vocabulary.names());
             let mut dirty = self.take_patch_off(ix);
             if let Some(state) = self.patches.get_mut(ix) {
@@ -76,11 +86,18 @@ impl Fleet {
 
     /// Finds out which devices a patch means and marks them; says in which slices it overrides values.
     fn lay_patch(&mut self, ix: u32) -> BTreeSet<u32> {
-        let Some(state) = self.patches.get(ix) else { return BTreeSet::new() };
+        let Some(state) = invariant!(self.patches.get(ix), "the number of a patch leads to it") else {
+            return BTreeSet::new();
+        };
         let overrides = state.overrides_values();
         let mut overridden = BTreeSet::new();
         for slice in self.candidates(state.compiled.selector().cloned().as_ref()) {
-            let (Some(entry), Some(state)) = (self.slices.get(slice), self.patches.get(ix)) else { continue };
+            let Some(entry) = invariant!(self.slices.get(slice), "the number of a slice leads to it") else {
+                continue;
+            };
+            let Some(state) = invariant!(self.patches.get(ix), "the number of a patch leads to it") else {
+                continue;
+            };
             let hits = state.compiled.hits(&entry.as_published(), self.vocabulary.names());
             self.set_patch_hits(ix, slice, hits);
             if overrides && !hits.matched.is_empty() {
@@ -92,7 +109,9 @@ impl Fleet {
 
     /// Takes a patch off all slices; says in which it overrode values.
     fn take_patch_off(&mut self, ix: u32) -> BTreeSet<u32> {
-        let Some(state) = self.patches.get(ix) else { return BTreeSet::new() };
+        let Some(state) = invariant!(self.patches.get(ix), "the number of a patch leads to it") else {
+            return BTreeSet::new();
+        };
         let overrides = state.overrides_values();
         let hits: Vec<(u32, DeviceBits)> =
             state.hits.iter().map(|(slice, hits)| (*slice, hits.matched)).collect();
@@ -102,7 +121,9 @@ impl Fleet {
 
     /// What patches say of a slice's devices changed: rules look at the result.
     fn body_changed(&mut self, slice: u32) {
-        let Some(entry) = self.slices.get(slice) else { return };
+        let Some(entry) = invariant!(self.slices.get(slice), "the number of a slice leads to it") else {
+            return;
+        };
         let (pool, old, raw) = (entry.pool, entry.state.body.clone(), entry.raw.clone());
         self.rebuild_body(slice);
         self.refresh_rules(slice, Some(&old));

@@ -5,6 +5,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{borrow::Borrow, cmp::Ordering};
+use lazaret_invariant::invariant;
 
 /// Entries in a leaf, children in a branch. Copying a path costs this many clones per level.
 const NODE_LEN_MAX: usize = 32;
@@ -252,6 +253,7 @@ impl<'a, K, V> Walk<'a, K, V> {
             Some(Level::Root(_)) => drop(self.path.pop()),
             Some(Level::Children(children)) => *children = children.get(1..).unwrap_or_default(),
             Some(Level::Entries(entries)) => *entries = entries.get(1..).unwrap_or_default(),
+            // At the end.
             None => {}
         }
     }
@@ -298,7 +300,7 @@ impl<'a, K, V> Iter<'a, K, V> {
                 }
                 Node::Branch(children) => {
                     let mut rest = children.iter();
-                    let Some((_, first)) = rest.next() else { return };
+                    let Some((_, first)) = invariant!(rest.next(), "a branch has children") else { return };
                     self.path.push(rest);
                     node = first;
                 }

@@ -2,6 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, ResourceClaim, Text};
 
 use crate::{Fleet, few::Few, vocabulary::hash_texts};
@@ -50,7 +51,9 @@ impl Fleet {
     pub(crate) fn apply_pod(&mut self, pod: Arc<Pod>) -> u32 {
         let hash = hash_of(&pod.key);
         let Some(known) = self.pod_ix_hashed(hash, &pod.key) else { return self.add_pod(hash, pod) };
-        let Some(entry) = self.pods.get_mut(known) else { return known };
+        let Some(entry) = invariant!(self.pods.get_mut(known), "the number of a pod leads to it") else {
+            return known;
+        };
         if entry.pod.uid != pod.uid {
             self.pod_gone(&pod.key);
             return self.add_pod(hash, pod);
@@ -110,7 +113,10 @@ impl Fleet {
         for (name, via) in claim_names(pod) {
             let at = self.claim_names.number(&pod.key.namespace, name);
             names.push(at);
-            let Some(name) = self.claim_names.get_mut(at) else { continue };
+            let Some(name) = invariant!(self.claim_names.get_mut(at), "a name that has a number is there")
+            else {
+                continue;
+            };
             name.users.insert(ix);
             if let Some(claim) = name.claim
                 && let Some(known) = self.claims.get(claim)
@@ -138,7 +144,9 @@ impl Fleet {
 
     /// Says which claims a pod uses now.
     fn set_claims_of(&mut self, ix: u32, claims: Few<u32>) {
-        let Some(entry) = self.pods.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.pods.get_mut(ix), "the number of a pod leads to it") else {
+            return;
+        };
         if *entry.claims == *claims {
             return;
         }
@@ -166,7 +174,9 @@ impl Fleet {
 
     /// Finds out anew which pods use a claim.
     pub(crate) fn relate_claim(&mut self, ix: u32) {
-        let Some(entry) = self.claims.get(ix) else { return };
+        let Some(entry) = invariant!(self.claims.get(ix), "the number of a claim leads to it") else {
+            return;
+        };
         let users = self.claim_names.get(entry.name).map_or(&[][..], |name| &name.users);
         if users.is_empty() && entry.pods.is_empty() {
             return;
@@ -187,7 +197,9 @@ impl Fleet {
     }
 
     fn set_pods_of(&mut self, ix: u32, pods: Few<u32>) {
-        let Some(entry) = self.claims.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.claims.get_mut(ix), "the number of a claim leads to it") else {
+            return;
+        };
         if *entry.pods == *pods {
             return;
         }

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{PoolId, Text};
 
 use crate::{Fleet, few::Few, places::pool_hash, pool::PoolFacts, sparse::Sparse};
@@ -105,11 +106,15 @@ impl Fleet {
 
     /// Forgets a pool that has neither slices nor held devices.
     pub(crate) fn drop_pool_if_empty(&mut self, pool: u32) {
-        let Some(entry) = self.pools.get(pool) else { return };
+        let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
+            return;
+        };
         if !entry.slices.is_empty() || entry.has_holders() {
             return;
         }
-        let Some(entry) = self.pools.remove(pool) else { return };
+        let Some(entry) = invariant!(self.pools.remove(pool), "the number of a pool leads to it") else {
+            return;
+        };
         self.pool_names.remove(&entry.id.pool, pool);
         self.pool_drivers.remove(&entry.id.driver, pool);
         if let Ok(found) = self.pool_ids.find_entry(entry.hash, |ix| *ix == pool) {
@@ -123,7 +128,9 @@ impl Fleet {
 
     /// Which generation speaks now.
     pub(crate) fn view_of(&self, pool: u32) -> View {
-        let Some(entry) = self.pools.get(pool) else { return View::default() };
+        let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
+            return View::default();
+        };
         let heads = || entry.slices.iter().filter_map(|&slice| Some(&self.slices.get(slice)?.state.head));
         let Some(newest) = heads().map(|head| head.generation).max() else { return View::default() };
         let mut members = heads().filter(|head| head.generation == newest);

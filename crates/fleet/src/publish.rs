@@ -2,6 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{NodeScope, PoolId, Text};
 
 use crate::{Fleet, Pool, Snapshot, pool::PoolFacts};
@@ -25,6 +26,7 @@ impl Fleet {
     }
 
     fn publish_pool(&mut self, pool: u32) {
+        // It went with its last slice.
         let Some(entry) = self.pools.get_mut(pool) else { return };
         if !core::mem::take(&mut entry.stale) {
             return;
@@ -68,7 +70,11 @@ impl Fleet {
     /// Files a pool under other nodes than before. Both lists are sorted.
     fn refile(&mut self, id: &PoolId, old: &[Text], new: &[Text]) {
         for node in old.iter().filter(|node| new.binary_search(node).is_err()) {
-            let Some(ids) = self.next.by_node.get(node) else { continue };
+            let Some(ids) =
+                invariant!(self.next.by_node.get(node), "a node that a pool is filed under is known")
+            else {
+                continue;
+            };
             let rest: Vec<PoolId> = ids.iter().filter(|other| *other != id).cloned().collect();
             if rest.is_empty() {
                 self.next.by_node.remove(node);

@@ -6,6 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceSelector, DeviceTaintRule, Text};
 
 use crate::{
@@ -27,7 +28,9 @@ pub(crate) struct RuleState {
 impl Fleet {
     pub(crate) fn apply_rule(&mut self, rule: Arc<DeviceTaintRule>) {
         let Some(&ix) = self.rule_names.get(&rule.name) else { return self.add_rule(rule) };
-        let Some(mut state) = self.rules.take(ix) else { return };
+        let Some(mut state) = invariant!(self.rules.take(ix), "the number of a rule leads to it") else {
+            return;
+        };
         if state.rule != rule {
             self.note_rule(&rule.name);
             self.change_rule(ix, &mut state, rule);
@@ -37,7 +40,9 @@ impl Fleet {
 
     pub(crate) fn rule_gone(&mut self, name: &Text) {
         let Some(ix) = self.rule_names.remove(name) else { return };
-        let Some(mut state) = self.rules.remove(ix) else { return };
+        let Some(mut state) = invariant!(self.rules.remove(ix), "the number of a rule leads to it") else {
+            return;
+        };
         self.note_rule(name);
         self.rule_index.remove(ix, state.rule.active_selector());
         let hit: Vec<u32> = state.hits.keys().copied().collect();
@@ -80,7 +85,9 @@ impl Fleet {
     /// A class came, went or changed: asks again what the rules that use it mean.
     pub(crate) fn reclassify_rules(&mut self, class: &Text) {
         for ix in self.rule_index.of_class(class) {
-            let Some(mut state) = self.rules.take(ix) else { continue };
+            let Some(mut state) = invariant!(self.rules.take(ix), "the number of a rule leads to it") else {
+                continue;
+            };
             self.note_rule(&state.rule.name);
             state.compiled = state.compiled.with_class(self.next.classes.get(class), self.vocabulary.names());
             let targets = self.candidates(state.rule.active_selector());
@@ -94,7 +101,9 @@ impl Fleet {
         let mut left: BTreeSet<u32> = state.hits.keys().copied().collect();
         for slice in targets {
             left.remove(&slice);
-            let Some(entry) = self.slices.get(slice) else { continue };
+            let Some(entry) = invariant!(self.slices.get(slice), "the number of a slice leads to it") else {
+                continue;
+            };
             let hits = state.compiled.hits(&entry.state, self.vocabulary.names());
             self.lay_rule(state, slice, hits);
         }
@@ -147,7 +156,9 @@ impl Fleet {
     fn in_pools(&self, pools: impl IntoIterator<Item = u32>, device: Option<&Text>) -> Vec<u32> {
         let mut found = Vec::new();
         for pool in pools {
-            let Some(entry) = self.pools.get(pool) else { continue };
+            let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
+                continue;
+            };
             match device {
                 Some(device) => {
                     found.extend(self.devices.in_pool(entry.hash, device).map(|(slice, _)| slice));
@@ -174,7 +185,11 @@ impl Fleet {
         let mut first: Option<(&SliceState, usize)> = None;
         for (slice, hits) in hits.iter().filter(|(_, hits)| !hits.failed.is_empty()) {
             devices += hits.failed.len();
-            let Some(SliceEntry { state, .. }) = self.slices.get(*slice) else { continue };
+            let Some(SliceEntry { state, .. }) =
+                invariant!(self.slices.get(*slice), "the number of a slice leads to it")
+            else {
+                continue;
+            };
             if first.is_some_and(|(first, _)| first.pool() < state.pool()) {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use alloc::{borrow::Cow, collections::BTreeMap};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, DeviceSelector, Text};
 
 use crate::{
@@ -177,7 +178,9 @@ impl Fleet {
         let compiled = self.compile(Some(selector));
         let mut hits = BTreeMap::new();
         for slice in self.candidates(Some(selector)) {
-            let Some(entry) = self.slices.get(slice) else { continue };
+            let Some(entry) = invariant!(self.slices.get(slice), "the number of a slice leads to it") else {
+                continue;
+            };
             let found = compiled.hits(&entry.state, self.vocabulary.names());
             if found != Hits::default() {
                 hits.insert(slice, found);

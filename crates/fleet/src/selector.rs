@@ -3,6 +3,7 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{AttrNames, DeviceClass, DeviceId, DeviceSelector, PoolId, Text};
 
 use crate::{
@@ -201,7 +202,11 @@ impl Compiled {
     fn ask(&self, device: DeviceRef<'_>) -> Verdict {
         if let Some(class) = &self.class {
             for (at, bound) in class.selectors.iter().enumerate() {
-                let Ok(bound) = bound else { continue };
+                let Ok(bound) =
+                    invariant!(bound, "a class with a selector that does not compile is not asked")
+                else {
+                    continue;
+                };
                 match self::ask(bound, device, Some(&class.class.name), at) {
                     Verdict::Yes => {}
                     other @ (Verdict::No | Verdict::Failed(_)) => return other,

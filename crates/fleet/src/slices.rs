@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{PoolId, ResourceSlice, Text};
 
 use crate::{
@@ -70,7 +71,9 @@ impl SliceEntry {
 impl Fleet {
     pub(crate) fn apply_slice(&mut self, slice: &ResourceSlice) {
         let Some(known) = self.slice_ix(&slice.name) else { return self.add_slice(slice) };
-        let Some(entry) = self.slices.get(known) else { return };
+        let Some(entry) = invariant!(self.slices.get(known), "the number of a slice leads to it") else {
+            return;
+        };
         let PoolId { driver, pool } = &entry.state.head.pool;
         if *driver != slice.driver || *pool != slice.pool.name {
             self.slice_gone(&slice.name);
@@ -86,7 +89,9 @@ impl Fleet {
 
     pub(crate) fn slice_gone(&mut self, name: &Text) {
         let Some(slice) = self.slice_ix(name) else { return };
-        let Some(entry) = self.slices.get(slice) else { return };
+        let Some(entry) = invariant!(self.slices.get(slice), "the number of a slice leads to it") else {
+            return;
+        };
         let (pool, raw, head) = (entry.pool, entry.raw.clone(), entry.state.head.clone());
         if let Ok(found) = self.slice_names.find_entry(hash_texts([name]), |ix| *ix == slice) {
             found.remove();
@@ -126,7 +131,9 @@ impl Fleet {
 
     /// The slice says something new of itself or of its devices.
     fn replace_slice(&mut self, ix: u32, slice: &ResourceSlice, same_body: bool) {
-        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return;
+        };
         let (pool, old_raw, old_head) = (entry.pool, entry.raw.clone(), entry.state.head.clone());
         let old_body = entry.state.body.clone();
         let repeats_before = self.unlink(ix);
@@ -160,7 +167,9 @@ impl Fleet {
 
     /// Own taints change often and concern nobody else: they have their own path.
     fn update_own_taints(&mut self, ix: u32, slice: &ResourceSlice) {
-        let Some(entry) = self.slices.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.slices.get_mut(ix), "the number of a slice leads to it") else {
+            return;
+        };
         let changed = differing_taints(&entry.state.own, slice);
         if changed.is_empty() {
             return;
@@ -173,7 +182,9 @@ impl Fleet {
 
     /// Makes the slice one of its pool. How many pairs of devices of the same name that makes.
     fn link(&mut self, ix: u32) -> usize {
-        let Some(entry) = self.slices.get(ix) else { return 0 };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return 0;
+        };
         let (pool, body, state) = (entry.pool, entry.raw.clone(), entry.state.clone());
         let slices = &self.slices;
         let of_pool = |slice| slices.get(slice).is_some_and(|entry| entry.pool == pool);
@@ -196,7 +207,9 @@ impl Fleet {
 
     /// Takes the slice out of its pool. How many pairs of devices of the same name it was part of.
     fn unlink(&mut self, ix: u32) -> usize {
-        let Some(entry) = self.slices.get(ix) else { return 0 };
+        let Some(entry) = invariant!(self.slices.get(ix), "the number of a slice leads to it") else {
+            return 0;
+        };
         let (pool, body) = (entry.pool, entry.raw.clone());
         let of_pool = |slice| self.slices.get(slice).is_some_and(|entry| entry.pool == pool);
         let hash = self.pools.get(pool).map_or(0, |entry| entry.hash);
@@ -224,7 +237,9 @@ impl Fleet {
         repeats: usize,
     ) {
         let view = self.view_of(pool);
-        let Some(entry) = self.pools.get_mut(pool) else { return };
+        let Some(entry) = invariant!(self.pools.get_mut(pool), "the number of a pool leads to it") else {
+            return;
+        };
         let same_view = core::mem::replace(&mut entry.view, view) == view;
         let has_taints = !entry.taint_slices.is_empty() || heads.iter().any(|head| !head.taints.is_empty());
         if has_taints {
@@ -241,7 +256,9 @@ impl Fleet {
         if !same_view || !same_generation || repeats > 0 {
             self.note_rules_of_pool(pool);
         }
-        let Some(entry) = self.pools.get(pool) else { return };
+        let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
+            return;
+        };
         if !entry.has_holders() {
             return;
         }
@@ -260,7 +277,9 @@ impl Fleet {
 
     /// Another generation or another slice speaks: rules may mean other published devices than before.
     fn note_rules_of_pool(&mut self, pool: u32) {
-        let Some(entry) = self.pools.get(pool) else { return };
+        let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
+            return;
+        };
         let states: Vec<Arc<SliceState>> =
             entry.slices.iter().filter_map(|&slice| Some(self.slices.get(slice)?.state.clone())).collect();
         for mark in states.iter().flat_map(|state| state.marks.iter()) {

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use lazaret_invariant::invariant;
 use lazaret_model::DeviceResult;
 
 use crate::{
@@ -11,7 +12,9 @@ use crate::{
 impl Fleet {
     /// Works out what is in use of a slice that is new or has other devices.
     pub(crate) fn refresh_usage(&mut self, slice: u32) {
-        let Some(entry) = self.slices.get_mut(slice) else { return };
+        let Some(entry) = invariant!(self.slices.get_mut(slice), "the number of a slice leads to it") else {
+            return;
+        };
         let (pool, raw) = (entry.pool, entry.raw.clone());
         entry.held = Few::default();
         if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
@@ -29,7 +32,9 @@ impl Fleet {
     /// Works out what is in use of one device, given who holds it.
     pub(crate) fn refresh_usage_by(&mut self, slice: u32, device: usize, holder: Option<u32>) {
         let usage = holder.map(|holder| self.usage_by(holder)).unwrap_or_default();
-        let Some(entry) = self.slices.get_mut(slice) else { return };
+        let Some(entry) = invariant!(self.slices.get_mut(slice), "the number of a slice leads to it") else {
+            return;
+        };
         entry.set_held(device, holder.filter(|_| usage.held));
         let state = &entry.state;
         let found = state.shared.binary_search_by_key(&device, |(at, _)| usize::from(*at));
@@ -57,11 +62,20 @@ impl Fleet {
 
     fn usage_by(&self, holder: u32) -> Usage {
         let mut usage = Usage::default();
-        let Some(holder) = self.holders.get(holder) else { return usage };
+        let Some(holder) = invariant!(self.holders.get(holder), "the number of a holder leads to it") else {
+            return usage;
+        };
         for &(claim, at) in holder.results.iter() {
             usage.held = true;
-            let Some(entry) = self.claims.get(claim) else { continue };
-            let Some(result) = results(&entry.claim).get(at as usize) else { continue };
+            let Some(entry) = invariant!(self.claims.get(claim), "the number of a claim leads to it") else {
+                continue;
+            };
+            let Some(result) = invariant!(
+                results(&entry.claim).get(at as usize),
+                "a holder names a result of an allocation"
+            ) else {
+                continue;
+            };
             match (result.admin_access, &result.share_id) {
                 (true, _) => {}
                 (false, None) => usage.whole = true,

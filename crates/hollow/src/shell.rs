@@ -59,37 +59,49 @@ fn run_fleet(
     let sender = || Sender { hub: hub.client().clone(), nodes: clients.clone() };
     let mut tasks = Tasks::default();
     let of_kubelet = Arc::clone(&options);
-    tasks.spawn(run(
-        move || {
-            let kubelet = Kubelet::new(Arc::clone(&of_kubelet));
-            let kubelet = if by_node { kubelet.leaving_taints() } else { kubelet };
-            KubeletAgent { kubelet, by_node }
-        },
-        sender(),
-        hub.listen(&[NODES, PODS, CLAIMS]),
-        Leadership::unrivalled(),
-        hub.metrics().clone(),
-        AgentOptions { name: "hollow-kubelet", in_flight_max, precedence: Precedence::Patient },
-        stop.clone(),
-    ));
-    tasks.spawn(run(
-        move || DriverAgent { driver: Driver::new(Arc::clone(&options)), by_node },
-        sender(),
-        hub.listen(&[NODES, SLICES, CLASSES]),
-        Leadership::unrivalled(),
-        hub.metrics().clone(),
-        AgentOptions { name: "hollow-driver", in_flight_max, precedence: Precedence::Usual },
-        stop.clone(),
-    ));
-    tasks.spawn(run(
-        move || VolumesAgent { volumes: Volumes::new(in_flight_max) },
-        Sender { hub: hub.client().clone(), nodes: None },
-        hub.listen(&[VOLUME_CLAIMS, VOLUMES]),
-        Leadership::unrivalled(),
-        hub.metrics().clone(),
-        AgentOptions { name: "hollow-volumes", in_flight_max, precedence: Precedence::Patient },
-        stop.clone(),
-    ));
+    tasks.spawn(
+        "hollow-kubelet",
+        hub.metrics(),
+        run(
+            move || {
+                let kubelet = Kubelet::new(Arc::clone(&of_kubelet));
+                let kubelet = if by_node { kubelet.leaving_taints() } else { kubelet };
+                KubeletAgent { kubelet, by_node }
+            },
+            sender(),
+            hub.listen(&[NODES, PODS, CLAIMS]),
+            Leadership::unrivalled(),
+            hub.metrics().clone(),
+            AgentOptions { name: "hollow-kubelet", in_flight_max, precedence: Precedence::Patient },
+            stop.clone(),
+        ),
+    );
+    tasks.spawn(
+        "hollow-driver",
+        hub.metrics(),
+        run(
+            move || DriverAgent { driver: Driver::new(Arc::clone(&options)), by_node },
+            sender(),
+            hub.listen(&[NODES, SLICES, CLASSES]),
+            Leadership::unrivalled(),
+            hub.metrics().clone(),
+            AgentOptions { name: "hollow-driver", in_flight_max, precedence: Precedence::Usual },
+            stop.clone(),
+        ),
+    );
+    tasks.spawn(
+        "hollow-volumes",
+        hub.metrics(),
+        run(
+            move || VolumesAgent { volumes: Volumes::new(in_flight_max) },
+            Sender { hub: hub.client().clone(), nodes: None },
+            hub.listen(&[VOLUME_CLAIMS, VOLUMES]),
+            Leadership::unrivalled(),
+            hub.metrics().clone(),
+            AgentOptions { name: "hollow-volumes", in_flight_max, precedence: Precedence::Patient },
+            stop.clone(),
+        ),
+    );
     Ok(tasks)
 }
 

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Timestamp};
 
 use crate::{
@@ -86,7 +87,11 @@ impl Lifecycle {
 
     /// What the first status of an incident would have said.
     fn complete(&mut self, number: u64) {
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+        else {
+            return;
+        };
+        // The policy was deleted.
         let Some(policy) = self.policies.get(&incident.policy) else { return };
         incident.is_enforced = policy.mode == Mode::Enforce;
         incident.waits_for = waits_for(policy, incident);
@@ -97,6 +102,7 @@ impl Lifecycle {
     /// Brings an incident to the mode of its policy. Guards are asked again about what a leader before this one may have begun too late: a
     /// device that is tainted already counts as it did.
     pub(crate) fn sync_mode(&mut self, now: Timestamp, number: u64) {
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let Some(policy) = self.policies.get(&incident.policy) else {
             self.note_service(number);
@@ -162,7 +168,11 @@ impl Lifecycle {
         let Some(incident) = self.incidents.remove(&number) else { return };
         self.remember(&incident.device, incident.serial, None);
         self.limits.note(&incident.device, false);
-        let Some(known) = self.devices.get_mut(&incident.device) else { return };
+        let Some(known) =
+            invariant!(self.devices.get_mut(&incident.device), "the device of an incident is known")
+        else {
+            return;
+        };
         known.incident = None;
         known.signals = None;
         self.effects.push_back(Effect::Taint {

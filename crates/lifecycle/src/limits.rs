@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp, Unit, within};
 
 use crate::{
@@ -261,7 +262,10 @@ impl Lifecycle {
     /// Goes on with what was held, where guards permit it now.
     pub(crate) fn release_held(&mut self, now: Timestamp, device: &DeviceId) {
         let Some(number) = self.devices.get(device).and_then(|known| known.incident) else { return };
-        let Some(incident) = self.incidents.get(&number) else { return };
+        let Some(incident) = invariant!(self.incidents.get(&number), "an incident of a device is there")
+        else {
+            return;
+        };
         let Some(held) = incident.held.clone() else { return };
         if self.policies.get(&incident.policy).is_none_or(|policy| policy.mode == Mode::Observe) {
             return;
@@ -277,6 +281,7 @@ impl Lifecycle {
 
     /// A guard does not permit what a policy wants: the incident waits.
     pub(crate) fn hold(&mut self, now: Timestamp, number: u64, held: Held) {
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let same = |before: &Held| {
             (before.stage, &before.rule, &before.guard, before.reason)
@@ -294,7 +299,10 @@ impl Lifecycle {
 
     /// Guards permit what was held.
     fn go_on(&mut self, now: Timestamp, number: u64, held: &Held) {
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+        else {
+            return;
+        };
         incident.held = None;
         let cause: Text = format!("DisruptionGuard {} permits it", held.guard).into();
         if incident.stage < held.stage {
@@ -317,6 +325,7 @@ impl Lifecycle {
 
     /// A policy acts on an incident from now on, where guards permit that its device is out of service.
     pub(crate) fn enforce(&mut self, now: Timestamp, number: u64) {
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         match self.limits.refusal(&incident.device, incident.is_enforced) {
             None => {

@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
@@ -203,6 +204,7 @@ impl Lifecycle {
         if let Some(known) = self.devices.get_mut(id) {
             known.incident = Some(number);
         }
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let before = core::mem::replace(&mut incident.device, id.clone());
         if before == *id {
@@ -237,7 +239,9 @@ impl Lifecycle {
         // Most signals are about something that no rule means: what an expression sees is made when one is asked.
         let mut datum = None;
         for (name, watcher) in known.watchers.iter_mut() {
-            let Some(policy) = self.policies.get(name) else { continue };
+            let Some(policy) = invariant!(self.policies.get(name), "the policy of a watcher is known") else {
+                continue;
+            };
             let raised = watcher.raise(policy, signal, &mut datum, (now, &mut self.texts));
             if raised.is_meant {
                 // After a calm it is another trouble.
@@ -295,7 +299,11 @@ impl Lifecycle {
         let before = self.policies.insert(name.clone(), IndexedPolicy::new(policy));
         let is_new_mode = before.is_none_or(|before| before.mode != mode);
         for number in self.numbers_of(&name) {
-            let Some(incident) = self.incidents.get(&number).cloned() else { continue };
+            let Some(incident) =
+                invariant!(self.incidents.get(&number).cloned(), "an incident that was found is there")
+            else {
+                continue;
+            };
             let was_gone = incident.waits_for == POLICY_GONE;
             if is_new_mode || was_gone {
                 self.sync_mode(now, number);
@@ -309,6 +317,7 @@ impl Lifecycle {
     }
 
     fn note_mode(&mut self, now: Timestamp, number: u64, mode: Mode) {
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let mode = if mode == Mode::Enforce { "Enforce" } else { "Observe" };
         let actor = alloc::format!("policy {}", incident.policy).into();
@@ -360,7 +369,10 @@ impl Lifecycle {
         let (mut worst, mut wake, mut is_ill) = (None::<(Text, Fired)>, None::<Timestamp>, false);
         if let Some(known) = self.devices.get_mut(device) {
             for (name, watcher) in known.watchers.iter_mut() {
-                let Some(policy) = self.policies.get(name) else { continue };
+                let Some(policy) = invariant!(self.policies.get(name), "the policy of a watcher is known")
+                else {
+                    continue;
+                };
                 let look = watcher.look(policy, now);
                 wake = [wake, look.wake].into_iter().flatten().min();
                 is_ill |= look.is_ill;

@@ -2,6 +2,7 @@
 
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
@@ -22,9 +23,16 @@ pub(crate) const ITSELF: &str = "lazaret";
 impl Lifecycle {
     /// A rule has held long enough.
     pub(crate) fn fire(&mut self, now: Timestamp, device: &DeviceId, policy_name: &Text, fired: &Fired) {
-        let Some(policy) = self.policies.get(policy_name) else { return };
+        let Some(policy) =
+            invariant!(self.policies.get(policy_name), "the policy of a rule that fired is known")
+        else {
+            return;
+        };
         let (cause, stage) = (cause_of(policy, fired), stage_of(fired.target));
-        let Some(rule) = policy.rules.get(fired.rule) else { return };
+        let Some(rule) = invariant!(policy.rules.get(fired.rule), "a rule that fired is in its policy")
+        else {
+            return;
+        };
         let (rule, taint) = (rule.name.clone(), rule.taint.clone());
         let Recovery { flaps, probation_ms, .. } = policy.trust();
         let mode = policy.mode;
@@ -42,7 +50,11 @@ impl Lifecycle {
             Stage::Suspect | Stage::Quarantined if incident.stage < stage => match refusal {
                 Some(refusal) => self.hold(now, number, wish.held(refusal)),
                 None => {
-                    let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+                    let Some(incident) =
+                        invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+                    else {
+                        return;
+                    };
                     (incident.rule, incident.taint) = (wish.rule, wish.taint);
                     self.enter(now, number, stage, wish.cause, &actor);
                 }
@@ -73,9 +85,16 @@ impl Lifecycle {
         // What a guard does not permit is only looked at more closely.
         let stage = if refusal.is_some() { Stage::Suspect } else { wish.stage };
         let (number, serial) = (self.new_number(), self.new_serial(device));
-        let Some((device, _)) = self.devices.get_key_value(device) else { return };
+        let Some((device, _)) =
+            invariant!(self.devices.get_key_value(device), "a device that a rule fired for is known")
+        else {
+            return;
+        };
         let device = &device.clone();
-        let Some(known) = self.devices.get_mut(device) else { return };
+        let Some(known) = invariant!(self.devices.get_mut(device), "a device that a rule fired for is known")
+        else {
+            return;
+        };
         known.incident = Some(number);
         let detected = Some(known.signals.take().map_or(now, |(first, _)| first));
         let incident = Incident {
@@ -122,7 +141,10 @@ impl Lifecycle {
 
     /// Trouble while the device had to prove that it is well.
     fn flap(&mut self, now: Timestamp, number: u64, flaps: Option<Flaps>, cause: Text, actor: &Text) {
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+        else {
+            return;
+        };
         if incident.flaps.len() >= FLAPS_MAX {
             incident.flaps.remove(0);
         }
@@ -210,12 +232,14 @@ impl Lifecycle {
 
     /// A repair has ended, well or not.
     pub(crate) fn repaired(&mut self, now: Timestamp, number: u64, repair: Repair, result: JobResult) {
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let current = Repair { step: incident.step, attempt: incident.attempts };
         // An older one, which nobody waits for any more.
         if incident.stage != Stage::Repairing || current != repair {
             return;
         }
+        // The policy was deleted, or has fewer steps now.
         let Some(policy) = self.policies.get(&incident.policy) else { return };
         let Some(step) = policy.steps.get(incident.step) else { return };
         let (actor, device): (Text, _) = (ITSELF.into(), incident.device.clone());
@@ -241,6 +265,7 @@ impl Lifecycle {
 
     /// A validation has ended, well or not.
     pub(crate) fn validated(&mut self, now: Timestamp, number: u64, result: JobResult) {
+        // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         if incident.stage != Stage::Probation || incident.is_validated {
             return;
@@ -312,7 +337,10 @@ impl Lifecycle {
 
     /// Passes to a stage, and says so.
     pub(crate) fn enter(&mut self, now: Timestamp, number: u64, stage: Stage, cause: Text, actor: &Text) {
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+        else {
+            return;
+        };
         if incident.stage == Stage::Draining && stage == Stage::Repairing {
             incident.times.drained.get_or_insert(now);
         }
@@ -375,7 +403,11 @@ impl Lifecycle {
 
     /// Says what the stage of an incident means for its device. Doing it again changes nothing.
     pub(crate) fn act_again(&mut self, number: u64) {
-        let Some(incident) = self.incidents.get(&number) else { return };
+        let Some(incident) = invariant!(self.incidents.get(&number), "an incident that is acted on is there")
+        else {
+            return;
+        };
+        // The policy was deleted: the device stays as it is.
         let Some(policy) = self.policies.get(&incident.policy) else { return };
         if policy.mode == Mode::Observe || !incident.is_enforced {
             return;

@@ -5,6 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{Lifecycle, rule_index::IndexedPolicy, watcher::Lasting};
@@ -101,9 +102,14 @@ impl Lifecycle {
         if restored.is_empty() {
             return;
         }
-        let Some(found) = self.policies.get(policy) else { return };
-        let Some(watcher) = self.devices.get_mut(device).and_then(|known| known.watchers.get_mut(policy))
+        let Some(found) = invariant!(self.policies.get(policy), "a policy that has a watcher is known")
         else {
+            return;
+        };
+        let Some(watcher) = invariant!(
+            self.devices.get_mut(device).and_then(|known| known.watchers.get_mut(policy)),
+            "a watcher that was made is there"
+        ) else {
             return;
         };
         for tally in restored {

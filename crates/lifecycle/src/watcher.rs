@@ -3,6 +3,7 @@
 use alloc::{collections::VecDeque, string::String, vec::Vec};
 
 use lazaret_cel::Datum;
+use lazaret_invariant::invariant;
 use lazaret_model::{Text, Timestamp};
 
 use crate::{
@@ -99,7 +100,9 @@ impl Watcher {
         let mut raised = Raised::default();
         let mut hit = SmallMap::default();
         for index in policy.rules_about(&signal.key) {
-            let Some(rule) = policy.rules.get(index) else { continue };
+            let Some(rule) = invariant!(policy.rules.get(index), "an indexed rule is in its policy") else {
+                continue;
+            };
             match rule.when.matches(datum.get_or_insert_with(|| signal.datum())) {
                 Ok(true) => {
                     raised.is_meant = true;
@@ -163,7 +166,9 @@ impl Watcher {
     pub(crate) fn look(&mut self, policy: &Policy, now: Timestamp) -> Look {
         let mut look = Look::default();
         for (&index, watched) in self.rules.iter_mut() {
-            let Some(rule) = policy.rules.get(index) else { continue };
+            let Some(rule) = invariant!(policy.rules.get(index), "a watched rule is in its policy") else {
+                continue;
+            };
             let was_holding = core::mem::take(&mut watched.is_holding);
             let hold = watched.hold(rule.count, now);
             if hold != Hold::No || was_holding {

@@ -27,8 +27,8 @@ impl Replacement {
                 // The news of it will come; until then nothing is done on old ones.
                 flight.not_before = settle;
                 flight.evicted |= kind == Step::Evict;
-                if let Some(overseer) = self.overseers.get_mut(&policy) {
-                    overseer.dirty |= overseer.refusal.take().is_some();
+                if let Some(tracker) = self.trackers.get_mut(&policy) {
+                    tracker.dirty |= tracker.refusal.take().is_some();
                 }
                 self.announce_begun(uid);
                 if kind == Step::Delete {
@@ -47,9 +47,9 @@ impl Replacement {
                 let failures = flight.failures;
                 self.figures.refused += 1;
                 self.note(uid, &why);
-                if let Some(overseer) = self.overseers.get_mut(&policy) {
-                    overseer.refusal = Some(why);
-                    overseer.dirty = true;
+                if let Some(tracker) = self.trackers.get_mut(&policy) {
+                    tracker.refusal = Some(why);
+                    tracker.dirty = true;
                 }
                 self.retry(now, uid, failures.max(4));
             }
@@ -124,12 +124,12 @@ impl Replacement {
         reply: Reply,
     ) {
         let (interval, pause) = (self.options.status_ms, |this: &Self, failures| this.pause(failures));
-        let Some(overseer) = self.overseers.get_mut(policy) else { return };
-        let Some((_, status)) = overseer.writing.take_if(|(id, _)| *id == effect) else { return };
+        let Some(tracker) = self.trackers.get_mut(policy) else { return };
+        let Some((_, status)) = tracker.writing.take_if(|(id, _)| *id == effect) else { return };
         match reply.outcome {
             Outcome::Done => {
-                overseer.failures = 0;
-                overseer.not_before = now.plus_millis(interval);
+                tracker.failures = 0;
+                tracker.not_before = now.plus_millis(interval);
                 let Some(known) = self.tables.policies.get_mut(policy) else { return };
                 for entry in &status.replacements {
                     if let Some(flight) = self.flights.get_mut(&entry.record.uid) {
@@ -146,12 +146,12 @@ impl Replacement {
             | Outcome::Refused
             | Outcome::RetryLater
             | Outcome::Unknown => {
-                overseer.dirty = true;
-                overseer.failures += 1;
-                let failures = overseer.failures;
+                tracker.dirty = true;
+                tracker.failures += 1;
+                let failures = tracker.failures;
                 let at = now.plus_millis(pause(self, failures));
-                if let Some(overseer) = self.overseers.get_mut(policy) {
-                    overseer.not_before = at;
+                if let Some(tracker) = self.trackers.get_mut(policy) {
+                    tracker.not_before = at;
                 }
             }
         }

@@ -158,8 +158,8 @@ impl Replacement {
     }
 
     pub(crate) fn touch(&mut self, policy: &ObjectKey) {
-        if let Some(overseer) = self.overseers.get_mut(policy) {
-            overseer.dirty = true;
+        if let Some(tracker) = self.trackers.get_mut(policy) {
+            tracker.dirty = true;
         }
     }
 }

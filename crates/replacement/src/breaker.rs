@@ -6,12 +6,12 @@ use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{
     effect::{Note, Severity, Subject},
-    flight::Overseer,
+    flight::ReplacementTracker,
     machine::Replacement,
     policy::Spec,
 };
 
-impl Overseer {
+impl ReplacementTracker {
     pub(crate) fn count_in(&mut self, domain: &Text, tainted: bool) {
         let (pods, touched) = self.domains.entry(domain.clone()).or_default();
         *pods += 1;
@@ -43,19 +43,19 @@ impl Replacement {
     /// Trips and resets breakers, and says so.
     pub(crate) fn review_breakers(&mut self, _now: Timestamp) {
         let mut notes = alloc::vec::Vec::new();
-        for (key, overseer) in &mut self.overseers {
-            if !overseer.dirty {
+        for (key, tracker) in &mut self.trackers {
+            if !tracker.dirty {
                 continue;
             }
             let Some(known) = self.tables.policies.get(key) else { continue };
-            let allowed = known.active().and_then(|spec| overseer.domains_allowed(spec));
-            let tripped = allowed.is_some_and(|allowed| overseer.domains_tainted > allowed);
-            if tripped == overseer.tripped {
+            let allowed = known.active().and_then(|spec| tracker.domains_allowed(spec));
+            let tripped = allowed.is_some_and(|allowed| tracker.domains_tainted > allowed);
+            if tripped == tracker.tripped {
                 continue;
             }
-            overseer.tripped = tripped;
+            tracker.tripped = tripped;
             self.may_start = true;
-            let counted = format!("{} of {} fault domains", overseer.domains_tainted, overseer.domains.len());
+            let counted = format!("{} of {} fault domains", tracker.domains_tainted, tracker.domains.len());
             notes.push(note(key, &known.policy.uid, tripped, &counted));
         }
         for note in notes {

@@ -44,8 +44,8 @@ impl Replacement {
         match ending {
             Ending::Replaced => {
                 self.figures.replaced += 1;
-                if let Some(overseer) = self.overseers.get_mut(&policy) {
-                    overseer.replaced += 1;
+                if let Some(tracker) = self.trackers.get_mut(&policy) {
+                    tracker.replaced += 1;
                 }
                 let new = flight.bound.map_or(Text::default(), |(key, _)| key.name);
                 let message = words::replaced(&record, &new);
@@ -71,8 +71,8 @@ impl Replacement {
         flight.overdue = true;
         let (record, policy) = (flight.record.clone(), flight.policy());
         self.figures.overdue += 1;
-        if let Some(overseer) = self.overseers.get_mut(&policy) {
-            overseer.overdue += 1;
+        if let Some(tracker) = self.trackers.get_mut(&policy) {
+            tracker.overdue += 1;
         }
         self.touch(&policy);
         let message = "its replacement is not Ready in time; it keeps its slot and is not begun again";

@@ -156,15 +156,15 @@ impl Replacement {
             self.ripe.remove(&(at, key.clone()));
         }
         for Selected { policy, domain, due } in &watch.selected {
-            let Some(overseer) = self.overseers.get_mut(policy) else { continue };
-            overseer.selected = overseer.selected.saturating_sub(1);
-            overseer.due = overseer.due.saturating_sub(u64::from(*due));
+            let Some(tracker) = self.trackers.get_mut(policy) else { continue };
+            tracker.selected = tracker.selected.saturating_sub(1);
+            tracker.due = tracker.due.saturating_sub(u64::from(*due));
             let ripe = watch.ripe_for(&policy.name);
             if let Some(at) = ripe {
-                overseer.ripe.remove(&(at, key.clone()));
+                tracker.ripe.remove(&(at, key.clone()));
             }
-            overseer.dirty = true;
-            overseer.count_out(domain, ripe.is_some());
+            tracker.dirty = true;
+            tracker.count_out(domain, ripe.is_some());
         }
         Some(watch)
     }
@@ -172,16 +172,16 @@ impl Replacement {
     fn insert(&mut self, now: Timestamp, key: &ObjectKey, mut watch: Watch) {
         let Watch { selected, findings, .. } = &mut watch;
         for Selected { policy, domain, due } in selected {
-            let Some(overseer) = self.overseers.get_mut(policy) else { continue };
-            overseer.selected += 1;
+            let Some(tracker) = self.trackers.get_mut(policy) else { continue };
+            tracker.selected += 1;
             *due = findings.iter().any(|finding| finding.policy == policy.name && finding.due <= now);
-            overseer.due += u64::from(*due);
+            tracker.due += u64::from(*due);
             let ripe = findings.iter().find(|finding| finding.policy == policy.name).map(|first| first.after);
             if let Some(at) = ripe {
-                overseer.ripe.insert((at, key.clone()));
+                tracker.ripe.insert((at, key.clone()));
             }
-            overseer.dirty = true;
-            overseer.count_in(domain, ripe.is_some());
+            tracker.dirty = true;
+            tracker.count_in(domain, ripe.is_some());
         }
         if let Some(at) = watch.ripe() {
             self.ripe.insert((at, key.clone()));
@@ -218,10 +218,10 @@ impl Replacement {
             watch.looked = now;
             let Watch { selected, findings, .. } = &mut watch;
             for Selected { policy, due, .. } in selected {
-                let Some(overseer) = self.overseers.get_mut(policy) else { continue };
-                overseer.dirty = true;
+                let Some(tracker) = self.trackers.get_mut(policy) else { continue };
+                tracker.dirty = true;
                 let rung = findings.iter().any(|finding| finding.policy == policy.name && finding.due <= now);
-                overseer.due += u64::from(rung && !*due);
+                tracker.due += u64::from(rung && !*due);
                 *due |= rung;
             }
             self.set_timer(now, &key, &mut watch);

@@ -134,9 +134,9 @@ impl Watch {
     }
 }
 
-/// What is kept about a policy.
+/// Counts and replacements of one policy.
 #[derive(Debug, Default)]
-pub(crate) struct Overseer {
+pub(crate) struct ReplacementTracker {
     pub(crate) selected: u64,
     /// Its pods that are marked to be replaced.
     pub(crate) due: u64,
@@ -159,7 +159,7 @@ pub(crate) struct Overseer {
     pub(crate) failures: u32,
 }
 
-impl Overseer {
+impl ReplacementTracker {
     /// Goes on counting where the status ended.
     pub(crate) fn resume(status: &Status) -> Self {
         Self {

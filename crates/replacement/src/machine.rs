@@ -9,7 +9,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use crate::{
     effect::{Effect, EffectId, EffectKind, Note, Reply},
     figures::Figures,
-    flight::{Flight, Overseer, Watch},
+    flight::{Flight, ReplacementTracker, Watch},
     input::Source,
     options::Options,
     tables::Tables,
@@ -28,7 +28,7 @@ pub struct Replacement {
     pub(crate) leading: bool,
     pub(crate) now: Timestamp,
     pub(crate) watches: BTreeMap<ObjectKey, Watch>,
-    pub(crate) overseers: BTreeMap<ObjectKey, Overseer>,
+    pub(crate) trackers: BTreeMap<ObjectKey, ReplacementTracker>,
     /// By the UID of the pod that is replaced.
     pub(crate) flights: BTreeMap<Uid, Flight>,
     /// Pods with findings, by when they may be replaced.
@@ -95,9 +95,8 @@ impl Machine for Replacement {
             [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]
         });
         let flight = flights.flatten().filter(later).min();
-        let statuses =
-            self.overseers.values().filter(|overseer| overseer.dirty && overseer.writing.is_none());
-        let status = statuses.map(|overseer| overseer.not_before).min();
+        let statuses = self.trackers.values().filter(|tracker| tracker.dirty && tracker.writing.is_none());
+        let status = statuses.map(|tracker| tracker.not_before).min();
         let wake = |at: Option<Timestamp>, why| at.map(|at| Wake::new(at, why));
         Wake::first([
             wake(timer, "a taint of a pod has lasted long enough"),
@@ -119,7 +118,7 @@ impl Replacement {
             leading: false,
             now: Timestamp::from_millis(i64::MIN),
             watches: BTreeMap::new(),
-            overseers: BTreeMap::new(),
+            trackers: BTreeMap::new(),
             flights: BTreeMap::new(),
             ripe: BTreeSet::new(),
             timers: BTreeSet::new(),
@@ -140,7 +139,7 @@ impl Replacement {
         }
         self.leading = leading;
         self.watches.clear();
-        self.overseers.clear();
+        self.trackers.clear();
         self.flights.clear();
         self.ripe.clear();
         self.timers.clear();
@@ -186,7 +185,7 @@ impl Replacement {
         Figures {
             tainted: self.ripe.len() as u64,
             in_flight: self.flights.len() as u64,
-            tripped: self.overseers.values().filter(|overseer| overseer.tripped).count() as u64,
+            tripped: self.trackers.values().filter(|tracker| tracker.tripped).count() as u64,
             ..self.figures
         }
     }

@@ -6,7 +6,7 @@ use lazaret_fleet::{Changes, Fleet};
 use lazaret_model::Text;
 
 use crate::{
-    flight::Overseer,
+    flight::ReplacementTracker,
     input::{Input, Sight, Source},
     machine::Replacement,
     objects::Pod,
@@ -22,7 +22,7 @@ impl Replacement {
             Input::PolicyGone(key) => {
                 self.concern_namespace(&key.namespace);
                 self.tables.policies.remove(&key);
-                self.overseers.remove(&key);
+                self.trackers.remove(&key);
             }
             Input::Pod(pod) => self.tell_pod(pod),
             Input::PodGone(key) => {
@@ -70,15 +70,17 @@ impl Replacement {
                 && known.policy.deleting == policy.deleting
         });
         if known.is_none_or(|known| known.policy.uid != policy.uid) {
-            self.overseers.remove(&key);
+            self.trackers.remove(&key);
         }
         if !same {
             self.concern_namespace(&key.namespace);
         }
         if self.leading {
-            let overseer =
-                self.overseers.entry(key.clone()).or_insert_with(|| Overseer::resume(&policy.status));
-            overseer.dirty = true;
+            let tracker = self
+                .trackers
+                .entry(key.clone())
+                .or_insert_with(|| ReplacementTracker::resume(&policy.status));
+            tracker.dirty = true;
         }
         for flight in self.flights.values_mut() {
             if flight.record.policy == key.name && flight.record.pod.namespace == key.namespace {
@@ -117,8 +119,8 @@ impl Replacement {
         }
         // What can no longer be read is not what it was: nothing is begun on old news.
         self.concerned.extend(self.tables.pods.keys().cloned());
-        for overseer in self.overseers.values_mut() {
-            overseer.dirty = true;
+        for tracker in self.trackers.values_mut() {
+            tracker.dirty = true;
         }
     }
 

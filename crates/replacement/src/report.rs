@@ -11,7 +11,7 @@ use lazaret_model::{Condition, ConditionStatus, ObjectKey, Timestamp};
 
 use crate::{
     effect::EffectKind,
-    flight::{Flight, Overseer},
+    flight::{Flight, ReplacementTracker},
     input::Source,
     machine::{Replacement, UnderWay},
     policy::{Spec, Strategy},
@@ -26,18 +26,18 @@ impl Replacement {
     /// goes at once.
     pub(crate) fn write_statuses(&mut self, now: Timestamp) {
         let due: Vec<ObjectKey> = self
-            .overseers
+            .trackers
             .iter()
-            .filter(|(_, overseer)| overseer.dirty && overseer.writing.is_none())
-            .filter(|(_, overseer)| overseer.not_before <= now || (overseer.urgent && overseer.failures == 0))
+            .filter(|(_, tracker)| tracker.dirty && tracker.writing.is_none())
+            .filter(|(_, tracker)| tracker.not_before <= now || (tracker.urgent && tracker.failures == 0))
             .map(|(key, _)| key.clone())
             .collect();
         for key in due {
-            let (Some(known), Some(overseer)) = (self.tables.policies.get(&key), self.overseers.get(&key))
+            let (Some(known), Some(tracker)) = (self.tables.policies.get(&key), self.trackers.get(&key))
             else {
                 continue;
             };
-            let status = Arc::new(self.status(now, known, overseer));
+            let status = Arc::new(self.status(now, known, tracker));
             self.figures.looks += status.pods.len() as u64;
             // What a leader before this one recorded is recorded once more: if that leader wrote something else in between,
             // this write is refused, and nothing is done on old news.
@@ -52,28 +52,28 @@ impl Replacement {
                 let write = EffectKind::SetStatus { policy, uid, version, status: status.clone() };
                 self.effects.launch(flight, write)
             });
-            if let Some(overseer) = self.overseers.get_mut(&key) {
-                (overseer.dirty, overseer.urgent) = (false, false);
-                overseer.writing = written.map(|id| (id, status));
+            if let Some(tracker) = self.trackers.get_mut(&key) {
+                (tracker.dirty, tracker.urgent) = (false, false);
+                tracker.writing = written.map(|id| (id, status));
             }
         }
     }
 
-    fn status(&self, now: Timestamp, known: &Known, overseer: &Overseer) -> Status {
+    fn status(&self, now: Timestamp, known: &Known, tracker: &ReplacementTracker) -> Status {
         let policy = &known.policy;
         let flights: Vec<&Flight> =
             self.flights.values().filter(|flight| flight.policy() == policy.key).collect();
         let totals = Totals {
-            selected: overseer.selected,
+            selected: tracker.selected,
             in_flight: flights.len() as u64,
-            replaced: overseer.replaced,
-            overdue: overseer.overdue,
-            domains: overseer.domains.len() as u64,
-            domains_tainted: overseer.domains_tainted,
-            detected: (overseer.ripe.len() as u64).saturating_sub(overseer.due),
-            due: overseer.due,
+            replaced: tracker.replaced,
+            overdue: tracker.overdue,
+            domains: tracker.domains.len() as u64,
+            domains_tainted: tracker.domains_tainted,
+            detected: (tracker.ripe.len() as u64).saturating_sub(tracker.due),
+            due: tracker.due,
         };
-        let pods = self.pods(now, &policy.key, overseer, &flights);
+        let pods = self.pods(now, &policy.key, tracker, &flights);
         let mut replacements: Vec<RecordStatus> = flights
             .iter()
             .map(|flight| RecordStatus {
@@ -85,9 +85,9 @@ impl Replacement {
         replacements
             .sort_by(|a, b| (a.record.started, &a.record.pod).cmp(&(b.record.started, &b.record.pod)));
         let conditions = [
-            self.progressing(known, overseer, &totals),
-            breaker(known, overseer),
-            self.degraded(known, overseer, &flights),
+            self.progressing(known, tracker, &totals),
+            breaker(known, tracker),
+            self.degraded(known, tracker, &flights),
         ]
         .into_iter()
         .map(|(kind, holds, reason, message)| {
@@ -101,7 +101,7 @@ impl Replacement {
         &self,
         now: Timestamp,
         policy: &ObjectKey,
-        overseer: &Overseer,
+        tracker: &ReplacementTracker,
         flights: &[&Flight],
     ) -> Vec<PodStatus> {
         let mut pods = Vec::new();
@@ -125,7 +125,7 @@ impl Replacement {
                 });
             }
         }
-        for (_, key) in overseer.ripe.iter().take(PODS_LISTED_MAX) {
+        for (_, key) in tracker.ripe.iter().take(PODS_LISTED_MAX) {
             let Some(watch) = self.watches.get(key) else { continue };
             let Some(node) = self.tables.pods.get(key).and_then(|pod| pod.node.clone()) else { continue };
             let findings = watch.findings.iter().filter(|finding| finding.policy == policy.name);
@@ -154,7 +154,7 @@ impl Replacement {
         pods
     }
 
-    fn progressing(&self, known: &Known, overseer: &Overseer, totals: &Totals) -> Said {
+    fn progressing(&self, known: &Known, tracker: &ReplacementTracker, totals: &Totals) -> Said {
         let (holds, reason, message) = match known.active() {
             _ if totals.in_flight > 0 => (
                 true,
@@ -171,12 +171,12 @@ impl Replacement {
             {
                 (false, "Disabled", String::from("There are no taintReplacementOptions"))
             }
-            Some(_) if overseer.selected == 0 => (
+            Some(_) if tracker.selected == 0 => (
                 false,
                 "NothingSelected",
                 String::from("spec.podSelector selects no running pod of this namespace"),
             ),
-            Some(_) if overseer.tripped => (false, "BreakerTripped", String::from("See BreakerTripped")),
+            Some(_) if tracker.tripped => (false, "BreakerTripped", String::from("See BreakerTripped")),
             Some(_) if totals.due > 0 && self.is_held(&known.policy.key) => (
                 true,
                 "HeldByBudget",
@@ -197,7 +197,7 @@ impl Replacement {
         held.flat_map(|watch| &watch.selected).any(|one| one.policy == *policy)
     }
 
-    fn degraded(&self, known: &Known, overseer: &Overseer, flights: &[&Flight]) -> Said {
+    fn degraded(&self, known: &Known, tracker: &ReplacementTracker, flights: &[&Flight]) -> Said {
         let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
         let overdue: Vec<&str> =
             flights.iter().filter(|flight| flight.overdue).map(|flight| &*flight.record.pod.name).collect();
@@ -211,7 +211,7 @@ impl Replacement {
             (true, "InvalidSpec", problems.join("; "))
         } else if !barred.is_empty() {
             (true, "MissingPermission", barred.join("; "))
-        } else if let Some(refusal) = &overseer.refusal {
+        } else if let Some(refusal) = &tracker.refusal {
             (true, "Refused", refusal.to_string())
         } else if !overdue.is_empty() {
             (true, "ReplacementNotReady", format!("Not Ready in time: what replaces {}", overdue.join(", ")))
@@ -235,13 +235,13 @@ fn minds(spec: &Spec, source: Source) -> bool {
 /// Type, whether it holds, reason, message.
 type Said = (&'static str, bool, &'static str, String);
 
-fn breaker(known: &Known, overseer: &Overseer) -> Said {
+fn breaker(known: &Known, tracker: &ReplacementTracker) -> Said {
     let share = known.active().and_then(|spec| spec.max_domains_tainted);
     let counted =
-        format!("{} of {} fault domains are tainted", overseer.domains_tainted, overseer.domains.len());
+        format!("{} of {} fault domains are tainted", tracker.domains_tainted, tracker.domains.len());
     let (holds, reason, message) = match share {
         None => (false, "NoBreaker", String::from("maxFaultDomainsTainted is not set")),
-        Some(share) if overseer.tripped => (
+        Some(share) if tracker.tripped => (
             true,
             "TooManyFaultDomains",
             format!("{counted}, more than maxFaultDomainsTainted {share}: nothing new is begun"),

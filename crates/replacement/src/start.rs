@@ -56,8 +56,8 @@ impl Replacement {
         }
         self.figures.looks += looks;
         for flight in begun {
-            if let Some(overseer) = self.overseers.get_mut(&flight.policy()) {
-                (overseer.dirty, overseer.urgent) = (true, true);
+            if let Some(tracker) = self.trackers.get_mut(&flight.policy()) {
+                (tracker.dirty, tracker.urgent) = (true, true);
             }
             self.figures.started += 1;
             self.flights.insert(flight.record.uid.clone(), flight);
@@ -66,24 +66,24 @@ impl Replacement {
 
     /// The policies that could let a pod go now: while there are none, nobody needs to be looked at.
     fn open(&self, now: Timestamp, slots: &Slots) -> Vec<ObjectKey> {
-        self.overseers.keys().filter(|policy| self.is_open(now, policy, slots)).cloned().collect()
+        self.trackers.keys().filter(|policy| self.is_open(now, policy, slots)).cloned().collect()
     }
 
     fn is_open(&self, now: Timestamp, policy: &ObjectKey, slots: &Slots) -> bool {
-        let (Some(overseer), Some(spec)) = (self.overseers.get(policy), self.tables.active(policy)) else {
+        let (Some(tracker), Some(spec)) = (self.trackers.get(policy), self.tables.active(policy)) else {
             return false;
         };
-        let due = overseer.ripe.first().is_some_and(|(after, _)| *after <= now);
+        let due = tracker.ripe.first().is_some_and(|(after, _)| *after <= now);
         let free =
             |domain: &Text| slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < spec.max_concurrent;
-        let mut tainted = overseer.domains.iter().filter(|(_, (_, tainted))| *tainted > 0);
-        due && !overseer.tripped && tainted.any(|(domain, _)| free(domain))
+        let mut tainted = tracker.domains.iter().filter(|(_, (_, tainted))| *tainted > 0);
+        due && !tracker.tripped && tainted.any(|(domain, _)| free(domain))
     }
 
     /// Whether every policy that selects the pod lets it go now.
     fn permitted(&self, watch: &Watch, slots: &Slots) -> bool {
         watch.selected.iter().all(|Selected { policy, domain, .. }| {
-            let open = self.overseers.get(policy).is_some_and(|overseer| !overseer.tripped);
+            let open = self.trackers.get(policy).is_some_and(|tracker| !tracker.tripped);
             let limit = self.tables.active(policy).map_or(0, |spec| spec.max_concurrent);
             open && slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < limit
         })

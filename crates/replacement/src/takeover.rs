@@ -6,7 +6,7 @@ use lazaret_fleet::Fleet;
 use lazaret_model::{ObjectKey, Timestamp};
 
 use crate::{
-    flight::{Flight, Overseer},
+    flight::{Flight, ReplacementTracker},
     machine::Replacement,
     objects::Pod,
     record::Mark,
@@ -17,7 +17,10 @@ impl Replacement {
     pub(crate) fn resume(&mut self, now: Timestamp, fleet: &Fleet) {
         for (key, known) in &self.tables.policies {
             let urgent = !known.policy.status.replacements.is_empty();
-            self.overseers.insert(key.clone(), Overseer { urgent, ..Overseer::resume(&known.policy.status) });
+            self.trackers.insert(
+                key.clone(),
+                ReplacementTracker { urgent, ..ReplacementTracker::resume(&known.policy.status) },
+            );
             for entry in &known.policy.status.replacements {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
                 flight.overdue = entry.overdue;
@@ -54,8 +57,8 @@ impl Replacement {
         if unfinished {
             let mut flight = Flight::new(Arc::new(record.clone()));
             flight.announced = true;
-            if let Some(overseer) = self.overseers.get_mut(&flight.policy()) {
-                overseer.dirty = true;
+            if let Some(tracker) = self.trackers.get_mut(&flight.policy()) {
+                tracker.dirty = true;
             }
             self.flights.insert(record.uid.clone(), flight);
         }

@@ -19,6 +19,7 @@ mod health;
 mod hub;
 mod in_flight;
 mod inbox;
+mod invariants;
 mod lines;
 mod metrics;
 mod object;

@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{Health, Outcome, Resource};
+use crate::{Health, Outcome, Resource, invariants};
 
 /// The metrics of one process. Clones share them.
 #[derive(Clone, Debug)]
@@ -66,6 +66,11 @@ impl Default for Metrics {
             "lazaret_effect_panics",
             "Effects that panicked, their outcome unknown",
             effect_panics.clone(),
+        );
+        registry.register(
+            "lazaret_invariant_violations",
+            "Conditions that should always hold and did not, by module",
+            invariants::counted(),
         );
         registry.register(
             "lazaret_watch_events_too_large",

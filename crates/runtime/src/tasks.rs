@@ -15,9 +15,16 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task that looks after its own panics: [`run`](crate::run) and the like.
-    pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        self.set.spawn(task);
+    /// Starts a task that does not start again, or starts its parts again itself as [`run`](crate::run) does. A panic of the task is logged
+    /// and counted, and the process is not ready from then on.
+    pub fn spawn(&mut self, name: &str, metrics: &Metrics, task: impl Future<Output = ()> + Send + 'static) {
+        let (name, metrics) = (name.to_owned(), metrics.clone());
+        self.set.spawn(async move {
+            if let Err(panic) = caught(task).await {
+                error!(task = name, panic, "a task panicked and does not start again");
+                metrics.task_panicked(&name);
+            }
+        });
     }
 
     /// Starts a task that is made anew, after a pause, whenever it panics. It can be ended before all of them.
@@ -84,6 +91,21 @@ mod tests {
         Arc,
         atomic::{AtomicU32, Ordering},
     };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_and_does_not_start_again_stays_down() {
+        let metrics = Metrics::default();
+        let mut tasks = Tasks::default();
+        tasks.spawn("it", &metrics, async {
+            tokio::task::yield_now().await;
+            panic!("once")
+        });
+        tasks.spawn("other", &metrics, async {});
+        tasks.join().await;
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        assert_eq!(metrics.health().checks(), [("it".to_owned(), false)]);
+        assert!(metrics.text().contains(r#"lazaret_task_panics_total{task="it"} 1"#), "{}", metrics.text());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_is_made_anew_and_counted() {

@@ -4,13 +4,14 @@ use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_classic::{NegotiationInput, News};
 use lazaret_fleet as fleet;
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, PodGroup, Text, Timestamp};
 
 use crate::{
     Claim, Labels, Node, Pod,
     causes::Cause,
+    claim_writes::CERTAIN_MS,
     claims,
-    desk::CERTAIN_MS,
     effect::{Outcome, WakeReason},
     extended,
     flight::{Flight, Phase},
@@ -136,7 +137,7 @@ impl Scheduler {
     }
 
     fn pod_placed(&mut self, ix: u32, old: &Pod, pod: &Arc<Pod>) {
-        let Some(name) = &pod.node else { return };
+        let Some(name) = invariant!(&pod.node, "a placed pod names its node") else { return };
         self.flights.remove(&ix);
         self.classic_placed(ix, Outcome::Done);
         self.queue.leave(ix);

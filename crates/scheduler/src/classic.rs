@@ -7,6 +7,7 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_classic::{NegotiationEffectKind, NegotiationInput, NegotiationOptions, Negotiator, News, Place};
+use lazaret_invariant::invariant;
 use lazaret_machine::{EffectId, Machine as _, Outcome, Turn};
 use lazaret_model::{ObjectKey, Text};
 
@@ -165,7 +166,9 @@ impl Scheduler {
         if !needs.open().is_empty() || !needs.extended.is_empty() {
             let mut with_devices = Vec::new();
             for name in nodes {
-                let Some(node) = self.nodes.find(&name) else { continue };
+                let Some(node) = invariant!(self.nodes.find(&name), "a node that was ranked is known") else {
+                    continue;
+                };
                 if self.find_place_on(ix, pod, needs, node).is_ok() {
                     with_devices.push(name);
                 }

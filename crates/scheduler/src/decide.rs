@@ -8,8 +8,8 @@ use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text};
 use crate::{
     Amounts, Claim, Pod,
     causes::Cause,
+    claim_writes::Entry,
     claims,
-    desk::Entry,
     devices::{Chosen, Devices, ExtendedNeed, Had},
     extended::{self, Delegated},
     filter::{Filter, Tally, Usable, count, lacks, skips_node_operations},
@@ -281,7 +281,7 @@ impl Scheduler {
         needs.claims = claims::resolve(&self.book, pod)?;
         for claim in &needs.claims {
             let key = &claim.claim.key;
-            let entry = self.desk.get(key).filter(|entry| entry.uid == claim.claim.uid);
+            let entry = self.claim_writes.get(key).filter(|entry| entry.uid == claim.claim.uid);
             if entry.is_some_and(|entry| entry.frees(claim.version)) {
                 return Err(ClaimProblem::BeingFreed(key.clone()));
             }

@@ -10,6 +10,7 @@ use alloc::{
 
 use hashbrown::HashMap;
 use lazaret_fleet::Snapshot;
+use lazaret_invariant::invariant;
 use lazaret_model::{
     AllocationMode, ClaimSpec, DeviceClass, DeviceRequest, Request, RequestKind, Text, Timestamp,
 };
@@ -56,7 +57,10 @@ pub(crate) fn requests(pod: &Pod, resources: &[Text], delegated: &Delegated) -> 
     let mut all: Vec<Request> = Vec::new();
     let mut mappings = Vec::new();
     for resource in resources {
-        let Some(class) = delegated.get(resource) else { continue };
+        let Some(class) = invariant!(delegated.get(resource), "a resource that is asked for is delegated")
+        else {
+            continue;
+        };
         let asking = || pod.spec.containers.iter().filter(|c| c.extended.contains_key(resource));
         let mut lasting: Vec<(usize, Text, i64)> = Vec::new();
         for container in asking().filter(|container| container.role != Role::Init) {

@@ -63,6 +63,7 @@ pub(crate) fn skips_node_operations(allocation: &Allocation) -> bool {
 impl Filter<'_> {
     /// Whether the pod may go there. If not, the reasons are counted.
     pub(crate) fn admits(&self, state: &NodeState, tally: &mut Tally) -> bool {
+        // The node is gone, pods on it are not.
         let Some(node) = &state.node else { return false };
         let refused = self
             .refused_by_node(node)

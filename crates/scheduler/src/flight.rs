@@ -2,11 +2,12 @@
 
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{Allocation, ClaimSpec, ObjectKey, Owner, Text, Timestamp, Uid};
 
 use crate::{
     Pod,
-    desk::NEWS_MS_MAX,
+    claim_writes::NEWS_MS_MAX,
     effect::{
         Bind, CreateExtendedClaim, DeleteExtendedClaim, EffectId, EffectKind, Event, EventKind, Mapping,
         Outcome, Reply, SetExtendedClaim, SetNodeAllocatable,
@@ -100,7 +101,9 @@ impl Scheduler {
     }
 
     fn bind_when_ready(&mut self, ix: u32) {
-        let Some(flight) = self.flights.get(&ix) else { return };
+        let Some(flight) = invariant!(self.flights.get(&ix), "a flight that is stepped is there") else {
+            return;
+        };
         match self.readiness_of(&flight.claims) {
             Readiness::Ready if flight.extended.is_some() => self.name_claim(ix),
             Readiness::Ready => self.state_and_bind(ix),
@@ -136,14 +139,23 @@ impl Scheduler {
 
     /// The claim for extended resources is made: from now on it is a claim like any other.
     fn claim_made(&mut self, ix: u32, name: Text, uid: Uid) {
-        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
-        let Some(flight) = self.flights.get_mut(&ix) else { return };
-        let Some(extended) = &mut flight.extended else { return };
+        let Some(pod) =
+            invariant!(self.pods.get(ix).map(|entry| entry.pod.clone()), "the number of a pod leads to it")
+        else {
+            return;
+        };
+        let Some(flight) = invariant!(self.flights.get_mut(&ix), "a flight that is stepped is there") else {
+            return;
+        };
+        let Some(extended) = invariant!(flight.extended.as_mut(), "a claim that was made is an extended one")
+        else {
+            return;
+        };
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name };
         let consumer = self.book.consumer(&pod, &key);
         self.overlay.remove(&extended.stand_in);
         self.overlay.insert(&uid, &extended.allocation);
-        let entry = self.desk.open(&key, &uid);
+        let entry = self.claim_writes.open(&key, &uid);
         entry.allocation = Some(extended.allocation.clone());
         entry.wanted.insert(ix, consumer);
         extended.made = Some((key.clone(), uid));
@@ -154,7 +166,11 @@ impl Scheduler {
     }
 
     fn name_claim(&mut self, ix: u32) {
-        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
+        let Some(pod) =
+            invariant!(self.pods.get(ix).map(|entry| entry.pod.clone()), "the number of a pod leads to it")
+        else {
+            return;
+        };
         let extended = self.flights.get(&ix).and_then(|flight| flight.extended.as_ref());
         let Some((extended, (key, _))) =
             extended.and_then(|extended| Some((extended, extended.made.as_ref()?)))
@@ -173,7 +189,9 @@ impl Scheduler {
 
     /// Binds a pod as soon as its status says what its claims take of the node.
     fn state_and_bind(&mut self, ix: u32) {
-        let Some(flight) = self.flights.get_mut(&ix) else { return };
+        let Some(flight) = invariant!(self.flights.get_mut(&ix), "a flight that is stepped is there") else {
+            return;
+        };
         let Some(statuses) = flight.taken.clone().filter(|_| !flight.stated) else { return self.bind(ix) };
         flight.stated = true;
         if let Some(effect) = self.set_node_allocatable(ix, statuses, Purpose::Pod(ix)) {
@@ -193,8 +211,12 @@ impl Scheduler {
     }
 
     fn bind(&mut self, ix: u32) {
-        let Some(entry) = self.pods.get(ix) else { return };
-        let Some(node) = entry.on.and_then(|on| self.nodes.get(on)) else { return };
+        let Some(entry) = invariant!(self.pods.get(ix), "the number of a pod leads to it") else { return };
+        let Some(node) =
+            invariant!(entry.on.and_then(|on| self.nodes.get(on)), "a pod that is bound has a node")
+        else {
+            return;
+        };
         let (pod, uid) = (entry.pod.key.clone(), entry.pod.uid.clone());
         let effect = Bind { pod, uid, node: node.name.clone() };
         let effect = self.outbox.launch(Purpose::Pod(ix), EffectKind::Bind(effect));
@@ -213,7 +235,7 @@ impl Scheduler {
     pub(crate) fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
         match self.outbox.land(effect) {
             Some(Purpose::Claim(key)) => {
-                let current = self.desk.get(&key).and_then(|entry| entry.write.as_ref());
+                let current = self.claim_writes.get(&key).and_then(|entry| entry.write.as_ref());
                 if current.is_some_and(|write| write.effect == effect) {
                     self.claim_written(&key, reply);
                 }
@@ -240,6 +262,7 @@ impl Scheduler {
     }
 
     fn step_done(&mut self, ix: u32, reply: &Reply) {
+        // The pod is gone, or was given up.
         let Some(flight) = self.flights.get_mut(&ix) else { return };
         flight.awaits = None;
         match (flight.phase, reply.outcome) {
@@ -259,6 +282,7 @@ impl Scheduler {
     }
 
     fn bind_done(&mut self, ix: u32, outcome: Outcome) {
+        // The pod is gone, or was given up.
         let Some(flight) = self.flights.get_mut(&ix) else { return };
         match outcome {
             Outcome::Done => {
@@ -289,9 +313,15 @@ impl Scheduler {
     }
 
     fn announce(&mut self, ix: u32) {
-        let Some(entry) = self.pods.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.pods.get_mut(ix), "the number of a pod leads to it") else {
+            return;
+        };
         entry.why = None;
-        let Some(node) = entry.on.and_then(|on| self.nodes.get(on)) else { return };
+        let Some(node) =
+            invariant!(entry.on.and_then(|on| self.nodes.get(on)), "a pod that is bound has a node")
+        else {
+            return;
+        };
         let message = format!("Successfully assigned {} to {}", entry.pod.key, node.name);
         let pod = entry.pod.clone();
         self.tell(&pod, EventKind::Scheduled, &message);
@@ -323,7 +353,11 @@ impl Scheduler {
         let Some(mut flight) = self.flights.remove(&ix) else { return };
         let unknown = self.may_be_bound(ix);
         self.classic_placed(ix, if unknown { Outcome::Unknown } else { Outcome::Conflict });
-        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
+        let Some(pod) =
+            invariant!(self.pods.get(ix).map(|entry| entry.pod.clone()), "the number of a pod leads to it")
+        else {
+            return;
+        };
         if let Some(extended) = flight.extended.take() {
             self.free(&extended.stand_in);
             if let Some((key, uid)) = extended.made {
@@ -341,7 +375,7 @@ impl Scheduler {
 
     /// Has a claim deleted that was made for extended resources and is of no use.
     pub(crate) fn delete_claim(&mut self, owner: u32, claim: ObjectKey, uid: Uid) {
-        self.desk.close(&claim);
+        self.claim_writes.close(&claim);
         self.free(&uid);
         let delete = DeleteExtendedClaim { claim, uid };
         self.outbox.launch(Purpose::Delete(owner), EffectKind::DeleteExtendedClaim(delete));
@@ -373,7 +407,10 @@ impl Scheduler {
             .map(|(ix, _)| *ix)
             .collect();
         for ix in unfinished {
-            let Some(flight) = self.flights.remove(&ix) else { continue };
+            let Some(flight) = invariant!(self.flights.remove(&ix), "a flight that was found is there")
+            else {
+                continue;
+            };
             if flight.awaits.is_some_and(|effect| !withdrawn.contains(&effect))
                 && flight.phase == Phase::Binding
             {
@@ -385,8 +422,12 @@ impl Scheduler {
             self.displace(ix);
             self.queue.back_off(self.now, ix);
         }
-        for key in self.desk.keys() {
-            let Some(entry) = self.desk.get_mut(&key) else { continue };
+        for key in self.claim_writes.keys() {
+            let Some(entry) =
+                invariant!(self.claim_writes.get_mut(&key), "a claim that is written has an entry")
+            else {
+                continue;
+            };
             entry.write.take_if(|write| withdrawn.contains(&write.effect));
             if let Some(write) = &mut entry.write {
                 write.pods.clear();
@@ -399,7 +440,7 @@ impl Scheduler {
                 None if entry.write.is_none() => {
                     let uid = entry.uid.clone();
                     self.free(&uid);
-                    self.desk.close(&key);
+                    self.claim_writes.close(&key);
                 }
                 None => {}
             }

@@ -15,9 +15,9 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     Budget, Input, Labels, Options, Pod, Unscheduled,
+    claim_writes::ClaimWrites,
     claims::Book,
     classic::Classic,
-    desk::Desk,
     effect::{Effect, EffectKind, Reply, Wake, WakeReason, Written},
     extended::Delegated,
     flight::Flight,
@@ -65,7 +65,7 @@ pub struct Scheduler {
     pub(crate) queue: Queue,
     pub(crate) memo: Memo,
     pub(crate) flights: BTreeMap<u32, Flight>,
-    pub(crate) desk: Desk,
+    pub(crate) claim_writes: ClaimWrites,
     /// The negotiation about classic claims.
     pub(crate) classic: Classic,
     pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
@@ -197,7 +197,7 @@ impl Scheduler {
             }),
             memo: Memo::default(),
             flights: BTreeMap::new(),
-            desk: Desk::default(),
+            claim_writes: ClaimWrites::default(),
             classic: Classic::default(),
             alarms: BTreeSet::new(),
             outbox: Outbox::default(),
@@ -318,7 +318,7 @@ impl Scheduler {
             parked,
             gated,
             in_flight: self.flights.len(),
-            claims_in_flight: self.desk.len(),
+            claims_in_flight: self.claim_writes.len(),
             effects_pending: self.outbox.len(),
         }
     }

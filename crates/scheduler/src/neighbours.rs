@@ -218,6 +218,7 @@ fn spread_counts(pod: &Pod, around: Surroundings<'_>, required: bool) -> Vec<Spr
         })
         .collect();
     for (_, state) in around.nodes.iter() {
+        // The node is gone, pods on it are not.
         let Some(node) = &state.node else { continue };
         let labels = &node.facts.labels;
         // A node that lacks one of the labels is none that pods are spread over.

@@ -3,6 +3,7 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
+use lazaret_invariant::invariant;
 use lazaret_model::{Slab, Text};
 use rustc_hash::FxBuildHasher;
 
@@ -151,8 +152,15 @@ impl Nodes {
 
     /// A pod is not on a node any more.
     pub(crate) fn displace(&mut self, ix: u32, pod_ix: u32) {
-        let Some(state) = self.slots.get_mut(ix) else { return };
-        let Some(at) = state.pods.iter().position(|(other, _)| *other == pod_ix) else { return };
+        let Some(state) = invariant!(self.slots.get_mut(ix), "the number of a node leads to it") else {
+            return;
+        };
+        let Some(at) = invariant!(
+            state.pods.iter().position(|(other, _)| *other == pod_ix),
+            "a placed pod is on its node"
+        ) else {
+            return;
+        };
         let (_, pod) = state.pods.remove(at);
         // Sums saturate, so they cannot be taken back.
         state.add_up_all();
@@ -168,9 +176,16 @@ impl Nodes {
 
     /// A pod on a node is not as it was.
     pub(crate) fn replace(&mut self, ix: u32, pod_ix: u32, pod: &Arc<Pod>) {
-        let Some(state) = self.slots.get_mut(ix) else { return };
+        let Some(state) = invariant!(self.slots.get_mut(ix), "the number of a node leads to it") else {
+            return;
+        };
         // A pod's priority and what it keeps away never change.
-        let Some((_, known)) = state.pods.iter_mut().find(|(other, _)| *other == pod_ix) else { return };
+        let Some((_, known)) = invariant!(
+            state.pods.iter_mut().find(|(other, _)| *other == pod_ix),
+            "a placed pod is on its node"
+        ) else {
+            return;
+        };
         let same = known.spec.requests == pod.spec.requests
             && known.spec.weighed == pod.spec.weighed
             && known.extra == pod.extra;

@@ -14,6 +14,7 @@ use core::cmp::Reverse;
 
 use lazaret_allocator::TimedTolerations;
 use lazaret_fleet as fleet;
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
@@ -122,7 +123,9 @@ impl Scheduler {
     }
 
     fn candidate(&mut self, ix: u32, pod: &Pod, needs: &Needs, node: u32) -> Thought {
-        let Some(state) = self.nodes.get(node) else { return Thought::Unhelpful };
+        let Some(state) = invariant!(self.nodes.get(node), "the number of a node leads to it") else {
+            return Thought::Unhelpful;
+        };
         // Those that are being bound are not there yet; they can be made to leave when they are.
         let lower = state.pods.iter().filter(|(other, known)| {
             known.spec.priority < pod.spec.priority
@@ -167,7 +170,12 @@ impl Scheduler {
     ) -> bool {
         let mut left_out: Vec<u32> = without.iter().map(|(other, _)| *other).collect();
         left_out.sort_unstable();
-        let Some(state) = self.nodes.get(node).map(|state| state.without(&left_out)) else { return false };
+        let Some(state) = invariant!(
+            self.nodes.get(node).map(|state| state.without(&left_out)),
+            "the number of a node leads to it"
+        ) else {
+            return false;
+        };
         let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &left_out };
         let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());
@@ -225,7 +233,10 @@ impl Scheduler {
     }
 
     fn evict_for(&mut self, ix: u32, pod: &Pod, candidate: Candidate) -> Text {
-        let Some(node) = self.nodes.get(candidate.node).map(|state| state.name.clone()) else {
+        let Some(node) = invariant!(
+            self.nodes.get(candidate.node).map(|state| state.name.clone()),
+            "the number of a node leads to it"
+        ) else {
             return Text::default();
         };
         for (victim_ix, victim) in candidate.victims {

@@ -9,6 +9,7 @@ use alloc::{collections::BTreeSet, vec::Vec};
 use core::cmp::Reverse;
 
 use hashbrown::HashMap;
+use lazaret_invariant::invariant;
 use lazaret_model::Timestamp;
 use rustc_hash::FxBuildHasher;
 
@@ -250,7 +251,11 @@ impl Queue {
     }
 
     fn move_to(&mut self, pod: u32, place: Place, causes: Causes) {
-        let Some(mut waiting) = self.waiting.remove(&pod) else { return };
+        let Some(mut waiting) =
+            invariant!(self.waiting.remove(&pod), "a pod that moves in the queue is in it")
+        else {
+            return;
+        };
         self.unfile(pod, &waiting);
         (waiting.place, waiting.causes) = (place, causes);
         self.put(pod, waiting);

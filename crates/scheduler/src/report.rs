@@ -2,6 +2,7 @@
 
 use alloc::{boxed::Box, sync::Arc};
 
+use lazaret_invariant::invariant;
 use lazaret_model::Text;
 
 use crate::{
@@ -29,7 +30,9 @@ impl Scheduler {
     /// Remembers why a pod was not placed, and says so, unless it was said already. `nominated`: see
     /// [`SetPodCondition::nominated`].
     pub(crate) fn report(&mut self, ix: u32, why: Arc<Why>, message: &Text, nominated: Option<Text>) {
-        let Some(entry) = self.pods.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.pods.get_mut(ix), "the number of a pod leads to it") else {
+            return;
+        };
         let reason = why.reason();
         entry.why = Some(why);
         let told = entry.told.as_ref().or(entry.pod.unscheduled.as_ref());
@@ -54,7 +57,9 @@ impl Scheduler {
     /// Writes it, or has it written after what is being written: of two writes under way the first could come last, and room would be kept
     /// on a node for a pod that was told to go elsewhere.
     fn say(&mut self, ix: u32, mut condition: SetPodCondition) {
-        let Some(entry) = self.pods.get_mut(ix) else { return };
+        let Some(entry) = invariant!(self.pods.get_mut(ix), "the number of a pod leads to it") else {
+            return;
+        };
         match entry.saying.take() {
             Some(mut saying) if saying.effect.is_some() => {
                 let before = saying.next.take().and_then(|next| next.nominated);

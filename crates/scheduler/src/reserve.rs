@@ -2,12 +2,13 @@
 
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{Allocation, Consumer, ObjectKey, Uid};
 
 use crate::{
     CONSUMERS_MAX, Claim, Pod,
     causes::Cause,
-    desk::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
+    claim_writes::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
     machine::{Alarm, Scheduler},
     outbox::Purpose,
@@ -29,7 +30,7 @@ impl Scheduler {
     /// What a claim was given, be it that only this scheduler knows yet.
     pub(crate) fn allocation_of(&self, claim: &Claim) -> Option<Arc<Allocation>> {
         let decided = || {
-            let entry = self.desk.get(&claim.claim.key)?;
+            let entry = self.claim_writes.get(&claim.claim.key)?;
             entry.allocation.clone().filter(|_| entry.uid == claim.claim.uid)
         };
         claim.claim.allocation.clone().or_else(decided)
@@ -45,7 +46,7 @@ impl Scheduler {
     ) -> bool {
         let has_it = claim.claim.allocation.is_some() && self.book.is_reserved_for(claim, pod);
         // It is not so for long if it is about to be taken from the pod, or was, unseen.
-        let stays = self.desk.get(&claim.claim.key).is_none_or(|entry| {
+        let stays = self.claim_writes.get(&claim.claim.key).is_none_or(|entry| {
             entry.uid != claim.claim.uid
                 || entry.is_seen(claim.version)
                     && !entry.is_uncertain(claim.version, self.now)
@@ -56,7 +57,7 @@ impl Scheduler {
             return false;
         }
         let consumer = self.book.consumer(pod, &claim.claim.key);
-        let entry = self.desk.open(&claim.claim.key, &claim.claim.uid);
+        let entry = self.claim_writes.open(&claim.claim.key, &claim.claim.uid);
         if let Some(allocation) = allocation {
             self.overlay.insert(&claim.claim.uid, &allocation);
             entry.allocation = Some(Arc::new(allocation));
@@ -80,7 +81,7 @@ impl Scheduler {
             None => (0, None),
         };
         let mut leaves_room = false;
-        match self.desk.get_mut(key) {
+        match self.claim_writes.get_mut(key) {
             Some(entry) => {
                 leaves_room = users + entry.coming() >= CONSUMERS_MAX;
                 let waited = entry.wanted.remove(&pod_ix).is_some();
@@ -92,7 +93,7 @@ impl Scheduler {
             }
             None => {
                 if let Some(uid) = uid.filter(|_| reserved && !may_be_bound) {
-                    self.desk.open(key, &uid).unwanted.push(pod.uid.clone());
+                    self.claim_writes.open(key, &uid).unwanted.push(pod.uid.clone());
                 }
             }
         }
@@ -104,7 +105,7 @@ impl Scheduler {
     /// is not seen yet wakes them when it is.
     fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {
         let seen = self.book.get(key).map_or(u64::MAX, |claim| claim.version);
-        let settled = self.desk.get(key).is_none_or(|entry| {
+        let settled = self.claim_writes.get(key).is_none_or(|entry| {
             entry.is_seen(seen) && !entry.frees(seen) && (leaves_room || entry.coming() == 0)
         });
         if settled {
@@ -114,7 +115,7 @@ impl Scheduler {
 
     /// The devices of a claim that nobody uses are to be given back.
     pub(crate) fn give_back(&mut self, claim: &Claim) {
-        let entry = self.desk.open(&claim.claim.key, &claim.claim.uid);
+        let entry = self.claim_writes.open(&claim.claim.key, &claim.claim.uid);
         // What was written and is not seen yet may have given it to a pod.
         if entry.coming() == 0 && entry.is_seen(claim.version) {
             entry.deallocate = true;
@@ -124,7 +125,7 @@ impl Scheduler {
 
     /// There is news of a claim in the book.
     pub(crate) fn claim_seen(&mut self, key: &ObjectKey) {
-        let Some(entry) = self.desk.get_mut(key) else { return self.proceed_users(key) };
+        let Some(entry) = self.claim_writes.get_mut(key) else { return self.proceed_users(key) };
         let Some(claim) = self.book.get(key).filter(|claim| claim.claim.uid == entry.uid) else {
             return self.drop_claim(key, "the claim is gone");
         };
@@ -164,7 +165,7 @@ impl Scheduler {
     /// Gives out the next write of a claim, unless one is under way or it is not the time.
     pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.book.get(key).cloned() else { return };
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(entry) = self.claim_writes.get_mut(key) else { return };
         if entry.write.is_some() || entry.uid != claim.claim.uid {
             return;
         }
@@ -199,7 +200,10 @@ impl Scheduler {
     }
 
     fn give_out_reservation(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         let pods = core::mem::take(&mut entry.wanted);
         let allocation = entry.allocation.clone().filter(|_| !entry.written);
         let timestamp = Some(self.now.truncated_to_secs());
@@ -219,7 +223,10 @@ impl Scheduler {
     }
 
     fn give_out_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         let deallocate = entry.deallocate && claim.claim.allocation.is_some();
         let is_there = |uid: &&Uid| {
             // What this scheduler wrote may not be seen yet.
@@ -245,7 +252,7 @@ impl Scheduler {
 
     /// Forgets what is under way for a claim when nothing is, and what was is in the book.
     pub(crate) fn close_if_seen(&mut self, key: &ObjectKey, claim: &Claim) {
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(entry) = self.claim_writes.get_mut(key) else { return };
         if !entry.is_idle() {
             return;
         }
@@ -256,7 +263,7 @@ impl Scheduler {
         let given_up = !entry.written && entry.allocation.take().is_some();
         let (uid, seen) = (entry.uid.clone(), entry.is_seen(claim.version) && entry.allocation.is_none());
         if seen {
-            self.desk.close(key);
+            self.claim_writes.close(key);
         }
         if given_up {
             self.free(&uid);
@@ -267,14 +274,18 @@ impl Scheduler {
 
     /// What became of a claim's write.
     pub(crate) fn claim_written(&mut self, key: &ObjectKey, reply: &Reply) {
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        // The claim is gone.
+        let Some(entry) = self.claim_writes.get_mut(key) else { return };
         let Some(write) = entry.write.take() else { return };
         self.settle_write(key, write, reply);
         self.wake_refused(key, true);
     }
 
     fn settle_write(&mut self, key: &ObjectKey, write: Write, reply: &Reply) {
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         match reply.outcome {
             Outcome::Done => {
                 entry.tries = 0;
@@ -331,7 +342,7 @@ impl Scheduler {
 
     /// The watch may have been faster than the reply.
     fn settle_claim(&mut self, key: &ObjectKey) {
-        let seen = self.desk.get(key).zip(self.book.get(key));
+        let seen = self.claim_writes.get(key).zip(self.book.get(key));
         if seen.is_some_and(|(entry, claim)| claim.version >= entry.version) {
             self.claim_seen(key);
         } else {
@@ -341,14 +352,17 @@ impl Scheduler {
 
     /// Nothing comes of what is under way for a claim: all pods that wait for it are decided on anew.
     fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
-        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
+        else {
+            return;
+        };
         let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
         (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
         entry.unwanted.clear();
         let uid = entry.uid.clone();
         if self.book.get(key).is_none_or(|claim| claim.claim.uid != uid) {
             self.free(&uid);
-            self.desk.close(key);
+            self.claim_writes.close(key);
         } else if let Some(claim) = self.book.get(key).cloned() {
             self.close_if_seen(key, &claim);
         }

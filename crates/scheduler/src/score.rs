@@ -80,6 +80,7 @@ pub(crate) fn add(totals: &mut [i64], marks: &[i64], weight: i64, reverse: bool)
 
 /// How much is left free, or with [`Packing::Pack`] in use, and how evenly of processor and memory.
 fn room(pod: &Pod, state: &NodeState, packing: Packing) -> i64 {
+    // The node is gone, pods on it are not.
     let Some(node) = &state.node else { return 0 };
     let (wanted, used) = (&pod.spec.weighed, &state.weighed);
     let there = &node.allocatable;

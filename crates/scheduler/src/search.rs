@@ -4,6 +4,7 @@ use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
 use lazaret_allocator::NodeGroup;
 use lazaret_fleet::{SliceState, Snapshot};
+use lazaret_invariant::invariant;
 use lazaret_model::{ClaimSpec, NodeScope, RequestKind, ResourceClaim, Text};
 
 use crate::{
@@ -121,7 +122,9 @@ impl<'a> Search<'a> {
         while batch.len() < self.quota {
             let Some(node) = self.candidates.get(self.at) else { break };
             self.at += 1;
-            let Some(state) = self.nodes.get(node) else { continue };
+            let Some(state) = invariant!(self.nodes.get(node), "the number of a node leads to it") else {
+                continue;
+            };
             if !filter.admits(state, &mut self.nowhere.refusals) {
                 continue;
             }

@@ -108,7 +108,7 @@ mod tests {
     fn a_type_that_says_nothing_of_a_field_leaves_it_to_what_holds_for_all() {
         let deployment = Description::of("apps/v1.Deployment");
         assert_eq!(deployment.itself(), None);
-        assert_eq!(deployment.field("spec"), Some("What is wanted."));
+        assert_eq!(deployment.field("spec"), Some("Desired state."));
         assert_eq!(deployment.field("frob"), None);
         assert!(Description::of("core/v1.Pod").field("spec").is_some_and(|text| text.contains("run")));
     }

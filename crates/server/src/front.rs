@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     ApiError, Authenticator, Body, Peer, Server, User,
+    access_log::AccessEntry,
     accounts::{Accounts, Holder},
     body_intake::{IntakeError, receive},
     compression::{self, accepts_gzip},
@@ -132,12 +133,19 @@ impl Front {
     ) -> Result<Response<Piecewise>, Infallible> {
         let mut delivery = Delivery::new(Busy::new(&activity));
         let socket = SocketRequest::of(&mut request);
+        let entry = AccessEntry::begin(&request);
+        let logged = |response: Response<Body>| {
+            if let Some(entry) = entry {
+                entry.refused(response.status().as_u16());
+            }
+            response
+        };
         let response = match self.run(&activity, request, peer, &mut delivery).await {
             Ok(response) => match delivery.admit(response.body()) {
                 Ok(()) => response,
-                Err(level) => self.refuse(&Refused { level, reason: "outbound-bytes" }),
+                Err(level) => logged(self.refuse(&Refused { level, reason: "outbound-bytes" })),
             },
-            Err(response) => *response,
+            Err(response) => logged(*response),
         };
         let mut response = response;
         if let Some(tunnel) = response.extensions_mut().remove::<Tunnel>() {

@@ -5,6 +5,7 @@
 //! acknowledged is in the store; every read is at a revision; every write has a precondition. A body that is too large, too deep or malformed is
 //! refused with a reason before it costs anything more. The only clock is [`clock`].
 
+mod access_log;
 mod accounts;
 mod address;
 mod admission;

@@ -7,7 +7,9 @@ use http::{Method, Request, Response, header};
 use lazaret_kinds::{Served, User};
 
 use crate::{
-    ApiError, Body, Server, alerts, audit,
+    ApiError, Body, Server,
+    access_log::AccessEntry,
+    alerts, audit,
     auth::attributes::authorize_unknown,
     call::Call,
     discovery, disk, health,
@@ -48,6 +50,7 @@ impl Server {
     /// Answers one request on behalf of `user`.
     pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
         let mut measured = self.metrics().begin(request.method());
+        let entry = AccessEntry::begin(&request);
         let for_people = pretty::is_wanted(&request);
         let response = match panics::caught(self.answer(user, request, &mut measured.subject)).await {
             Ok(Ok(answer)) => answer.into_response(),
@@ -58,7 +61,12 @@ impl Server {
                 failure(&ApiError::internal("the request failed for a reason that is in the server's log"))
             }
         };
-        measured.end(response.status().as_u16());
+        let subject = if entry.is_some() { measured.subject.clone() } else { None };
+        let code = response.status().as_u16();
+        let took = measured.end(code);
+        if let Some(entry) = entry {
+            entry.answered(&user.name, subject.as_ref(), code, took);
+        }
         if for_people { pretty::indent(response) } else { response }
     }
 

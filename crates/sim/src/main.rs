@@ -78,6 +78,8 @@ impl Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // A release build would only count.
+    let _ = lazaret_invariant::report_to(&lazaret_invariant::PANIC);
     if args.placement {
         return place(&args);
     }

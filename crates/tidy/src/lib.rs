@@ -13,6 +13,10 @@ use std::{
 
 use serde_json::Value;
 
+mod literals;
+
+pub use literals::{Literal, literals, product_code};
+
 /// The workspace: where it is, and what cargo knows of it and of everything it is built from.
 #[derive(Debug)]
 pub struct Workspace {

@@ -66,19 +66,42 @@ fn deviations_in_code_and_document_agree() {
 }
 
 #[test]
-fn documents_link_to_files_that_exist() {
+fn documents_link_to_files_and_headings_that_exist() {
     let workspace = Workspace::load().unwrap();
     let mut documents = files(&workspace.root.join("docs"), ".md");
-    documents.extend(["README.md", "CONTRIBUTING.md"].map(|name| workspace.root.join(name)));
+    documents.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| workspace.root.join(name)));
     for document in documents {
         let text = fs::read_to_string(&document).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = target.split('#').next().unwrap_or_default();
-            if path.is_empty() || path.contains("://") {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            if path.contains("://") {
                 continue;
             }
-            let found = document.parent().unwrap().join(path).exists();
-            assert!(found, "{}: {target} does not exist", document.display());
+            let linked =
+                if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            assert!(linked.exists(), "{}: {target} does not exist", document.display());
+            if !anchor.is_empty() && linked.extension().is_some_and(|ending| ending == "md") {
+                let headings = anchors(&fs::read_to_string(&linked).unwrap());
+                assert!(headings.contains(anchor), "{}: {target} has no such heading", document.display());
+            }
         }
     }
+}
+
+/// The anchors that a forge gives to the headings of a document.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let mut anchors = BTreeSet::new();
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        if let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) {
+            let kept = heading.trim_start_matches('#').trim().chars().filter_map(|c| match c {
+                ' ' => Some('-'),
+                c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c.to_ascii_lowercase()),
+                _ => None,
+            });
+            anchors.insert(kept.collect());
+        }
+    }
+    anchors
 }

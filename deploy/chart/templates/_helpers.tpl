@@ -64,7 +64,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* What of a pod is the same for every component. Takes (list $ component values). */}}
+{{/* The part of a pod that is the same for every component. Takes (list $ component values). */}}
 {{- define "lazaret.podMetadata" -}}
 {{- $values := index . 2 -}}
 labels:
@@ -358,7 +358,7 @@ spec:
         {{- end }}
 {{- end -}}
 
-{{/* What a driver may do: publish its slices, read its node and its claims. Takes (list $ component). */}}
+{{/* Permissions of a driver: publish its slices, read its node and its claims. Takes (list $ component). */}}
 {{- define "lazaret.driverRoles" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}

@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Test(Args),
 }
 
-/// What is played, and how the world answers.
+/// The signals that are played, and how the world answers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -33,7 +33,7 @@ Examples:
   lazaret store compact --data-dir /var/lib/lazaret
   lazaret store compact --kubeconfig /var/lib/lazaret/kubeconfig -o json";
 
-/// What a snapshot holds.
+/// Contents of a snapshot.
 #[derive(Debug, Deserialize, Serialize)]
 struct Compacted {
     revision: u64,

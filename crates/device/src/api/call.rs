@@ -27,7 +27,7 @@ pub(crate) enum DryRun {
 }
 
 impl DryRun {
-    /// What kubectl adds to a line about a change.
+    /// The suffix of a line about a change, as kubectl prints it.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -79,7 +79,7 @@ impl Api {
         Served::discover(self).await
     }
 
-    /// What the server calls itself, and as which release it behaves.
+    /// Name and version of the server, and the release as which it behaves.
     pub(crate) async fn version(&self) -> Result<Version, Error> {
         Ok(Version::of(&self.get_path("/version", "read the server's version").await?))
     }

@@ -122,7 +122,7 @@ async fn find(session: &mut Session<'_>, written: &str) -> Result<Found, Error> 
         Obeys::SimulatedNode
     } else {
         return Err(Error::usage(format!(
-            "Node {node} is not simulated: its driver reports what it sees, not what it is told. `kubectl device taint` and `drain` work on every device"
+            "Node {node} is not simulated: its driver reports the health that it observes, and takes no orders. `kubectl device taint` and `drain` work on every device"
         )));
     };
     Ok(Found { id: id.clone(), node, object, obeys })

@@ -83,7 +83,7 @@ async fn only_simulated_drivers_report_what_they_are_told() {
     let cluster = Cluster::small().await;
     cluster.post("/api/v1/nodes", json!({"metadata": {"name": "real-1"}})).await;
     cluster.post("/apis/resource.k8s.io/v1/resourceslices", slice_of("real-1", 1)).await;
-    expect!["Node real-1 is not simulated: its driver reports what it sees, not what it is told. `kubectl device taint` and `drain` work on every device"].assert_eq(&cluster.run(&["fail", "real-1/gpu-0"]).await.error());
+    expect!["Node real-1 is not simulated: its driver reports the health that it observes, and takes no orders. `kubectl device taint` and `drain` work on every device"].assert_eq(&cluster.run(&["fail", "real-1/gpu-0"]).await.error());
     // The simulated driver ignores an annotation with such a value.
     expect![[r#"--reason "double bit error" becomes the value of the taint, and cannot: a label value consists of letters, digits, '-', '_' and '.', with a letter or digit at both ends"#]]
         .assert_eq(&cluster.run(&["fail", "node-1/gpu-0", "--reason", "double bit error"]).await.error());

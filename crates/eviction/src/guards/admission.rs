@@ -4,6 +4,7 @@ use alloc::{collections::BTreeSet, sync::Arc};
 use core::fmt;
 
 use lazaret_fleet::{Fleet, Input};
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Patience, Text, Timestamp, patience};
 
 use super::GuardState;
@@ -117,7 +118,12 @@ fn left_devices<'a>(fleet: &'a Fleet, rule: &DeviceTaintRule) -> BTreeSet<&'a De
     let mut devices = BTreeSet::new();
     for selected in fleet.rule_selection(&rule.name).held() {
         let claim = fleet.claim(selected.claim).and_then(|claim| claim.allocation.as_ref());
-        let Some(result) = claim.and_then(|given| given.results.get(selected.result)) else { continue };
+        let Some(result) = invariant!(
+            claim.and_then(|given| given.results.get(selected.result)),
+            "a selected device is in the allocation of its claim"
+        ) else {
+            continue;
+        };
         let leaves = patience(&rule.taint, &result.tolerations) != Patience::Forever;
         if leaves && users_of(fleet, selected.claim).next().is_some() {
             devices.insert(&result.device);

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{BreakerStatus, DisruptionGuard, Timestamp, WindowStatus};
 
 use super::GuardState;
@@ -66,8 +67,13 @@ impl Eviction {
     pub(crate) fn acknowledge_guard(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
         let written =
             |state: &&mut GuardState| state.writing.as_ref().is_some_and(|(writing, ..)| *writing == id);
+        // The guard was deleted while its status was written.
         let Some(state) = self.guards.list.iter_mut().find(written) else { return };
-        let Some((_, status, window_status)) = state.writing.take() else { return };
+        let Some((_, status, window_status)) =
+            invariant!(state.writing.take(), "a guard that was found by its write is being written")
+        else {
+            return;
+        };
         if outcome == Outcome::Done {
             // The watch will show it, or something newer.
             let guard = DisruptionGuard::clone(&state.guard);

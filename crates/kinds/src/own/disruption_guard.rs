@@ -33,13 +33,13 @@ pub(super) fn definition() -> Value {
                 "additionalPrinterColumns": [
                     column("Paused", "string", ".spec.paused.reason", "Why no eviction begins"),
                     column("Until", "string", ".spec.paused.until", "Until when"),
-                    wide_column("Of", ".spec.breaker.of", "What its breaker counts"),
+                    wide_column("Of", ".spec.breaker.of", "Unit that its breaker counts"),
                     column("Max", "string", ".spec.breaker.maxOutOfService", "How much may be out of service"),
                     column("Out", "integer", ".status.breaker.outOfService", "How much is out of service"),
                     column("Tripped", "boolean", ".status.breaker.tripped", "Whether its breaker keeps evictions from beginning"),
                     column("Open", "boolean", ".status.window.open", "Whether one of its windows is open"),
                     column("Opens", "string", ".status.window.opensAt", "When the next of its windows opens"),
-                    wide_column("Approvers", ".spec.approvers", "Who may approve rules that reach far"),
+                    wide_column("Approvers", ".spec.approvers", "Users and groups that may approve rules that reach far"),
                     column("Age", "date", ".metadata.creationTimestamp", "Time since it was created"),
                 ],
                 "schema": {"openAPIV3Schema": {
@@ -86,7 +86,7 @@ fn spec() -> Value {
             "windows": taint_policy::windows_schema("Evictions begin, and policies take devices out of service, only while one of these is open. Absent: at any time."),
             "confirmAbove": {
                 "type": "object",
-                "description": "A rule that reaches more has no effect before it is approved: its condition Held says so. What is absent is no limit.",
+                "description": "A rule that reaches more has no effect before it is approved: its condition Held says so. An absent field sets no limit.",
                 "x-kubernetes-validations": [{
                     "rule": "has(self.pods) || has(self.namespaces) || has(self.devices)",
                     "message": "set at least one of pods, namespaces and devices",
@@ -135,7 +135,7 @@ fn breaker() -> Value {
                 "type": "string",
                 "enum": ["Devices", "Nodes", "FaultDomains"],
                 "default": "Devices",
-                "description": "What is counted: devices with a taint of effect NoSchedule or NoExecute, nodes with such a device, or fault domains with such a device.",
+                "description": "Unit that is counted: devices with a taint of effect NoSchedule or NoExecute, nodes with such a device, or fault domains with such a device.",
             },
             "faultDomainAttribute": {
                 "type": "string",

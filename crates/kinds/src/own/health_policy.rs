@@ -33,7 +33,7 @@ pub(super) fn definition() -> Value {
     ];
     let status = json!({
         "type": "object",
-        "description": "What became of it.",
+        "description": "Observed state.",
         "properties": {
             "conditions": conditions("Accepted says whether the policy is understood and acted on."),
             "counts": counts(),
@@ -153,7 +153,7 @@ fn counts() -> Value {
         "type": "array",
         "maxItems": 256,
         "x-kubernetes-list-type": "atomic",
-        "description": "What was counted for rules with count, so that a restart does not lose it. Lazaret writes it.",
+        "description": "Signals counted for rules with count, so that a restart does not lose them. Lazaret writes it.",
         "items": {
             "type": "object",
             "required": ["driver", "pool", "device", "rule"],
@@ -178,9 +178,9 @@ fn counts() -> Value {
                         "type": "object",
                         "required": ["key", "source"],
                         "properties": {
-                            "key": name("What it is about."),
+                            "key": name("Subject of the signal."),
                             "source": name("From where it came."),
-                            "value": name("What it says."),
+                            "value": name("Value of the signal."),
                         },
                     },
                 },
@@ -277,7 +277,7 @@ fn rule() -> Value {
 fn repair() -> Value {
     json!({
         "type": "object",
-        "description": "What repairs a device. Without steps a person does, and says so.",
+        "description": "Steps that repair a device. Without steps a person repairs it, and says so.",
         "properties": {
             "steps": {
                 "type": "array",
@@ -293,7 +293,7 @@ fn repair() -> Value {
                         "job": {
                             "type": "object",
                             "required": ["template"],
-                            "description": "A Job on the node of the device. Its containers are told which device by LAZARET_DRIVER, LAZARET_POOL, LAZARET_DEVICE, LAZARET_HARDWARE_ID, LAZARET_NODE and LAZARET_INCIDENT.",
+                            "description": "A Job on the node of the device. The device is named to its containers by the variables LAZARET_DRIVER, LAZARET_POOL, LAZARET_DEVICE, LAZARET_HARDWARE_ID, LAZARET_NODE and LAZARET_INCIDENT.",
                             "properties": {"template": template("metadata and spec of a Job; metadata.namespace says where, default otherwise.")},
                         },
                         "request": {

@@ -21,11 +21,11 @@ pub(super) fn definition() -> Value {
         column("Device", "string", ".status.device.device", "The device"),
         column("Stage", "string", ".status.stage", "How far it is"),
         column("Rule", "string", ".status.rule", "The rule that took it furthest"),
-        column("Waits-For", "string", ".status.waitsFor", "What it waits for"),
+        column("Waits-For", "string", ".status.waitsFor", "The condition it waits for"),
         column("Evicted", "integer", ".status.cost.podsEvicted", "Pods that were evicted"),
         wide_column("Policy", ".spec.policy", "The policy that opened it"),
         wide_column("Enforced", ".status.enforced", "Whether anything is done to the device"),
-        wide_column("Acknowledged", ".status.acknowledgedBy", "Who has seen it"),
+        wide_column("Acknowledged", ".status.acknowledgedBy", "Person that acknowledged it"),
         column("Age", "date", ".metadata.creationTimestamp", "Time since it was opened"),
     ];
     kind(
@@ -59,7 +59,7 @@ fn act(description: &str) -> Value {
         "description": description,
         "properties": {
             "at": time("When. Each act is done once: a later instant is another act."),
-            "by": short("Who.", 253),
+            "by": short("Person or program.", 253),
             "reason": short("Why.", 1024),
         },
     })
@@ -69,10 +69,10 @@ fn spec() -> Value {
     json!({
         "type": "object",
         "required": ["device", "policy", "rule", "stage", "taintValue", "cause", "number", "openedAt"],
-        "description": "What the incident was opened with, and what people say.",
+        "description": "Facts with which the incident was opened, and entries that people make.",
         "properties": {
             "device": fixed(device("The device, under the name that it had.")),
-            "hardwareID": fixed(short("What stays the same when the device is renamed.", 253)),
+            "hardwareID": fixed(short("Identity of the hardware; it stays the same when the device is renamed.", 253)),
             "policy": fixed(short("The DeviceHealthPolicy that opened it.", 253)),
             "rule": fixed(short("The rule that held.", 63)),
             "stage": fixed(stage("The first stage.")),
@@ -100,13 +100,13 @@ fn status() -> Value {
             "rule": text("The rule that took it furthest."),
             "taintKey": text("The key of its taint."),
             "taintValue": text("The value of its taint."),
-            "waitsFor": text("What it waits for."),
+            "waitsFor": text("The condition it waits for."),
             "step": integer("The repair step that runs or is next, from nought."),
             "attempts": integer("How often all repair steps were tried in vain."),
             "tries": integer("How many repairs and validations were begun."),
             "enforced": {"type": "boolean", "description": "Whether its policy acts on the device."},
             "validated": {"type": "boolean", "description": "Whether the validation of this probation has passed."},
-            "acknowledgedBy": text("Who has seen it."),
+            "acknowledgedBy": text("Person that acknowledged it."),
             "flaps": {
                 "type": "array",
                 "maxItems": 64,
@@ -120,7 +120,7 @@ fn status() -> Value {
             "timeToRecoverSeconds": integer("From the first signal to the end."),
             "cost": {
                 "type": "object",
-                "description": "What it cost.",
+                "description": "Cost of the incident.",
                 "properties": {
                     "podsEvicted": integer("Pods that were evicted."),
                     "namespaces": {
@@ -136,7 +136,7 @@ fn status() -> Value {
             },
             "held": {
                 "type": "object",
-                "description": "What a DisruptionGuard does not permit yet.",
+                "description": "Steps that a DisruptionGuard does not permit yet.",
                 "properties": {
                     "stage": stage("The stage that the policy wants."),
                     "rule": text("The rule that wants it."),
@@ -165,7 +165,7 @@ fn timeline() -> Value {
         "type": "array",
         "maxItems": 32,
         "x-kubernetes-list-type": "atomic",
-        "description": "What happened, the newest last. Of more than 32 entries the first and the newest are kept.",
+        "description": "Events, the newest last. Of more than 32 entries the first and the newest are kept.",
         "items": {
             "type": "object",
             "required": ["at", "stage"],
@@ -173,7 +173,7 @@ fn timeline() -> Value {
                 "at": time("When."),
                 "stage": text("The stage afterwards."),
                 "cause": text("Why."),
-                "actor": text("Who: a policy, lazaret, or a person."),
+                "actor": text("A policy, lazaret, or a person."),
             },
         },
     })

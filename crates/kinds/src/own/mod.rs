@@ -149,7 +149,7 @@ fn conditions(description: &str) -> Value {
             "type": "object",
             "required": ["type", "status", "reason", "message", "lastTransitionTime"],
             "properties": {
-                "type": text("What it is about; one entry per type."),
+                "type": text("Subject of the condition; one entry per type."),
                 "status": {
                     "type": "string",
                     "enum": ["True", "False", "Unknown"],

@@ -74,15 +74,24 @@ fn columns() -> Vec<Value> {
         column("Due", "integer", ".status.totals.due", "Pods marked to be replaced"),
         column("In-Flight", "integer", ".status.totals.inFlight", "Replacements under way"),
         column("Replaced", "integer", ".status.totals.replaced", "Replacements that came to their end"),
-        column("State", "string", &condition("Progressing", "reason"), "What it does or waits for"),
+        column(
+            "State",
+            "string",
+            &condition("Progressing", "reason"),
+            "Current step, or the condition it waits for",
+        ),
         column("Health", "string", &condition("Degraded", "reason"), "AsExpected or what is wrong"),
-        wide_column("Progress", &condition("Progressing", "message"), "What it does or waits for, in words"),
+        wide_column(
+            "Progress",
+            &condition("Progressing", "message"),
+            "Current step, or the condition it waits for, in words",
+        ),
         wide_column(
             "Breaker",
             &condition("BreakerTripped", "message"),
             "Whether too many fault domains are tainted",
         ),
-        wide_column("Problem", &condition("Degraded", "message"), "What is wrong, in words"),
+        wide_column("Problem", &condition("Degraded", "message"), "The problem, in words"),
         column("Age", "date", ".metadata.creationTimestamp", "Time since it was created"),
     ]
 }
@@ -185,7 +194,7 @@ fn options() -> Value {
         "enabled": {
             "type": "boolean",
             "default": true,
-            "description": "Whether anything is done. What is under way is finished all the same.",
+            "description": "Whether anything is done. Replacements in flight are finished all the same.",
         },
         "maxConcurrentReplacements": {
             "type": "integer",
@@ -243,7 +252,7 @@ fn options() -> Value {
 fn status() -> Value {
     json!({
         "type": "object",
-        "description": "What was seen and what is being done.",
+        "description": "Observed taints, and the replacements in flight.",
         "properties": {
             "observedGeneration": integer("The generation of the spec that this status speaks of."),
             "totals": totals(),
@@ -301,12 +310,12 @@ fn pods() -> Value {
                 "since": time("Since when the taint counts for this pod."),
                 "firstSeen": {
                     "type": "boolean",
-                    "description": "Nobody said when the taint was set. It counts from when it was first seen.",
+                    "description": "The taint has no timeAdded. Its time counts from when it was first seen.",
                 },
                 "due": time("When it is or was marked to be replaced. Absent if never."),
                 "replaceAfter": time("From when on it may be replaced. Absent if never."),
                 "replacement": text("The pod that takes its place."),
-                "message": text("What it waits for."),
+                "message": text("The condition it waits for."),
             },
         },
     })
@@ -317,7 +326,7 @@ fn replacements() -> Value {
         "type": "array",
         "maxItems": 1000,
         "x-kubernetes-list-type": "atomic",
-        "description": "What is under way, written before anything is done. Whoever leads next goes on from here.",
+        "description": "Replacements in flight, written before anything is done. The next leader continues from here.",
         "items": {
             "type": "object",
             "required": ["pod", "uid", "node", "started", "plan"],
@@ -346,7 +355,7 @@ fn replacements() -> Value {
                 },
                 "owner": {
                     "type": "object",
-                    "description": "Who starts the new pod.",
+                    "description": "The component that starts the new pod.",
                     "properties": {
                         "group": text("The owner's API group."),
                         "kind": text("The owner's kind."),

@@ -18,18 +18,18 @@ pub(super) fn definition() -> Value {
     let columns = vec![
         column("Pool", "string", ".spec.device.pool", "The pool of the device"),
         column("Device", "string", ".spec.device.device", "The device"),
-        column("Key", "string", ".spec.key", "What it is about"),
-        column("Value", "string", ".spec.value", "What it says"),
+        column("Key", "string", ".spec.key", "Subject of the signal"),
+        column("Value", "string", ".spec.value", "Value of the signal"),
         column("Source", "string", ".spec.source", "Person or Alert"),
         column("Age", "date", ".metadata.creationTimestamp", "Time since it was reported"),
     ];
     let short = |description: &str, most: u32| json!({"type": "string", "maxLength": most, "description": description});
-    let mut key = short("What it is about, gpu.example.com/xid for instance.", 316);
+    let mut key = short("Subject of the signal, gpu.example.com/xid for instance.", 316);
     crate::value::put(&mut key, "minLength", 1);
     let spec = json!({
         "type": "object",
         "required": ["device", "key", "source"],
-        "description": "What was noticed.",
+        "description": "The observation.",
         "x-kubernetes-validations": [
             {"rule": "self == oldSelf", "message": "a signal is not changed: report another one"},
             {
@@ -41,10 +41,10 @@ pub(super) fn definition() -> Value {
         "properties": {
             "device": device("The device."),
             "key": key,
-            "value": short("What it says.", 253),
+            "value": short("Value of the signal.", 253),
             "source": {"type": "string", "enum": ["Person", "Alert"], "description": "From where it comes."},
             "message": short("For people.", 1024),
-            "by": short("Who.", 253),
+            "by": short("Person or program.", 253),
             "lasts": {"type": "boolean", "description": "The signal lasts until this object is deleted. Otherwise it is over as soon as it was noticed, and Lazaret deletes it."},
             "at": time("When it was noticed. Absent: when it was written."),
         },

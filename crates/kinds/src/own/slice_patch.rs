@@ -115,7 +115,7 @@ fn capacity() -> Value {
 fn status() -> Value {
     json!({
         "type": "object",
-        "description": "What became of it.",
+        "description": "Observed state.",
         "properties": {
             "conditions": conditions("Compiled says which DeviceTaintPolicies its taints became, AttributesApplied whether its attributes and capacities are in effect."),
         },

@@ -154,7 +154,7 @@ pub(super) fn taint() -> Value {
                 "format": "int64",
                 "minimum": 1,
                 "default": 10,
-                "description": "At most so many pods a second are evicted because of this policy.",
+                "description": "Pods evicted per second because of this policy, at most.",
             },
         },
     })
@@ -250,7 +250,7 @@ pub(super) fn windows_schema(description: &str) -> Value {
 fn status() -> Value {
     json!({
         "type": "object",
-        "description": "What was done.",
+        "description": "Observed state.",
         "properties": {
             "conditions": conditions("Compiled says which DeviceTaintRules it became, EvictionInProgress how far the eviction is, EvictionBlocked what keeps pods from being evicted, Drained whether the selected devices are idle."),
             "evictions": {

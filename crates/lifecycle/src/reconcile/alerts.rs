@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{Reconciler, Report};
@@ -29,8 +30,14 @@ impl Reconciler {
     /// An alert is over. Another with the same key may go on.
     pub(super) fn alert_gone(&mut self, now: Timestamp, name: &Text) {
         let Some(device) = self.alerts.devices.remove(name) else { return };
-        let Some(alerts) = self.alerts.by_device.get_mut(&device) else { return };
-        let Some(gone) = alerts.remove(name) else { return };
+        let Some(alerts) =
+            invariant!(self.alerts.by_device.get_mut(&device), "the device of an alert has alerts")
+        else {
+            return;
+        };
+        let Some(gone) = invariant!(alerts.remove(name), "an alert is filed under its device") else {
+            return;
+        };
         let (key, source) = (gone.signal.key, gone.signal.source);
         let other = alerts.values().find(|other| other.signal.key == key && other.signal.source == source);
         let heard = match other {

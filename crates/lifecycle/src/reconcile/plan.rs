@@ -244,6 +244,7 @@ impl Reconciler {
         let old = self.over.iter().take_while(is_old).count();
         let names: Vec<Text> = self.over.iter().take(many.max(old)).map(|(_, name)| name.clone()).collect();
         for name in names {
+            // It is not seen as stored yet.
             let Some(uid) = self.incidents.get(&name).and_then(|written| written.uid.clone()) else {
                 continue;
             };

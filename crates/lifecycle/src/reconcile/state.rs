@@ -2,6 +2,7 @@
 
 use alloc::{boxed::Box, sync::Arc};
 
+use lazaret_invariant::invariant;
 use lazaret_machine::{Backoff, EffectId, Outcome};
 use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
@@ -327,7 +328,10 @@ impl Reconciler {
     pub(super) fn asked(&mut self, now: Timestamp, task: &Text, result: Option<JobResult>) {
         let (Some(result), Some((name, _))) = (result, task.rsplit_once('-')) else { return };
         let Some(number) = self.incidents.get(name).and_then(|written| written.number) else { return };
-        let Some(incident) = self.lifecycle.incident(number) else { return };
+        let Some(incident) = invariant!(self.lifecycle.incident(number), "a number leads to its incident")
+        else {
+            return;
+        };
         if incident.task_name() != *task {
             return;
         }
@@ -349,6 +353,7 @@ impl Reconciler {
         outcome: Outcome,
         (version, uid, refused): (Option<Text>, Option<Uid>, Option<alloc::string::String>),
     ) {
+        // Acknowledged before, or sent by a leader before this one.
         let Some(Queued { key, change, kind }) = self.in_flight.land(id) else { return };
         self.taint_answered(now, &kind, outcome);
         self.flying.remove(&key);

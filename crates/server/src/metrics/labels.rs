@@ -70,6 +70,15 @@ impl Subject {
     pub(crate) fn is_watch(&self) -> bool {
         self.verb == "WATCH"
     }
+
+    pub(crate) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// The plural of the kind; empty if the request is for no object.
+    pub(crate) fn resource(&self) -> &str {
+        &self.resource
+    }
 }
 
 /// How a request wants it done, as far as numbers care.

@@ -18,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{clock, trees::Trees};
+use crate::{access_log::WatchEntry, clock, trees::Trees};
 pub(crate) use flow::FlowMetrics;
 use labels::{Answered, Feature, InFlight, Resource};
 pub(crate) use labels::{How, Subject};
@@ -147,12 +147,13 @@ impl Metrics {
         Measured { metrics: self, gauge, started: clock::instant(), subject: None }
     }
 
-    /// Counts a watch in; it is counted out when the guard goes.
-    pub(crate) fn begin_watch(&self, subject: &Subject) -> OpenWatch {
+    /// Counts a watch of this user in; it is counted out when the guard goes.
+    pub(crate) fn begin_watch(&self, user: &str, subject: &Subject) -> OpenWatch {
         let gauge = self.long_running.get_or_create(subject).clone();
         gauge.inc();
         let resource = Resource::of(subject);
-        OpenWatch { gauge, events: self.watch_events.get_or_create(&resource).clone() }
+        let events = self.watch_events.get_or_create(&resource).clone();
+        OpenWatch { gauge, events, entry: WatchEntry::begin(user, subject) }
     }
 
     /// Numbers of priority and fairness.
@@ -197,8 +198,8 @@ pub(crate) struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// The answer is there.
-    pub(crate) fn end(mut self, code: u16) {
+    /// The answer is there. Returns how long it took.
+    pub(crate) fn end(mut self, code: u16) -> Duration {
         let subject = self.subject.take().unwrap_or_default();
         let took = clock::instant().saturating_duration_since(self.started);
         if !subject.is_watch() {
@@ -212,6 +213,7 @@ impl Measured<'_> {
             other => Cow::Owned(other.to_string()),
         };
         self.metrics.requests.get_or_create(&Answered { subject, code }).inc();
+        took
     }
 }
 
@@ -226,12 +228,16 @@ impl Drop for Measured<'_> {
 pub(crate) struct OpenWatch {
     gauge: Gauge,
     events: Counter,
+    entry: Option<Box<WatchEntry>>,
 }
 
 impl OpenWatch {
     /// An event goes out.
-    pub(crate) fn event(&self) {
+    pub(crate) fn event(&mut self) {
         self.events.inc();
+        if let Some(entry) = &mut self.entry {
+            entry.event();
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Frames {
             table_begun: false,
             columns: table::column_definitions(&call.kind),
             clock: table::Clock::new(call),
-            open: call.server.metrics().begin_watch(&call.subject(Verb::Watch)),
+            open: call.server.metrics().begin_watch(&call.user.name, &call.subject(Verb::Watch)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is under way for claims: allocations that were decided and not seen yet, reservations that are to be written.
+//! Writes of claims in flight: allocations that were decided and not seen yet, reservations that are to be written.
 //!
 //! A claim is written by one effect at a time. Pods that want the same claim meanwhile are reserved together by the
 //! next one. There is an entry for each claim of a pod that is being bound, and for each that was written and not
@@ -17,7 +17,7 @@ pub(crate) const NEWS_MS_MAX: i64 = 1_000;
 /// So long after nobody knew what became of a write it would have been seen if it had been done.
 pub(crate) const CERTAIN_MS: i64 = 30_000;
 
-/// What is under way for one claim.
+/// The writes of one claim.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) uid: Uid,
@@ -93,13 +93,13 @@ impl Entry {
     }
 }
 
-/// The entries.
+/// The claims that are being written, or were written and not seen since.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct ClaimWrites {
     entries: BTreeMap<ObjectKey, Entry>,
 }
 
-impl Desk {
+impl ClaimWrites {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Entry> {
         self.entries.get(key)
     }
