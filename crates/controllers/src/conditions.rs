@@ -1,38 +1,18 @@
 //! When a condition of a status last changed.
 
-use serde::Deserialize;
 use serde_json::Value;
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Seen {
-    status: SeenStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SeenStatus {
-    conditions: Vec<SeenCondition>,
-}
-
-#[derive(Deserialize)]
-struct SeenCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    #[serde(rename = "lastTransitionTime")]
-    last_transition: String,
-}
+use crate::header::{Condition, Header};
 
 /// Conditions in `body` whose status is the one that the object has already keep the instant of their last change.
 pub(crate) fn keep_transitions(object: &[u8], body: &mut Value) {
-    let seen = serde_json::from_slice::<Seen>(object).unwrap_or_default().status.conditions;
+    let object = Header::read(object).unwrap_or_default();
     let conditions = body.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
-        let before =
-            seen.iter().find(|one| condition["type"] == one.kind && condition["status"] == one.status);
-        if let Some(before) = before {
-            condition["lastTransitionTime"] = before.last_transition.as_str().into();
+        let is_same = |one: &&Condition| condition["type"] == one.kind && condition["status"] == one.status;
+        let before = object.conditions().iter().find(is_same);
+        if let Some(since) = before.and_then(|one| one.last_transition_time.as_deref()) {
+            condition["lastTransitionTime"] = since.into();
         }
     }
 }
@@ -62,7 +42,7 @@ mod tests {
         };
         assert_eq!(times(&body), ["then", "now", "now"]);
         assert_eq!(body["status"]["conditions"][0]["message"], "2 rules");
-        for odd in ["{}", r#"{"status":{"conditions":[{"type":"New"}]}}"#, "no object"] {
+        for odd in ["{}", r#"{"status":{"conditions":[{"type":"New","status":"True"}]}}"#, "no object"] {
             keep_transitions(odd.as_bytes(), &mut body);
             assert_eq!(times(&body), ["then", "now", "now"], "{odd}");
         }

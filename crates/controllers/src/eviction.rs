@@ -290,11 +290,7 @@ impl Perform<EffectKind> for Executor {
             EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
             EffectKind::SetGuardStatus(write) => {
                 let body = status_body(write, self.writer.now());
-                match self.writer.apply_status(&DISRUPTION_GUARDS, &write.guard, NAME, body).await {
-                    // Another incarnation has the name.
-                    Err(CallError::Conflict(_)) => Ok(Outcome::Gone),
-                    sent => done_or_gone(sent),
-                }
+                done_or_gone(self.writer.apply_status(&DISRUPTION_GUARDS, &write.guard, NAME, body).await)
             }
             EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {

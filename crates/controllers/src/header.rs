@@ -46,6 +46,7 @@ pub(crate) struct Condition {
     pub(crate) reason: String,
     pub(crate) message: String,
     pub(crate) observed_generation: i64,
+    pub(crate) last_transition_time: Option<String>,
 }
 
 impl Header {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lazaret_machine::{Effect, EffectId, Flights, Machine, Turn, Wake};
 use lazaret_model::{Text, Timestamp, Uid};
 use lazaret_runtime::{
-    AgentOptions, Call, HEALTH_POLICIES, News, Object, Outcome, PatchKind, Perform, Precedence, Reply,
-    Resource, TAINT_POLICIES,
+    AgentOptions, HEALTH_POLICIES, News, Object, Outcome, Perform, Precedence, Reply, Resource,
+    TAINT_POLICIES,
 };
 use serde_json::json;
 
@@ -236,9 +236,7 @@ impl Perform<Tell> for Executor {
                 "lastTransitionTime": lazaret_api::format_time(policies::seconds(self.writer.now())),
             }]},
         });
-        let kind = PatchKind::Apply { manager };
-        let call = Call::patch(&resource, "", &tell.name, "status", kind, body.to_string());
-        self.writer.send_to_one(call).await.into()
+        self.writer.apply_status(&resource, &tell.name, manager, body).await.into()
     }
 }
 

@@ -44,7 +44,8 @@ impl Writer {
         }
     }
 
-    /// Applies the status of an object without a namespace. Its conditions are dated now; those whose status does not change keep their date.
+    /// Applies the status of an object without a namespace, of the incarnation that its body names. Conditions whose status does not change keep
+    /// their date.
     pub(crate) async fn apply_status(
         &self,
         resource: &Resource,
@@ -55,7 +56,7 @@ impl Writer {
         let found = self.send(Call::get(resource, "", name)).await?;
         keep_transitions(&found, &mut body);
         let kind = PatchKind::Apply { manager };
-        self.send(Call::patch(resource, "", name, "status", kind, body.to_string())).await
+        self.send_to_one(Call::patch(resource, "", name, "status", kind, body.to_string())).await
     }
 
     /// Makes an object, unless an earlier attempt did whose answer was lost: then it is there, and `is_ours`. [`CallError::AlreadyExists`]: somebody
