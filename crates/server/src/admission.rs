@@ -38,7 +38,7 @@ pub use plugins::AdmissionPlugin;
 pub(crate) use plugins::DisabledPlugins;
 pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
 pub(crate) use quota::{
-    DEVICE_CLASSES, Refused, Turns as QuotaTurns, Write, check as check_quota, commit as commit_charged,
+    DEVICE_CLASSES, Refused, Turns as QuotaTurns, check as check_quota, commit as commit_charged,
     read_classes as read_device_classes,
 };
 pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};

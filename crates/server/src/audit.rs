@@ -17,7 +17,13 @@ use lazaret_kinds::{
 };
 use lazaret_storage::{Committed, Item, Op, RangeOptions, Storage};
 
-use crate::{ApiError, Server, admission::Write, call::Call, clock, query::Query, respond::Answer};
+use crate::{
+    ApiError, Server,
+    call::{Call, Write},
+    clock,
+    query::Query,
+    respond::Answer,
+};
 
 /// Where the record is read, with GET.
 pub(crate) const PATH: &str = "lazaret/audit";

@@ -1,5 +1,6 @@
 //! One request for objects, from its arrival to its answer.
 
+use lazaret_json::Value;
 use lazaret_kinds::{Access, Context, Scope, Served, User};
 use lazaret_storage::Storage;
 
@@ -101,4 +102,14 @@ impl Call<'_> {
             may: &may,
         })
     }
+}
+
+/// A write of one object.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) name: &'a str,
+    /// As it is stored, unless it is new.
+    pub(crate) old: Option<&'a Value>,
+    /// As it will be stored, unless it goes.
+    pub(crate) new: Option<&'a Value>,
 }

@@ -1,36 +1,25 @@
-//! Connections: which ones there are, whether they are in use, and how each is served.
+//! How one connection is served.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
-use lazaret_flow::{ConnectionId, ConnectionLimits, Connections, Identified, Level, Opened};
+use lazaret_flow::ConnectionId;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{Notify, watch},
-    time::{Instant, sleep_until, timeout},
+    sync::watch,
+    time::timeout,
 };
 
 use crate::{
     Peer, Tls,
+    connections::Activity,
     front::{Front, standing},
-    front_limits::FrontLimits,
-    metrics::FlowMetrics,
     stall::Impatient,
     streams::Streams,
-    websocket::Socket,
 };
 
 /// Streams of one HTTP/2 connection: client-go sends all watches of a process over one.
@@ -53,174 +42,6 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(30);
 /// How long requests may take to end when a connection is to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-
-/// All connections of a server.
-#[derive(Debug)]
-pub(crate) struct Table {
-    state: Mutex<State>,
-    started: Instant,
-    metrics: FlowMetrics,
-}
-
-#[derive(Debug)]
-struct State {
-    connections: Connections<Arc<str>>,
-    open: BTreeMap<ConnectionId, Arc<Activity>>,
-}
-
-impl Table {
-    pub(crate) fn new(limits: ConnectionLimits, metrics: FlowMetrics) -> Self {
-        let state = State { connections: Connections::new(limits), open: BTreeMap::new() };
-        Self { state: Mutex::new(state), started: Instant::now(), metrics }
-    }
-
-    /// A new connection; another one may have to go for it.
-    fn open(&self, address: IpAddr) -> Option<Arc<Activity>> {
-        let number = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            // Whoever has one address of a network has all of them.
-            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
-        };
-        let mut state = self.lock();
-        let State { connections, open } = &mut *state;
-        let Opened::Kept(id, evicted) = connections.open(number, |id| is_idle(open, id)) else {
-            self.metrics.connection_closed("table-full");
-            return None;
-        };
-        self.evict(&mut state, evicted);
-        let activity = Arc::new(Activity::new(id, self.started));
-        state.open.insert(id, Arc::clone(&activity));
-        self.metrics.connections(state.open.len());
-        Some(activity)
-    }
-
-    /// A connection belongs to somebody from now on; `false` if that user has too many.
-    pub(crate) fn identify(&self, activity: &Activity, level: Level, user: &Arc<str>) -> bool {
-        let mut state = self.lock();
-        let State { connections, open } = &mut *state;
-        match connections.identify(activity.id, level, user, |id| is_idle(open, id)) {
-            Identified::Kept(evicted) => {
-                activity.identified.store(true, Ordering::Relaxed);
-                self.evict(&mut state, evicted);
-                true
-            }
-            Identified::Refused => {
-                self.evict(&mut state, Some(activity.id));
-                false
-            }
-        }
-    }
-
-    fn evict(&self, state: &mut State, id: Option<ConnectionId>) {
-        if let Some(activity) = id.and_then(|id| state.open.get(&id)) {
-            self.metrics.connection_closed("too-many");
-            activity.close.notify_one();
-        }
-    }
-
-    fn closed(&self, id: ConnectionId) {
-        let mut state = self.lock();
-        state.connections.close(id);
-        state.open.remove(&id);
-        self.metrics.connections(state.open.len());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn is_idle(open: &BTreeMap<ConnectionId, Arc<Activity>>, id: ConnectionId) -> bool {
-    open.get(&id).is_some_and(|activity| activity.requests.load(Ordering::Relaxed) == 0)
-}
-
-/// What goes on over a connection.
-#[derive(Debug)]
-pub(crate) struct Activity {
-    pub(crate) id: ConnectionId,
-    /// Requests that are not answered to the last byte.
-    requests: AtomicU32,
-    /// When that changed last.
-    changed_ms: AtomicU64,
-    asked: AtomicBool,
-    identified: AtomicBool,
-    close: Notify,
-    /// The websocket that the connection becomes.
-    socket: Mutex<Option<Socket>>,
-    started: Instant,
-}
-
-impl Activity {
-    fn new(id: ConnectionId, started: Instant) -> Self {
-        let this = Self {
-            id,
-            requests: AtomicU32::new(0),
-            changed_ms: AtomicU64::new(0),
-            asked: AtomicBool::new(false),
-            identified: AtomicBool::new(false),
-            close: Notify::new(),
-            socket: Mutex::new(None),
-            started,
-        };
-        this.touch();
-        this
-    }
-
-    /// From now on the connection is a websocket, once the answer to the handshake is sent.
-    pub(crate) fn becomes(&self, socket: Socket) {
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
-    }
-
-    fn take_socket(&self) -> Option<Socket> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    pub(crate) fn is_identified(&self) -> bool {
-        self.identified.load(Ordering::Relaxed)
-    }
-
-    fn touch(&self) {
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.changed_ms.store(now, Ordering::Relaxed);
-    }
-
-    /// Returns when nothing was asked over the connection for too long.
-    async fn idle_for_too_long(&self, limits: &FrontLimits) {
-        loop {
-            let patience = match (self.asked.load(Ordering::Relaxed), self.is_identified()) {
-                (false, _) => limits.first_request,
-                (true, false) => limits.idle_unidentified,
-                (true, true) => limits.idle,
-            };
-            let changed = self.started + Duration::from_millis(self.changed_ms.load(Ordering::Relaxed));
-            let idle = self.requests.load(Ordering::Relaxed) == 0;
-            let due = changed + patience;
-            if idle && due <= Instant::now() {
-                return;
-            }
-            sleep_until(due.max(Instant::now() + Duration::from_millis(100))).await;
-        }
-    }
-}
-
-/// A request that is not answered to the last byte.
-#[derive(Debug)]
-pub(crate) struct Busy(Arc<Activity>);
-
-impl Busy {
-    pub(crate) fn new(activity: &Arc<Activity>) -> Self {
-        activity.requests.fetch_add(1, Ordering::Relaxed);
-        activity.asked.store(true, Ordering::Relaxed);
-        Self(Arc::clone(activity))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.touch();
-        self.0.requests.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Serves a connection until it ends, is idle for too long, has to make room, or the server stops.
 pub(crate) async fn serve<S>(

@@ -14,8 +14,8 @@ use tokio::time::{Sleep, sleep};
 use crate::{
     Body,
     accounts::{Accounts, Held, Holder},
-    connection::Busy,
     flow_control::Seat,
+    open_requests::Busy,
 };
 
 /// A list keeps its seats while it is rendered, but no longer than this: a client that does not read is no work.

@@ -14,16 +14,17 @@ use crate::{
     accounts::{Accounts, Holder},
     body_intake::{IntakeError, receive},
     compression::{self, accepts_gzip},
-    connection::{Activity, Busy, Table},
+    connections::{Activity, Table},
     delivery::Delivery,
     flow_control::FlowControl,
     front_limits::{self, FrontLimits},
     held::Held,
-    proxy::Tunnel,
+    open_requests::Busy,
     query::Query,
     request::Path,
     respond::failure,
     streams::Piecewise,
+    tunnel::Tunnel,
     websocket::{Handshake, Socket},
 };
 
@@ -131,7 +132,7 @@ impl Front {
         mut request: Request<Incoming>,
         peer: Peer,
     ) -> Result<Response<Piecewise>, Infallible> {
-        let mut delivery = Delivery::new(Busy::new(&activity));
+        let mut delivery = Delivery::new(Busy::new(&activity.requests));
         let socket = SocketRequest::of(&mut request);
         let entry = AccessEntry::begin(&request);
         let logged = |response: Response<Body>| {

@@ -308,6 +308,14 @@ pub(crate) fn finalizers(object: &Value) -> Vec<String> {
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// Whether two objects have the same fields, these left out.
+pub(crate) fn equal_but(old: &Value, new: &Value, but: &[&str]) -> bool {
+    fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a Text, &'a Value)> {
+        object.as_object().into_iter().flatten().filter(|(name, _)| !but.contains(&name.as_str()))
+    }
+    fields(old, but).eq(fields(new, but))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use http::{
 };
 use lazaret_json::Value;
 
-use crate::{ApiError, Body, proxy::Tunnel};
+use crate::{ApiError, Body, tunnel::Tunnel};
 
 /// A warning longer than this is cut once all of them together are longer than the other.
 const WARNING_RUNES_MAX: usize = 256;

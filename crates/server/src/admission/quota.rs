@@ -12,7 +12,11 @@ use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota
 use lazaret_storage::{Committed, Item, Op, RangeOptions, TxnError};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{ApiError, audit, call::Call, clock, object};
+use crate::{
+    ApiError, audit,
+    call::{Call, Write},
+    clock, object,
+};
 
 /// Where quotas are stored.
 const QUOTAS: &str = "/core/resourcequotas/";
@@ -22,16 +26,6 @@ pub(crate) const DEVICE_CLASSES: &str = "/resource.k8s.io/deviceclasses/";
 const RETRIES_MAX: usize = 32;
 /// Writers of so many namespaces do not wait for each other, as far as the hashes of their names differ.
 const TURNS: usize = 64;
-
-/// A write of one object.
-#[derive(Clone, Copy)]
-pub(crate) struct Write<'a> {
-    pub(crate) name: &'a str,
-    /// As it is stored, unless it is new.
-    pub(crate) old: Option<&'a Value>,
-    /// As it will be stored, unless it goes.
-    pub(crate) new: Option<&'a Value>,
-}
 
 /// Why nothing was written.
 pub(crate) enum Refused {

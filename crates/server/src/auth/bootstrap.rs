@@ -8,8 +8,10 @@ use lazaret_kinds::{
     own_definitions,
 };
 
-use crate::{Server, ServerAddress, proxy::NODE_CLIENT as API_SERVER_TO_NODES};
+use crate::{Server, ServerAddress};
 
+/// How the server calls itself towards nodes, as Kubernetes' own does. In no group: the role `system:kubelet-api-admin` is bound to it.
+pub(crate) const API_SERVER_TO_NODES: &str = "kube-apiserver-kubelet-client";
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// Makes what is missing and leaves alone what is there.

@@ -9,7 +9,11 @@ use super::{
     rbac::{MASTERS, aggregation},
     rule::{Rule, quoted},
 };
-use crate::{ApiError, call::Call, object, verbs::equal_but};
+use crate::{
+    ApiError,
+    call::Call,
+    object::{self, equal_but},
+};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -22,6 +22,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::{ApiError, Server, SessionOver, clock, websocket::bearer_token};
 
 pub use rbac::Rbac;
+pub(crate) use reviews::user_info;
 pub use tokens::TokenKeys;
 
 /// Whoever shows no credentials.

@@ -1,10 +1,10 @@
 //! Tokens that are shown to the server, and those that it gives out.
 
-use lazaret_json::Value;
+use lazaret_json::{Value, json};
 use lazaret_kinds::User;
 
 use super::{authenticated, bootstrap_tokens, tokens};
-use crate::{Server, clock, verbs};
+use crate::{Server, clock};
 
 impl Server {
     /// The status of a TokenReview.
@@ -13,10 +13,10 @@ impl Server {
         let asked: Vec<&str> = asked.collect();
         let audiences = if asked.is_empty() { &[tokens::ISSUER][..] } else { &asked };
         match self.authenticate_token(spec["token"].as_str().unwrap_or_default(), audiences) {
-            Ok(accepted) => lazaret_json::json!({
-                "authenticated": true, "user": verbs::user_info(&accepted.user), "audiences": accepted.audiences,
+            Ok(accepted) => json!({
+                "authenticated": true, "user": user_info(&accepted.user), "audiences": accepted.audiences,
             }),
-            Err(error) => lazaret_json::json!({"authenticated": false, "error": error}),
+            Err(error) => json!({"authenticated": false, "error": error}),
         }
     }
 
@@ -44,4 +44,16 @@ impl Server {
     pub(crate) fn token_user(&self, token: &str) -> Option<User> {
         self.authenticate_token(token, &[tokens::ISSUER]).ok().map(|accepted| accepted.user)
     }
+}
+
+/// A user as reviews show it.
+pub(crate) fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.clone().into();
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
 }

@@ -3,8 +3,8 @@
 //! The server looks up where the pod runs, authorizes, asks admission, and connects to the node with a certificate of its own. What follows
 //! is carried as it comes: the server understands neither websockets nor SPDY here.
 
-mod carry;
 mod connect;
+mod flowing;
 mod headers;
 mod location;
 mod nodes;
@@ -22,14 +22,12 @@ use crate::{
     call::Call,
     request::{Target, Verb},
     respond::Answer,
+    tunnel::Tunnel,
 };
 
 pub use nodes::{NodeConnections, NodeTrust};
 
-pub(crate) use carry::Tunnel;
-pub(crate) use nodes::NODE_CLIENT;
-
-use self::{carry::Flowing, connect::NodeStream, location::Location, nodes::Reached};
+use self::{connect::NodeStream, flowing::Flowing, location::Location, nodes::Reached};
 
 /// What is read of a node's answer that says why not, as in Kubernetes.
 const REFUSAL_BYTES_MAX: usize = 50_000;

@@ -13,14 +13,13 @@ use tokio::sync::Semaphore;
 use super::{location::Location, trust};
 use crate::{
     ApiError, Identity, Pem, Server, Signer, Validity,
+    auth::bootstrap::API_SERVER_TO_NODES,
     certificates::{client_certificate, needs_renewal},
     clock,
 };
 
 /// Connections to nodes at a time; each carries one stream and has a file.
 const CONNECTIONS_MAX: usize = 4_096;
-/// How the server calls itself towards nodes, as Kubernetes' own does. In no group: the role `system:kubelet-api-admin` is bound to it.
-pub(crate) const NODE_CLIENT: &str = "kube-apiserver-kubelet-client";
 /// What simulated nodes are labelled with.
 const HOLLOW_LABEL: &str = "hollow.lazaret.dev/node";
 
@@ -81,7 +80,7 @@ impl NodeConnections {
         {
             return Ok(pem.clone());
         }
-        let identity = Identity { name: NODE_CLIENT, group: "" };
+        let identity = Identity { name: API_SERVER_TO_NODES, group: "" };
         let made = client_certificate(&self.0.signer.authority(), identity, now);
         let pem = made.map_err(|error| format!("make a certificate for nodes: {error}"))?;
         let validity = Validity::of_pem(&pem.certificate).ok_or("a certificate cannot be read")?;

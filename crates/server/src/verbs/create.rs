@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     ApiError,
-    admission::{self, Refused, Subject, Write},
-    call::Call,
+    admission::{self, Refused, Subject},
+    call::{Call, Write},
     input::{FieldValidation, read_object},
     limits,
     negotiate::{self, Form},

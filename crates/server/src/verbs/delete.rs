@@ -8,8 +8,8 @@ use lazaret_storage::{Op, TxnError};
 use super::{finish::storage, list};
 use crate::{
     ApiError,
-    admission::{self, DeleteAttributes, Refused, Write, commit_charged},
-    call::Call,
+    admission::{self, DeleteAttributes, Refused, commit_charged},
+    call::{Call, Write},
     clock,
     input::read_message,
     negotiate, object,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use lazaret_json::{Text, Value};
+use lazaret_json::Value;
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_storage::{Item, Op, TxnError};
@@ -10,9 +10,10 @@ use lazaret_storage::{Item, Op, TxnError};
 use super::scale;
 use crate::{
     ApiError,
-    admission::{self, Refused, Subject, Write},
-    call::Call,
-    disk, limits, object,
+    admission::{self, Refused, Subject},
+    call::{Call, Write},
+    disk, limits,
+    object::{self, equal_but},
     service_pool::{self, Reservation},
 };
 
@@ -307,14 +308,6 @@ fn same(old: &Value, new: &Value) -> bool {
         && equal_but(&old["metadata"], &new["metadata"], &["resourceVersion", "managedFields"])
         && (old["metadata"]["managedFields"] == new["metadata"]["managedFields"]
             || ManagedFields::of(old).same_owners(&ManagedFields::of(new)))
-}
-
-/// Whether two objects have the same fields, these left out.
-pub(crate) fn equal_but(old: &Value, new: &Value, but: &[&str]) -> bool {
-    fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a Text, &'a Value)> {
-        object.as_object().into_iter().flatten().filter(|(name, _)| !but.contains(&name.as_str()))
-    }
-    fields(old, but).eq(fields(new, but))
 }
 
 fn keep_server_fields(new: &mut Value, old: &Value) {

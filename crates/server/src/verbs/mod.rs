@@ -14,8 +14,6 @@ mod scale;
 mod update;
 mod watch;
 
-pub(crate) use review::user_info;
-
 use bytes::Bytes;
 use lazaret_kinds::Verbs;
 
@@ -23,7 +21,7 @@ use crate::{
     ApiError, Server, call::Call, definitions, negotiate::Form, object, request::Verb, respond::Answer, table,
 };
 
-pub(crate) use finish::{equal_but, storage};
+pub(crate) use finish::storage;
 
 /// Sends a call where it is answered.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {

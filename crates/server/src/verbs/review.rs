@@ -7,6 +7,7 @@ use super::create::place;
 
 use crate::{
     ApiError, admission,
+    auth::user_info,
     call::Call,
     input::{FieldValidation, read_message, read_object},
     negotiate, object,
@@ -121,17 +122,6 @@ pub(super) async fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     let spec = request["spec"].clone();
     request["status"] = call.server.issue_token(&account, &spec).map_err(ApiError::bad_request)?;
     Ok(Answer::value(201, &request).warn(warnings))
-}
-
-pub(crate) fn user_info(user: &User) -> Value {
-    let mut info = json!({"username": user.name, "groups": user.groups});
-    if !user.uid.is_empty() {
-        info["uid"] = user.uid.clone().into();
-    }
-    if !user.extra.is_empty() {
-        info["extra"] = json!(user.extra);
-    }
-    info
 }
 
 fn subject(spec: &Value) -> User {

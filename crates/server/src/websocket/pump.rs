@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::frames::{CloseCode, Opcode, Reader, Received, write, write_close};
-use crate::{delivery::Delivery, proxy::Tunnel, streams::Piecewise};
+use crate::{delivery::Delivery, streams::Piecewise, tunnel::Tunnel};
 
 /// A client that is silent is asked this often whether it is there; one that is gone is noticed when nothing can be sent to it.
 const PING_EVERY: Duration = Duration::from_secs(30);

@@ -2,28 +2,21 @@
 
 use std::{
     fmt, io,
-    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
-use bytes::Bytes;
 use http::HeaderMap;
-use http_body::Body as _;
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
-    sync::watch,
+    sync::{OwnedSemaphorePermit, watch},
     time::{Instant, sleep_until, timeout},
 };
-
-use super::connect::Permit;
-use crate::Chunks;
 
 /// A stream over which nothing goes ends after this long, as kubelet's `streamingConnectionIdleTimeout`.
 const IDLE_MAX: Duration = Duration::from_secs(4 * 3_600);
@@ -33,35 +26,6 @@ const PIECE_BYTES: usize = 16 << 10;
 const SWITCH_WAIT: Duration = Duration::from_secs(10);
 /// How long the last bytes may take.
 const LAST_WAIT: Duration = Duration::from_secs(5);
-
-/// A body that a node sends, for as long as it does.
-pub(super) struct Flowing {
-    body: Incoming,
-    _held: Permit,
-}
-
-impl Flowing {
-    pub(super) fn new(body: Incoming, held: Permit) -> Self {
-        Self { body, _held: held }
-    }
-}
-
-impl Chunks for Flowing {
-    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        loop {
-            match Pin::new(&mut self.body).poll_frame(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Poll::Ready(Some(data));
-                    }
-                }
-                // A node that goes away ends its answer, as in Kubernetes.
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(None),
-            }
-        }
-    }
-}
 
 /// Two connections that become one.
 #[derive(Clone)]
@@ -73,7 +37,7 @@ pub(crate) struct Tunnel {
 struct Ends {
     client: OnUpgrade,
     node: OnUpgrade,
-    held: Permit,
+    held: OwnedSemaphorePermit,
     ending: watch::Receiver<bool>,
 }
 
@@ -84,11 +48,11 @@ impl fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    pub(super) fn new(
+    pub(crate) fn new(
         headers: HeaderMap,
         client: OnUpgrade,
         node: OnUpgrade,
-        held: Permit,
+        held: OwnedSemaphorePermit,
         ending: watch::Receiver<bool>,
     ) -> Self {
         Self { headers, ends: Arc::new(Mutex::new(Some(Ends { client, node, held, ending }))) }
