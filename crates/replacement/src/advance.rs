@@ -3,6 +3,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Timestamp, Uid};
 
 use crate::{
@@ -38,7 +39,10 @@ impl Replacement {
         if overdue {
             self.report_overdue(uid);
         }
-        let Some(flight) = self.flights.get(uid) else { return };
+        let Some(flight) = invariant!(self.flights.get(uid), "a replacement that is advanced is there")
+        else {
+            return;
+        };
         if flight.step.is_some() || flight.not_before > now {
             return;
         }
@@ -47,7 +51,10 @@ impl Replacement {
         if let Some(flight) = self.flights.get_mut(uid) {
             flight.alone_since = alone.then(|| flight.alone_since.unwrap_or(now));
         }
-        let Some(flight) = self.flights.get(uid) else { return };
+        let Some(flight) = invariant!(self.flights.get(uid), "a replacement that is advanced is there")
+        else {
+            return;
+        };
         let next = self.next(flight, bound.as_deref());
         let bound = bound.map(|pod| (pod.key.clone(), pod.uid.clone()));
         let seen_copy = flight.had_copy || (bound.is_some() && flight.record.plan.copy().is_some());
@@ -143,13 +150,19 @@ impl Replacement {
 
     fn step(&mut self, uid: &Uid, kind: Step, effect: EffectKind) {
         let id = self.effects.launch(UnderWay::Step { uid: uid.clone(), kind }, effect);
-        let Some(flight) = self.flights.get_mut(uid) else { return };
+        let Some(flight) = invariant!(self.flights.get_mut(uid), "a replacement that is advanced is there")
+        else {
+            return;
+        };
         flight.step = Some(id);
         flight.relieved |= kind == Step::Delete;
     }
 
     pub(crate) fn note(&mut self, uid: &Uid, note: &str) {
-        let Some(flight) = self.flights.get_mut(uid) else { return };
+        let Some(flight) = invariant!(self.flights.get_mut(uid), "a replacement that is advanced is there")
+        else {
+            return;
+        };
         if flight.note != *note {
             flight.note = note.into();
             let policy = flight.policy();

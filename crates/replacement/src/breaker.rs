@@ -2,6 +2,7 @@
 
 use alloc::format;
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{
@@ -22,7 +23,11 @@ impl ReplacementTracker {
     }
 
     pub(crate) fn count_out(&mut self, domain: &Text, tainted: bool) {
-        let Some((pods, touched)) = self.domains.get_mut(domain) else { return };
+        let Some((pods, touched)) =
+            invariant!(self.domains.get_mut(domain), "the domain of a counted pod is known")
+        else {
+            return;
+        };
         *pods = pods.saturating_sub(1);
         if tainted {
             *touched = touched.saturating_sub(1);
@@ -47,7 +52,10 @@ impl Replacement {
             if !tracker.dirty {
                 continue;
             }
-            let Some(known) = self.tables.policies.get(key) else { continue };
+            let Some(known) = invariant!(self.tables.policies.get(key), "a policy that is tracked is known")
+            else {
+                continue;
+            };
             let allowed = known.active().and_then(|spec| tracker.domains_allowed(spec));
             let tripped = allowed.is_some_and(|allowed| tracker.domains_tainted > allowed);
             if tripped == tracker.tripped {

@@ -1,5 +1,6 @@
 //! How replacements end, and what people are told of them.
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{effect::Severity, machine::Replacement, record::Record, words};
@@ -67,7 +68,9 @@ impl Replacement {
     }
 
     pub(crate) fn report_overdue(&mut self, uid: &Uid) {
-        let Some(flight) = self.flights.get_mut(uid) else { return };
+        let Some(flight) = invariant!(self.flights.get_mut(uid), "an overdue replacement is there") else {
+            return;
+        };
         flight.overdue = true;
         let (record, policy) = (flight.record.clone(), flight.policy());
         self.figures.overdue += 1;

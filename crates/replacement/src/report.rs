@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
 use lazaret_model::{Condition, ConditionStatus, ObjectKey, Timestamp};
 
 use crate::{
@@ -126,8 +127,16 @@ impl Replacement {
             }
         }
         for (_, key) in tracker.ripe.iter().take(PODS_LISTED_MAX) {
-            let Some(watch) = self.watches.get(key) else { continue };
-            let Some(node) = self.tables.pods.get(key).and_then(|pod| pod.node.clone()) else { continue };
+            let Some(watch) = invariant!(self.watches.get(key), "a pod that may be replaced is watched")
+            else {
+                continue;
+            };
+            let Some(node) = invariant!(
+                self.tables.pods.get(key).and_then(|pod| pod.node.clone()),
+                "a pod that may be replaced is on a node"
+            ) else {
+                continue;
+            };
             let findings = watch.findings.iter().filter(|finding| finding.policy == policy.name);
             let flight = self.flights.get(&watch.uid);
             for finding in findings {
