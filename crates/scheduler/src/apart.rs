@@ -5,8 +5,6 @@ use alloc::{collections::BTreeMap, vec::Vec};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use lazaret_invariant::invariant;
-
 use crate::PodTerm;
 
 /// The terms of pods on nodes. As many as pods on nodes have different ones.
@@ -41,9 +39,7 @@ impl Apart {
     /// A pod with these terms is not on a node any more.
     pub(crate) fn remove(&mut self, terms: &[PodTerm], node: u32) {
         for term in terms {
-            let Some(&at) = invariant!(self.places.get(term), "a term of a placed pod is known") else {
-                continue;
-            };
+            let Some(&at) = self.places.get(term) else { continue };
             let nodes = &mut self.terms[at].nodes;
             if let Some(count) = nodes.get_mut(&node) {
                 *count -= 1;

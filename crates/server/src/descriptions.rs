@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(deployment.itself(), None);
         assert_eq!(deployment.field("spec"), Some("Desired state."));
         assert_eq!(deployment.field("frob"), None);
-        assert!(Description::of("core/v1.Pod").field("spec").is_some_and(|text| text.contains("run")));
+        assert!(Description::of("core/v1.Pod").field("spec").is_some_and(|text| text.contains("containers")));
     }
 }
