@@ -8,8 +8,10 @@ use lazaret_runtime::{Perform, Reply};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled};
 
-/// An effect with a whole object in it is cut off after this.
+/// An effect with a long list in it is cut off after this.
 const EFFECT_BYTES_MAX: usize = 400;
+/// An effect is cut off where the contents of an object begin: the variables of a pod may hold a password.
+const CONTENTS: [&str; 2] = ["body: ", "template: "];
 
 /// A performer whose effects are logged.
 #[derive(Debug)]
@@ -40,12 +42,16 @@ impl<E: Debug + Send, P: Perform<E>> Perform<E> for Logged<P> {
 
 /// The beginning of a text that says everything about a value.
 fn brief(value: &dyn Debug) -> String {
-    let mut text = Limited(String::new());
+    let mut limited = Limited(String::new());
     // It fails when the text is long enough.
-    if write!(text, "{value:?}").is_err() {
-        text.0.push('…');
+    let is_cut = write!(limited, "{value:?}").is_err();
+    let mut text = limited.0;
+    let contents = CONTENTS.iter().filter_map(|name| text.find(name)).min();
+    text.truncate(contents.unwrap_or(text.len()));
+    if is_cut || contents.is_some() {
+        text.push('…');
     }
-    text.0
+    text
 }
 
 struct Limited(String);
@@ -62,6 +68,17 @@ impl Write for Limited {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_contents_of_an_object_are_not_logged() {
+        #[derive(Debug)]
+        #[allow(dead_code, reason = "read by Debug")]
+        struct Create {
+            name: &'static str,
+            body: &'static str,
+        }
+        assert_eq!(brief(&Create { name: "a", body: "secret" }), r#"Create { name: "a", …"#);
+    }
 
     #[test]
     fn a_long_effect_is_cut_off_between_characters() {
