@@ -239,9 +239,8 @@ impl Lifecycle {
         // Most signals are about something that no rule means: what an expression sees is made when one is asked.
         let mut datum = None;
         for (name, watcher) in known.watchers.iter_mut() {
-            let Some(policy) = invariant!(self.policies.get(name), "the policy of a watcher is known") else {
-                continue;
-            };
+            // The policy was deleted, or is yet to come.
+            let Some(policy) = self.policies.get(name) else { continue };
             let raised = watcher.raise(policy, signal, &mut datum, (now, &mut self.texts));
             if raised.is_meant {
                 // After a calm it is another trouble.
@@ -369,10 +368,8 @@ impl Lifecycle {
         let (mut worst, mut wake, mut is_ill) = (None::<(Text, Fired)>, None::<Timestamp>, false);
         if let Some(known) = self.devices.get_mut(device) {
             for (name, watcher) in known.watchers.iter_mut() {
-                let Some(policy) = invariant!(self.policies.get(name), "the policy of a watcher is known")
-                else {
-                    continue;
-                };
+                // The policy was deleted, or is yet to come.
+                let Some(policy) = self.policies.get(name) else { continue };
                 let look = watcher.look(policy, now);
                 wake = [wake, look.wake].into_iter().flatten().min();
                 is_ill |= look.is_ill;

@@ -102,10 +102,8 @@ impl Lifecycle {
         if restored.is_empty() {
             return;
         }
-        let Some(found) = invariant!(self.policies.get(policy), "a policy that has a watcher is known")
-        else {
-            return;
-        };
+        // The policy is yet to come.
+        let Some(found) = self.policies.get(policy) else { return };
         let Some(watcher) = invariant!(
             self.devices.get_mut(device).and_then(|known| known.watchers.get_mut(policy)),
             "a watcher that was made is there"
