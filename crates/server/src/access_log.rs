@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::{Method, Request, Uri};
 use tracing::{Level, debug, enabled};
 
-use crate::{clock, metrics::Subject};
+use crate::clock;
 
 /// A request whose answer is to be logged.
 #[derive(Debug)]
@@ -22,10 +22,9 @@ impl AccessEntry {
         enabled!(Level::DEBUG).then(|| Self { method: request.method().clone(), uri: request.uri().clone() })
     }
 
-    /// The request was answered.
-    pub(crate) fn answered(self, user: &str, subject: Option<&Subject>, code: u16, took: Duration) {
-        let verb = subject.map_or(self.method.as_str(), |subject| subject.verb());
-        let resource = subject.map_or("", |subject| subject.resource());
+    /// The request was answered; `asked`: its verb and resource, if it is about objects.
+    pub(crate) fn answered(self, user: &str, asked: Option<(&str, &str)>, code: u16, took: Duration) {
+        let (verb, resource) = asked.unwrap_or((self.method.as_str(), ""));
         let (path, duration_us) = (self.uri.path(), micros(took));
         debug!(user, verb, resource, path, code, duration_us, "request");
     }
@@ -48,9 +47,9 @@ pub(crate) struct WatchEntry {
 
 impl WatchEntry {
     /// Notes a watch that begins; none if the log is off.
-    pub(crate) fn begin(user: &str, subject: &Subject) -> Option<Box<Self>> {
+    pub(crate) fn begin(user: &str, resource: &str) -> Option<Box<Self>> {
         enabled!(Level::DEBUG).then(|| {
-            let (user, resource) = (user.to_owned(), subject.resource().to_owned());
+            let (user, resource) = (user.to_owned(), resource.to_owned());
             Box::new(Self { user, resource, started: clock::instant(), events: 0 })
         })
     }

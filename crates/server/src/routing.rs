@@ -65,7 +65,8 @@ impl Server {
         let code = response.status().as_u16();
         let took = measured.end(code);
         if let Some(entry) = entry {
-            entry.answered(&user.name, subject.as_ref(), code, took);
+            let asked = subject.as_ref().map(|subject| (subject.verb(), subject.resource()));
+            entry.answered(&user.name, asked, code, took);
         }
         if for_people { pretty::indent(response) } else { response }
     }

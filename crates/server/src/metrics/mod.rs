@@ -153,7 +153,7 @@ impl Metrics {
         gauge.inc();
         let resource = Resource::of(subject);
         let events = self.watch_events.get_or_create(&resource).clone();
-        OpenWatch { gauge, events, entry: WatchEntry::begin(user, subject) }
+        OpenWatch { gauge, events, entry: WatchEntry::begin(user, subject.resource()) }
     }
 
     /// Numbers of priority and fairness.
