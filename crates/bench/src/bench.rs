@@ -1,4 +1,4 @@
-//! What the scenarios share.
+//! State that all scenarios share.
 
 use crate::{
     args::Args,
@@ -6,7 +6,7 @@ use crate::{
     target::{Caller, Target},
 };
 
-/// What every measurement has at hand.
+/// One run: its arguments, its server and its simulated nodes.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     pub(crate) args: &'a Args,

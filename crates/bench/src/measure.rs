@@ -17,7 +17,7 @@ use crate::{
 };
 use lazaret_print::note;
 
-/// What a measurement found, what it left behind, and how it ended.
+/// The result of a measurement, and the server or objects that are still there.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) report: Report,
@@ -25,7 +25,7 @@ pub(crate) struct Measured {
     pub(crate) outcome: Result<()>,
 }
 
-/// What a measurement leaves behind.
+/// The server or objects that are still there after a measurement.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// Nothing.
@@ -47,7 +47,7 @@ impl Stage {
     }
 }
 
-/// One measurement. Whoever asks for it clears the stage afterwards.
+/// Makes one measurement. The caller clears the stage afterwards.
 ///
 /// # Errors
 /// When it could not begin. A failure in the middle is the outcome.

@@ -1,4 +1,4 @@
-//! What of a device decides what an expression answers.
+//! The parts of a device that an expression reads.
 
 use alloc::vec::Vec;
 

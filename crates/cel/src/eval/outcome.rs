@@ -5,7 +5,7 @@ use alloc::{format, string::String};
 use super::value::Value;
 use crate::error::EvalError;
 
-/// What a function makes of its arguments, the target first.
+/// The result of a function.
 pub(crate) type Outcome<'v> = Result<Value<'v>, EvalError>;
 
 /// A function that is not for these values.

@@ -1,8 +1,7 @@
 //! The short way: steps whose value can be seen without making it.
 //!
-//! Most selectors compare an attribute with a constant, again and again. Such steps are answered here, by looking;
-//! what they cost is told, not spent. Everything else, and every failure, is `None` and goes the long way through
-//! [`Machine::eval`], which alone decides what an error is.
+//! Most selectors compare an attribute with a constant. Such steps are answered here without a new value, and return their cost; the caller spends
+//! it. All other steps, and every failure, are `None` and go through [`Machine::eval`], which alone decides what an error is.
 
 use core::cmp::Ordering;
 
