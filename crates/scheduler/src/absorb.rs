@@ -15,7 +15,7 @@ use crate::{
     effect::{Outcome, WakeReason},
     extended,
     flight::{Flight, Phase},
-    machine::{Alarm, PodEntry, Scheduler},
+    state::{Alarm, PodEntry, Scheduler},
 };
 
 impl Scheduler {
@@ -406,10 +406,6 @@ impl Scheduler {
     }
 
     // === Time ===
-
-    pub(crate) fn set_alarm(&mut self, at: Timestamp, alarm: Alarm) {
-        self.alarms.insert((at, alarm));
-    }
 
     /// Looks at whatever has come due. An alarm whose reason is gone does nothing.
     pub(crate) fn ring(&mut self) {

@@ -4,9 +4,9 @@
 //! The [`Negotiator`](lazaret_classic::Negotiator) writes to the claims. What is here tells it of pods, nodes and candidates, and places a pod
 //! on the node that came out of the negotiation, with its structured claims.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_classic::{NegotiationEffectKind, NegotiationInput, NegotiationOptions, Negotiator, News, Place};
+use lazaret_classic::{NegotiationEffectKind, NegotiationInput, News, Place};
 use lazaret_invariant::invariant;
 use lazaret_machine::{EffectId, Machine as _, Outcome, Turn};
 use lazaret_model::{ObjectKey, Text};
@@ -14,16 +14,17 @@ use lazaret_model::{ObjectKey, Text};
 use crate::{
     Pod,
     causes::{Cause, Causes},
-    decide::{Needs, ranked},
     effect::EffectKind,
     filter::Filter,
     flight::Phase,
-    machine::Scheduler,
+    needs::Needs,
     neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     outbox::Purpose,
+    place::ranked,
     score,
     search::Search,
+    state::Scheduler,
     why::{Verdict, Why},
 };
 
@@ -31,20 +32,6 @@ use crate::{
 const CANDIDATES_MS: i64 = 3_000;
 /// Candidates on which devices for structured claims were found; each takes a search.
 const CANDIDATES_WITH_DEVICES_MAX: usize = 32;
-
-/// The negotiation, and the pods that it placed.
-#[derive(Debug)]
-pub(crate) struct Classic {
-    negotiator: Negotiator,
-    /// Pods that are being bound, each with the effect of the negotiator that waits for it.
-    placing: BTreeMap<u32, EffectId>,
-}
-
-impl Default for Classic {
-    fn default() -> Self {
-        Self { negotiator: Negotiator::new(NegotiationOptions::default()), placing: BTreeMap::new() }
-    }
-}
 
 impl Scheduler {
     /// News of claims and classes. Pods and nodes have inputs of their own.

@@ -1,28 +1,18 @@
-//! One pod: a node and devices for it, or why not.
+//! One pod: decided on, sent to its node or given up.
 
-use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
-use lazaret_allocator::{TimedTolerations, have_timed_tolerations};
-use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text};
+use lazaret_model::{Allocation, Text};
 
 use crate::{
-    Amounts, Claim, Pod,
+    Claim, Pod,
     causes::Cause,
-    claim_writes::Entry,
     claims,
-    devices::{Chosen, Devices, ExtendedNeed, Had},
-    extended::{self, Delegated},
-    filter::{Filter, Tally, Usable, count, lacks, skips_node_operations},
-    flight::{ExtendedClaim, Flight},
-    machine::{Alarm, Scheduler},
-    neighbours::{Neighbours, Surroundings},
-    nodes::NodeState,
+    filter::skips_node_operations,
+    flight::Flight,
+    needs::{Held, Needs, Placement},
     preempt::Preemption,
-    ready::{Readiness, readiness},
-    score,
-    search::{self, Search},
-    share::ShareIds,
-    shares::{Footprint, Shares},
+    state::{Alarm, Scheduler},
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
@@ -30,66 +20,6 @@ use crate::{
 const PATIENCE_MS: i64 = 3_000;
 /// How often that may be while claims of other pods are being made: 30 s in all.
 const POSTPONED_MAX: u32 = 10;
-
-/// Where a pod goes and what it gets.
-#[derive(Debug)]
-pub(crate) struct Placement {
-    pub(crate) node: Text,
-    /// Its claims, each with the devices it is to get if it has none.
-    pub(crate) claims: Vec<(Arc<Claim>, Option<Allocation>)>,
-    /// The claim to be made for it.
-    pub(crate) extended: Option<ExtendedClaim>,
-    /// What its claims take of the node.
-    pub(crate) footprint: Option<Footprint>,
-}
-
-/// A placement that counts and of which nothing is written.
-pub(crate) struct Held {
-    /// The claims that are to be written.
-    reserving: BTreeSet<ObjectKey>,
-}
-
-/// A pod's claims, as far as they concern where it can go.
-#[derive(Debug, Default)]
-pub(crate) struct Needs {
-    pub(crate) claims: Vec<Arc<Claim>>,
-    /// What claims have already, by claim.
-    pub(crate) allocations: Vec<Option<Arc<Allocation>>>,
-    /// Resources that devices can stand in for where nodes have none of their own.
-    pub(crate) extended: Vec<Text>,
-    /// What the claims that have devices already take of the node.
-    pub(crate) footprint: Option<Footprint>,
-}
-
-impl Needs {
-    /// What the claims take of the node beside the pod's requests, as far as is known before a node is chosen.
-    pub(crate) fn extra(&self) -> Option<&Amounts> {
-        self.footprint.as_ref().map(|footprint| &*footprint.extra)
-    }
-
-    /// The allocations of all claims, with those that were found for open ones, in order.
-    fn all<'a>(&'a self, found: &'a [Allocation]) -> impl Iterator<Item = (&'a ObjectKey, &'a Allocation)> {
-        let mut found = found.iter();
-        self.claims.iter().zip(&self.allocations).filter_map(move |(claim, given)| {
-            let allocation = match given {
-                Some(given) => Some(&**given),
-                None => found.next(),
-            };
-            allocation.map(|allocation| (&claim.claim.key, allocation))
-        })
-    }
-
-    /// The claims that have nothing yet.
-    pub(crate) fn open(&self) -> Vec<Arc<ResourceClaim>> {
-        let claims = self.claims.iter().zip(&self.allocations);
-        claims.filter(|(_, given)| given.is_none()).map(|(claim, _)| claim.claim.clone()).collect()
-    }
-
-    /// Where the others can be used.
-    pub(crate) fn usable(&self) -> Usable<'_> {
-        Usable::of(self.allocations.iter().flatten().map(|given| &**given))
-    }
-}
 
 impl Scheduler {
     /// Decides on a pod that the queue gave out.
@@ -166,158 +96,11 @@ impl Scheduler {
         }
     }
 
-    /// A place that the pod can keep if there is one; otherwise one whose devices it tolerates for a time.
-    pub(crate) fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
-        self.find_place_among(ix, pod, needs, None)
-    }
-
-    /// The same on this node alone.
-    pub(crate) fn find_place_on(
-        &mut self,
-        ix: u32,
-        pod: &Pod,
-        needs: &Needs,
-        node: u32,
-    ) -> Result<Placement, Verdict> {
-        self.find_place_among(ix, pod, needs, Some(node))
-    }
-
-    fn find_place_among(
-        &mut self,
-        ix: u32,
-        pod: &Pod,
-        needs: &Needs,
-        only: Option<u32>,
-    ) -> Result<Placement, Verdict> {
-        if have_timed_tolerations(&needs.open()) {
-            match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored, only) {
-                Err(Verdict::Nowhere(_)) => {}
-                found => return found,
-            }
-        }
-        self.find_place_with(ix, pod, needs, TimedTolerations::LastUntilOver(self.now), only)
-    }
-
-    fn find_place_with(
-        &mut self,
-        ix: u32,
-        pod: &Pod,
-        needs: &Needs,
-        timed_tolerations: TimedTolerations,
-        only: Option<u32>,
-    ) -> Result<Placement, Verdict> {
-        let open = needs.open();
-        let with_devices = !open.is_empty() || !needs.extended.is_empty();
-        let snapshot = if with_devices { self.count_devices() } else { self.counted.clone() };
-        // Where a node has extended resources of its own it needs no device.
-        let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
-        let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
-        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
-        let (delegated, extra) = (&self.delegated, needs.extra());
-        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
-        let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
-        match only {
-            Some(node) => search.restrict(node),
-            None => search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated)),
-        }
-        let mut devices = Devices {
-            allocator: &mut self.allocator,
-            snapshot: &snapshot,
-            overlay: &self.overlay,
-            open: &open,
-            extended: ExtendedNeed { pod, resources: &needs.extended, delegated: &self.delegated },
-            prefer_healthy: self.options.prefer_healthy,
-            timed_tolerations,
-            ids: ShareIds::new(&pod.uid, self.now, self.decisions),
-        };
-        let chosen: Option<(Chosen<'_>, Option<Footprint>)> = loop {
-            let batch = search.next_batch(&filter);
-            if batch.is_empty() {
-                break None;
-            }
-            let states: Vec<&NodeState> = batch.iter().filter_map(|&node| self.nodes.get(node)).collect();
-            let scores = score::scores(pod, around, &states, self.options.packing);
-            if !with_devices {
-                let bare = best(&scores).map(|at| Chosen::bare(states[at]));
-                break bare.map(|bare| (bare, needs.footprint.clone()));
-            }
-            let taken = Taken { shares: &self.shares, pod, needs, delegated };
-            match taken.choose(&mut devices, ranked(&scores, &states), &mut search.nowhere.refusals)? {
-                Had::On(found) => break Some(found),
-                Had::Nowhere(groups) => search.without_devices(groups),
-            }
-        };
-        let next = (self.start + search.visited()) % self.nodes.order().len().max(1);
-        let Some((chosen, footprint)) = chosen else {
-            let nowhere = search.nowhere(&filter);
-            self.start = next;
-            return Err(Verdict::Nowhere(nowhere));
-        };
-        self.start = next;
-        let (node, extended) = (chosen.node.name.clone(), chosen.extended);
-        Ok(Placement { node, claims: pair(needs, chosen.allocations), extended, footprint })
-    }
-
-    /// The pod's claims, if they let it be placed anywhere.
-    pub(crate) fn needs(&mut self, ix: u32, pod: &Pod) -> Result<Needs, ClaimProblem> {
-        let mut needs = Needs::default();
-        if !pod.spec.containers.is_empty() {
-            needs.extended = extended::wanted(pod, &self.delegated);
-            // Of an earlier attempt: whether it would do on the node that is found now, nobody knows.
-            if let Some(left) = self.book.made_for(&pod.uid).and_then(|key| self.book.get(key)).cloned() {
-                self.delete_claim(ix, left.claim.key.clone(), left.claim.uid.clone());
-                return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
-            }
-        }
-        if let Some(group) = self.book.group(pod)?
-            && group.gang.is_some()
-            && self.negotiates(pod)
-        {
-            return Err(ClaimProblem::ClassicInGang(group.key.clone()));
-        }
-        if pod.claims.is_empty() {
-            return Ok(needs);
-        }
-        needs.claims = claims::resolve(&self.book, pod)?;
-        for claim in &needs.claims {
-            let key = &claim.claim.key;
-            let entry = self.claim_writes.get(key).filter(|entry| entry.uid == claim.claim.uid);
-            if entry.is_some_and(|entry| entry.frees(claim.version)) {
-                return Err(ClaimProblem::BeingFreed(key.clone()));
-            }
-            claims::check_room(&self.book, claim, pod, entry.map_or(0, Entry::coming))?;
-            let given = self.allocation_of(claim);
-            match &given {
-                Some(allocation) => {
-                    claims::check_taints(&self.fleet, key, allocation, self.now)?;
-                    let ready = readiness(claim, allocation, self.now, self.options.binding_timeout_s);
-                    if let Readiness::Failed(message) = ready {
-                        return Err(ClaimProblem::NotReady { claim: key.clone(), message: message.into() });
-                    }
-                }
-                None => claims::check_classes(claim, &self.fleet.snapshot())?,
-            }
-            let unclaimed = |entry: &Entry| entry.coming() == 0 && entry.is_seen(claim.version);
-            let alone = || entry.is_none_or(unclaimed) && self.book.is_free_but_for(claim, pod);
-            if given.as_deref().is_some_and(|given| self.shares.has_mapping(given)) && !alone() {
-                return Err(ClaimProblem::NotShareable(key.clone()));
-            }
-            needs.allocations.push(given);
-        }
-        needs.footprint = self.shares.footprint(pod, needs.all(&[]))?;
-        Ok(needs)
-    }
-
     /// Whether other pods of a pod's group use the claim that they have together.
     fn is_used_by_group(&self, claim: &Claim, pod: &Pod) -> bool {
         let key = &claim.claim.key;
         let placed = |user: &u32| self.pods.get(*user).is_some_and(|entry| entry.on.is_some());
         self.book.sharing(pod, key).is_some() && self.book.users(key).iter().any(placed)
-    }
-
-    /// Of how many nodes that would do the best is taken.
-    pub(crate) fn quota(&self) -> usize {
-        search::sample(self.nodes.order().len(), self.options.sample_percent as usize)
     }
 
     /// Everything counts as done from now on; nothing is written yet.
@@ -432,64 +215,4 @@ impl Scheduler {
             self.give_back(hindering[turn]);
         }
     }
-}
-
-/// What the claims of a pod take of nodes, while one is looked for.
-struct Taken<'a> {
-    shares: &'a Shares,
-    pod: &'a Pod,
-    needs: &'a Needs,
-    delegated: &'a Delegated,
-}
-
-impl Taken<'_> {
-    /// The first of the nodes that has the devices and what these take of it.
-    fn choose<'n>(
-        &self,
-        devices: &mut Devices<'_>,
-        mut nodes: Vec<&'n NodeState>,
-        refusals: &mut Tally,
-    ) -> Result<Had<(Chosen<'n>, Option<Footprint>)>, Verdict> {
-        loop {
-            let chosen = match devices.choose(&nodes) {
-                Ok(Had::On(chosen)) => chosen,
-                Ok(Had::Nowhere(groups)) => return Ok(Had::Nowhere(groups)),
-                Err(error) => return Err(Verdict::Failed(error.to_string())),
-            };
-            let found = self.shares.footprint(self.pod, self.needs.all(&chosen.allocations));
-            let Some(footprint) = found.map_err(Verdict::Claims)? else {
-                return Ok(Had::On((chosen, None)));
-            };
-            let short = lacks(chosen.node, self.pod, &footprint.extra, self.delegated);
-            if short.is_empty() {
-                return Ok(Had::On((chosen, Some(footprint))));
-            }
-            short.into_iter().for_each(|refusal| count(refusals, refusal));
-            nodes.retain(|state| state.name != chosen.node.name);
-            if nodes.is_empty() {
-                return Ok(Had::Nowhere(Vec::new()));
-            }
-        }
-    }
-}
-
-/// Gives each open claim its allocation, in order.
-fn pair(needs: &Needs, allocations: Vec<Allocation>) -> Vec<(Arc<Claim>, Option<Allocation>)> {
-    let mut allocations = allocations.into_iter();
-    let claims = needs.claims.iter().zip(&needs.allocations);
-    claims
-        .map(|(claim, given)| (claim.clone(), if given.is_some() { None } else { allocations.next() }))
-        .collect()
-}
-
-/// The place of the best; among equals the first.
-fn best(scores: &[i64]) -> Option<usize> {
-    (0..scores.len()).max_by_key(|&at| (scores[at], core::cmp::Reverse(at)))
-}
-
-/// The nodes, best first; equals in the order in which they came.
-pub(crate) fn ranked<'a>(scores: &[i64], states: &[&'a NodeState]) -> Vec<&'a NodeState> {
-    let mut order: Vec<usize> = (0..states.len()).collect();
-    order.sort_by_key(|&at| core::cmp::Reverse(scores[at]));
-    order.into_iter().map(|at| states[at]).collect()
 }

@@ -11,9 +11,9 @@ use lazaret_model::{ObjectKey, PodGroup};
 use crate::{
     Pod,
     causes::Cause,
-    decide::Held,
-    machine::Scheduler,
+    needs::Held,
     queue::Place,
+    state::Scheduler,
     why::{ClaimProblem, Verdict, Why},
 };
 

@@ -11,7 +11,7 @@ use lazaret_model::{Allocation, Awaited, DeviceId, DeviceResult, ObjectKey, Reso
 use crate::{
     Claim, Node,
     causes::Cause,
-    machine::{Alarm, Scheduler},
+    state::{Alarm, Scheduler},
 };
 
 /// How long the devices of a claim that was removed while its pod runs are kept, until the claim controller has written that it waits for

@@ -20,6 +20,7 @@ extern crate std;
 mod absorb;
 mod amounts;
 mod apart;
+mod bind;
 mod causes;
 mod claim_writes;
 mod claims;
@@ -33,23 +34,30 @@ mod flight;
 mod gang;
 mod holds;
 mod input;
+mod lead;
 mod machine;
 mod memo;
+mod needs;
+mod negotiation;
 mod neighbours;
 mod node;
+mod node_rules;
 mod nodes;
 mod options;
 mod outbox;
+mod place;
 mod pod;
 mod preempt;
 mod queue;
 mod ready;
 mod report;
 mod reserve;
+mod saying;
 mod score;
 mod search;
 mod share;
 mod shares;
+mod state;
 mod why;
 
 pub use amounts::Amounts;
@@ -61,7 +69,6 @@ pub use effect::{
 };
 pub use input::{Budget, Claim, DeviceStatus, Input};
 pub use lazaret_machine::{LabelSelector, Labels};
-pub use machine::{Scheduler, Sizes};
 pub use node::Node;
 pub use options::{Options, Packing};
 pub use pod::{
@@ -69,6 +76,7 @@ pub use pod::{
     Spread, Unscheduled, Weighed,
 };
 pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
+pub use state::{Scheduler, Sizes};
 pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
 
 /// Who places pods that do not say who is to.

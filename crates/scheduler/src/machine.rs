@@ -1,140 +1,17 @@
-//! The scheduler: its state, the one way in, the ways out.
+//! The scheduler: the one way in, the ways out.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
-use hashbrown::HashMap;
-use lazaret_allocator::{Allocator, Overlay};
-use lazaret_fleet::{Fleet, Snapshot};
 use lazaret_machine::Machine;
-use lazaret_model::{ObjectKey, Slab, Text, Timestamp, Uid};
-use rustc_hash::FxBuildHasher;
+use lazaret_model::Timestamp;
 
 use crate::{
-    Budget, Input, Labels, Options, Pod, Unscheduled,
-    claim_writes::ClaimWrites,
-    claims::Book,
-    classic::Classic,
-    effect::{Effect, EffectKind, Reply, Wake, WakeReason, Written},
-    extended::Delegated,
-    flight::Flight,
-    memo::Memo,
-    nodes::Nodes,
-    outbox::Outbox,
-    queue::{Pauses, Queue},
-    report::Saying,
-    shares::Shares,
-    why::Why,
+    Input,
+    effect::{Effect, EffectId, EffectKind, Outcome, Reply, Wake, WakeReason, Written},
+    outbox::Purpose,
+    state::Scheduler,
 };
 
 /// Decisions that one call of [`Scheduler::poll_effect`] makes at most, so that inputs are heard in between.
 const DECISIONS_PER_POLL_MAX: usize = 32;
-
-/// Places the pods of one cluster.
-#[derive(Debug)]
-pub struct Scheduler {
-    pub(crate) options: Options,
-    pub(crate) leads: bool,
-    /// The latest instant heard of.
-    pub(crate) now: Timestamp,
-    pub(crate) fleet: Fleet,
-    pub(crate) allocator: Allocator,
-    /// Allocations that were decided and are not in the fleet.
-    pub(crate) overlay: Overlay,
-    /// The snapshot that free devices of nodes were last counted in.
-    pub(crate) counted: Arc<Snapshot>,
-    /// Resources that a class can stand in for, each with the class.
-    pub(crate) delegated: Delegated,
-    /// Devices that take of the resources of their own node.
-    pub(crate) shares: Shares,
-    pub(crate) nodes: Nodes,
-    /// A node has said that it tells what is prepared on it.
-    pub(crate) nodes_report: bool,
-    /// Where the next search begins.
-    pub(crate) start: usize,
-    pub(crate) pods: Slab<PodEntry>,
-    pub(crate) pod_keys: HashMap<ObjectKey, u32, FxBuildHasher>,
-    pub(crate) namespaces: BTreeMap<Text, Arc<Labels>>,
-    pub(crate) budgets: BTreeMap<ObjectKey, Arc<Budget>>,
-    pub(crate) book: Book,
-    /// When a claim was last made, or a pod with claims last found to have all of them.
-    pub(crate) claim_made: Timestamp,
-    pub(crate) queue: Queue,
-    pub(crate) memo: Memo,
-    pub(crate) flights: BTreeMap<u32, Flight>,
-    pub(crate) claim_writes: ClaimWrites,
-    /// The negotiation about classic claims.
-    pub(crate) classic: Classic,
-    pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
-    pub(crate) outbox: Outbox,
-    /// Pods that were made to leave, and are not seen to be leaving.
-    pub(crate) evicting: BTreeSet<u32>,
-    /// How many decisions were made.
-    pub(crate) decisions: u64,
-    /// Pods are placed in thought: nobody is woken by that.
-    pub(crate) rehearsing: bool,
-}
-
-/// A pod, and where it is.
-#[derive(Debug)]
-pub(crate) struct PodEntry {
-    pub(crate) pod: Arc<Pod>,
-    /// The node whose room it takes up: it is bound there, or is being bound.
-    pub(crate) on: Option<u32>,
-    /// The node on which room is kept for it.
-    pub(crate) nominated: Option<u32>,
-    /// Why it was not placed when last tried.
-    pub(crate) why: Option<Arc<Why>>,
-    /// Until then nobody knows whether it was bound: its claims must not be taken from it.
-    pub(crate) uncertain_until: Timestamp,
-    /// What was last said of that in its status.
-    pub(crate) told: Option<Unscheduled>,
-    /// When that was.
-    pub(crate) told_at: Timestamp,
-    /// What is being said, and what next.
-    pub(crate) saying: Option<Box<Saying>>,
-}
-
-/// What is to be looked at when its time has come.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Alarm {
-    /// A claim that could not be written.
-    Claim(ObjectKey),
-    /// A pod that is being bound.
-    Pod(u32),
-    /// A pod of which something new is to be said.
-    Report(u32),
-    /// What is kept from others for a claim that was removed while it was prepared on a node.
-    Hold(Text, Uid),
-    /// A pod whose claims may be taken from it from now on.
-    Retry(u32),
-}
-
-/// How much there is of what. For gauges, and for tests of forgetting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Nodes.
-    pub nodes: usize,
-    /// Pods, placed or not.
-    pub pods: usize,
-    /// Pods that can be tried now.
-    pub active: usize,
-    /// Pods that wait for a pause to end.
-    pub backing_off: usize,
-    /// Pods that wait for something to happen.
-    pub parked: usize,
-    /// Pods that wait to be changed.
-    pub gated: usize,
-    /// Pods that are being bound.
-    pub in_flight: usize,
-    /// Claims that are being written, or were and are not seen yet.
-    pub claims_in_flight: usize,
-    /// Effects that wait to be acknowledged.
-    pub effects_pending: usize,
-}
 
 impl Machine for Scheduler {
     type View = ();
@@ -169,46 +46,6 @@ impl From<lazaret_machine::Reply> for Reply {
 }
 
 impl Scheduler {
-    /// A scheduler that knows nothing yet and does not lead.
-    #[must_use]
-    pub fn new(options: Options) -> Self {
-        let mut fleet = Fleet::with_gates(options.features.fleet_gates());
-        Self {
-            leads: false,
-            now: Timestamp::from_millis(i64::MIN),
-            counted: fleet.snapshot(),
-            fleet,
-            allocator: Allocator::new(options.features),
-            overlay: Overlay::new(),
-            delegated: Delegated::default(),
-            shares: Shares::default(),
-            nodes: Nodes::default(),
-            nodes_report: false,
-            start: 0,
-            pods: Slab::default(),
-            pod_keys: HashMap::default(),
-            namespaces: BTreeMap::new(),
-            budgets: BTreeMap::new(),
-            book: Book::default(),
-            queue: Queue::new(Pauses {
-                backoff_ms: options.backoff_ms,
-                backoff_ms_max: options.backoff_ms_max,
-                flush_ms: options.flush_ms,
-            }),
-            memo: Memo::default(),
-            flights: BTreeMap::new(),
-            claim_writes: ClaimWrites::default(),
-            classic: Classic::default(),
-            alarms: BTreeSet::new(),
-            outbox: Outbox::default(),
-            evicting: BTreeSet::new(),
-            claim_made: Timestamp::from_millis(i64::MIN),
-            decisions: 0,
-            rehearsing: false,
-            options,
-        }
-    }
-
     /// Takes note of `input`. Total: any input in any state. Decisions are made when effects are asked for.
     pub fn handle(&mut self, now: Timestamp, input: Input) {
         self.now = now;
@@ -275,55 +112,37 @@ impl Scheduler {
         [backoff, flush, alarm, negotiation].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
     }
 
-    /// Whether effects are wanted.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.leads
-    }
-
-    /// Why a pod was not placed when it was last tried; `None` when it was not tried, or was placed.
-    #[must_use]
-    pub fn why(&self, pod: &ObjectKey) -> Option<&Arc<Why>> {
-        self.pods.get(*self.pod_keys.get(pod)?)?.why.as_ref()
-    }
-
-    /// The node whose room a pod takes up: it is bound there, or is being bound.
-    #[must_use]
-    pub fn node_of(&self, pod: &ObjectKey) -> Option<&Text> {
-        let on = self.pods.get(*self.pod_keys.get(pod)?)?.on?;
-        self.nodes.get(on).map(|state| &state.name)
-    }
-
-    /// The fleet as it is known here.
-    #[must_use]
-    pub fn fleet(&self) -> &Fleet {
-        &self.fleet
-    }
-
-    /// How many decisions were made since the beginning.
-    #[must_use]
-    pub fn decisions(&self) -> u64 {
-        self.decisions
-    }
-
-    /// How much there is of what.
-    #[must_use]
-    pub fn sizes(&self) -> Sizes {
-        let [active, backing_off, parked, gated] = self.queue.lengths();
-        Sizes {
-            nodes: self.nodes.order().len(),
-            pods: self.pods.len(),
-            active,
-            backing_off,
-            parked,
-            gated,
-            in_flight: self.flights.len(),
-            claims_in_flight: self.claim_writes.len(),
-            effects_pending: self.outbox.len(),
-        }
-    }
-
     fn may_decide(&self) -> bool {
         self.flights.len() < self.options.in_flight_max
+    }
+
+    /// What became of an effect.
+    fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
+        match self.outbox.land(effect) {
+            Some(Purpose::Claim(key)) => {
+                let current = self.claim_writes.get(&key).and_then(|entry| entry.write.as_ref());
+                if current.is_some_and(|write| write.effect == effect) {
+                    self.claim_written(&key, reply);
+                }
+            }
+            Some(Purpose::Pod(ix)) => {
+                if self.flights.get(&ix).is_some_and(|flight| flight.awaits == Some(effect)) {
+                    self.step_done(ix, reply);
+                }
+            }
+            Some(Purpose::Evict(victim)) => {
+                if reply.outcome != Outcome::Done {
+                    self.eviction_failed(victim);
+                }
+            }
+            Some(Purpose::Delete(owner)) => {
+                if reply.outcome != Outcome::Done {
+                    self.queue.retry(self.now, owner);
+                }
+            }
+            Some(Purpose::Say(ix)) => self.said(ix, effect, reply.outcome),
+            Some(Purpose::Classic(id)) => self.negotiated(id, reply.outcome),
+            Some(Purpose::Aside) | None => {}
+        }
     }
 }

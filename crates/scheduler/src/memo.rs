@@ -8,7 +8,7 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSpec, Text};
 
-use crate::{Pod, causes::Cause, decide::Needs, why::Why};
+use crate::{Pod, causes::Cause, needs::Needs, why::Why};
 
 /// So many different kinds of pods are remembered; the oldest is forgotten.
 const KINDS_MAX: usize = 64;

@@ -12,7 +12,7 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     LabelSelector, Labels, Node, Pod, PodTerm, Spread,
     apart::Term,
-    filter,
+    node_rules,
     nodes::{NodeState, Nodes},
     why::Refusal,
 };
@@ -251,6 +251,6 @@ fn selects(rule: &Spread, pod: &Pod) -> bool {
 
 /// Whether a node is one that pods are spread over.
 fn counts_node(rule: &Spread, pod: &Pod, node: &Node) -> bool {
-    (!rule.honors_affinity || filter::matches_affinity(pod, node))
-        && (!rule.honors_taints || filter::untolerated(&node.taints, &pod.spec.tolerations).is_none())
+    (!rule.honors_affinity || node_rules::matches_affinity(pod, node))
+        && (!rule.honors_taints || node_rules::untolerated(&node.taints, &pod.spec.tolerations).is_none())
 }

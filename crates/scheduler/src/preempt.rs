@@ -19,15 +19,15 @@ use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
     Budget, Pod, claims,
-    decide::Needs,
     devices::{Devices, ExtendedNeed, Had},
     effect::{EffectKind, EventKind, Evict},
     filter::{Filter, Tally},
-    machine::Scheduler,
+    needs::Needs,
     neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     outbox::Purpose,
     share::ShareIds,
+    state::Scheduler,
 };
 
 /// At least so many nodes that would do are compared, if there are so many.

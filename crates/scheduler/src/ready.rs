@@ -1,10 +1,10 @@
 //! Devices that have to be made ready before a pod is bound.
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{format, string::String};
 
-use lazaret_model::{Allocation, DeviceResult, ObjectKey, Timestamp};
+use lazaret_model::{Allocation, DeviceResult, Timestamp};
 
-use crate::{Claim, machine::Scheduler};
+use crate::Claim;
 
 /// How far the devices of a claim are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,35 +43,6 @@ pub(crate) fn readiness(claim: &Claim, allocation: &Allocation, now: Timestamp, 
 fn is_true(claim: &Claim, result: &DeviceResult, condition: &str) -> bool {
     let mut statuses = claim.devices.iter().filter(|status| status.device == result.device);
     statuses.any(|status| status.is_true.iter().any(|known| *known == *condition))
-}
-
-impl Scheduler {
-    /// How far the devices of a pod's claims are.
-    pub(crate) fn readiness_of(&self, keys: &[ObjectKey]) -> Readiness {
-        let mut waiting: Vec<Timestamp> = Vec::new();
-        for key in keys {
-            let Some(claim) = self.book.get(key) else {
-                return Readiness::Failed(format!("resourceclaim {:?} is gone", key.name.as_str()));
-            };
-            let Some(allocation) = self.allocation_of(claim) else {
-                return Readiness::Failed(format!("resourceclaim {:?} was given back", key.name.as_str()));
-            };
-            match readiness(claim, &allocation, self.now, self.options.binding_timeout_s) {
-                Readiness::Ready => {}
-                Readiness::Waiting { until } => waiting.push(until),
-                Readiness::Failed(why) => {
-                    return Readiness::Failed(format!(
-                        "resourceclaim {:?}: {why}",
-                        claim.claim.key.name.as_str()
-                    ));
-                }
-            }
-        }
-        match waiting.into_iter().min() {
-            None => Readiness::Ready,
-            Some(until) => Readiness::Waiting { until },
-        }
-    }
 }
 
 #[cfg(test)]

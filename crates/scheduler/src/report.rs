@@ -8,23 +8,15 @@ use lazaret_model::Text;
 use crate::{
     Unscheduled,
     effect::{EffectId, EffectKind, EventKind, Outcome, SetPodCondition},
-    machine::{Alarm, PodEntry, Scheduler},
     outbox::Purpose,
+    saying::Saying,
+    state::{Alarm, PodEntry, Scheduler},
     why::Why,
 };
 
 // DEVIATION(scheduling-words): Kubernetes says it after every attempt, and of devices only that they cannot be had.
 /// Of one pod something new is said at most this often: counts of nodes change all the time.
 const PAUSE_MS: i64 = 5_000;
-
-/// One write of a pod's status at a time.
-#[derive(Debug)]
-pub(crate) struct Saying {
-    /// Under way; nothing once it has failed and waits to be tried again.
-    effect: Option<EffectId>,
-    sent: SetPodCondition,
-    next: Option<SetPodCondition>,
-}
 
 impl Scheduler {
     /// Remembers why a pod was not placed, and says so, unless it was said already. `nominated`: see

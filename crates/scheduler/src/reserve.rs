@@ -10,8 +10,8 @@ use crate::{
     causes::Cause,
     claim_writes::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
-    machine::{Alarm, Scheduler},
     outbox::Purpose,
+    state::{Alarm, Scheduler},
 };
 
 /// Pods of one group are one user.

@@ -5,8 +5,9 @@ use alloc::{vec, vec::Vec};
 use lazaret_model::NodeSelector;
 
 use crate::{
-    Node, Packing, Pod, filter,
+    Node, Packing, Pod,
     neighbours::{self, Surroundings},
+    node_rules,
     nodes::NodeState,
 };
 
@@ -31,7 +32,7 @@ pub(crate) fn scores(
     let mut totals: Vec<i64> = nodes.iter().map(|state| room(pod, state, packing)).collect();
     let tainted = nodes.iter().any(|state| state.node.as_ref().is_some_and(|node| !node.taints.is_empty()));
     if tainted {
-        let disliked = |node: &Node| as_score(filter::disliked(&node.taints, &pod.spec.tolerations));
+        let disliked = |node: &Node| as_score(node_rules::disliked(&node.taints, &pod.spec.tolerations));
         add(&mut totals, &each(nodes, disliked), WEIGHT_TAINTS, true);
     }
     if !pod.spec.preferred_nodes.is_empty() {

@@ -3,13 +3,13 @@
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
 use lazaret_allocator::NodeGroup;
-use lazaret_fleet::{SliceState, Snapshot};
+use lazaret_fleet::Snapshot;
 use lazaret_invariant::invariant;
-use lazaret_model::{ClaimSpec, NodeScope, RequestKind, ResourceClaim, Text};
+use lazaret_model::{ClaimSpec, RequestKind, ResourceClaim};
 
 use crate::{
-    filter::{self, Filter, Tally},
-    machine::Scheduler,
+    filter::{Filter, Tally},
+    node_rules,
     nodes::Nodes,
     why::{Nowhere, Refusal},
 };
@@ -73,7 +73,7 @@ impl<'a> Search<'a> {
         let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, false));
         let usable = filter.usable.selectors.iter().map(|selector| (*selector, true));
         let named = affinity.chain(usable).find_map(|(selector, of_claim)| {
-            let names = filter::named_nodes(selector)?;
+            let names = node_rules::named_nodes(selector)?;
             Some((nodes.existing(&names), of_claim))
         });
         let (candidates, passed_over) = match named {
@@ -202,30 +202,6 @@ pub(crate) fn needs_device_of_node(claims: &[Arc<ResourceClaim>], snapshot: &Sna
         })
     };
     claims.iter().any(|claim| takes(&claim.spec)) && snapshot.shared_pools().next().is_none()
-}
-
-impl Scheduler {
-    /// The fleet as it is now, with the free devices of nodes counted. Costs what changed.
-    pub(crate) fn count_devices(&mut self) -> Arc<Snapshot> {
-        let snapshot = self.fleet.snapshot();
-        if !Arc::ptr_eq(&snapshot, &self.counted) {
-            for name in snapshot.changed_nodes(&self.counted) {
-                if let Some(state) = self.nodes.find(name).and_then(|ix| self.nodes.get_mut(ix)) {
-                    state.devices_free = devices_free(&snapshot, name);
-                }
-            }
-            self.counted = snapshot.clone();
-        }
-        snapshot
-    }
-}
-
-fn devices_free(snapshot: &Snapshot, node: &Text) -> usize {
-    let is_own = |slice: &&Arc<SliceState>| matches!(slice.nodes(), NodeScope::Node(name) if name == node);
-    let free =
-        |slice: &Arc<SliceState>| slice.len().saturating_sub(slice.in_use_bits().count_ones() as usize);
-    let slices = snapshot.pools_of_node(node).flat_map(|pool| &pool.slices);
-    slices.filter(is_own).map(free).sum()
 }
 
 #[cfg(test)]
