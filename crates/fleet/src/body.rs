@@ -8,11 +8,11 @@ use lazaret_model::{
 };
 
 use crate::{
-    DEVICES_PER_SLICE_MAX, ShapeId,
+    DEVICES_PER_SLICE_MAX,
     bits::DeviceBits,
-    patch::{Override, merge},
+    overrides::{Override, merge},
     rows::Rows,
-    shapes::Shapes,
+    shapes::{Seen, ShapeId, Shapes},
     table::Table,
     value::Value,
     vocabulary::Vocabulary,
@@ -155,12 +155,23 @@ impl SliceBody {
 
     /// What CEL sees of a device, as a number.
     pub(crate) fn shape(&self, device: usize) -> ShapeId {
-        self.shapes.of(self)[device]
+        self.shapes()[device]
     }
 
     /// Whether the devices of both, in order, look the same to CEL.
     pub(crate) fn same_shapes(&self, other: &Self) -> bool {
-        self.shapes.of(self) == other.shapes.of(other)
+        self.shapes() == other.shapes()
+    }
+
+    #[inline]
+    fn shapes(&self) -> &[ShapeId] {
+        self.shapes.of(|| Seen {
+            driver: &self.driver,
+            len: self.len(),
+            allow_multiple: self.flags().allow_multiple,
+            attributes: &self.attributes,
+            capacity: &self.capacity,
+        })
     }
 
     pub(crate) fn extra(&self, device: usize) -> Option<&Extra> {

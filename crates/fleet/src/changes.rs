@@ -43,20 +43,6 @@ impl Changes {
     }
 }
 
-/// Changes being collected. Claims, pods and pools carry a flag of their own, so that each is noted once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Noted {
-    pub(crate) claims: Vec<ClaimIx>,
-    pub(crate) pods: Vec<PodIx>,
-    pub(crate) pools: Vec<u32>,
-    pub(crate) gone_pools: Vec<PoolId>,
-    pub(crate) rules: BTreeSet<Text>,
-    pub(crate) nodes: BTreeSet<Text>,
-    pub(crate) classes: BTreeSet<Text>,
-    /// Something was noted since the revision was last raised.
-    pub(crate) moved: bool,
-}
-
 impl Fleet {
     /// What changed since the last call. From now on the numbers of claims and pods that it reports as gone may be
     /// given to new ones.

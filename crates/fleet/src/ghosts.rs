@@ -7,7 +7,8 @@ use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text};
 
 use crate::{
-    Fleet, Presence, SliceState, body::SliceBody, claims::Place, slice::SliceHead, slices::SliceEntry,
+    Fleet, Presence, SliceState, body::SliceBody, claim_entry::Place, slice::SliceHead,
+    slice_entry::SliceEntry,
 };
 
 impl Fleet {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, LastPublished, ResourceSlice};
 
-use crate::{ClaimIx, Fleet, Presence, body::SliceBody, claims::Place};
+use crate::{ClaimIx, Fleet, Presence, body::SliceBody, claim_entry::Place};
 
 impl Fleet {
     /// Whether any device is held that no slice speaks for. Mostly none is.

@@ -8,9 +8,9 @@ use crate::{
     Fleet,
     bits::DeviceBits,
     body::SliceBody,
-    patch::Override,
+    overrides::Override,
     selector::Hits,
-    taints::{Mark, Source},
+    source::{Mark, Source},
 };
 
 impl Fleet {

@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::{DeviceId, Text};
 
-use crate::{Fleet, slices::SliceEntry, vocabulary::hash_texts};
+use crate::{Fleet, pool_entry::pool_hash, slice_entry::SliceEntry};
 
 /// A device in a slice.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +89,4 @@ impl Fleet {
         let is_it = entry.pool == pool && entry.raw.names.get(at) == Some(device);
         is_it.then_some(Found { slice, at, entry })
     }
-}
-
-/// By what pools and their devices are looked up.
-pub(crate) fn pool_hash(driver: &Text, pool: &Text) -> u64 {
-    hash_texts([driver, pool])
 }

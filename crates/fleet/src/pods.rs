@@ -3,48 +3,20 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_invariant::invariant;
-use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, ResourceClaim, Text};
+use lazaret_model::{Consumer, ObjectKey, Pod, ResourceClaim};
 
-use crate::{Fleet, few::Few, vocabulary::hash_texts};
+use crate::{
+    Fleet,
+    few::Few,
+    pod_entry::{PodEntry, Via, claim_names},
+    vocabulary::hash_texts,
+};
 
 /// The API group of pod groups.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 
-/// A pod, as a small number. Stable while the pod (by UID) exists; not given to another before
-/// [`Fleet::take_changes`] has reported it gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodIx(pub u32);
-
-#[derive(Clone, Debug)]
-pub(crate) struct PodEntry {
-    pub(crate) pod: Arc<Pod>,
-    /// Claims that it uses, ascending.
-    pub(crate) claims: Few<u32>,
-    /// The names of claims that it has in its spec, used or not, by number, in the order of the spec.
-    names: Few<u32>,
-    pub(crate) noted: bool,
-}
-
-impl PodEntry {
-    /// The numbers of the names in its spec, each with how it comes to the claim.
-    fn named(&self) -> impl Iterator<Item = (u32, Via)> {
-        self.names.iter().copied().zip(claim_names(&self.pod).map(|(_, via)| via))
-    }
-}
-
 /// From this many reservations on, they are put in order before pods are looked up among them.
 const RESERVATIONS_SCANNED_MAX: usize = 8;
-
-/// How a pod comes to name a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Via {
-    /// By the claim's name.
-    Name,
-    /// From a template: the claim must belong to the pod or its group.
-    Template,
-    /// For extended resources: the claim must belong to the pod.
-    Extended,
-}
 
 impl Fleet {
     /// Takes in a pod; its number.
@@ -220,17 +192,6 @@ impl Fleet {
             entry.pods = pods;
         }
     }
-}
-
-/// The claims that a pod names, with how it comes to them.
-fn claim_names(pod: &Pod) -> impl Iterator<Item = (&Text, Via)> {
-    let listed = pod.claims.iter().filter_map(|entry| match &entry.source {
-        ClaimSource::Claim(name) => Some((name, Via::Name)),
-        ClaimSource::Template { resolved: Some(Some(name)), .. } => Some((name, Via::Template)),
-        ClaimSource::Template { resolved: None | Some(None), .. } | ClaimSource::Unknown => None,
-    });
-    // DEVIATION(extended-resource-eviction).
-    listed.chain(pod.extended_claim.as_ref().map(|name| (name, Via::Extended)))
 }
 
 /// Whether a pod that names a claim uses it: it may have it so, and the claim is allocated and reserved for it.

@@ -7,25 +7,13 @@ use lazaret_model::{
 };
 
 use crate::{
-    ClaimIx, DeviceRef, EffectiveTaint, Fleet, PodIx, Problem, SliceState, Taints,
-    claims::results,
+    ClaimIx, DeviceRef, EffectiveTaint, Fleet, PodIx, Presence, Problem, SliceState, Taints,
+    claim_entry::results,
     patch::PatchState,
-    rules::RuleState,
+    rule::RuleState,
     selector::{Compiled, Verdict},
-    taints::{Source, same_slot},
+    source::{Source, same_slot},
 };
-
-/// From where a device is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Presence {
-    /// A slice has it.
-    Published,
-    /// No slice speaks for it any more, but one did while a claim held it, or one of a generation that is over still
-    /// has it, or its claim says what it was like: its attributes are remembered.
-    Remembered,
-    /// A claim holds it and no slice was seen with it since: only its name is known.
-    Unknown,
-}
 
 /// One device that a claim holds.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::Text;
 
-use crate::{
-    value::Value,
-    vocabulary::{Schema, Vocabulary},
-};
+use crate::{schema::Schema, value::Value, vocabulary::Vocabulary};
 
 /// The devices that a table is built of, as lists of keys and values.
 pub(crate) struct Rows<F> {

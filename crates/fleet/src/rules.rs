@@ -11,19 +11,10 @@ use lazaret_model::{DeviceSelector, DeviceTaintRule, Text};
 
 use crate::{
     Fleet, Problem, SliceState,
+    rule::RuleState,
     selector::{Compiled, Hits, Verdict, text_of},
-    slices::SliceEntry,
-    taints::Source,
+    slice_entry::SliceEntry,
 };
-
-/// A rule with the slices it hits.
-#[derive(Clone, Debug)]
-pub(crate) struct RuleState {
-    pub(crate) rule: Arc<DeviceTaintRule>,
-    pub(crate) compiled: Compiled,
-    pub(crate) source: Arc<Source>,
-    pub(crate) hits: BTreeMap<u32, Hits>,
-}
 
 impl Fleet {
     pub(crate) fn apply_rule(&mut self, rule: Arc<DeviceTaintRule>) {
@@ -51,7 +42,7 @@ impl Fleet {
 
     fn add_rule(&mut self, rule: Arc<DeviceTaintRule>) {
         let compiled = self.compile(rule.active_selector());
-        let source = source_of(&rule);
+        let source = RuleState::source_of(&rule);
         let name = rule.name.clone();
         let mut state = RuleState { rule: rule.clone(), compiled, source, hits: BTreeMap::new() };
         self.note_rule(&name);
@@ -64,7 +55,7 @@ impl Fleet {
 
     fn change_rule(&mut self, ix: u32, state: &mut RuleState, rule: Arc<DeviceTaintRule>) {
         let old = core::mem::replace(&mut state.rule, rule.clone());
-        let source = source_of(&rule);
+        let source = RuleState::source_of(&rule);
         let same_source = *source == *state.source;
         if !same_source {
             state.source = source;
@@ -209,14 +200,4 @@ impl Fleet {
             Verdict::No | Verdict::Yes => None,
         }
     }
-}
-
-fn source_of(rule: &DeviceTaintRule) -> Arc<Source> {
-    let by_attributes = rule.selector.as_ref().is_some_and(|selector| !selector.by_names_only());
-    Arc::new(Source::Rule {
-        name: rule.name.clone(),
-        uid: rule.uid.clone(),
-        taint: rule.taint.clone(),
-        by_attributes,
-    })
 }

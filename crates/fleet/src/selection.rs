@@ -8,9 +8,9 @@ use lazaret_model::{DeviceId, DeviceSelector, Text};
 use crate::{
     ClaimIx, DeviceRef, Fleet, Presence, Problem,
     bits::DeviceBits,
-    claims::{Holder, Place},
+    claim_entry::{Holder, Place},
     selector::{Compiled, Hits},
-    slices::SliceEntry,
+    slice_entry::SliceEntry,
 };
 
 /// What a rule, or any selector, means right now.

@@ -5,35 +5,52 @@ use core::hash::Hasher;
 
 use once_cell::race::OnceBox;
 
+use lazaret_model::{AttrValue, CapacityValue, Text};
+
 use crate::{
-    ShapeId,
-    body::SliceBody,
+    bits::DeviceBits,
     fingerprint::{Fingerprint, of_hash},
+    table::Table,
 };
 
-/// The shapes of a slice's devices, worked out when somebody asks for one: allocators do, but who only watches taints
-/// never does.
+/// Equal exactly where CEL sees the same: driver, attributes, capacities, and whether the device can be shared.
+/// A fingerprint of that content: it means the same in every snapshot of every fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(pub u128);
+
+/// The shapes of a slice's devices, worked out when one is first asked for: allocators do, controllers that only watch taints
+/// never do.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes(OnceBox<Box<[ShapeId]>>);
 
+/// What CEL sees of the devices of a slice.
+pub(crate) struct Seen<'a> {
+    pub(crate) driver: &'a Text,
+    /// How many devices there are.
+    pub(crate) len: usize,
+    pub(crate) allow_multiple: DeviceBits,
+    pub(crate) attributes: &'a Table<AttrValue>,
+    pub(crate) capacity: &'a Table<CapacityValue>,
+}
+
 impl Shapes {
-    /// The shapes of the devices of `body`, whose own these are.
-    pub(crate) fn of(&self, body: &SliceBody) -> &[ShapeId] {
-        self.0.get_or_init(|| Box::new(all(body)))
+    /// The shapes of the devices, whose own these are.
+    pub(crate) fn of<'a>(&self, seen: impl FnOnce() -> Seen<'a>) -> &[ShapeId] {
+        self.0.get_or_init(|| Box::new(all(&seen())))
     }
 }
 
-fn all(body: &SliceBody) -> Box<[ShapeId]> {
+fn all(seen: &Seen<'_>) -> Box<[ShapeId]> {
     let mut prefix = Fingerprint::new();
-    prefix.write_u128(of_hash(&body.driver));
+    prefix.write_u128(of_hash(seen.driver));
     let shape = |device| {
         let mut hasher = prefix.clone();
-        hasher.write_u64(u64::from(body.flags().allow_multiple.has(device)));
-        feed(&mut hasher, body.attributes.prints(device));
-        feed(&mut hasher, body.capacity.prints(device));
+        hasher.write_u64(u64::from(seen.allow_multiple.has(device)));
+        feed(&mut hasher, seen.attributes.prints(device));
+        feed(&mut hasher, seen.capacity.prints(device));
         ShapeId(hasher.finish128())
     };
-    (0..body.len()).map(shape).collect()
+    (0..seen.len).map(shape).collect()
 }
 
 /// Names and values, and at the end how many: so no two lists of lists look alike.

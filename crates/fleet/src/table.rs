@@ -9,9 +9,11 @@ use rustc_hash::FxHasher;
 
 use crate::{
     bits::DeviceBits,
+    layout::{Layout, Slot},
     rows::{Column, Rows},
+    schema::Schema,
     value::Value,
-    vocabulary::{Schema, Vocabulary},
+    vocabulary::Vocabulary,
 };
 
 /// The attributes, or the capacities, of the devices of one slice.
@@ -20,23 +22,6 @@ pub(crate) struct Table<T> {
     layout: Arc<Layout<T>>,
     /// For each device: what it has in the columns that are not the same for all.
     each: Box<[Option<T>]>,
-}
-
-/// What a slice's table has in common with those of other slices of the same kind of device; kept once.
-#[derive(Debug)]
-pub(crate) struct Layout<T> {
-    schema: Arc<Schema>,
-    slots: Box<[Slot<T>]>,
-    /// How many columns are not the same for all.
-    each_len: usize,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Slot<T> {
-    /// Every device has it, all the same: the value and its [print](Value::print).
-    Same(T, u128),
-    /// Each device has its own, or none: in this place of its part of `each`.
-    Each(u32),
 }
 
 impl<T: Value> Table<T> {

@@ -1,62 +1,14 @@
-//! The taints that count for a device, and where each comes from.
-//!
-//! A device has its own taints, then what others lay over its slice: *marks*, each a source and the set of devices
-//! it hits. Marks are kept in the order in which taints are shown, so nothing is ever sorted or copied to read them.
+//! The taints that count for a device.
 
-use alloc::{boxed::Box, sync::Arc};
 use core::{cmp::Ordering, hash::Hash};
 
-use lazaret_model::{Taint, Text, Uid};
+use lazaret_model::Taint;
 
 use crate::{
-    SliceState,
-    bits::DeviceBits,
     fingerprint::{Fingerprint, combine},
+    slice::SliceState,
+    source::{EffectiveTaint, Mark, Origin, OwnTaint, Source, same_slot},
 };
-
-/// A taint that counts for a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EffectiveTaint<'a> {
-    /// The taint.
-    pub taint: &'a Taint,
-    /// Who says so.
-    pub origin: Origin<'a>,
-}
-
-/// Who says that a device is tainted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin<'a> {
-    /// The driver, in the device itself.
-    Device {
-        /// The slice's name.
-        slice: &'a Text,
-        /// Position in the device's list.
-        index: u32,
-    },
-    /// The driver, in a slice of taints.
-    TaintSlice {
-        /// The slice's name.
-        slice: &'a Text,
-        /// Position in the slice's list.
-        index: u32,
-    },
-    /// An administrator, in a patch.
-    Patch {
-        /// The patch's name.
-        name: &'a Text,
-        /// Position in the patch's list.
-        index: u32,
-    },
-    /// An administrator, in a rule.
-    Rule {
-        /// The rule's name.
-        name: &'a Text,
-        /// The rule's incarnation.
-        uid: &'a Uid,
-        /// The rule looks at attributes, and those are remembered: the device is not published any more.
-        from_memory: bool,
-    },
-}
 
 /// Equal only where the taints that keep claims away (key, value, effect, in order) are equal: what is tolerated on
 /// one device is tolerated on the other. [`TaintSetId::NONE`] where nothing blocks.
@@ -68,86 +20,6 @@ impl TaintSetId {
     pub const NONE: Self = Self(0);
 }
 
-/// A taint that the driver put into a device of the slice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnTaint {
-    pub(crate) device: u8,
-    pub(crate) index: u32,
-    pub(crate) taint: Taint,
-}
-
-/// Something that taints some devices of a slice.
-#[derive(Clone, Debug)]
-pub(crate) struct Mark {
-    pub(crate) bits: DeviceBits,
-    pub(crate) source: Arc<Source>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    TaintSlice { slice: Text, index: u32, taint: Taint },
-    Patch { name: Text, uid: Uid, priority: i64, taints: Box<[Taint]> },
-    Rule { name: Text, uid: Uid, taint: Taint, by_attributes: bool },
-}
-
-impl Source {
-    /// The order in which taints are shown: slices by name and position, patches by falling priority and name,
-    /// rules by name. Equal: the same place, so the later replaces the earlier.
-    /// DEVIATION(rule-order).
-    pub(crate) fn order(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::TaintSlice { slice: a, index: i, .. }, Self::TaintSlice { slice: b, index: j, .. }) => {
-                (a, i).cmp(&(b, j))
-            }
-            (Self::Patch { name: a, priority: p, .. }, Self::Patch { name: b, priority: q, .. }) => {
-                q.cmp(p).then_with(|| a.cmp(b))
-            }
-            (Self::Rule { name: a, .. }, Self::Rule { name: b, .. }) => a.cmp(b),
-            (
-                Self::TaintSlice { .. } | Self::Patch { .. } | Self::Rule { .. },
-                Self::TaintSlice { .. } | Self::Patch { .. } | Self::Rule { .. },
-            ) => self.rank().cmp(&other.rank()),
-        }
-    }
-
-    fn rank(&self) -> u8 {
-        match self {
-            Self::TaintSlice { .. } => 0,
-            Self::Patch { .. } => 1,
-            Self::Rule { .. } => 2,
-        }
-    }
-
-    pub(crate) fn taints(&self) -> &[Taint] {
-        match self {
-            Self::TaintSlice { taint, .. } | Self::Rule { taint, .. } => core::slice::from_ref(taint),
-            Self::Patch { taints, .. } => taints,
-        }
-    }
-
-    pub(crate) fn origin(&self, index: u32, remembered: bool) -> Origin<'_> {
-        match self {
-            Self::TaintSlice { slice, index, .. } => Origin::TaintSlice { slice, index: *index },
-            Self::Patch { name, .. } => Origin::Patch { name, index },
-            Self::Rule { name, uid, by_attributes, .. } => {
-                Origin::Rule { name, uid, from_memory: remembered && *by_attributes }
-            }
-        }
-    }
-
-    fn overrides(&self, taint: &Taint) -> bool {
-        match self {
-            Self::Patch { taints, .. } => taints.iter().any(|t| same_slot(t, taint)),
-            Self::TaintSlice { .. } | Self::Rule { .. } => false,
-        }
-    }
-}
-
-/// Patches override by key and effect.
-pub(crate) fn same_slot(left: &Taint, right: &Taint) -> bool {
-    left.key == right.key && left.effect == right.effect
-}
-
 /// The effective taints of one device. See [`crate::DeviceRef::taints`].
 #[derive(Clone, Debug)]
 pub struct Taints<'a> {
@@ -156,6 +28,14 @@ pub struct Taints<'a> {
     own: core::slice::Iter<'a, OwnTaint>,
     marks: core::slice::Iter<'a, Mark>,
     source: Option<(&'a Source, usize)>,
+}
+
+impl SliceState {
+    /// The effective taints of the device at `index`.
+    #[must_use]
+    pub fn taints(&self, index: usize) -> Taints<'_> {
+        Taints::of(self, index)
+    }
 }
 
 impl<'a> Taints<'a> {

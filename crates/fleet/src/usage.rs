@@ -6,7 +6,8 @@ use lazaret_invariant::invariant;
 use lazaret_model::DeviceResult;
 
 use crate::{
-    Fleet, bits::DeviceBits, claims::results, few::Few, pools::PoolEntry, slice::SharedUse, sparse::Sparse,
+    Fleet, bits::DeviceBits, claim_entry::results, few::Few, pool_entry::PoolEntry, slice::SharedUse,
+    sparse::Sparse,
 };
 
 impl Fleet {

@@ -6,8 +6,9 @@ use lazaret_model::{AttrValue, CapacityValue, Quantity, RequestPolicy};
 
 use crate::{
     fingerprint::{exact, of_hash},
-    table::{Layout, Slot},
-    vocabulary::{SHARED_LEN_MAX, Sweeping, Vocabulary},
+    layout::{Layout, Slot},
+    sweeping::Sweeping,
+    vocabulary::{SHARED_LEN_MAX, Vocabulary},
 };
 
 /// Kinds of content in prints.

@@ -3,67 +3,21 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use hashbrown::HashTable;
 use lazaret_model::{AttrId, AttrNames, AttrValue, CapacityValue, QualifiedName, Text};
 use rustc_hash::FxHasher;
 
 use crate::{
-    fingerprint::Fingerprint,
-    table::{Layout, Slot},
+    layout::{Layout, Slot},
+    schema::Schema,
+    sweeping::Sweeping,
 };
 
 /// Strings up to this length are worth a look whether they are already there: models, numbers, bus addresses.
 /// Longer ones are mostly serial numbers and occur once.
 pub(crate) const SHARED_LEN_MAX: usize = 24;
 
-/// A table is swept when it has grown to twice what the last sweep left, and at least to this.
-const SWEEP_LEN_MIN: usize = 1024;
-
 /// As many kinds of table as a node with a few drivers has, attributes and capacities.
 const RECENT_SCHEMAS: usize = 8;
-
-/// The keys of the attributes (or capacities) of a slice's devices, as published and as numbers.
-#[derive(Debug)]
-pub(crate) struct Schema {
-    driver: Text,
-    /// In key order: the order of the columns.
-    pub(crate) keys: Box<[Text]>,
-    pub(crate) ids: Box<[AttrId]>,
-    /// Columns by number. Where `x` and `driver/x` are both there, the key with the domain comes first.
-    by_id: Box<[(AttrId, u32)]>,
-    /// The same in the order of names with their domains, each with the name's fingerprint.
-    by_name: Box<[(u128, u32)]>,
-}
-
-/// So many columns are looked through one by one.
-const GLANCE_MAX: usize = 16;
-
-impl Schema {
-    /// The columns that may hold `id`, best first.
-    #[inline]
-    pub(crate) fn columns_of(&self, id: AttrId) -> impl Iterator<Item = usize> {
-        // Few are faster looked through than cut in halves.
-        let start = if self.by_id.len() <= GLANCE_MAX {
-            self.by_id.iter().position(|(other, _)| *other >= id).unwrap_or(self.by_id.len())
-        } else {
-            self.by_id.partition_point(|(other, _)| *other < id)
-        };
-        self.by_id[start..]
-            .iter()
-            .take_while(move |(other, _)| *other == id)
-            .map(|(_, column)| *column as usize)
-    }
-
-    /// All columns by number, best first where several have the same.
-    pub(crate) fn by_id(&self) -> &[(AttrId, u32)] {
-        &self.by_id
-    }
-
-    /// All columns by name, best first where several have the same: name's fingerprint and column.
-    pub(crate) fn by_name(&self) -> &[(u128, u32)] {
-        &self.by_name
-    }
-}
 
 /// Everything that is shared between slices.
 #[derive(Clone, Debug, Default)]
@@ -140,10 +94,7 @@ impl Vocabulary {
                 let driver = shared(driver);
                 let keys: Box<[Text]> = keys.iter().map(|key| shared(key)).collect();
                 let ids: Box<[AttrId]> = keys.iter().map(|key| number(names, key, &driver)).collect();
-                let mut by_id: Vec<(AttrId, u32)> = ids.iter().copied().zip(0..).collect();
-                by_id.sort_by_key(|(id, column)| (*id, !keys[*column as usize].contains('/'), *column));
-                let by_name = by_name(&keys, &driver);
-                Arc::new(Schema { driver, keys, ids, by_id: by_id.into(), by_name })
+                Arc::new(Schema::new(driver, keys, ids))
             },
         )
     }
@@ -159,73 +110,6 @@ fn number(names: &mut Arc<AttrNames>, key: &str, driver: &str) -> AttrId {
     let known = names.get(&name);
     // Only a name never seen before copies the table, and only if a snapshot still reads the old one.
     if known == AttrId::ABSENT { Arc::make_mut(names).intern(&name) } else { known }
-}
-
-fn by_name(keys: &[Text], driver: &str) -> Box<[(u128, u32)]> {
-    let mut names: Vec<(QualifiedName, bool, u32)> = (0..)
-        .zip(keys)
-        .map(|(column, key)| (QualifiedName::of_key(key, driver), !key.contains('/'), column))
-        .collect();
-    names.sort();
-    let fingerprint = |name: &QualifiedName| {
-        let mut hasher = Fingerprint::new();
-        name.hash(&mut hasher);
-        hasher.finish128()
-    };
-    names.iter().map(|(name, _, column)| (fingerprint(name), *column)).collect()
-}
-
-/// A set of shared things, out of which what nobody else uses any more is swept now and then.
-#[derive(Clone, Debug)]
-pub(crate) struct Sweeping<T> {
-    table: HashTable<(u64, T)>,
-    sweep_at: usize,
-}
-
-impl<T> Default for Sweeping<T> {
-    fn default() -> Self {
-        Self { table: HashTable::new(), sweep_at: SWEEP_LEN_MIN }
-    }
-}
-
-impl<T: Shared> Sweeping<T> {
-    fn get_or_insert(&mut self, hash: u64, same: impl FnMut(&T) -> bool, make: impl FnOnce() -> T) -> T {
-        match self.get(hash, same) {
-            Some(known) => known,
-            None => self.insert(hash, make()),
-        }
-    }
-
-    pub(crate) fn get(&self, hash: u64, mut same: impl FnMut(&T) -> bool) -> Option<T> {
-        self.table.find(hash, |(_, known)| same(known)).map(|(_, known)| known.clone())
-    }
-
-    /// Takes in what is not there yet.
-    pub(crate) fn insert(&mut self, hash: u64, value: T) -> T {
-        if self.table.len() >= self.sweep_at {
-            self.table.retain(|(_, known)| !known.is_unique());
-            self.sweep_at = (self.table.len() * 2).max(SWEEP_LEN_MIN);
-        }
-        self.table.insert_unique(hash, (hash, value.clone()), |(hash, _)| *hash);
-        value
-    }
-}
-
-/// Something of which one can tell whether anybody else has it.
-pub(crate) trait Shared: Clone {
-    fn is_unique(&self) -> bool;
-}
-
-impl Shared for Text {
-    fn is_unique(&self) -> bool {
-        self.is_unique()
-    }
-}
-
-impl<T: ?Sized> Shared for Arc<T> {
-    fn is_unique(&self) -> bool {
-        Arc::strong_count(self) == 1
-    }
 }
 
 /// The hash of some texts, in order.
