@@ -2,18 +2,20 @@
 //! and Kubernetes, so that what one accepts the other does.
 
 mod calls;
+mod estimator;
 mod range;
 mod shape;
 
 use alloc::{vec, vec::Vec};
 
+use estimator::{Entry, Estimator, Local};
 pub use range::CostRange;
 use range::Size;
 use shape::Shape;
 
 use crate::{
     check::{Checked, Env, decls::Func, types::Type},
-    syntax::ast::{Ast, Comprehension, Kind, Literal, NodeId},
+    syntax::ast::{Ast, Comprehension, Kind, NodeId},
 };
 
 /// A name, a selection or an index.
@@ -37,41 +39,6 @@ pub(crate) fn estimate(ast: &Ast<'_>, checked: &Checked, env: Env) -> CostRange 
     estimator.cost(ast.root)
 }
 
-/// Sizes of what a list or map holds.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    is_list: bool,
-    key: Size,
-    value: Size,
-}
-
-impl Entry {
-    fn union(self, other: Self) -> Self {
-        Self { is_list: self.is_list, key: self.key.union(other.key), value: self.value.union(other.value) }
-    }
-}
-
-/// A variable of a macro.
-#[derive(Clone, Copy, Debug)]
-struct Local<'s> {
-    name: &'s str,
-    shape: Shape,
-    size: Option<Size>,
-    entry: Option<Entry>,
-}
-
-struct Estimator<'a, 's> {
-    ast: &'a Ast<'s>,
-    checked: &'a Checked,
-    env: Env,
-    /// By node, as everything below: a node that is reached twice is looked at once.
-    costs: Vec<Option<CostRange>>,
-    shapes: Vec<Shape>,
-    sizes: Vec<Option<Size>>,
-    entries: Vec<Option<Entry>>,
-    locals: Vec<Local<'s>>,
-}
-
 impl<'s> Estimator<'_, 's> {
     fn cost(&mut self, id: NodeId) -> CostRange {
         if let Some(known) = self.costs[id.index()] {
@@ -93,27 +60,6 @@ impl<'s> Estimator<'_, 's> {
         };
         self.costs[id.index()] = Some(cost);
         cost
-    }
-
-    fn local(&self, name: &str) -> Option<&Local<'s>> {
-        self.locals.iter().rev().find(|local| local.name == name)
-    }
-
-    fn ident_shape(&self, name: &str) -> Shape {
-        match self.local(name) {
-            Some(local) => local.shape,
-            None => Shape::of_variable(name.strip_prefix('.').unwrap_or(name)),
-        }
-    }
-
-    /// What part of the device a node is.
-    fn shape(&self, id: NodeId) -> Shape {
-        if let Kind::Ident(name) = self.ast.kind(id)
-            && let Some(local) = self.local(name)
-        {
-            return local.shape;
-        }
-        self.shapes[id.index()]
     }
 
     fn select(&mut self, id: NodeId, operand: NodeId, field: &str, test_only: bool) -> CostRange {
@@ -248,58 +194,5 @@ impl<'s> Estimator<'_, 's> {
             None if is_list => self.locals.push(value),
             None => self.locals.push(key),
         }
-    }
-
-    fn copy_sizes(&mut self, to: NodeId, from: NodeId) {
-        if let Some(size) = self.size(from) {
-            self.sizes[to.index()] = Some(size);
-        }
-        if let Some(entry) = self.entry(from) {
-            self.entries[to.index()] = Some(entry);
-        }
-    }
-
-    fn size_or_unknown(&mut self, id: NodeId) -> Size {
-        self.size(id).unwrap_or(Size::UNKNOWN)
-    }
-
-    /// The size of a node's value, from what is written, from the device's limits, from its type.
-    fn size(&mut self, id: NodeId) -> Option<Size> {
-        if let Some(known) = self.sizes[id.index()] {
-            return Some(known);
-        }
-        let written = match self.ast.kind(id) {
-            Kind::Literal(Literal::String(text)) => Some(text.chars().count()),
-            Kind::Literal(Literal::Bytes(bytes)) => Some(bytes.len()),
-            Kind::Literal(_) => Some(1),
-            Kind::List(elements) => Some(elements.len()),
-            Kind::Map(entries) => Some(entries.len()),
-            Kind::Ident(_) | Kind::Select { .. } | Kind::Call { .. } | Kind::Comprehension(_) => None,
-        };
-        if let Some(size) = written {
-            return Some(Size::fixed(size as u64));
-        }
-        if let Some(max) = self.shape(id).size_max() {
-            let size = Size { min: 0, max };
-            self.sizes[id.index()] = Some(size);
-            return Some(size);
-        }
-        if self.checked.of(id).is_scalar() {
-            return Some(Size::fixed(1));
-        }
-        if let Kind::Ident(name) = self.ast.kind(id) {
-            return self.local(name).and_then(|local| local.size);
-        }
-        None
-    }
-
-    fn entry(&self, id: NodeId) -> Option<Entry> {
-        if let Some(known) = self.entries[id.index()] {
-            return Some(known);
-        }
-        if let Kind::Ident(name) = self.ast.kind(id) {
-            return self.local(name).and_then(|local| local.entry);
-        }
-        None
     }
 }

@@ -3,8 +3,10 @@
 use alloc::{format, string::String, vec, vec::Vec};
 
 use super::{
+    checked::{CallRef, Checked, Ref},
     decls::{self, Function},
     environment::Env,
+    library,
     types::{Mapping, Type, most_general},
     validate,
 };
@@ -12,69 +14,6 @@ use crate::{
     error::{CompileError, Issue},
     syntax::ast::{Ast, Comprehension, Kind, Literal, MapEntry, NodeId, op},
 };
-
-/// What the checker found out.
-#[derive(Debug)]
-pub(crate) struct Checked {
-    /// By node.
-    pub(crate) types: Vec<Type>,
-    /// By node.
-    pub(crate) refs: Vec<Ref>,
-}
-
-impl Checked {
-    pub(crate) fn of(&self, id: NodeId) -> &Type {
-        &self.types[id.index()]
-    }
-
-    /// The function of a call that was checked.
-    pub(crate) fn call(&self, id: NodeId) -> Option<&CallRef> {
-        if let Ref::Call(call) = &self.refs[id.index()] { Some(call) } else { None }
-    }
-}
-
-/// What a name or call means.
-#[derive(Clone, Debug)]
-pub(crate) enum Ref {
-    /// Nothing by name: a literal, or a selection from a value.
-    None,
-    /// The variable `device`.
-    Device,
-    /// Another variable that the expression is given, by its place among them.
-    Variable(u32),
-    /// A variable of a macro, by its place on the stack of those in scope.
-    Local(u32),
-    /// A type by its name.
-    Type(Type),
-    /// A function.
-    Call(CallRef),
-}
-
-/// A function and those of its overloads that fit, as bits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallRef {
-    pub(crate) function: &'static Function,
-    pub(crate) fitting: u32,
-    /// The target was part of the function's name.
-    pub(crate) namespaced: bool,
-}
-
-impl CallRef {
-    pub(crate) fn overloads(&self) -> impl Iterator<Item = &'static decls::Overload> {
-        let fitting = self.fitting;
-        self.function
-            .overloads
-            .iter()
-            .enumerate()
-            .filter(move |(at, _)| fitting & (1 << at) != 0)
-            .map(|(_, o)| o)
-    }
-
-    /// The overload, if only one fits.
-    pub(crate) fn single(&self) -> Option<&'static decls::Overload> {
-        if self.fitting.count_ones() == 1 { self.overloads().next() } else { None }
-    }
-}
 
 /// Checks every part of `ast`, which speaks of a device.
 pub(crate) fn check(ast: &Ast<'_>, env: Env, source: &str) -> Result<Checked, CompileError> {
@@ -251,7 +190,7 @@ impl<'s> Checker<'_, 's> {
         {
             self.check(*field);
             let selected = self.field(id, *operand, field_name, true);
-            if let Some(function) = decls::function(op::OPT_SELECT) {
+            if let Some(function) = library::function(op::OPT_SELECT) {
                 self.refs[id.index()] = Ref::Call(CallRef { function, fitting: 1, namespaced: false });
             }
             return self.mapping.substitute(&selected, false);
@@ -278,7 +217,8 @@ impl<'s> Checker<'_, 's> {
     }
 
     fn function(&self, name: &str) -> Option<&'static Function> {
-        decls::function(name).filter(|found| found.name != decls::INCLUDES || self.env.has_list_attributes())
+        library::function(name)
+            .filter(|found| found.name != decls::INCLUDES || self.env.has_list_attributes())
     }
 
     fn undeclared(&mut self, id: NodeId, name: &str) -> Type {

@@ -389,11 +389,5 @@ impl Func {
     }
 }
 
-/// The function of this name. A leading dot is only emphasis: there is one container.
-pub(crate) fn function(name: &str) -> Option<&'static Function> {
-    let name = name.strip_prefix('.').unwrap_or(name);
-    super::library::FUNCTIONS.iter().flat_map(|group| group.iter()).find(|function| function.name == name)
-}
-
 /// Declared only where list attributes are.
 pub(crate) const INCLUDES: &str = "includes";

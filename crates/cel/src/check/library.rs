@@ -43,8 +43,14 @@ const OPT_A: T = T::Opt(&T::A);
 const OPT_B: T = T::Opt(&T::B);
 
 /// Operators first: they are looked up most.
-pub(super) static FUNCTIONS: [&[Function]; 9] =
+static FUNCTIONS: [&[Function]; 9] =
     [OPERATORS, STANDARD, TIMES, OPTIONALS, STRINGS, LISTS, ADDRESSES, MEASURES, AUTHORIZATION];
+
+/// The function of this name. A leading dot is only emphasis: there is one container.
+pub(crate) fn function(name: &str) -> Option<&'static Function> {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    FUNCTIONS.iter().flat_map(|group| group.iter()).find(|function| function.name == name)
+}
 
 const COMPARE: &[Overload] = &[
     global(&[T::Bool, T::Bool], T::Bool),

@@ -1,5 +1,6 @@
 //! Static types of every part of an expression, and which function each call means.
 
+mod checked;
 mod checker;
 pub(crate) mod decls;
 mod environment;
@@ -7,6 +8,7 @@ mod library;
 pub(crate) mod types;
 mod validate;
 
-pub(crate) use checker::{CallRef, Checked, Ref, check, check_with};
+pub(crate) use checked::{CallRef, Checked, Ref};
+pub(crate) use checker::{check, check_with};
 pub(crate) use environment::Purpose;
 pub use environment::{Env, Mode};

@@ -2,7 +2,7 @@
 
 use alloc::{format, string::String, vec, vec::Vec};
 
-use super::{checker::Checked, decls::Func, types::Type};
+use super::{checked::Checked, decls::Func, types::Type};
 use crate::{
     error::Issue,
     eval::time,

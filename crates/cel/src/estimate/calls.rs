@@ -1,7 +1,7 @@
 //! Estimates of single calls.
 
 use super::{
-    Estimator,
+    estimator::Estimator,
     range::{CostRange, Size, scaled},
 };
 use crate::{

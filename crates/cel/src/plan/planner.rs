@@ -4,7 +4,10 @@ use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec, vec::Vec};
 
 use lazaret_model::Text;
 
-use super::{Attr, Base, Body, Call, Fold, Op, OpId, Plan, Price, Slot, Step, attributes::Planned};
+use super::{
+    planned::Planned,
+    step::{Attr, Base, Body, Call, Fold, Op, OpId, Plan, Price, Slot, Step},
+};
 use crate::{
     check::{
         CallRef, Checked, Ref,

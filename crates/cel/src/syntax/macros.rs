@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::{
     ast::{ACCUMULATOR, Comprehension, Kind, Literal, NodeId, Span, op},
-    parser::{Parsed, Parser},
+    build::{Parsed, Parser},
 };
 
 /// The variable of a fold that never runs.

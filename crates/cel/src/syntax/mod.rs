@@ -1,6 +1,7 @@
 //! From text to tree: tokens, grammar, macros.
 
 pub(crate) mod ast;
+mod build;
 mod lexer;
 mod literal;
 mod macros;

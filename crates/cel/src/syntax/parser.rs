@@ -7,7 +7,8 @@
 use alloc::{format, vec, vec::Vec};
 
 use super::{
-    ast::{Ast, Kind, Literal, MapEntry, Node, NodeId, Span, op},
+    ast::{Ast, Kind, Literal, MapEntry, NodeId, Span, op},
+    build::{Parsed, Parser},
     lexer::{Tok, Token, tokens},
     literal, macros,
 };
@@ -69,68 +70,6 @@ pub(crate) fn parse(source: &str) -> Result<Ast<'_>, Issue> {
     Ok(Ast { nodes: parser.nodes, root })
 }
 
-/// The state of one parse. Macros build their expansions with it.
-pub(crate) struct Parser<'s> {
-    source: &'s str,
-    tokens: Vec<Token>,
-    at: usize,
-    nodes: Vec<Node<'s>>,
-    depths: Vec<u16>,
-    nesting: u16,
-}
-
-pub(crate) type Parsed<T = NodeId> = Result<T, Issue>;
-
-// What macros need.
-impl<'s> Parser<'s> {
-    pub(crate) fn add(&mut self, kind: Kind<'s>, span: Span) -> NodeId {
-        let depth = self.depth_of(&kind);
-        self.nodes.push(Node { kind, span });
-        self.depths.push(depth);
-        NodeId(u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX))
-    }
-
-    pub(crate) fn call(&mut self, function: &'s str, args: Vec<NodeId>, span: Span) -> NodeId {
-        self.add(Kind::Call { function, target: None, args }, span)
-    }
-
-    pub(crate) fn literal(&mut self, literal: Literal, span: Span) -> NodeId {
-        self.add(Kind::Literal(literal), span)
-    }
-
-    pub(crate) fn ident(&mut self, name: &'s str, span: Span) -> NodeId {
-        self.add(Kind::Ident(name), span)
-    }
-
-    pub(crate) fn kind(&self, id: NodeId) -> &Kind<'s> {
-        &self.nodes[id.index()].kind
-    }
-
-    pub(crate) fn issue_at(&self, id: NodeId, message: &str) -> Issue {
-        self.issue(message, self.nodes[id.index()].span)
-    }
-
-    fn depth_of(&self, kind: &Kind<'s>) -> u16 {
-        let of = |id: &NodeId| self.depths[id.index()];
-        match kind {
-            Kind::Literal(_) | Kind::Ident(_) => 0,
-            Kind::Select { operand, .. } => of(operand) + 1,
-            Kind::Call { function, target, args } => {
-                let counted = u16::from(
-                    !matches!(*function, op::AND | op::OR | op::NOT | op::NEGATE) && !args.is_empty()
-                        || target.is_some(),
-                );
-                args.iter().chain(target).map(of).max().unwrap_or(0) + counted
-            }
-            Kind::List(elements) => elements.iter().map(|(id, _)| of(id)).max().unwrap_or(0),
-            Kind::Map(entries) => entries.iter().map(|e| of(&e.key).max(of(&e.value))).max().unwrap_or(0),
-            Kind::Comprehension(c) => {
-                [&c.range, &c.init, &c.condition, &c.step, &c.result].map(of).into_iter().max().unwrap_or(0)
-            }
-        }
-    }
-}
-
 impl<'s> Parser<'s> {
     fn peek(&self) -> Tok {
         self.tokens[self.at].tok
@@ -154,10 +93,6 @@ impl<'s> Parser<'s> {
 
     fn text(&self, span: Span) -> &'s str {
         &self.source[span.start as usize..span.end as usize]
-    }
-
-    fn issue(&self, message: &str, span: Span) -> Issue {
-        Issue::new(message, span.start as usize..span.end as usize, self.source)
     }
 
     fn expect(&mut self, tok: Tok, wanted: &str) -> Parsed<Token> {
