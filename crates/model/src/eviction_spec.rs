@@ -23,6 +23,8 @@ pub struct EvictionSpec {
     pub capacity: CapacityMode,
     /// How long after its own deadline a pod waits for room at most; `None`: for as long as there is none.
     pub capacity_timeout_seconds: Option<i64>,
+    /// For how long after the taint was set no pod has to leave, whatever it tolerates.
+    pub notice_seconds: Option<i64>,
 }
 
 impl EvictionSpec {

@@ -234,7 +234,8 @@ fn eviction(words: &[&str]) -> Option<Arc<EvictionSpec>> {
     spec.groups = if words.contains(&"together") { GroupMode::Together } else { GroupMode::Apart };
     spec.capacity = if words.contains(&"roomy") { CapacityMode::Wait } else { CapacityMode::Ignore };
     spec.capacity_timeout_seconds = number("timeout").map(i64::from);
-    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together", "roomy"];
+    spec.notice_seconds = number("notice").map(i64::from);
+    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together", "roomy", "notice="];
     words.iter().any(|word| said.iter().any(|name| word.starts_with(name))).then(|| Arc::new(spec))
 }
 
