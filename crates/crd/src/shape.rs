@@ -98,5 +98,6 @@ fn field(ty: TypeId, schema: &Structural) -> Field {
         replace: false,
         retain_keys: false,
         default: schema.default.clone(),
+        limits: None,
     }
 }

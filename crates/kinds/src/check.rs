@@ -18,7 +18,7 @@ use crate::{
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
 const DRIVER_BYTES_MAX: usize = 63;
-const POOL_BYTES_MAX: usize = 253;
+pub(crate) const POOL_BYTES_MAX: usize = 253;
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const IDENTIFIER_BYTES_MAX: usize = 32;
 const CONDITION_REASON_BYTES_MAX: usize = 1024;

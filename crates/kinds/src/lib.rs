@@ -22,6 +22,7 @@ mod gate;
 mod kind;
 mod lease;
 pub mod limit_range;
+mod limits;
 mod names;
 mod networking;
 mod own;

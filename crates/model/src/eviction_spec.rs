@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{Timestamp, Window};
+use crate::{Timestamp, Window, named::named};
 
 /// How pods leave because of a rule. A rule without it lets pods leave as Kubernetes does: deleted, the longest overdue first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -23,12 +23,11 @@ pub struct EvictionSpec {
     pub capacity: CapacityMode,
     /// How long after its own deadline a pod waits for room at most; `None`: for as long as there is none.
     pub capacity_timeout_seconds: Option<i64>,
+    /// For how long after the taint was set no pod has to leave, whatever it tolerates.
+    pub notice_seconds: Option<i64>,
 }
 
 impl EvictionSpec {
-    /// A year: the longest of its deadlines and timeouts. Longer than any pod is worth waiting for.
-    pub const SECONDS_MAX: i64 = 31_536_000;
-
     /// Whether the rule applies no more.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
@@ -59,63 +58,38 @@ impl EvictionSpec {
     }
 }
 
-/// Whether pods wait until there is room for their replacements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum CapacityMode {
-    /// They leave whether there is room or not.
-    #[default]
-    Ignore,
-    /// A pod leaves once the claims of its replacement could be allocated.
-    Wait,
-}
-
-impl CapacityMode {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Ignore, Self::Wait];
-
-    /// The name on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ignore => "Ignore",
-            Self::Wait => "Wait",
-        }
-    }
-
-    /// The mode of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
+named! {
+    /// Whether pods wait until there is room for their replacements.
+    pub enum CapacityMode {
+        /// They leave whether there is room or not.
+        #[default]
+        Ignore,
+        /// A pod leaves once the claims of its replacement could be allocated.
+        Wait,
     }
 }
 
-/// How pods of one PodGroup, one Job or one label `lazaret.dev/group` leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum GroupMode {
-    /// Each by itself.
-    #[default]
-    Apart,
-    /// In one go, or all wait.
-    Together,
+named! {
+    /// How pods of one PodGroup, one Job or one label `lazaret.dev/group` leave.
+    pub enum GroupMode {
+        /// Each by itself.
+        #[default]
+        Apart,
+        /// In one go, or all wait.
+        Together,
+    }
 }
 
-impl GroupMode {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Apart, Self::Together];
-
-    /// The name on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Apart => "Apart",
-            Self::Together => "Together",
-        }
-    }
-
-    /// The mode of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
+named! {
+    /// By which request a pod is made to leave.
+    pub enum EvictionMode {
+        /// Deleted.
+        #[default]
+        Delete,
+        /// Evicted: a disruption budget that refuses is obeyed for ever.
+        Evict,
+        /// Evicted until the deadline, deleted from then on.
+        EvictThenDelete,
     }
 }
 
@@ -140,38 +114,5 @@ impl EvictionSay {
             "AllowCompletion" => Some(Self::AllowCompletion),
             seconds => seconds.parse().ok().map(Self::Seconds),
         }
-    }
-}
-
-/// By which request a pod is made to leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum EvictionMode {
-    /// Deleted.
-    #[default]
-    Delete,
-    /// Evicted: a disruption budget that refuses is obeyed for ever.
-    Evict,
-    /// Evicted until the deadline, deleted from then on.
-    EvictThenDelete,
-}
-
-impl EvictionMode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Delete, Self::Evict, Self::EvictThenDelete];
-
-    /// The name on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delete => "Delete",
-            Self::Evict => "Evict",
-            Self::EvictThenDelete => "EvictThenDelete",
-        }
-    }
-
-    /// The mode of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }

@@ -22,6 +22,7 @@ mod guard;
 mod intern;
 mod last_published;
 mod name;
+mod named;
 mod node;
 mod patience;
 mod pod;
@@ -65,6 +66,7 @@ pub use name::{
     validate_driver_name, validate_label_name, validate_label_value, validate_pool_name,
     validate_qualified_name,
 };
+pub use named::Named;
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
 pub use patience::{Patience, patience};
 pub use pod::{

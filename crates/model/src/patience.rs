@@ -24,7 +24,8 @@ impl Patience {
     }
 }
 
-/// How long these tolerations bear `taint`. Of several that match, one without a limit wins; otherwise the shortest.
+/// How long these tolerations bear `taint`. Of several that match, one without a limit wins; otherwise the shortest. A rule that gives notice is borne
+/// until the notice is over.
 /// Negative seconds are none. DEVIATION(empty-effect-toleration): a toleration with an empty effect counts here as it does for the scheduler;
 /// Kubernetes 1.37 wants the literal `NoExecute` and so evicts pods that it keeps placing.
 #[must_use]
@@ -39,15 +40,16 @@ pub fn patience(taint: &Taint, tolerations: &[Toleration]) -> Patience {
             }
         }
     }
-    Patience::Seconds(shortest.unwrap_or(0))
+    let notice = taint.eviction.as_ref().and_then(|spec| spec.notice_seconds);
+    Patience::Seconds(shortest.max(notice).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
+    use alloc::{sync::Arc, vec::Vec};
 
     use super::*;
-    use crate::{Effect, TolerationOperator};
+    use crate::{Effect, EvictionSpec, TolerationOperator};
 
     fn taint() -> Taint {
         Taint { key: "k".into(), value: "v".into(), effect: Effect::NoExecute, ..Taint::default() }
@@ -107,6 +109,17 @@ mod tests {
         for (name, tolerations, expected) in cases {
             assert_eq!(patience(&taint(), &tolerations), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn nobody_leaves_before_the_notice_is_over() {
+        let spec = EvictionSpec { notice_seconds: Some(60), ..EvictionSpec::default() };
+        let taint = Taint { eviction: Some(Arc::new(spec)), ..taint() };
+        let toleration = |seconds| [exists("k", None, seconds)];
+        assert_eq!(patience(&taint, &[]), Patience::Seconds(60));
+        assert_eq!(patience(&taint, &toleration(Some(5))), Patience::Seconds(60));
+        assert_eq!(patience(&taint, &toleration(Some(90))), Patience::Seconds(90));
+        assert_eq!(patience(&taint, &toleration(None)), Patience::Forever);
     }
 
     #[test]

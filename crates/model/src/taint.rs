@@ -81,10 +81,6 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// The longest description, in bytes.
-    pub const DESCRIPTION_BYTES_MAX: usize = 1024;
-    /// The longest data that a driver may attach, in bytes.
-    pub const DATA_BYTES_MAX: usize = 10 * 1024;
     /// The pace of a taint of v1alpha3 that names none.
     pub const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 }

@@ -3,11 +3,15 @@
 //! A type begins at the left margin: its name, then `atomic` if it is owned as a whole. Each indented line is a field:
 //! JSON name, protobuf number (`-` for none), type, flags. `*T` is a T that may be absent, `[]T` a list, `{}T` a map by name. A
 //! field called `inline` is a struct whose fields stand flat in JSON. Flags: `!` written even when zero, `required`, `atomic`,
-//! `set`, `map(keys)`, `merge(key)`, `replace`, `retainKeys`, `default=JSON`.
+//! `set`, `map(keys)`, `merge(key)`, `replace`, `retainKeys`, `default=JSON`, and the [`Limits`] of its values. A line that is indented by four
+//! blanks describes the type or field above it ([`crate::Description`]).
 
 use std::collections::BTreeMap;
 
-use crate::table::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId};
+use crate::{
+    limits::Limits,
+    table::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId},
+};
 
 /// Reads all tables. They are part of the program: a line that cannot be read is skipped here and fails a test below.
 pub(crate) fn tables(tables: &[(&str, &str)]) -> Schema {
@@ -28,7 +32,8 @@ struct Reader {
 impl Reader {
     fn table(&mut self, package: &str, text: &str) {
         let mut current = String::new();
-        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        let is_read = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("    ");
+        for line in text.lines().filter(is_read) {
             if let Some(field) = line.strip_prefix("  ") {
                 if self.field(package, &current, field).is_none() {
                     self.unread.push(format!("{current}: {field}"));
@@ -71,6 +76,7 @@ impl Reader {
             replace: false,
             retain_keys: false,
             default: None,
+            limits: None,
         };
         for flag in words {
             apply(flag, &mut field)?;
@@ -158,7 +164,7 @@ fn apply(flag: &str, field: &mut Field) -> Option<()> {
             field.merge = Some((!key.is_empty()).then(|| key.to_owned()));
         }
         Some(("default", value)) => field.default = Some(serde_json::from_str(value).ok()?),
-        Some(_) => return None,
+        Some(_) => return limit(flag, field),
         None => match flag {
             "!" => field.always = true,
             "required" => field.required = true,
@@ -167,10 +173,14 @@ fn apply(flag: &str, field: &mut Field) -> Option<()> {
             "set" => field.list = ListKind::Set,
             "replace" => field.replace = true,
             "retainKeys" => field.retain_keys = true,
-            _ => return None,
+            _ => return limit(flag, field),
         },
     }
     Some(())
+}
+
+fn limit(flag: &str, field: &mut Field) -> Option<()> {
+    field.limits.get_or_insert_with(Box::<Limits>::default).take(flag)
 }
 
 #[cfg(test)]
@@ -206,6 +216,36 @@ mod tests {
                         item.fields.contains_key(key),
                         "{name}.{field_name}: no field {key} in {}",
                         item.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn limits_are_about_fields_that_there_are_and_can_have_them() {
+        let schema = builtin();
+        for (name, id) in schema.names() {
+            let fields = schema.get_struct(id).into_iter().flat_map(|found| &found.fields);
+            for (field_name, field) in fields {
+                let Some(limits) = &field.limits else { continue };
+                let ty = schema.get(field.ty);
+                let is = |scalars: &[Scalar]| matches!(ty, Type::Scalar(scalar) if scalars.contains(scalar));
+                let has_number = limits.min.is_some() || limits.max.is_some();
+                let is_text = limits.format.is_some() || !limits.values.is_empty();
+                assert!(!has_number || is(&[Scalar::Int32, Scalar::Int64]), "{name}.{field_name}");
+                assert!(!is_text || is(&[Scalar::String]), "{name}.{field_name}");
+                assert!(limits.items.is_none() || matches!(ty, Type::List(_)), "{name}.{field_name}");
+                assert!(
+                    limits.bytes.is_none() || is(&[Scalar::String]) || *ty == Type::Any(Holder::Raw),
+                    "{name}.{field_name}"
+                );
+                for other in limits.needs.iter().chain(&limits.required_with) {
+                    let others = &schema.get_struct(id).unwrap().fields;
+                    let known = others.get(&other.field).and_then(|field| field.limits.as_ref());
+                    assert!(
+                        known.is_some_and(|known| known.values.contains(&other.value)),
+                        "{name}: {other:?}"
                     );
                 }
             }

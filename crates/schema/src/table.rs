@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_json::Value;
 
-use crate::parse;
+use crate::{limits::Limits, parse};
 
 /// A type by its number in a [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +101,11 @@ pub struct StructType {
 }
 
 impl StructType {
+    /// All fields with a number of their own, in the order of the numbers.
+    pub fn numbered(&self) -> impl Iterator<Item = (&str, &Field)> {
+        self.numbers.values().filter_map(|name| Some((name.as_str(), self.fields.get(name)?)))
+    }
+
     /// A type without a message in protobuf.
     #[must_use]
     pub fn of(name: &str, fields: BTreeMap<String, Field>, open: bool) -> Self {
@@ -133,6 +138,8 @@ pub struct Field {
     pub retain_keys: bool,
     /// What an absent value stands for.
     pub default: Option<Value>,
+    /// The values that it may have, where its type permits more.
+    pub limits: Option<Box<Limits>>,
 }
 
 /// How items of a list are told apart.
@@ -264,7 +271,7 @@ macro_rules! tables {
     ($($package:literal => $file:literal),* $(,)?) => { &[$(($package, include_str!(concat!("../tables/", $file, ".txt")))),*] };
 }
 
-const TABLES: &[(&str, &str)] = tables! {
+pub(crate) const TABLES: &[(&str, &str)] = tables! {
     "meta/v1" => "meta_v1",
     "core/v1" => "core_v1",
     "resource/v1" => "resource_v1",

@@ -27,7 +27,6 @@ mod continuation;
 mod definitions;
 mod delivery;
 mod derived;
-mod descriptions;
 mod discovery;
 mod disk;
 mod error;

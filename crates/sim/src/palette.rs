@@ -205,16 +205,12 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
     let groups = if (number / 11).is_multiple_of(3) { GroupMode::Together } else { GroupMode::Apart };
     let capacity = if (number / 13).is_multiple_of(3) { CapacityMode::Wait } else { CapacityMode::Ignore };
     let capacity_timeout_seconds = [None, None, Some(0), Some(12)][index(number / 39, 4)];
-    Some(Arc::new(EvictionSpec {
-        mode,
-        deadline_seconds: deadline,
-        max_concurrent,
-        expires_at,
-        windows,
-        groups,
-        capacity,
-        capacity_timeout_seconds: capacity_timeout_seconds.filter(|_| capacity == CapacityMode::Wait),
-    }))
+    let mut spec =
+        EvictionSpec { mode, max_concurrent, windows, groups, capacity, ..EvictionSpec::default() };
+    spec.deadline_seconds = deadline;
+    spec.expires_at = expires_at;
+    spec.capacity_timeout_seconds = capacity_timeout_seconds.filter(|_| capacity == CapacityMode::Wait);
+    Some(Arc::new(spec))
 }
 
 /// A window by number. Worlds begin at 22:13:20 UTC and last a minute or two.

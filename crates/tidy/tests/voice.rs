@@ -116,7 +116,7 @@ fn manifests_pages_and_descriptions_are_plain() {
         ("deploy", ".tpl", None),
         ("deploy", ".json", None),
         ("examples", ".yaml", None),
-        ("crates/server/descriptions", ".txt", None),
+        ("crates/schema/tables", ".txt", None),
         ("crates/dashboard/ui", ".html", None),
         ("crates/dashboard/ui", ".js", Some(["//", "/*", "*"])),
     ] {

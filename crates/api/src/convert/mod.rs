@@ -2,6 +2,8 @@
 
 mod claim;
 mod core;
+mod from_wire;
+mod limits;
 mod meta;
 mod rule;
 mod slice;

@@ -10,7 +10,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::tally::WireTally;
-use crate::{FieldError, decode::parse_derived};
+use crate::{
+    FieldError,
+    decode::parse_derived,
+    wire::{self, Fields as _},
+};
 
 const KIND: &str = "DeviceHealthPolicy";
 const API_VERSION: &str = "lazaret.dev/v1alpha1";
@@ -22,9 +26,6 @@ const CLEAR_AFTER_MS: i64 = 15 * 60 * 1_000;
 const IDENTITY: &str = "uuid";
 /// Where Jobs run whose template names no namespace.
 const NAMESPACE: &str = "default";
-/// Fields of `spec.eviction` that a DeviceTaintPolicy has under the same name, where the server knows them.
-const EVICTION_FIELDS: [&str; 7] =
-    ["mode", "deadlineSeconds", "maxConcurrent", "windows", "groups", "capacity", "capacityTimeoutSeconds"];
 
 /// A policy, which devices it means, and what it runs.
 #[derive(Clone, Debug)]
@@ -340,8 +341,9 @@ fn read_eviction(mut eviction: serde_json::Map<String, Value>) -> Result<Evictio
             Some(number.ok_or_else(wrong)?)
         }
     };
-    if let Some(field) = eviction.keys().find(|field| !EVICTION_FIELDS.contains(&field.as_str())) {
-        let known = EVICTION_FIELDS.join(", ");
+    let known = wire::Eviction::default().shape().fields;
+    if let Some(field) = eviction.keys().find(|field| !known.contains(&field.as_str())) {
+        let known = known.join(", ");
         return Err(wrong(path(field), format!("unknown field: eviction has evictionsPerSecond, {known}")));
     }
     match eviction.get("mode").map(|mode| mode.as_str().unwrap_or_default()) {

@@ -19,7 +19,9 @@ pub(crate) use self::{
     },
     core::{Affinity, Node, Pod, PodClaim, PodClaimStatus, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
-    rule::{DeviceSelector, DeviceTaintRule, Eviction, ResourceSlicePatch, RuleSpec, Taint, Window},
+    rule::{
+        DeviceSelector, DeviceTaintRule, Eviction, ResourceSlicePatch, RuleEvictions, RuleSpec, Taint, Window,
+    },
     slice::{
         Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, NodeAllocatable, RequestPolicy,
         ResourceSlice, SliceSpec, SliceTaint,

@@ -221,21 +221,21 @@ fn review(name: &str, words: &[&str]) -> Option<Box<Review>> {
 /// `mode=Evict deadline=30 concurrent=2 together`
 fn eviction(words: &[&str]) -> Option<Arc<EvictionSpec>> {
     let number = |name| option(words, name).map(|text| text.parse::<u32>().unwrap());
-    let spec = EvictionSpec {
-        mode: option(words, "mode")
-            .map_or(EvictionMode::Delete, |name| EvictionMode::from_name(name).unwrap()),
-        deadline_seconds: number("deadline").map(i64::from),
-        max_concurrent: number("concurrent"),
-        expires_at: number("expires").map(|seconds| Timestamp::from_secs(i64::from(seconds))),
-        windows: options(words, "window")
-            .map(|text| text.split_once('/').unwrap())
-            .map(|(start, duration)| Window::parse(start, duration, "").unwrap())
-            .collect(),
-        groups: if words.contains(&"together") { GroupMode::Together } else { GroupMode::Apart },
-        capacity: if words.contains(&"roomy") { CapacityMode::Wait } else { CapacityMode::Ignore },
-        capacity_timeout_seconds: number("timeout").map(i64::from),
-    };
-    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together", "roomy"];
+    let windows = options(words, "window")
+        .map(|text| text.split_once('/').unwrap())
+        .map(|(start, duration)| Window::parse(start, duration, "").unwrap())
+        .collect();
+    let mut spec = EvictionSpec { max_concurrent: number("concurrent"), windows, ..EvictionSpec::default() };
+    if let Some(mode) = option(words, "mode") {
+        spec.mode = EvictionMode::from_name(mode).unwrap();
+    }
+    spec.deadline_seconds = number("deadline").map(i64::from);
+    spec.expires_at = number("expires").map(|seconds| Timestamp::from_secs(i64::from(seconds)));
+    spec.groups = if words.contains(&"together") { GroupMode::Together } else { GroupMode::Apart };
+    spec.capacity = if words.contains(&"roomy") { CapacityMode::Wait } else { CapacityMode::Ignore };
+    spec.capacity_timeout_seconds = number("timeout").map(i64::from);
+    spec.notice_seconds = number("notice").map(i64::from);
+    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together", "roomy", "notice="];
     words.iter().any(|word| said.iter().any(|name| word.starts_with(name))).then(|| Arc::new(spec))
 }
 

@@ -70,6 +70,15 @@ fn a_budget_is_obeyed_and_named_until_it_permits() {
 }
 
 #[test]
+fn a_rule_gives_notice() {
+    let mut world = world("rule r device=d1 taint=k=v:NoExecute@0 notice=30");
+    world.run_until(29_999);
+    assert_eq!(log_of(&world, &["evict", "delete"]), "");
+    world.run_until(60_000);
+    check(&log_of(&world, &["evict", "delete"]), "30s evict p1");
+}
+
+#[test]
 fn a_rule_that_never_kept_anybody_has_no_condition_for_it() {
     let mut world = world("rule r device=d1 taint=k=v:NoExecute@0");
     world.refusals.insert("p1".into(), 3);

@@ -2,6 +2,7 @@
 //! `deploy/crds` are written from them: there is one table, so no two clusters have different fields.
 
 mod disruption_guard;
+mod from_table;
 mod health_policy;
 mod incident;
 mod replacement;

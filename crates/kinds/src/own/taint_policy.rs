@@ -2,9 +2,14 @@
 
 use lazaret_json::{Value, json};
 
-use crate::{Errors, path::Path, resource::windows, value::list};
+use crate::{
+    Errors,
+    path::Path,
+    resource::windows,
+    value::{list, remove},
+};
 
-use super::{OWN_GROUP, column, conditions, integer, text, time, wide_column};
+use super::{OWN_GROUP, column, conditions, from_table, integer, text, time, wide_column};
 
 pub(super) fn definition() -> Value {
     json!({
@@ -125,93 +130,31 @@ pub(super) fn taint_key(description: &str) -> Value {
     })
 }
 
+/// As in a rule, and with patterns and defaults, which the table does not have.
 pub(super) fn taint() -> Value {
-    json!({
-        "type": "object",
-        "required": ["key", "effect"],
-        "description": "The taint.",
-        "properties": {
-            "key": taint_key("Its key, a label name."),
-            "value": {
-                "type": "string",
-                "maxLength": 63,
-                "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-                "description": "Its value, a label value.",
-            },
-            "effect": {
-                "type": "string",
-                "enum": ["None", "NoSchedule", "NoExecute"],
-                "description": "None informs, NoSchedule keeps new pods off, NoExecute evicts pods as well.",
-            },
-            "timeAdded": {
-                "type": "string",
-                "format": "date-time",
-                "description": "Since when. Absent: since the policy was made. Tolerations for some time count from here.",
-            },
-            "description": {"type": "string", "maxLength": 1024, "description": "Why, for people."},
-            "evictionsPerSecond": {
-                "type": "integer",
-                "format": "int64",
-                "minimum": 1,
-                "default": 10,
-                "description": "Pods evicted per second because of this policy, at most.",
-            },
-        },
-    })
+    let mut schema = from_table::object("resource/v1alpha3.DeviceTaint", "The taint.");
+    let properties = &mut schema["properties"];
+    remove(properties, "data");
+    properties["key"] = taint_key("Its key, a label name.");
+    properties["value"]["maxLength"] = 63.into();
+    properties["value"]["pattern"] = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$".into();
+    properties["effect"]["enum"] = json!(["None", "NoSchedule", "NoExecute"]);
+    properties["timeAdded"]["description"] =
+        "Since when. Absent: since the policy was made. Tolerations for some time count from here.".into();
+    properties["evictionsPerSecond"]["default"] = 10.into();
+    schema
 }
 
+/// As in a rule, and with the patterns of windows, which the table does not have.
 pub(super) fn eviction() -> Value {
-    json!({
-        "type": "object",
-        "description": "How pods leave. Absent: they are deleted.",
-        "x-kubernetes-validations": [{
-            "rule": "!has(self.mode) || self.mode != 'EvictThenDelete' || has(self.deadlineSeconds)",
-            "message": "deadlineSeconds is required with mode EvictThenDelete",
-        }, {
-            "rule": "!has(self.capacityTimeoutSeconds) || (has(self.capacity) && self.capacity == 'Wait')",
-            "message": "capacityTimeoutSeconds needs capacity Wait",
-        }],
-        "properties": {
-            "mode": {
-                "type": "string",
-                "enum": ["Delete", "Evict", "EvictThenDelete"],
-                "default": "Delete",
-                "description": "Delete deletes. Evict asks the eviction API and obeys disruption budgets for ever. EvictThenDelete asks it until the deadline and deletes from then on.",
-            },
-            "deadlineSeconds": {
-                "type": "integer",
-                "format": "int64",
-                "minimum": 0,
-                "maximum": 31_536_000,
-                "description": "How long after its own deadline a pod may stay at most.",
-            },
-            "maxConcurrent": {
-                "type": "integer",
-                "format": "int64",
-                "minimum": 1,
-                "maximum": u32::MAX,
-                "description": "How many pods may be terminating at a time because of this policy.",
-            },
-            "groups": {
-                "type": "string",
-                "enum": ["Apart", "Together"],
-                "description": "Together: pods of one label lazaret.dev/group, one PodGroup or one Job leave in one go, or all of them wait. Default: Apart.",
-            },
-            "capacity": {
-                "type": "string",
-                "enum": ["Ignore", "Wait"],
-                "description": "Wait: a pod leaves once the claims of its replacement could be allocated elsewhere. Default: Ignore.",
-            },
-            "capacityTimeoutSeconds": {
-                "type": "integer",
-                "format": "int64",
-                "minimum": 0,
-                "maximum": 31_536_000,
-                "description": "With capacity Wait: how long after its own deadline a pod waits for room at most; then it leaves all the same. Absent: for as long as there is none.",
-            },
-            "windows": windows_schema("Evictions begin only while one of these is open. Absent: at any time."),
-        },
-    })
+    let mut schema = from_table::object(
+        "resource/v1alpha3.DeviceTaintRuleEviction",
+        "How pods leave. Absent: they are deleted.",
+    );
+    schema["properties"]["mode"]["default"] = "Delete".into();
+    schema["properties"]["windows"] =
+        windows_schema("Evictions begin only while one of these is open. Absent: at any time.");
+    schema
 }
 
 /// When something may begin. What a pattern cannot say, whether a time zone exists, is checked by [`windows`].

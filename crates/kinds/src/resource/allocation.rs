@@ -12,12 +12,13 @@ use super::{
     },
 };
 use crate::{
-    Errors, FieldProblem,
+    Errors,
     check::{
         IMMUTABLE, conditions, dns_label, driver, each, each_text, each_unique, node_selector, one_of, pool,
         raw_object, uuid,
     },
     gate::Gate,
+    limits,
     path::Path,
     value::{has, is_filled, list, list_mut, remove, same, some, stripped, text},
 };
@@ -26,8 +27,6 @@ const RESULTS_MAX: usize = 32;
 const CONSUMERS_MAX: usize = 256;
 const DEVICE_CONDITIONS_MAX: usize = 8;
 const DEVICE_DATA_BYTES_MAX: usize = 10 * 1024;
-const INTERFACE_NAME_BYTES_MAX: usize = 256;
-const HARDWARE_ADDRESS_BYTES_MAX: usize = 128;
 const IPS_MAX: usize = 16;
 
 /// A device, or a share of one: driver, pool, device, share.
@@ -216,13 +215,7 @@ fn device_status(errors: &mut Errors, path: &Path<'_>, device: &Value, allocated
 }
 
 fn network_data(errors: &mut Errors, path: &Path<'_>, network: &Value) {
-    for (field, bytes_max) in
-        [("interfaceName", INTERFACE_NAME_BYTES_MAX), ("hardwareAddress", HARDWARE_ADDRESS_BYTES_MAX)]
-    {
-        if text(network, field).len() > bytes_max {
-            errors.push(path.field(field), FieldProblem::TooLong(bytes_max));
-        }
-    }
+    limits::check(errors, path, "resource/v1.NetworkDeviceData", network, None);
     each_text(errors, &path.field("ips"), list(network, "ips"), IPS_MAX, |errors, path, address| {
         if !is_interface_address(address) {
             errors.invalid(

@@ -6,12 +6,13 @@ use lazaret_json::Value;
 use lazaret_model::Taint;
 
 use crate::{
-    Context, Errors, FieldProblem,
+    Context, Errors,
     check::{
         dns_label, driver, each, each_text, fully_qualified_name, label_name, label_value, not_supported,
-        one_of, pool, raw_object,
+        one_of, raw_object,
     },
     features::DEFAULT_PACE,
+    limits,
     path::Path,
     value::{fill, list, list_mut, some, text, texts},
 };
@@ -42,40 +43,9 @@ pub(super) fn default_pace(taint: &mut Value, context: &Context<'_>) {
     }
 }
 
-/// A taint. Its effect is only looked at if it differs from that of `old`: a newer server may know more.
-pub(super) fn taint(errors: &mut Errors, path: &Path<'_>, taint: &Value, old: Option<&Value>) {
-    label_name(errors, &path.field("key"), text(taint, "key"));
-    label_value(errors, &path.field("value"), text(taint, "value"));
-    let effect = text(taint, "effect");
-    if old.is_none_or(|old| text(old, "effect") != effect) {
-        one_of(errors, &path.field("effect"), effect, EFFECTS);
-    }
-    if text(taint, "description").len() > Taint::DESCRIPTION_BYTES_MAX {
-        errors.push(path.field("description"), FieldProblem::TooLong(Taint::DESCRIPTION_BYTES_MAX));
-    }
-    if some(taint, "data").is_some_and(|data| data.to_string().len() > Taint::DATA_BYTES_MAX) {
-        errors.push(path.field("data"), FieldProblem::TooLong(Taint::DATA_BYTES_MAX));
-    }
-    if let Some(pace) = some(taint, "evictionsPerSecond").filter(|pace| pace.as_i64().is_none_or(|n| n < 1)) {
-        errors.invalid(path.field("evictionsPerSecond"), pace.clone(), "must be greater than zero");
-    }
-}
-
-/// The names by which a rule or patch selects devices.
-pub(super) fn device_selector(errors: &mut Errors, path: &Path<'_>, selector: &Value) {
-    let named = |field: &str| some(selector, field).map(|found| found.as_str().unwrap_or_default());
-    if let Some(class) = named("deviceClassName") {
-        crate::check::subdomain(errors, &path.field("deviceClassName"), class);
-    }
-    if let Some(name) = named("driver") {
-        driver(errors, &path.field("driver"), name);
-    }
-    if let Some(name) = named("pool") {
-        pool(errors, &path.field("pool"), name);
-    }
-    if let Some(name) = named("device") {
-        dns_label(errors, &path.field("device"), name);
-    }
+/// A taint of a slice or a patch.
+pub(super) fn taint(errors: &mut Errors, path: &Path<'_>, taint: &Value) {
+    limits::check(errors, path, "resource/v1alpha3.DeviceTaint", taint, None);
 }
 
 /// `Equal` is what a toleration does if it does not say.

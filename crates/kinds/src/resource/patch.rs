@@ -4,13 +4,14 @@ use lazaret_json::{Value, json};
 
 use super::{
     cel,
-    common::{default_pace, default_time_added, device_selector, taint},
+    common::{default_pace, default_time_added, taint},
     device,
 };
 use crate::{
     Context, Errors, Rules,
     check::{each, qualified_name},
     gate::{Gate, drop_disabled},
+    limits,
     path::Path,
     value::{
         canonical_quantities, entries, field_mut, has, is_filled, list, list_mut, quantity, remove,
@@ -92,7 +93,7 @@ fn validate(errors: &mut Errors, patch: &Value, old: Option<&Value>, context: &C
     warn_of_reach(errors, patch, old);
     if let Some(filter) = some(patch, "filter") {
         let path = path.field("filter");
-        device_selector(errors, &path, filter);
+        limits::check(errors, &path, "resource/v1alpha3.DeviceTaintSelector", filter, None);
         let stored = old.is_some_and(|old| same_field(filter, &old["filter"], "selectors"));
         cel::selectors(errors, &path.field("selectors"), list(filter, "selectors"), stored, context);
     }
@@ -117,7 +118,7 @@ fn validate(errors: &mut Errors, patch: &Value, old: Option<&Value>, context: &C
     let unchanged = old.is_some_and(|old| same_field(patch, old, "taints"));
     if !unchanged {
         each(errors, &path.field("taints"), list(patch, "taints"), TAINTS_MAX, |errors, path, item| {
-            taint(errors, path, item, None);
+            taint(errors, path, item);
         });
     }
 }

@@ -1,45 +1,29 @@
 //! Rules that taint devices.
 
+use std::sync::LazyLock;
+
 use lazaret_api::window;
 use lazaret_json::{Value, json};
-use lazaret_model::{CapacityMode, EvictionMode, EvictionSpec, GroupMode, WindowError};
+use lazaret_model::WindowError;
 
 use super::{
     cel,
-    common::{default_pace, default_time_added, device_selector, taint},
+    common::{default_pace, default_time_added},
     superset::{self, Superset},
 };
 use crate::{
-    Column, Context, Errors, FieldProblem, Rules,
-    check::{conditions, one_of},
+    Column, Context, Errors, Rules,
+    check::conditions,
     kind::{age, since},
+    limits,
     path::Path,
     rules::{SPEC_AND_METADATA, keep_status},
-    value::{field_mut, list, put, remove, same_field, some, text},
+    value::{field_mut, list, put, same_field, some, text},
 };
 
 const CONDITIONS_MAX: usize = 8;
-const WINDOWS_MAX: usize = 16;
-const CONCURRENT_MAX: i64 = u32::MAX as i64;
 
-const SUPERSET: Superset = Superset {
-    shape: "resource/v1alpha3.DeviceTaintRule",
-    parts: &[
-        ("deviceSelector", &["deviceClassName", "selectors"]),
-        ("taint", &["description", "data", "evictionsPerSecond"]),
-        ("", &["eviction", "expiresAt"]),
-    ],
-    fields: &[
-        "deviceClassName",
-        "selectors",
-        "description",
-        "data",
-        "evictionsPerSecond",
-        "eviction",
-        "expiresAt",
-        "evictions",
-    ],
-};
+static SUPERSET: LazyLock<Superset> = LazyLock::new(|| Superset::of("DeviceTaintRule"));
 
 /// Rules that taint devices.
 #[derive(Debug)]
@@ -89,43 +73,29 @@ impl Rules for Rule {
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let path = Path::root("status");
         conditions(errors, &path.field("conditions"), list(&new["status"], "conditions"), CONDITIONS_MAX);
-        if let Some(pods) =
-            some(&new["status"]["evictions"], "pods").filter(|pods| pods.as_i64().is_none_or(|n| n < 0))
-        {
-            let path = path.field("evictions");
-            errors.invalid(path.field("pods"), pods.clone(), "must be greater than or equal to 0");
-        }
+        limits::check(errors, &path, "resource/v1alpha3.DeviceTaintRuleStatus", &new["status"], None);
     }
 
     fn to_version(&self, object: &mut Value, version: &str) {
         if version != "v1alpha3" {
             SUPERSET.hide(object);
-            if let Some(status) = object.get_mut("status") {
-                remove(status, "evictions");
-            }
         }
     }
 
     fn from_version(&self, object: &mut Value, version: &str, old: Option<&Value>) {
         if version != "v1alpha3" {
             SUPERSET.restore(object, old);
-            if let (Some(status), Some(kept)) =
-                (object.get_mut("status"), old.and_then(|old| some(&old["status"], "evictions")))
-            {
-                put(status, "evictions", kept.clone());
-            }
         }
     }
 
     fn differs_in(&self, object: &Value, version: &str) -> bool {
-        let counts = |object: &Value| some(&object["status"], "evictions").is_some();
-        version != "v1alpha3" && (object.is_null() || SUPERSET.is_used(object) || counts(object))
+        version != "v1alpha3" && (object.is_null() || SUPERSET.is_used(object))
     }
 
     fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
         match version {
             "v1alpha3" => Some(&[]),
-            _ => Some(SUPERSET.fields),
+            _ => Some(&SUPERSET.fields),
         }
     }
 
@@ -155,9 +125,9 @@ impl Rules for Rule {
 
 fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Context<'_>) {
     let path = Path::root("spec");
+    limits::check(errors, &path, "resource/v1alpha3.DeviceTaintRuleSpec", spec, old);
     if let Some(selector) = some(spec, "deviceSelector") {
         let path = path.field("deviceSelector");
-        device_selector(errors, &path, selector);
         let stored = old.is_some_and(|old| same_field(selector, &old["deviceSelector"], "selectors"));
         cel::selectors(errors, &path.field("selectors"), list(selector, "selectors"), stored, context);
         let evicts_all = |spec: &Value| {
@@ -169,62 +139,12 @@ fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Co
             );
         }
     }
-    taint(errors, &path.field("taint"), &spec["taint"], old.map(|old| &old["taint"]));
-    if let Some(said) = some(spec, "eviction") {
-        eviction(errors, &path.field("eviction"), said);
-    }
+    let eviction = path.field("eviction");
+    windows(errors, &eviction.field("windows"), list(&spec["eviction"], "windows"));
 }
 
-/// How pods leave.
-fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
-    let mode = text(eviction, "mode");
-    if !mode.is_empty() {
-        one_of(errors, &path.field("mode"), mode, &EvictionMode::ALL.map(EvictionMode::name));
-    }
-    let groups = text(eviction, "groups");
-    if !groups.is_empty() {
-        one_of(errors, &path.field("groups"), groups, &GroupMode::ALL.map(GroupMode::name));
-    }
-    capacity(errors, path, eviction);
-    let deadline = some(eviction, "deadlineSeconds");
-    let path_of_deadline = path.field("deadlineSeconds");
-    if deadline.is_none() && mode == EvictionMode::EvictThenDelete.name() {
-        errors.required(path_of_deadline, "with mode EvictThenDelete");
-    } else if let Some(seconds) =
-        deadline.filter(|value| value.as_i64().is_none_or(|n| !(0..=EvictionSpec::SECONDS_MAX).contains(&n)))
-    {
-        let message = format!("must be between 0 and {}, inclusive", EvictionSpec::SECONDS_MAX);
-        errors.invalid(path_of_deadline, seconds.clone(), message);
-    }
-    let too_few = |value: &&Value| value.as_i64().is_none_or(|n| !(1..=CONCURRENT_MAX).contains(&n));
-    if let Some(most) = some(eviction, "maxConcurrent").filter(too_few) {
-        let message = format!("must be between 1 and {CONCURRENT_MAX}, inclusive");
-        errors.invalid(path.field("maxConcurrent"), most.clone(), message);
-    }
-    windows(errors, &path.field("windows"), list(eviction, "windows"));
-}
-
-/// Whether pods wait for room.
-fn capacity(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
-    let capacity = text(eviction, "capacity");
-    if !capacity.is_empty() {
-        one_of(errors, &path.field("capacity"), capacity, &CapacityMode::ALL.map(CapacityMode::name));
-    }
-    let Some(timeout) = some(eviction, "capacityTimeoutSeconds") else { return };
-    let path = path.field("capacityTimeoutSeconds");
-    if timeout.as_i64().is_none_or(|n| !(0..=EvictionSpec::SECONDS_MAX).contains(&n)) {
-        let message = format!("must be between 0 and {}, inclusive", EvictionSpec::SECONDS_MAX);
-        errors.invalid(path, timeout.clone(), message);
-    } else if capacity != CapacityMode::Wait.name() {
-        errors.invalid(path, timeout.clone(), "needs capacity Wait");
-    }
-}
-
-/// When evictions may begin.
+/// When evictions may begin: times and time zones, which no limit of the table can say.
 pub(crate) fn windows(errors: &mut Errors, path: &Path<'_>, windows: &[Value]) {
-    if windows.len() > WINDOWS_MAX {
-        errors.push(path, FieldProblem::TooMany(windows.len(), WINDOWS_MAX));
-    }
     for (at, said) in windows.iter().enumerate() {
         let path = path.index(at);
         let field = |name: &str| text(said, name);

@@ -1,5 +1,7 @@
 //! Slices: what drivers publish of their devices.
 
+use std::sync::LazyLock;
+
 use lazaret_json::{Map, Value};
 
 use super::{
@@ -31,8 +33,7 @@ const COUNTERS_MAX: usize = 32;
 const SLICE_TAINTS_MAX: usize = 32;
 const LIST_ATTRIBUTES: &[&str] = &["bools", "ints", "strings", "versions"];
 
-const SUPERSET: Superset =
-    Superset { shape: "resource/v1alpha3.ResourceSlice", parts: &[("", &["taints"])], fields: &["taints"] };
+static SUPERSET: LazyLock<Superset> = LazyLock::new(|| Superset::of("ResourceSlice"));
 
 /// Slices.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl Rules for Slice {
         match version {
             "v1beta1" => None,
             "v1alpha3" => Some(&[]),
-            _ => Some(SUPERSET.fields),
+            _ => Some(&SUPERSET.fields),
         }
     }
 
@@ -283,7 +284,7 @@ fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Co
                 "" => errors.required(path.field("device"), ""),
                 device => dns_label(errors, &path.field("device"), device),
             }
-            taint(errors, &path.field("taint"), &entry["taint"], None);
+            taint(errors, &path.field("taint"), &entry["taint"]);
         });
     }
     if has(spec, "partitionTypeAttribute") {

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Map, Value};
 use lazaret_model::{V1ALPHA3_FIELDS_ANNOTATION as ANNOTATION, V1ALPHA3_ONLY_DRIVER};
-use lazaret_schema::{builtin, check};
+use lazaret_schema::{StructType, TypeId, builtin, check};
 
 use crate::{
     Errors,
@@ -13,33 +13,58 @@ use crate::{
 /// taints of a slice.
 const ANNOTATION_BYTES_MAX: usize = 1 << 20;
 
-/// What only v1alpha3 knows of a kind.
+/// What only v1alpha3 knows of a kind: the difference of its tables in v1 and in v1alpha3.
 #[derive(Debug)]
 pub(super) struct Superset {
     /// The kind in v1alpha3.
-    pub(super) shape: &'static str,
+    shape: Option<TypeId>,
     /// Fields by the part of the spec that they are in; the spec itself has no name.
-    pub(super) parts: &'static [(&'static str, &'static [&'static str])],
+    parts: Vec<(&'static str, Vec<&'static str>)>,
+    /// Fields of the status, which no client brings back.
+    status: Vec<&'static str>,
     /// The names of all fields by which stored bytes are known to have something to hide.
-    pub(super) fields: &'static [&'static str],
+    pub(super) fields: Vec<&'static str>,
 }
 
 impl Superset {
+    /// Of a kind by its name.
+    pub(super) fn of(kind: &str) -> Self {
+        let find = |version: &str| builtin().find(&format!("resource/{version}.{kind}"));
+        let of = |version: &str| find(version).and_then(|id| builtin().get_struct(id));
+        let below = |holder: Option<&'static StructType>, name: &str| {
+            holder.and_then(|holder| builtin().get_struct(holder.fields.get(name)?.ty))
+        };
+        let (narrow, wide) = (of("v1"), of("v1alpha3"));
+        let (narrow_spec, wide_spec) = (below(narrow, "spec"), below(wide, "spec"));
+        let names = wide_spec.into_iter().flat_map(|spec| spec.fields.keys()).map(String::as_str);
+        let inner = names.map(|name| (name, added(below(narrow_spec, name), below(wide_spec, name))));
+        let parts: Vec<_> = [("", added(narrow_spec, wide_spec))]
+            .into_iter()
+            .chain(inner)
+            .filter(|(_, fields)| !fields.is_empty())
+            .collect();
+        let status = added(below(narrow, "status"), below(wide, "status"));
+        let fields = parts.iter().flat_map(|(_, fields)| fields).chain(&status).copied().collect();
+        Self { shape: find("v1alpha3"), parts, status, fields }
+    }
+
     /// Whether an object has something that only v1alpha3 shows.
     pub(super) fn is_used(&self, object: &Value) -> bool {
-        let spec = &object["spec"];
-        self.parts
-            .iter()
-            .any(|(name, fields)| fields.iter().any(|field| some(part(spec, name), field).is_some()))
+        let has = |holder: &Value, fields: &[&str]| fields.iter().any(|field| some(holder, field).is_some());
+        self.parts.iter().any(|(name, fields)| has(part(&object["spec"], name), fields))
+            || has(&object["status"], &self.status)
     }
 
     /// Moves what only v1alpha3 shows into the annotation.
     pub(super) fn hide(&self, object: &mut Value) {
+        if let Some(status) = object.get_mut("status") {
+            self.status.iter().for_each(|field| remove(status, field));
+        }
         let Some(spec) = object.get_mut("spec") else { return };
         let mut hidden = Value::Object(Map::new());
-        for (name, fields) in self.parts {
+        for (name, fields) in &self.parts {
             let Some(holder) = part_mut(spec, name) else { continue };
-            for field in *fields {
+            for field in fields {
                 if let Some(value) = take(holder, field) {
                     put(at(&mut hidden, name), field, value);
                 }
@@ -57,6 +82,13 @@ impl Superset {
     /// Brings back what only v1alpha3 shows, in the parts that are still there: from the annotation, or else as it is stored. An annotation that
     /// is not understood stays, for [`validate`] to refuse.
     pub(super) fn restore(&self, object: &mut Value, old: Option<&Value>) {
+        if let (Some(status), Some(old)) = (object.get_mut("status"), old) {
+            for field in &self.status {
+                if let Some(kept) = some(&old["status"], field) {
+                    put(status, field, kept.clone());
+                }
+            }
+        }
         let said = self.annotated(object);
         if said.is_some() {
             forget_annotation(object);
@@ -68,9 +100,9 @@ impl Superset {
         {
             put_or_remove(selector, "driver", some(&source[SELECTOR], "driver").cloned());
         }
-        for (name, fields) in self.parts {
+        for (name, fields) in &self.parts {
             let Some(holder) = part_mut(spec, name).filter(|holder| holder.is_object()) else { continue };
-            for field in *fields {
+            for field in fields {
                 if let Some(value) = some(part(source, name), field) {
                     put(holder, field, value.clone());
                 }
@@ -86,7 +118,7 @@ impl Superset {
         }
         let said = lazaret_schema::parse_json(json.as_bytes()).ok()?.value;
         let known = |name: &str, field: &str| {
-            let listed = |(part, fields): &(&str, &[&str])| *part == name && fields.contains(&field);
+            let listed = |(part, fields): &(&str, Vec<&str>)| *part == name && fields.contains(&field);
             self.parts.iter().any(listed) || (name, field) == (SELECTOR, "driver")
         };
         let well_placed = said.as_object()?.iter().all(|(name, value)| match value.as_object() {
@@ -96,7 +128,7 @@ impl Superset {
         });
         let mut whole = Value::Object(Map::new());
         put(&mut whole, "spec", said);
-        let well_typed = check(builtin(), builtin().find(self.shape)?, &mut whole, None, false).is_empty();
+        let well_typed = check(builtin(), self.shape?, &mut whole, None, false).is_empty();
         (well_placed && well_typed).then(|| take(&mut whole, "spec")).flatten()
     }
 }
@@ -122,6 +154,12 @@ pub(super) fn validate(errors: &mut Errors, object: &Value) {
 }
 
 const SELECTOR: &str = "deviceSelector";
+
+/// Fields of a type that another version of it does not have; none of a type that the other version does not know at all.
+fn added(narrow: Option<&StructType>, wide: Option<&'static StructType>) -> Vec<&'static str> {
+    let Some((narrow, wide)) = narrow.zip(wide) else { return Vec::new() };
+    wide.fields.keys().filter(|name| !narrow.fields.contains_key(*name)).map(String::as_str).collect()
+}
 
 fn part<'a>(spec: &'a Value, name: &str) -> &'a Value {
     if name.is_empty() { spec } else { &spec[name] }

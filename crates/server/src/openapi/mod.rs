@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Kind, Served, Verbs};
-use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId, builtin};
+use lazaret_schema::{Description, Field, Schema, Type, TypeId, builtin};
 
 use self::paths::Paths;
-use crate::{ApiError, Server, descriptions::Description, kind_ref::KindRef, respond::Answer};
+use crate::{ApiError, Server, kind_ref::KindRef, respond::Answer};
 
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
@@ -192,36 +192,13 @@ impl Schemas<'_> {
             Type::List(item) => json!({"type": "array", "items": self.value(*item)}),
             Type::Map(value) => json!({"type": "object", "additionalProperties": self.value(*value)}),
             Type::Any(_) => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
-            Type::Scalar(scalar) => match scalar {
-                Scalar::String | Scalar::Duration | Scalar::Quantity => json!({"type": "string"}),
-                Scalar::Bytes => json!({"type": "string", "format": "byte"}),
-                Scalar::Time | Scalar::MicroTime => json!({"type": "string", "format": "date-time"}),
-                Scalar::IntOrString => json!({"type": "string", "format": "int-or-string"}),
-                Scalar::Int32 => json!({"type": "integer", "format": "int32"}),
-                Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
-                Scalar::Double => json!({"type": "number", "format": "double"}),
-                Scalar::Bool => json!({"type": "boolean"}),
-            },
+            Type::Scalar(scalar) => scalar.open_api(),
         }
     }
 }
 
 fn decorate(value: &mut Value, field: &Field, schema: &Schema) {
-    if matches!(schema.get(field.ty), Type::List(_)) {
-        match &field.list {
-            ListKind::Atomic => value["x-kubernetes-list-type"] = "atomic".into(),
-            ListKind::Set => value["x-kubernetes-list-type"] = "set".into(),
-            ListKind::Map(keys) => {
-                value["x-kubernetes-list-type"] = "map".into();
-                value["x-kubernetes-list-map-keys"] = json!(keys);
-            }
-        }
-    } else if field.atomic {
-        value["x-kubernetes-map-type"] = "atomic".into();
-    }
-    if let Some(default) = &field.default {
-        value["default"] = default.clone();
-    }
+    field.decorate(value, schema);
     let mut strategies = Vec::new();
     if let Some(key) = &field.merge {
         strategies.push("merge");

@@ -338,6 +338,23 @@ fn a_pod_leaves_once_there_is_room_for_its_replacement() {
 }
 
 #[test]
+fn a_rule_gives_notice_and_can_be_taken_back() {
+    let stage = Stage::with(1, 1);
+    stage.template("one", &json!([]));
+    stage.pod("a", "one");
+    stage.running("a");
+    rule(&stage, "announced", &json!({"noticeSeconds": 3600}));
+    let pending = |condition: &Value| condition["reason"] == "PodsPendingEviction";
+    stage.condition("announced", "the pod is to leave", pending);
+    stage.delete(&format!("{RULES}/announced"));
+    rule(&stage, "brief", &json!({"noticeSeconds": 3600}));
+    stage.condition("brief", "the pod is to leave", pending);
+    assert!(stage.pod_now("a").is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null()));
+    stage.merge(&format!("{RULES}/brief"), &json!({"spec": {"eviction": {"noticeSeconds": 0}}}));
+    stage.gone("a");
+}
+
+#[test]
 fn a_rule_says_how_long_it_waits_for_room_only_if_it_waits() {
     let stage = Stage::with(1, 1);
     let refused = |eviction: Value| {

@@ -3,6 +3,7 @@
 mod claim;
 mod claim_status;
 mod conversion;
+mod limits;
 mod patch;
 mod pool_status;
 mod rule;

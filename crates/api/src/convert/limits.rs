@@ -1,0 +1,39 @@
+//! Limits of fields, which come from the tables: the words in which one that is exceeded is refused.
+
+use super::Result;
+use crate::field::Path;
+
+pub(super) fn required(is_there: bool, is_asked_for: bool, path: &Path<'_>, with: &str) -> Result<()> {
+    if is_asked_for && !is_there { Err(path.error(format!("is required{with}"))) } else { Ok(()) }
+}
+
+pub(super) fn needs(is_there: bool, is_met: bool, path: &Path<'_>, words: &str) -> Result<()> {
+    if is_there && !is_met { Err(path.error(words)) } else { Ok(()) }
+}
+
+pub(super) fn range(number: Option<i64>, min: Option<i64>, max: Option<i64>, path: &Path<'_>) -> Result<()> {
+    let Some(number) = number else { return Ok(()) };
+    if min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max) {
+        return Ok(());
+    }
+    let permitted = match (min, max) {
+        (Some(min), Some(max)) => format!("must be from {min} to {max}"),
+        (Some(1), None) => "must be greater than zero".to_owned(),
+        (Some(min), None) => format!("must be {min} or more"),
+        (None, Some(max)) => format!("must be {max} or less"),
+        (None, None) => return Ok(()),
+    };
+    Err(path.error(format!("{permitted}, not {number}")))
+}
+
+pub(super) fn bytes(length: usize, most: usize, path: &Path<'_>) -> Result<()> {
+    if length > most { Err(path.error(format!("is longer than {most} bytes"))) } else { Ok(()) }
+}
+
+pub(super) fn items(count: usize, most: usize, path: &Path<'_>) -> Result<()> {
+    if count > most {
+        Err(path.error(format!("has {count} items: at most {most} are permitted")))
+    } else {
+        Ok(())
+    }
+}
