@@ -58,6 +58,8 @@ pub struct Node {
     health: Health,
     object: Option<SeenNode>,
     report: Writing,
+    /// UIDs of claims that the Node may say to be unprepared, now or when a write that was sent arrives.
+    said: BTreeSet<String>,
     reconcile_at: Millis,
     /// A checkpoint could not be written: when it is tried again.
     write_again_at: Option<Millis>,
@@ -87,6 +89,7 @@ impl Node {
             health: Health::default(),
             object: None,
             report: Writing::Idle,
+            said: BTreeSet::new(),
             reconcile_at: now + RECONCILE_EVERY_MS,
             write_again_at: None,
             to_show: BTreeSet::new(),
@@ -106,8 +109,9 @@ impl Node {
             Input::Pod(pod) => self.pod_seen(now, pod),
             Input::PodGone(uid) => self.pod_gone(now, &uid),
             Input::Node(object) => {
-                self.manager.awaited.clone_from(&object.awaiting);
+                self.said.extend(object.unprepared.iter().cloned());
                 self.object = Some(object);
+                self.keep_unprepared();
             }
             Input::Sockets(found) => {
                 for plugin in self.sockets.scan(now, &found) {
@@ -346,7 +350,11 @@ impl Node {
             (Pending::Report(written), _) => {
                 self.report = if is_done { Writing::Idle } else { Writing::NotBefore(now + WRITE_AGAIN_MS) };
                 if let Some(object) = self.object.as_mut().filter(|_| is_done) {
-                    (object.reports, object.unprepared) = (true, written);
+                    (object.reports, object.unprepared) = (true, written.clone());
+                }
+                if is_done {
+                    self.said = written;
+                    self.keep_unprepared();
                 }
             }
             (Pending::Status(uid, written), _) => {
@@ -451,16 +459,25 @@ impl Node {
         }
     }
 
+    /// Nothing is prepared of a claim that somebody waits for, nor of one that the Node says to be unprepared: that would be taken for the answer
+    /// to the next question.
+    fn keep_unprepared(&mut self) {
+        let awaiting = self.object.iter().flat_map(|object| &object.awaiting);
+        self.manager.awaited = awaiting.chain(&self.said).cloned().collect();
+    }
+
     /// Says which of the claims that somebody waits for are unprepared. They are not prepared again while they are waited for.
     fn report_unprepared(&mut self, now: Millis) {
         let Some(object) = self.object.as_ref().filter(|_| self.report.may_begin(now)) else { return };
         let unprepared: BTreeSet<String> =
             object.awaiting.iter().filter(|uid| !self.manager.has_claim(uid)).cloned().collect();
-        if object.reports && unprepared == object.unprepared {
+        if object.reports && unprepared == object.unprepared && unprepared == self.said {
             self.report = Writing::Idle;
             return;
         }
         self.report = Writing::InFlight;
+        self.said.extend(unprepared.iter().cloned());
+        self.keep_unprepared();
         self.ask(Pending::Report(unprepared.clone()), Action::Report(unprepared));
     }
 }

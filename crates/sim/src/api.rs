@@ -1,6 +1,7 @@
 //! A model of the API server: objects with resource versions, refused stale writes, deletion with a grace period,
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
+mod notes;
 mod table;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use lazaret_model::{
 
 use crate::{catalog::Catalog, palette};
 
+pub(crate) use notes::ClaimNotes;
 pub(crate) use table::Live;
 pub use table::{Key, Logged, Refused, Stored, Table, Versions};
 
@@ -147,6 +149,7 @@ pub struct Api {
     /// The last resource version.
     pub versions: Versions,
     pub(crate) catalog: Catalog,
+    notes: notes::Notes,
     uids: u64,
 }
 

@@ -77,6 +77,14 @@ marks! {
     NoRoom = "questions for room answered with none",
     /// People were told what keeps the pods of a rule.
     RuleEventSent = "events about rules whose pods are kept",
+    /// A core beside the eviction began to lead.
+    PartLeads = "other cores begun to lead",
+    /// A write of another core was not sent for want of the lease.
+    PartWithheld = "writes of other cores withheld for want of the lease",
+    /// A write of another core arrived after its sender had given it up.
+    PartLate = "writes of other cores that came late",
+    /// The claim controller asked a kubelet whether devices are unprepared.
+    NodeAsked = "kubelets asked whether devices are unprepared",
     /// A pod was removed by force, and its kubelet had to find out.
     Forced = "pods removed by force",
     /// A status of a rule was written.

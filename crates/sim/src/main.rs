@@ -198,7 +198,7 @@ fn hunt(args: &Args, mutants: &[Mutant]) -> ExitCode {
         let mut runner = Runner::default();
         let found = (args.start..args.start + args.seeds).find_map(|seed| {
             runner
-                .run(&Scenario::draw(seed, args.limits()), Some(*mutant))
+                .run(&Scenario::hunt(seed, args.limits(), *mutant), Some(*mutant))
                 .violation
                 .map(|violation| (seed, violation))
         });

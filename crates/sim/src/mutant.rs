@@ -59,8 +59,10 @@ mutants! {
     StuckStatus = "stuck-status",
     /// The scheduler does not remember what it gave away a moment ago.
     DoubleAllocation = "double-allocation",
-    /// The claim controller takes devices back from a pod that was removed by force before its kubelet has unprepared them.
+    /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
+    /// The claim controller is told of every pod that is gone that it had ended.
+    AllEnded = "all-ended",
     /// The scheduler does not see rules.
     BlindScheduler = "blind-scheduler",
     /// Controllers do not see slices of taints.

@@ -5,8 +5,11 @@ mod draw;
 
 use core::fmt;
 
-use crate::rng::Rng;
+use crate::{mutant::Mutant, rng::Rng};
 use draw::{draw_config, draw_transitions};
+
+/// How far watches may be behind, at least, where a mutant is looked for that grants views that are too old.
+const HUNT_LAG_MS: u32 = 8_000;
 
 /// The size and temper of a world. Plain numbers, so that a regression file can state them all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,6 +263,16 @@ impl Scenario {
         let config = draw_config(seed, limits, &mut rng);
         let transitions = draw_transitions(&config, limits, &mut rng);
         Self { config, transitions }
+    }
+
+    /// The world of a seed in which a mutant is looked for. A view that is too old shows only where watches are far behind.
+    #[must_use]
+    pub fn hunt(seed: u64, limits: Limits, mutant: Mutant) -> Self {
+        let mut scenario = Self::draw(seed, limits);
+        if mutant == Mutant::StaleView {
+            scenario.config.lag_ms = scenario.config.lag_ms.max(HUNT_LAG_MS);
+        }
+        scenario
     }
 
     /// As a regression file.

@@ -3,16 +3,18 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use lazaret_claims::Claims;
 use lazaret_model::{DisruptionGuard, ObjectKey, Text, Uid};
 
 use crate::{
     actors::{
-        claims::Cleanup,
         client::Client,
         controller::Controller,
         drivers::Drivers,
         election::LeaseStep,
         health::{Health, HealthStep},
+        nodes::Reports,
+        part::{Crew, PartStep},
         prepared::Prepared,
         scheduler::{Placement, Scheduler},
         turn::Question,
@@ -86,12 +88,14 @@ pub(crate) enum Step {
     RemovePod(ObjectKey, Uid),
     /// A kubelet has unprepared the devices of a pod that was removed by force.
     Unprepare(Uid),
-    /// The claim controller looks at a pod that needs claims.
-    MakeClaims(ObjectKey),
-    /// The claim controller looks at a claim that may have lost its users.
-    ReadClaim(ObjectKey),
-    /// And writes what it made of it.
-    WriteClaim(Box<Cleanup>),
+    /// The scheduler looks at a pod that needs a claim for an extended resource.
+    MakeExtendedClaim(ObjectKey),
+    /// Something about the claim controllers.
+    Claims(Box<PartStep<lazaret_claims::EffectKind>>),
+    /// A watch of nodes delivers what kubelets say.
+    DeliverReports(usize),
+    /// A kubelet looks whether it is asked about claims.
+    AnswerAsNode(Text),
     /// The scheduler looks at its queue.
     Schedule,
     /// The scheduler writes claims.
@@ -146,6 +150,9 @@ pub(crate) struct World {
     pub(crate) workloads: Workloads,
     pub(crate) prepared: Prepared,
     pub(crate) health: Health,
+    /// The claim controllers.
+    pub(crate) claims: Crew<Claims>,
+    pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
     /// How many pods of a namespace may be terminating for the eviction API to permit one more.
     pub(crate) budgets: BTreeMap<Text, u32>,
@@ -220,6 +227,7 @@ impl Runner {
 /// Streams of randomness within a seed.
 const WORLD: u64 = 1;
 const WORKLOADS: u64 = 2;
+const CLAIMS: u64 = 40;
 
 impl World {
     /// Without anything in it.
@@ -241,6 +249,8 @@ impl World {
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
             prepared: Prepared::default(),
             health: Health::new(config.seed),
+            claims: Crew::new(config.seed, CLAIMS),
+            reports: Reports::new(config),
             errors: None,
             budgets: BTreeMap::new(),
             guards: BTreeMap::new(),
@@ -336,6 +346,7 @@ impl World {
             self.tell();
             self.turn_controllers();
             self.health_turn();
+            self.turn_part::<Claims>();
             self.tell();
             self.check_step();
         }
@@ -367,10 +378,12 @@ impl World {
             Step::Tick(controller, _)
             | Step::Look(controller)
             | Step::BeginAnew(controller, _)
+            | Step::DeliverReports(controller)
             | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
             Step::Told(question) => question.controller,
             Step::Health(step) => step.controller()?,
+            Step::Claims(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -383,9 +396,8 @@ impl World {
             | Step::EndPod(..)
             | Step::RemovePod(..)
             | Step::Unprepare(_)
-            | Step::MakeClaims(_)
-            | Step::ReadClaim(_)
-            | Step::WriteClaim(_)
+            | Step::MakeExtendedClaim(_)
+            | Step::AnswerAsNode(_)
             | Step::Schedule
             | Step::Reserve(_)
             | Step::Bind(_)
@@ -423,10 +435,11 @@ impl World {
             Step::StartPod(key, uid) => self.start_pod(&key, &uid),
             Step::EndPod(key, uid) => self.end_pod(&key, &uid, true),
             Step::RemovePod(key, uid) => self.remove_pod(&key, &uid),
-            Step::Unprepare(pod) => self.unprepare_late(&pod),
-            Step::MakeClaims(key) => self.make_claims(&key),
-            Step::ReadClaim(key) => self.read_claim(&key),
-            Step::WriteClaim(cleanup) => self.write_claim(*cleanup),
+            Step::Unprepare(pod) => self.unprepare(&pod),
+            Step::MakeExtendedClaim(key) => self.make_extended_claim(&key),
+            Step::Claims(step) => self.part_step::<Claims>(*step),
+            Step::DeliverReports(controller) => self.deliver_reports(controller),
+            Step::AnswerAsNode(node) => self.answer_as_node(&node),
             Step::Schedule => self.schedule(),
             Step::Reserve(placement) => self.reserve(placement),
             Step::Bind(placement) => self.bind(&placement),
@@ -537,17 +550,14 @@ impl World {
             let (number, pod) = (logged.number, logged.object.clone());
             let key = self.api.pods.key(number).clone();
             self.kubelet_sees(&key, pod.as_deref());
-            self.claim_controller_sees_pod(&key, number, pod.as_deref());
+            self.scheduler_sees_pod(&key, number, pod.as_deref());
             self.owner_sees(&key, number, pod.as_deref());
         }
     }
 
     fn claims_written(&mut self, from: usize) {
         for at in from..self.api.claims.log().len() {
-            let logged = &self.api.claims.log()[at];
-            let (key, claim) = (self.api.claims.key(logged.number).clone(), logged.object.clone());
             self.check_claim_written(at);
-            self.claim_controller_sees_claim(&key, claim.as_deref());
         }
     }
 

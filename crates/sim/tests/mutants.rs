@@ -9,8 +9,8 @@ const SEEDS: u64 = 1_500;
 #[test]
 fn every_mutant_is_caught() {
     for mutant in Mutant::ALL {
-        let caught =
-            (0..SEEDS).find(|seed| run(&Scenario::draw(*seed, LIMITS), Some(*mutant)).violation.is_some());
+        let caught = (0..SEEDS)
+            .find(|seed| run(&Scenario::hunt(*seed, LIMITS, *mutant), Some(*mutant)).violation.is_some());
         assert!(caught.is_some(), "{} survived {SEEDS} seeds", mutant.name());
     }
 }

@@ -109,6 +109,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "eviction",
             "lifecycle",
             "allocator",
+            "claims",
             "scheduler",
             "api",
         ],

@@ -8,6 +8,7 @@
 
 mod counts;
 mod guards;
+mod handover;
 mod policies;
 mod pools;
 mod random;

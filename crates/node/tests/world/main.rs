@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one action among many")]
 
+mod answers;
 mod classic;
 mod disk;
 mod faults;

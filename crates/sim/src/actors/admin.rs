@@ -74,7 +74,8 @@ impl World {
             Op::CutLease => self.controllers[controller].cut(later),
             Op::Freeze => self.controllers[controller].freeze(self.now, later),
             Op::Panic if b.is_multiple_of(2) => self.panic(controller),
-            Op::Panic => self.health.give_up(controller),
+            Op::Panic if (b / 2).is_multiple_of(2) => self.health.give_up(controller),
+            Op::Panic => self.claims.give_up(controller),
             Op::Errors => {
                 self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
             }

@@ -1,34 +1,35 @@
-//! The claim controller: makes the claims of pods, and cleans up after pods that are done. It reads, thinks for a
-//! while, and writes on the condition that nothing changed meanwhile.
+//! The claim controller: the core that ships, and what the server makes of its writes. What claims ask for.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use lazaret_claims::{
+    ChangeClaim, ClaimStep, Claims, CreateClaim, EffectKind, Holder, HolderKind, Input, Options,
+    SetClaimNames, Template,
+};
+use lazaret_leader::{Precedence, TurnOptions};
+use lazaret_machine::{Outcome, Reply, Turn};
 use lazaret_model::{
-    AllocationMode, ClaimSource, ClaimSpec, Consumer, DeviceRequest, ObjectKey, Owner, Pod, Quantity,
-    Request, RequestKind, ResourceClaim, Text,
+    AllocationMode, ClaimSource, ClaimSpec, DeviceRequest, ObjectKey, Owner, Pod, PodPhase, Quantity,
+    Request, RequestKind, ResourceClaim, Text, Timestamp,
 };
 
 use crate::{
-    actors::workloads::Shape,
-    api::Refused,
+    actors::{
+        news::{Event, Progress, listed},
+        part::{Agent, Crew, Part, PartStep},
+        workloads::{Shape, Workloads},
+    },
+    api::{Api, ClaimNotes, Kind},
     coverage::Mark,
+    mutant::Mutant,
     palette,
     world::{Step, World},
 };
 
-/// It looks at what changed within so long.
+/// The scheduler looks at a pod that lacks a claim within this time.
 const REACTION_MS_MAX: u32 = 300;
-/// And again after so long when it could not do its work.
+/// And again after this time when it could not do its work.
 const RETRY_MS: u64 = 500;
-
-/// What became of a claim.
-#[derive(Debug)]
-pub(crate) struct Cleanup {
-    key: ObjectKey,
-    version: u64,
-    /// `None`: to be deleted.
-    object: Option<ResourceClaim>,
-}
 
 /// What claims ask for: claims that ask for the same share it.
 #[derive(Clone, Debug, Default)]
@@ -114,59 +115,214 @@ pub(crate) fn owner(pod: &Pod) -> Owner {
     }
 }
 
+impl Part for Claims {
+    const LOOP: TurnOptions = TurnOptions { in_flight_max: 128, precedence: Precedence::Usual };
+
+    fn begin() -> Self {
+        Self::new(Options { groups: true, ..Options::default() })
+    }
+
+    fn crew(world: &mut World) -> &mut Crew<Self> {
+        &mut world.claims
+    }
+
+    fn step(step: PartStep<EffectKind>) -> Step {
+        Step::Claims(Box::new(step))
+    }
+
+    fn hear(world: &mut World, number: usize, now: Timestamp) {
+        world.claims_hear(number, now);
+    }
+
+    fn lead(&mut self, now: Timestamp, leads: bool) {
+        if leads {
+            self.handle(now, Input::Synced);
+        }
+        self.handle(now, Turn::leads(leads).into());
+    }
+
+    fn is_event(kind: &EffectKind) -> bool {
+        matches!(kind, EffectKind::Event(_) | EffectKind::ClaimEvent(_))
+    }
+
+    /// A name that a claim has belongs to the pod, unless it is found to belong to another.
+    fn may_conflict(kind: &EffectKind) -> bool {
+        !matches!(kind, EffectKind::CreateClaim(_))
+    }
+
+    fn perform(world: &mut World, kind: &EffectKind, in_part: bool) -> Reply {
+        let outcome = match kind {
+            EffectKind::CreateClaim(create) => world.create_claim(create),
+            EffectKind::SetClaimNames(write) => world.set_claim_names(write),
+            EffectKind::ChangeClaim(change) => world.change_claim(change, in_part),
+            EffectKind::Confirm(holder) => world.confirm(holder),
+            // Every node reports.
+            EffectKind::ConfirmNode(node) => match world.reports.by_node.contains_key(node) {
+                true => Outcome::Done,
+                false => Outcome::Gone,
+            },
+            EffectKind::AskNode(ask) => world.ask_node(ask),
+            EffectKind::Event(_) | EffectKind::ClaimEvent(_) => Outcome::Done,
+        };
+        outcome.into()
+    }
+}
+
 impl World {
-    pub(crate) fn claim_controller_sees_pod(&mut self, key: &ObjectKey, at: u32, pod: Option<&Pod>) {
-        let done = pod.is_none_or(|pod| pod.phase.is_finished());
-        if done {
-            let claims: Vec<u32> = self.workloads.claims_of(at).collect();
-            for claim in claims {
-                self.push_soon(REACTION_MS_MAX, Step::ReadClaim(self.api.claims.key(claim).clone()));
+    /// What the watches of a process have told since its agent last heard; one that has just begun is told what they began with.
+    fn claims_hear(&mut self, number: usize, now: Timestamp) {
+        let Self { claims, clients, api, reports, workloads, mutant, .. } = self;
+        let (gaps, view) = (&clients[number].gaps, &clients[number].view);
+        let Agent { core, progress, .. } = &mut claims.agents[number];
+        let progress = progress.get_or_insert_with(|| {
+            let heard = gaps.began;
+            let pods = listed(&api.pods, heard[Kind::Pod as usize]);
+            begin_with(core, now, api, workloads, &pods, heard[Kind::Claim as usize]);
+            reports.by_node.values().for_each(|report| core.handle(now, Input::Node(Arc::clone(report))));
+            Progress { heard, pods, reports: reports.log.len() }
+        });
+        let to = view.position(Kind::Pod);
+        let from = core::mem::replace(&mut progress.heard[Kind::Pod as usize], to);
+        for Event { place, is_after_gap } in gaps.events(&api.pods, from, to) {
+            hear_of_pod(core, now, api, progress, place, is_after_gap, *mutant);
+        }
+        let to = view.position(Kind::Claim);
+        let from = core::mem::replace(&mut progress.heard[Kind::Claim as usize], to);
+        for Event { place, .. } in gaps.events(&api.claims, from, to) {
+            let logged = &api.claims.log()[place];
+            core.handle(
+                now,
+                match api.seen_claim(place) {
+                    Some(seen) => Input::Claim(seen),
+                    None => Input::ClaimGone(api.claims.key(logged.number).clone()),
+                },
+            );
+        }
+        let to = reports.told[number].max(progress.reports);
+        for report in &reports.log[core::mem::replace(&mut progress.reports, to)..to] {
+            core.handle(now, Input::Node(Arc::clone(report)));
+        }
+    }
+
+    /// Tells a machine of all that there is.
+    pub(crate) fn tell_all_claims(&self, core: &mut Claims, now: Timestamp) {
+        let (pods, claims) = (self.api.pods.live().clone(), self.api.claims.log().len());
+        begin_with(core, now, &self.api, &self.workloads, &pods, claims);
+        for report in self.reports.by_node.values() {
+            core.handle(now, Input::Node(Arc::clone(report)));
+        }
+    }
+
+    fn create_claim(&mut self, create: &CreateClaim) -> Outcome {
+        if let Some(stored) = self.api.claims.get(&create.claim) {
+            let is_ours = stored.object.owner.as_ref().is_some_and(|owner| owner.uid == create.holder.uid);
+            return if is_ours { Outcome::Done } else { Outcome::Conflict };
+        }
+        self.check_only_claim(create);
+        let at = self.api.pods.number(&create.holder.key);
+        let tolerations = at.and_then(|at| self.shape_of(at)).map_or(0, |shape| shape.tolerations);
+        let uid = self.api.new_uid();
+        let class = &create.template.key.name;
+        let mut claim = self.workloads.specs.new_claim(create.claim.clone(), uid, class, tolerations);
+        claim.owner = Some(Owner {
+            group: palette::word(""),
+            kind: palette::word("Pod"),
+            name: create.holder.key.name.clone(),
+            uid: create.holder.uid.clone(),
+        });
+        let notes = ClaimNotes { is_protected: true, entry: Some(create.entry.clone()), awaiting: None };
+        self.api.put_claim(claim, notes);
+        Outcome::Done
+    }
+
+    fn set_claim_names(&mut self, write: &SetClaimNames) -> Outcome {
+        let Holder { kind, key, uid } = &write.holder;
+        if *kind == HolderKind::Group {
+            self.violate("a group keeps its claim", format!("{key} is given {:?}", write.names));
+        }
+        let names = write.names.iter().map(|(entry, claim)| (entry, claim));
+        let is_there = self.api.edit_pod(key, uid, |pod| resolve(pod, false, names));
+        if is_there { Outcome::Done } else { Outcome::Gone }
+    }
+
+    /// Each step is a write of its own, on the version that the one before left.
+    fn change_claim(&mut self, change: &ChangeClaim, in_part: bool) -> Outcome {
+        let mut version = change.version.parse().unwrap_or(0);
+        for step in change.steps.iter().take(if in_part { 1 } else { usize::MAX }) {
+            let Some(stored) = self.api.claims.get(&change.claim) else { return Outcome::Gone };
+            if stored.object.uid != change.uid {
+                return Outcome::Gone;
             }
-        } else if pod.is_some_and(|pod| pod.deleting_since.is_none() && self.wants_claims(at, pod)) {
-            self.push_soon(REACTION_MS_MAX, Step::MakeClaims(key.clone()));
+            if stored.version != version {
+                self.coverage.hit(Mark::Conflict);
+                return Outcome::Conflict;
+            }
+            let mut claim = ResourceClaim::clone(stored.object);
+            let mut notes = self.api.notes_of(&claim);
+            self.check_claim_step(&claim, step);
+            match step {
+                ClaimStep::SetStatus { reserved_for, deallocate } => {
+                    claim.reserved_for.clone_from(reserved_for);
+                    if *deallocate {
+                        claim.allocation = None;
+                    }
+                }
+                ClaimStep::SetFinalizers(left) => notes.is_protected = !left.is_empty(),
+                ClaimStep::SetAwaiting(nodes) => notes.awaiting.clone_from(nodes),
+                ClaimStep::Delete => claim.deleting = true,
+            }
+            if claim.deleting && !notes.is_protected {
+                self.api.claims.remove(&mut self.api.versions, &change.claim);
+                return Outcome::Done;
+            }
+            version = self.api.put_claim(claim, notes);
+        }
+        Outcome::Done
+    }
+
+    /// Whether somebody who has claims is there.
+    fn confirm(&self, holder: &Holder) -> Outcome {
+        let is_there = match holder.kind {
+            HolderKind::Pod => {
+                self.api.pods.get(&holder.key).is_some_and(|stored| stored.object.uid == holder.uid)
+            }
+            // A group lives as long as its workload: for ever.
+            HolderKind::Group => true,
+        };
+        if is_there { Outcome::Done } else { Outcome::Gone }
+    }
+
+    /// The scheduler makes claims for extended resources.
+    pub(crate) fn scheduler_sees_pod(&mut self, key: &ObjectKey, at: u32, pod: Option<&Pod>) {
+        if pod.is_some_and(|pod| self.lacks_extended_claim(at, pod)) {
+            self.push_soon(REACTION_MS_MAX, Step::MakeExtendedClaim(key.clone()));
         }
     }
 
-    pub(crate) fn claim_controller_sees_claim(&mut self, key: &ObjectKey, claim: Option<&ResourceClaim>) {
-        if claim.is_some_and(|claim| self.needs_cleaning(claim)) {
-            self.push_soon(REACTION_MS_MAX, Step::ReadClaim(key.clone()));
-        }
+    fn lacks_extended_claim(&self, at: u32, pod: &Pod) -> bool {
+        pod.extended_claim.is_none()
+            && pod.deleting_since.is_none()
+            && !pod.phase.is_finished()
+            && self.shape_of(at).is_some_and(|shape| shape.extended)
     }
 
-    fn wants_claims(&self, at: u32, pod: &Pod) -> bool {
-        let missing = pod
-            .claims
-            .iter()
-            .any(|entry| matches!(entry.source, ClaimSource::Template { resolved: None, .. }));
-        missing || (pod.extended_claim.is_none() && self.shape_of(at).is_some_and(|shape| shape.extended))
-    }
-
-    /// Makes what a pod's templates ask for and says so in its status.
-    pub(crate) fn make_claims(&mut self, key: &ObjectKey) {
+    /// Makes the claim for a pod's extended resource and says so in its status.
+    pub(crate) fn make_extended_claim(&mut self, key: &ObjectKey) {
         let Some(at) = self.api.pods.number(key) else { return };
         let Some(stored) = self.api.pods.now(at) else { return };
         let pod = Arc::clone(stored.object);
-        if pod.deleting_since.is_some() || pod.phase.is_finished() || !self.wants_claims(at, &pod) {
+        if !self.lacks_extended_claim(at, &pod) {
             return;
         }
-        let Some(&Shape { extended, tolerations, .. }) = self.shape_of(at) else { return };
-        let mut made: Vec<(Text, Text)> = Vec::new();
-        for (entry, claim) in self.new_claims(&pod, extended, tolerations) {
-            let claim_key = claim.key.clone();
+        let Some(&Shape { tolerations, .. }) = self.shape_of(at) else { return };
+        for (entry, claim) in self.new_claims(&pod, true, tolerations) {
+            let name = claim.key.name.clone();
             if self.api.claims.create(&mut self.api.versions, claim).is_err() {
                 // The claim of a predecessor of the same name is still there.
-                self.push(self.now + RETRY_MS, Step::MakeClaims(key.clone()));
-                self.push(self.now + RETRY_MS / 2, Step::ReadClaim(claim_key));
-                continue;
+                return self.push(self.now + RETRY_MS, Step::MakeExtendedClaim(key.clone()));
             }
-            self.note_use(key, &claim_key);
-            made.push((entry, claim_key.name));
+            self.api.edit_pod(key, &pod.uid, |pod| resolve(pod, true, core::iter::once((&entry, &name))));
         }
-        if made.is_empty() {
-            return;
-        }
-        let made = made.iter().map(|(entry, name)| (entry, name));
-        self.api.edit_pod(key, &pod.uid, |pod| resolve(pod, extended, made));
     }
 
     /// The claims that a pod lacks, each with the entry of the pod that it is for.
@@ -200,75 +356,57 @@ impl World {
         });
         new.collect()
     }
+}
 
-    fn is_live(&self, namespace: &Text, name: &Text, uid: &Text) -> bool {
-        let stored = self.api.pods.number_of(namespace, name).and_then(|pod| self.api.pods.now(pod));
-        stored.is_some_and(|stored| stored.object.uid == *uid)
-    }
-
-    fn uses(&self, claim: &ResourceClaim, user: &Consumer) -> bool {
-        let pods = &self.api.pods;
-        let unfinished = |pod: u32| pods.now(pod).filter(|stored| !stored.object.phase.is_finished());
-        if user.resource == "podgroups" {
-            let mut members = self.workloads.pods_of(&claim.key.namespace, &user.name);
-            return members.any(|key| pods.number(key).and_then(unfinished).is_some())
-                || self.is_prepared(claim, None);
+/// A machine that has just begun is told what the watches began with.
+fn begin_with(
+    core: &mut Claims,
+    now: Timestamp,
+    api: &Api,
+    workloads: &Workloads,
+    pods: &[u32],
+    claims: usize,
+) {
+    for namespace in palette::NAMESPACES {
+        for class in palette::CLASSES.into_iter().chain([palette::FABRIC]) {
+            let key = ObjectKey::new(namespace, class);
+            core.handle(now, Input::Template(Arc::new(Template { key, ..Template::default() })));
         }
-        let user_now = pods.number_of(&claim.key.namespace, &user.name).and_then(unfinished);
-        user_now.is_some_and(|stored| stored.object.uid == user.uid)
-            || self.is_prepared(claim, Some(&user.uid))
     }
+    workloads.groups().for_each(|group| core.handle(now, Input::Group(Arc::new(group))));
+    let found = pods.iter().filter_map(|place| api.pods.written(*place));
+    core.handle(now, Input::PodsListed(found.map(|stored| Arc::clone(stored.object)).collect()));
+    let found = listed(&api.claims, claims).into_iter().filter(|place| *place != 0);
+    let found = found.filter_map(|place| api.seen_claim(place as usize - 1));
+    core.handle(now, Input::ClaimsListed(found.collect()));
+}
 
-    fn is_orphan(&self, claim: &ResourceClaim) -> bool {
-        // A group lives as long as its workload: for ever.
-        let owner = claim.owner.as_ref().filter(|owner| owner.kind == "Pod");
-        owner.is_some_and(|owner| !self.is_live(&claim.key.namespace, &owner.name, &owner.uid))
-    }
-
-    /// Whether [`Self::cleaned`] would change anything.
-    fn needs_cleaning(&self, claim: &ResourceClaim) -> bool {
-        claim.reserved_for.iter().any(|user| !self.uses(claim, user))
-            || (claim.reserved_for.is_empty() && self.is_orphan(claim))
-    }
-
-    /// A claim without the users that are done; without an allocation when none is left; `None` when its owner is
-    /// gone as well.
-    fn cleaned(&self, claim: &ResourceClaim) -> Option<ResourceClaim> {
-        let mut cleaned = claim.clone();
-        cleaned.reserved_for.retain(|user| self.uses(claim, user));
-        if cleaned.reserved_for.is_empty() && !claim.reserved_for.is_empty() {
-            cleaned.allocation = None;
+/// A pod was written or removed at this place of the log.
+fn hear_of_pod(
+    core: &mut Claims,
+    now: Timestamp,
+    api: &Api,
+    progress: &mut Progress,
+    place: usize,
+    is_after_gap: bool,
+    mutant: Option<Mutant>,
+) {
+    let logged = &api.pods.log()[place];
+    let number = logged.number as usize;
+    progress.pods.resize(progress.pods.len().max(number + 1), 0);
+    let after = if logged.object.is_some() { u32::try_from(place + 1).unwrap_or(u32::MAX) } else { 0 };
+    let before = api.pods.written(core::mem::replace(&mut progress.pods[number], after));
+    let before = before.map(|stored| Arc::clone(stored.object));
+    if let Some(pod) = before
+        && logged.object.as_ref().is_none_or(|now| now.uid != pod.uid)
+    {
+        if mutant == Some(Mutant::AllEnded) {
+            core.handle(now, Input::Pod(Arc::new(Pod { phase: PodPhase::Failed, ..Pod::clone(&pod) })));
         }
-        (!self.is_orphan(claim) || !cleaned.reserved_for.is_empty()).then_some(cleaned)
+        let (key, uid) = (pod.key.clone(), pod.uid.clone());
+        core.handle(now, Input::PodGone { key, uid, last_told: !is_after_gap });
     }
-
-    pub(crate) fn read_claim(&mut self, key: &ObjectKey) {
-        let Some(stored) = self.api.claims.get(key) else { return };
-        if !self.needs_cleaning(stored.object) {
-            return;
-        }
-        let object = self.cleaned(stored.object);
-        let cleanup = Cleanup { key: key.clone(), version: stored.version, object };
-        self.push_soon(self.config.latency_ms, Step::WriteClaim(Box::new(cleanup)));
-    }
-
-    pub(crate) fn write_claim(&mut self, cleanup: Cleanup) {
-        let Cleanup { key, version, object } = cleanup;
-        let api = &mut self.api;
-        let result = match object {
-            Some(object) => api.claims.update(&mut api.versions, version, object).map(|_| ()),
-            None => match api.claims.get(&key) {
-                Some(stored) if stored.version == version => {
-                    api.claims.remove(&mut api.versions, &key);
-                    Ok(())
-                }
-                Some(_) => Err(Refused::Conflict),
-                None => Err(Refused::NotFound),
-            },
-        };
-        if result == Err(Refused::Conflict) {
-            self.coverage.hit(Mark::Conflict);
-            self.push_soon(REACTION_MS_MAX, Step::ReadClaim(key));
-        }
+    if let Some(pod) = &logged.object {
+        core.handle(now, Input::Pod(Arc::clone(pod)));
     }
 }

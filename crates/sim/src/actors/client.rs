@@ -7,6 +7,7 @@ use lazaret_model::{
 use std::sync::Arc;
 
 use crate::{
+    actors::news::Gaps,
     api::{Api, Kind},
     check::Moved,
     coverage::Mark,
@@ -22,6 +23,8 @@ use crate::{
 pub(crate) struct Client {
     pub(crate) view: View,
     pub(crate) fleet: Fleet,
+    /// What its watches began with, and what they missed since.
+    pub(crate) gaps: Gaps,
     /// Not running.
     pub(crate) down: bool,
     rng: Rng,
@@ -34,6 +37,7 @@ impl Client {
         Self {
             view: View::default(),
             fleet: Fleet::new(),
+            gaps: Gaps::default(),
             down: true,
             rng,
             planned: [false; Kind::ALL.len()],
@@ -46,6 +50,13 @@ impl Client {
         self.down = false;
         self.view = other.view.clone();
         self.fleet = other.fleet.clone();
+        self.began();
+    }
+
+    /// From here on it watches.
+    fn began(&mut self) {
+        let began = Kind::ALL.map(|kind| self.view.position(kind));
+        self.gaps = Gaps { began, missed: Vec::new() };
     }
 
     /// Dies: knows nothing any more.
@@ -53,6 +64,7 @@ impl Client {
         self.down = true;
         self.view = View::default();
         self.fleet = Fleet::new();
+        self.gaps = Gaps::default();
     }
 
     pub(crate) fn stall(&mut self, kind: Kind, until: u64) {
@@ -110,6 +122,7 @@ impl World {
                 Kind::ALL.into_iter().for_each(|kind| self.list(number, kind));
             }
         }
+        self.clients[number].began();
         // Nobody decides anything yet: no need to be told in parts.
         let changes = self.clients[number].fleet.take_changes();
         self.heard(number, &changes);
@@ -147,7 +160,10 @@ impl World {
             let _lost = client.view.list(&self.api, kind, Listed::Everything);
             return;
         }
+        let before = self.clients[number].view.position(kind);
         self.list(number, kind);
+        let client = &mut self.clients[number];
+        client.gaps.missed.push((kind, before, client.view.position(kind)));
         self.digest(number);
     }
 

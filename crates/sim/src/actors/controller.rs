@@ -304,7 +304,7 @@ impl World {
     /// Hands an input to the machine of a controller, at the time its clock shows.
     pub(crate) fn feed(&mut self, number: usize, input: Input<'_>) {
         let devices = matches!(input, Input::Changed(_));
-        self.health.agents[number].is_told = true;
+        self.told(number);
         self.moved.get_or_insert(Moved { client: number, pod: None, devices });
         self.handle(number, input);
         self.send_effects(number);

@@ -6,6 +6,8 @@ use crate::world::{Step, World};
 
 /// A slow kubelet takes so much longer.
 const SLOW_MS: u64 = 30_000;
+/// A kubelet that is asked about a claim prepares it for nobody. It looks again after this time.
+const WAIT_MS: u64 = 500;
 /// A pod starts within so long.
 const START_MS_MAX: u32 = 800;
 
@@ -26,6 +28,10 @@ impl World {
     }
 
     pub(crate) fn start_pod(&mut self, key: &ObjectKey, uid: &Uid) {
+        let found = self.api.pods.get(key).filter(|stored| stored.object.uid == *uid);
+        if found.is_some_and(|stored| self.must_wait(stored.object)) {
+            return self.push(self.now + WAIT_MS, Step::StartPod(key.clone(), uid.clone()));
+        }
         let mut has_ended = false;
         let is_there = self.api.edit_pod(key, uid, |pod| {
             has_ended = pod.phase.is_finished();
@@ -53,7 +59,13 @@ impl World {
 
     pub(crate) fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid) {
         if self.api.pods.get(key).is_some_and(|stored| stored.object.uid == *uid) {
+            // In order: unprepared, a terminal phase, gone.
             self.unprepare(uid);
+            self.api.edit_pod(key, uid, |pod| {
+                if !pod.phase.is_finished() {
+                    pod.phase = PodPhase::Failed;
+                }
+            });
             self.api.pods.remove(&mut self.api.versions, key);
         }
     }

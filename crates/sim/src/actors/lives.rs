@@ -47,6 +47,7 @@ impl World {
         if let Some(down_ms) = controller.closing
             && controller.turn.in_flight() == 0
             && self.health.agents[number].turn.in_flight() == 0
+            && self.claims.in_flight(number) == 0
             && said
             && controller.holds(self.now)
         {
@@ -78,7 +79,9 @@ impl World {
         controller.new_process(self.now);
         let process = controller.process;
         self.clients[number].forget();
-        self.health.restart_process(number, self.controllers[number].clock(self.now));
+        let clock = self.controllers[number].clock(self.now);
+        self.health.restart_process(number, clock);
+        self.claims.restart_process(number, clock);
         self.push(self.now + down_ms, Step::Restart(number, process));
     }
 
@@ -112,6 +115,7 @@ impl World {
         self.checker.clock_jumped();
         self.controllers[number].begin_era(self.now);
         self.health.give_up(number);
+        self.claims.give_up(number);
         self.give_up_agent(number, 0);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_model::{DeviceId, ObjectKey, Pod, ResourceClaim, Uid};
+use lazaret_model::{DeviceId, ObjectKey, Pod, ResourceClaim, Text, Uid};
 
 use crate::{
     api::claim_name,
@@ -21,10 +21,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    fn is_for(&self, claim: &ResourceClaim, uses: impl Fn(&BTreeSet<Uid>) -> bool) -> bool {
-        whole(claim).any(|device| {
-            self.by_device.get(device).is_some_and(|(holder, pods)| *holder == claim.uid && uses(pods))
-        })
+    /// Whether a kubelet has prepared devices for a claim.
+    pub(crate) fn has(&self, node: &Text, claim: &Uid) -> bool {
+        self.by_device.iter().any(|(id, (holder, _))| holder == claim && id.pool == *node)
+    }
+
+    /// Whether devices of a claim are prepared for it.
+    pub(crate) fn is_for(&self, claim: &ResourceClaim) -> bool {
+        whole(claim).any(|device| self.by_device.get(device).is_some_and(|(holder, _)| *holder == claim.uid))
     }
 }
 
@@ -62,24 +66,16 @@ impl World {
         keys.filter_map(|key| self.api.claims.get(&key).map(|stored| stored.object.clone())).collect()
     }
 
-    /// Nothing is prepared any more for a pod that was removed by force: the claim controller looks at what waited for that.
-    pub(crate) fn unprepare_late(&mut self, pod: &Uid) {
-        let freed = self.unprepare(pod);
-        let of_freed = self.api.claims.iter().filter(|stored| freed.contains(&stored.object.uid));
-        let keys: Vec<ObjectKey> = of_freed.map(|stored| stored.object.key.clone()).collect();
-        keys.into_iter().for_each(|key| self.push(self.now, Step::ReadClaim(key)));
-    }
-
-    /// Nothing is prepared for a pod any more. Gives the claims that are now prepared for nobody.
-    pub(crate) fn unprepare(&mut self, pod: &Uid) -> BTreeSet<Uid> {
-        let mut freed = BTreeSet::new();
-        self.prepared.by_device.retain(|_, (claim, pods)| {
+    /// Nothing is prepared for a pod any more. Its kubelet looks whether it was asked about that.
+    pub(crate) fn unprepare(&mut self, pod: &Uid) {
+        let mut nodes = BTreeSet::new();
+        self.prepared.by_device.retain(|device, (_, pods)| {
             if pods.remove(pod) && pods.is_empty() {
-                freed.insert(claim.clone());
+                nodes.insert(device.pool.clone());
             }
             !pods.is_empty()
         });
-        freed
+        nodes.iter().for_each(|node| self.plan_report(node));
     }
 
     /// Somebody took the allocation of a claim away and answers for it.
@@ -87,10 +83,23 @@ impl World {
         self.prepared.by_device.retain(|_, (holder, _)| holder != claim);
     }
 
-    /// Whether a claim is prepared for a pod that may be gone, or for any pod.
-    pub(crate) fn is_prepared(&self, claim: &ResourceClaim, pod: Option<&Uid>) -> bool {
-        let waits = self.mutant != Some(Mutant::Hasty);
-        waits && self.prepared.is_for(claim, |pods| pod.is_none_or(|pod| pods.contains(pod)))
+    /// Whether a kubelet has prepared devices for a claim. A mutant answers before it has looked.
+    pub(super) fn has_prepared(&self, node: &Text, claim: &Uid) -> bool {
+        self.mutant != Some(Mutant::Hasty) && self.prepared.has(node, claim)
+    }
+
+    /// The claim controller takes devices back: nobody uses them any more.
+    pub(crate) fn check_given_back(&mut self, claim: &ResourceClaim) {
+        if self.prepared.is_for(claim) {
+            let detail = format!("{} is given back, and its devices are prepared", claim.key);
+            self.violate("devices are unprepared before they are given back", detail);
+        }
+    }
+
+    /// Whether a kubelet has to wait before it prepares the claims of a pod.
+    pub(super) fn must_wait(&self, pod: &Pod) -> bool {
+        let Some(node) = &pod.node else { return false };
+        self.claims_named_by(pod).iter().any(|claim| self.is_awaited(node, &claim.uid))
     }
 
     /// A user removes a pod without waiting for its kubelet, which finds out later.

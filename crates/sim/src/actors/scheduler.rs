@@ -241,7 +241,7 @@ impl World {
         let careless = self.mutant == Some(Mutant::NoBrake);
         for (version, claim) in claims {
             let foreign = claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid);
-            if foreign && !is_of_group(claim, pod) {
+            if claim.deleting || (foreign && !is_of_group(claim, pod)) {
                 return None;
             }
             let given = match &claim.allocation {
@@ -348,7 +348,7 @@ impl World {
             if result.is_some_and(|result| result.share_id.is_some()) {
                 self.coverage.hit(Mark::Shared);
             }
-            match self.api.claims.update(&mut self.api.versions, version, claim) {
+            match self.api.allocate(version, claim) {
                 Ok(version) => {
                     let assumed = device.and_then(|device| self.scheduler.assumed.get_mut(&device));
                     if let Some(assumed) = assumed.and_then(|of_device| of_device.get_mut(&key)) {

@@ -34,7 +34,7 @@ pub(crate) struct Question {
 impl World {
     /// The lease was won, lost, or renewed after all.
     pub(crate) fn leadership_changed(&mut self, number: usize) {
-        self.health.agents[number].is_told = true;
+        self.told(number);
         if self.clients[number].down {
             return;
         }

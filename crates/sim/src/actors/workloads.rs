@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use lazaret_model::{
-    Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Owner, Pod, PodClaim, PodPhase,
-    Quantity, ResourceClaim, Text, Uid,
+    Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, NodeSelector, NodeSelectorTerm, ObjectKey,
+    Operator, Owner, Pod, PodClaim, PodGroup, PodPhase, Quantity, Requirement, ResourceClaim, Text, Uid,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -24,6 +24,8 @@ const JOB_MS_MAX: u64 = 60_000;
 const REPLICAS_MAX: u64 = 12;
 /// What a pod calls its claims.
 const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
+/// What it calls the claim that all pods of a workload share.
+const SHARED: &str = "shared";
 /// The API group of groups of pods.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 /// No workload makes more pods than this for one slot: a world comes to rest.
@@ -64,19 +66,14 @@ struct Workload {
     shape: Shape,
     /// The pod of each slot, and how many there have been.
     slots: Vec<(Option<ObjectKey>, u32)>,
-    /// All pods that it has had.
-    had: Vec<ObjectKey>,
 }
 
 /// All workloads, and what kubelets and the claim controller know of their pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Workloads {
     all: Vec<Workload>,
-    by_name: HashMap<Text, usize, FxBuildHasher>,
     /// By number of the pod's key: workload and slot.
     by_pod: Vec<(u32, u32)>,
-    /// Numbers of the keys of pods and of claims that they may use, in order.
-    uses: Vec<(u32, u32)>,
     pub(crate) starting: HashSet<Uid, FxBuildHasher>,
     pub(crate) terminating: HashSet<Uid, FxBuildHasher>,
     pub(crate) slow_nodes: BTreeSet<Text>,
@@ -88,9 +85,7 @@ impl Workloads {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             all: Vec::new(),
-            by_name: HashMap::default(),
             by_pod: Vec::new(),
-            uses: Vec::new(),
             starting: HashSet::default(),
             terminating: HashSet::default(),
             slow_nodes: BTreeSet::new(),
@@ -104,28 +99,17 @@ impl Workloads {
         self.slow_nodes.clear();
     }
 
-    /// Pods that a workload has had.
-    pub(crate) fn pods_of<'a>(
-        &'a self,
-        namespace: &'a Text,
-        workload: &'a Text,
-    ) -> impl Iterator<Item = &'a ObjectKey> {
-        let workload = self.by_name.get(workload).map(|number| &self.all[*number]);
-        let workload = workload.filter(|workload| workload.namespace == *namespace);
-        workload.into_iter().flat_map(|workload| &workload.had)
-    }
-
-    /// The numbers of the claims that the pod of this number may use.
-    pub(crate) fn claims_of(&self, pod: u32) -> impl Iterator<Item = u32> {
-        let from = self.uses.partition_point(|(other, _)| *other < pod);
-        self.uses[from..].iter().take_while(move |(other, _)| *other == pod).map(|(_, claim)| *claim)
-    }
-
-    /// From now on a pod of this name may use a claim.
-    fn may_use(&mut self, pod: u32, claim: u32) {
-        if let Err(at) = self.uses.binary_search(&(pod, claim)) {
-            self.uses.insert(at, (pod, claim));
-        }
+    /// The groups whose pods share a claim. They live for ever.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = PodGroup> {
+        self.all.iter().filter(|workload| workload.shape.grouped).filter_map(|workload| {
+            let claim = PodClaim {
+                name: palette::word(SHARED),
+                source: shared_source(workload.shape.shared.as_ref()?),
+            };
+            let owner = group_owner(&workload.name);
+            let key = ObjectKey::new(workload.namespace.clone(), owner.name);
+            Some(PodGroup { key, uid: owner.uid, claims: vec![claim], ..PodGroup::default() })
+        })
     }
 
     /// From here on, chance comes from this.
@@ -186,7 +170,6 @@ impl Workloads {
             name,
             shape,
             slots: vec![(None, 0); usize::try_from(replicas).unwrap_or(1)],
-            had: Vec::new(),
         }
     }
 }
@@ -225,7 +208,6 @@ impl World {
                 claim.owner = workload.shape.grouped.then(|| group_owner(&workload.name));
                 self.api.claims.put(&mut self.api.versions, claim);
             }
-            self.workloads.by_name.insert(workload.name.clone(), number);
             self.workloads.all.push(workload);
             for slot in 0..slots {
                 if let Some(pod) = self.new_pod(number, slot) {
@@ -268,13 +250,9 @@ impl World {
         };
         let mut claims: Vec<PodClaim> = workload.shape.classes.iter().enumerate().map(template).collect();
         if let Some(shared) = &workload.shape.shared {
-            let source = if workload.shape.grouped {
-                let resolved = Some(Some(shared.clone()));
-                ClaimSource::Template { template: palette::word(palette::CLASSES[0]), resolved }
-            } else {
-                ClaimSource::Claim(shared.clone())
-            };
-            claims.push(PodClaim { name: palette::word("shared"), source });
+            let grouped = workload.shape.grouped;
+            let source = if grouped { shared_source(shared) } else { ClaimSource::Claim(shared.clone()) };
+            claims.push(PodClaim { name: palette::word(SHARED), source });
         }
         let owner = match workload.keeper {
             Keeper::Nobody => None,
@@ -296,20 +274,7 @@ impl World {
     /// Notes what a pod that the server knows by now is for.
     fn employ(&mut self, key: &ObjectKey, number: usize, slot: usize) {
         let Some(pod) = self.api.pods.number(key) else { return };
-        if self.workloads.place_of(pod).is_none() {
-            self.workloads.all[number].had.push(key.clone());
-        }
         self.workloads.placed(pod, number, slot);
-        if let Some(claim) = self.shared_claim(number) {
-            self.workloads.may_use(pod, claim);
-        }
-    }
-
-    /// From now on a pod of this name may use a claim.
-    pub(crate) fn note_use(&mut self, pod: &ObjectKey, claim: &ObjectKey) {
-        if let (Some(pod), Some(claim)) = (self.api.pods.number(pod), self.api.claims.number(claim)) {
-            self.workloads.may_use(pod, claim);
-        }
     }
 
     /// What the workload of the pod whose key has this number wants for it.
@@ -332,7 +297,6 @@ impl World {
         let (extended, tolerations) = (shape.extended, shape.tolerations);
         let mut claims = self.new_claims(&pod, extended, tolerations);
         resolve(&mut pod, extended, claims.iter().map(|(entry, claim)| (entry, &claim.key.name)));
-        let made = claims.len();
         if let Some(stored) = self.shared_claim(number).and_then(|at| self.api.claims.now(at)) {
             claims.push((Text::default(), ResourceClaim::clone(stored.object)));
         }
@@ -342,13 +306,11 @@ impl World {
             pod.phase = PodPhase::Running;
         }
         let key = pod.key.clone();
-        let made: Vec<ObjectKey> = claims[..made].iter().map(|claim| claim.key.clone()).collect();
         for claim in claims {
             self.api.claims.put(&mut self.api.versions, claim);
         }
         self.api.pods.put(&mut self.api.versions, pod);
         self.employ(&key, number, slot);
-        made.iter().for_each(|claim| self.note_use(&key, claim));
     }
 
     /// Reserves devices for a pod's claims on some node that has enough, if any does.
@@ -480,7 +442,25 @@ pub(crate) fn allocation(claim: &ResourceClaim, device: DeviceId) -> Allocation 
         consumed_capacity: share.map(consumed).into_iter().collect(),
         skip_node_operations: Vec::new(),
     };
-    Allocation { results: vec![result], ..Allocation::default() }
+    let node_selector = (result.device.pool != palette::FABRIC).then(|| only(&result.device.pool));
+    Allocation { results: vec![result], node_selector, ..Allocation::default() }
+}
+
+/// Selects one node.
+fn only(node: &Text) -> NodeSelector {
+    let by_name = Requirement {
+        key: palette::word("metadata.name"),
+        operator: Operator::In,
+        values: vec![node.clone()],
+    };
+    let term = NodeSelectorTerm { match_fields: vec![by_name], ..NodeSelectorTerm::default() };
+    NodeSelector { terms: vec![term] }
+}
+
+/// The claim of a group, by its template.
+fn shared_source(claim: &Text) -> ClaimSource {
+    let resolved = Some(Some(claim.clone()));
+    ClaimSource::Template { template: palette::word(palette::CLASSES[0]), resolved }
 }
 
 /// The group of a workload's pods as the owner of a claim.

@@ -9,6 +9,7 @@ mod end;
 mod groups;
 mod health;
 mod holds;
+mod housekeeping;
 mod pace;
 mod protection;
 mod rest;

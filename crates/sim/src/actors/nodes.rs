@@ -1,0 +1,112 @@
+//! What kubelets say in their Nodes of the claims that are prepared there, when the claim controller asks.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lazaret_claims::AskNode;
+use lazaret_machine::Outcome;
+use lazaret_model::{NodeReport, Text, Uid};
+
+use crate::{
+    coverage::Mark,
+    palette,
+    rng::Rng,
+    scenario::Config,
+    world::{Step, World},
+};
+
+/// A kubelet answers within this time.
+const ANSWER_MS_MAX: u64 = 1_500;
+/// The stream of randomness that its delays come from.
+const REPORTS: u64 = 41;
+
+/// What nodes say and are asked.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    pub(crate) by_node: BTreeMap<Text, Arc<NodeReport>>,
+    /// What was written, for watches.
+    pub(crate) log: Vec<Arc<NodeReport>>,
+    /// How much of it the watch of each process has told.
+    pub(crate) told: [usize; 2],
+    rng: Rng,
+}
+
+impl Reports {
+    pub(crate) fn new(config: &Config) -> Self {
+        let report = |number: u32| NodeReport {
+            name: palette::node(number),
+            uid: palette::node(number),
+            version: "0".into(),
+            reports: true,
+            ..NodeReport::default()
+        };
+        let by_node = (0..config.nodes).map(|number| (palette::node(number), Arc::new(report(number))));
+        let by_node = by_node.collect();
+        Self { by_node, log: Vec::new(), told: [0; 2], rng: Rng::new(config.seed, REPORTS) }
+    }
+}
+
+impl World {
+    fn write_report(&mut self, node: &Text, edit: impl FnOnce(&mut NodeReport)) {
+        let reports = &mut self.reports;
+        let Some(report) = reports.by_node.get_mut(node) else { return };
+        let report = Arc::make_mut(report);
+        edit(report);
+        report.version = (reports.log.len() + 1).to_string().into();
+        let written = Arc::new(report.clone());
+        reports.log.push(written);
+        for number in 0..self.controllers.len() {
+            let delay = self.reports.rng.below(u64::from(self.config.lag_ms) + 1);
+            self.push(self.now + delay, Step::DeliverReports(number));
+        }
+    }
+
+    /// The watch of nodes of a process delivers.
+    pub(crate) fn deliver_reports(&mut self, number: usize) {
+        self.reports.told[number] = self.reports.log.len();
+        self.claims.told(number);
+    }
+
+    /// The claim controller writes what it wants to know of a node.
+    pub(crate) fn ask_node(&mut self, ask: &AskNode) -> Outcome {
+        let report = self.reports.by_node.get(&ask.node).filter(|report| report.uid == ask.uid);
+        let Some(report) = report else { return Outcome::Gone };
+        if report.version != ask.version {
+            return Outcome::Conflict;
+        }
+        if !ask.awaiting.is_empty() {
+            self.coverage.hit(Mark::NodeAsked);
+        }
+        self.write_report(&ask.node, |report| report.awaiting.clone_from(&ask.awaiting));
+        self.plan_report(&ask.node);
+        Outcome::Done
+    }
+
+    /// A kubelet looks at its Node a while from now.
+    pub(super) fn plan_report(&mut self, node: &Text) {
+        let delay = self.reports.rng.below(ANSWER_MS_MAX);
+        self.push(self.now + delay, Step::AnswerAsNode(node.clone()));
+    }
+
+    /// A kubelet says which of the claims that it is asked about are not prepared.
+    pub(crate) fn answer_as_node(&mut self, node: &Text) {
+        let Some(report) = self.reports.by_node.get(node).cloned() else { return };
+        let asked = report.awaiting.iter().map(|one| &one.uid);
+        let unprepared: BTreeSet<Uid> =
+            asked.filter(|claim| !self.has_prepared(node, claim)).cloned().collect();
+        if unprepared != report.unprepared {
+            self.write_report(node, |report| report.unprepared = unprepared);
+        }
+    }
+
+    /// Whether a kubelet must not prepare a claim yet: it is asked about it, or has not taken back what it said of it. Of a claim that something is
+    /// prepared for it has said nothing.
+    pub(super) fn is_awaited(&self, node: &Text, claim: &Uid) -> bool {
+        let is_listed = self.reports.by_node.get(node).is_some_and(|report| {
+            report.unprepared.contains(claim) || report.awaiting.iter().any(|one| one.uid == *claim)
+        });
+        is_listed && !self.prepared.has(node, claim)
+    }
+}

@@ -1,0 +1,367 @@
+//! Cores that ship, beside the eviction in a process: each on the loop that ships, under the lease of its process and fed by its watches.
+//! Their writes take time, fail, get lost, and arrive when their sender has given them up.
+
+use core::fmt::Debug;
+
+use lazaret_leader::{Demand, Fate, InFlight, Take, Turn, TurnOptions};
+use lazaret_machine::{Effect, Machine, Outcome, Reply, Turn as Told, Wake};
+use lazaret_model::Timestamp;
+
+use crate::{
+    actors::news::Progress,
+    api::{EPOCH_MS, Kind},
+    coverage::Mark,
+    rng::Rng,
+    view::log_length,
+    world::{Errors, Step, World},
+};
+
+/// A wake-up that is further away than any world lasts is not planned.
+const WAKE_MS_MAX: u64 = 7_200_000;
+/// In one of as many manners of errors writes arrive late.
+const LATE_ONE_IN: u32 = 3;
+/// Which of them.
+const LATE: u32 = 1;
+/// A late write arrives within this time: a lease is over by then.
+const LATE_MS_MAX: u64 = 25_000;
+
+/// A core that runs beside the eviction.
+pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized {
+    /// As in the program.
+    const LOOP: TurnOptions;
+
+    /// One that knows nothing.
+    fn begin() -> Self;
+
+    /// The agents that run it.
+    fn crew(world: &mut World) -> &mut Crew<Self>;
+
+    /// Its step as one of the world.
+    fn step(step: PartStep<Self::Kind>) -> Step;
+
+    /// An agent hears what the watches of its process have told.
+    fn hear(world: &mut World, number: usize, now: Timestamp);
+
+    /// Whether effects are wanted.
+    fn lead(&mut self, now: Timestamp, leads: bool) {
+        self.handle(now, &(), Told::leads(leads).into());
+    }
+
+    /// Whether nobody waits for this effect.
+    fn is_event(kind: &Self::Kind) -> bool;
+
+    /// Whether the server may find that somebody else was quicker.
+    fn may_conflict(_kind: &Self::Kind) -> bool {
+        true
+    }
+
+    /// The server does what an effect says. `in_part`: of several writes the first alone.
+    fn perform(world: &mut World, kind: &Self::Kind, in_part: bool) -> Reply;
+}
+
+/// The agents of a core, one in each process.
+#[derive(Debug)]
+pub(crate) struct Crew<P: Part> {
+    pub(crate) agents: [Agent<P>; 2],
+    rng: Rng,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Agent<P> {
+    pub(crate) core: P,
+    /// Grows with each agent.
+    life: u64,
+    turn: Turn<Kind>,
+    /// The agent before was given up, and its effects in flight are let end.
+    is_given_up: bool,
+    /// What it has heard; `None`: nothing yet. A follower hears when it is about to lead, of everything in its order: it decides nothing before.
+    pub(crate) progress: Option<Progress>,
+    is_told: bool,
+    tick_at: Option<u64>,
+}
+
+/// Something that is going to happen to an agent.
+#[derive(Debug)]
+pub(crate) enum PartStep<K> {
+    /// It asked to be called; only if it is still in that life.
+    Tick(usize, u64),
+    /// It is about to send a write: the last look at the lease.
+    Send(Post<K>),
+    /// The write reaches the server.
+    Arrive(Post<K>),
+    /// The answer reaches the agent.
+    Answer(Post<K>),
+}
+
+/// A write on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Post<K> {
+    controller: usize,
+    process: u64,
+    life: u64,
+    effect: Effect<K>,
+    reply: Reply,
+    /// The sender gave it up before it arrived.
+    is_late: bool,
+}
+
+impl<K> PartStep<K> {
+    /// The controller that takes this step, if one does.
+    pub(crate) fn controller(&self) -> Option<usize> {
+        match self {
+            Self::Tick(number, _) => Some(*number),
+            Self::Send(post) | Self::Answer(post) => Some(post.controller),
+            Self::Arrive(_) => None,
+        }
+    }
+}
+
+impl<P: Part> Agent<P> {
+    fn new(life: u64, turn: Turn<Kind>) -> Self {
+        let core = P::begin();
+        Self { core, life, turn, is_given_up: false, progress: None, is_told: true, tick_at: None }
+    }
+
+    fn tell(&mut self, now: Timestamp, told: Told) {
+        self.core.handle(now, &(), told.into());
+    }
+}
+
+impl<P: Part> Crew<P> {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        let agents = core::array::from_fn(|_| Agent::new(0, Turn::new(Timestamp::EPOCH, P::LOOP)));
+        Self { agents, rng: Rng::new(seed, stream) }
+    }
+
+    /// An agent has heard something, or its process has.
+    pub(crate) fn told(&mut self, number: usize) {
+        self.agents[number].is_told = true;
+    }
+
+    /// A process starts again, with nothing in memory.
+    pub(crate) fn restart_process(&mut self, number: usize, now: Timestamp) {
+        let agent = &mut self.agents[number];
+        *agent = Agent::new(agent.life + 1, Turn::new(now, P::LOOP));
+    }
+
+    /// An agent is given up. Another begins in the same process, with nothing in memory, when its effects have ended.
+    pub(crate) fn give_up(&mut self, number: usize) {
+        let agent = &mut self.agents[number];
+        let idle = Turn::new(Timestamp::EPOCH, P::LOOP);
+        let mut turn = core::mem::replace(&mut agent.turn, idle);
+        turn.give_up();
+        *agent = Agent::new(agent.life + 1, turn);
+        agent.is_given_up = true;
+    }
+
+    pub(crate) fn in_flight(&self, number: usize) -> usize {
+        self.agents[number].turn.in_flight()
+    }
+}
+
+impl World {
+    /// What is in flight in a process, by precedence.
+    pub(crate) fn in_flight(&self, number: usize) -> InFlight {
+        let urgent = self.controllers[number].turn.in_flight() + self.health.agents[number].turn.in_flight();
+        [urgent, self.claims.in_flight(number), 0]
+    }
+
+    /// All agents of a process may have something to hear.
+    pub(crate) fn told(&mut self, number: usize) {
+        self.health.agents[number].is_told = true;
+        self.claims.told(number);
+    }
+
+    /// After each step: agents that were told something think.
+    pub(crate) fn turn_part<P: Part>(&mut self) {
+        for number in 0..self.controllers.len() {
+            let is_stopped = self.clients[number].down || self.controllers[number].frozen(self.now).is_some();
+            if !is_stopped && core::mem::take(&mut P::crew(self).agents[number].is_told) {
+                self.think::<P>(number);
+            }
+        }
+    }
+
+    pub(crate) fn part_step<P: Part>(&mut self, step: PartStep<P::Kind>) {
+        match step {
+            PartStep::Tick(number, life) => {
+                let agent = &mut P::crew(self).agents[number];
+                if agent.life == life {
+                    (agent.tick_at, agent.is_told) = (None, true);
+                }
+            }
+            PartStep::Send(post) => self.send_post::<P>(post),
+            PartStep::Arrive(post) => self.post_arrives::<P>(post),
+            PartStep::Answer(post) => self.post_answered::<P>(post),
+        }
+    }
+
+    fn think<P: Part>(&mut self, number: usize) {
+        let now = self.controllers[number].clock(self.now);
+        let agent = &mut P::crew(self).agents[number];
+        if agent.is_given_up {
+            if agent.turn.in_flight() > 0 {
+                return;
+            }
+            agent.is_given_up = false;
+            agent.turn.begin_anew(now);
+        }
+        self.stand_for::<P>(number, now);
+        if P::crew(self).agents[number].turn.leads() {
+            P::hear(self, number, now);
+            P::crew(self).agents[number].tell(now, Told::Tick);
+        }
+        if P::crew(self).agents[number].progress.is_some() {
+            self.send_posts::<P>(number, now);
+            self.plan_part_tick::<P>(number);
+        }
+    }
+
+    /// Leads in the term of its process, behind a fence of its own.
+    fn stand_for<P: Part>(&mut self, number: usize, now: Timestamp) {
+        loop {
+            let standing = self.controllers[number].standing(self.now);
+            let view = &self.clients[number].view;
+            let reached = Kind::ALL.map(|kind| view.position(kind) as u64);
+            let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));
+            let agent = &mut P::crew(self).agents[number];
+            match agent.turn.stand(now, standing, true, true, |kind| Some(reached[*kind as usize])) {
+                Demand::Lead(true) => {
+                    P::hear(self, number, now);
+                    P::crew(self).agents[number].core.lead(now, true);
+                    self.coverage.hit(Mark::PartLeads);
+                }
+                Demand::Lead(false) => agent.core.lead(now, false),
+                Demand::Ask(question, _) => agent.turn.answered(now, question, goal.into()),
+                // The eviction agent beside it has the same watches, and hurries them.
+                Demand::Watch(_) | Demand::List(_) => {}
+                Demand::Hear => agent.turn.heard(),
+                Demand::Wait(_) | Demand::Granted(_) => return,
+            }
+        }
+    }
+
+    fn send_posts<P: Part>(&mut self, number: usize, now: Timestamp) {
+        // A process that ends begins nothing.
+        if self.controllers[number].closing.is_some() {
+            return;
+        }
+        P::crew(self).agents[number].turn.begin_to_send(now);
+        loop {
+            let (lasting, all) = (self.believed(number), self.in_flight(number));
+            let (process, latency) = (self.controllers[number].process, u64::from(self.config.latency_ms));
+            let crew = P::crew(self);
+            let agent = &mut crew.agents[number];
+            if agent.turn.may_take(lasting, all) == Take::None {
+                return;
+            }
+            let Some(effect) = agent.core.poll_effect() else { return };
+            let leads = agent.turn.leads();
+            if !agent.turn.may_send(lasting) {
+                agent.tell(now, Told::Acknowledged(effect.id, Fate::Withheld.outcome().into()));
+            } else if P::is_event(&effect.kind) {
+                agent.turn.landed(now);
+            } else {
+                let (life, delay) = (agent.life, crew.rng.below(latency / 2 + 1));
+                let reply = Outcome::Unknown.into();
+                let post = Post { controller: number, process, life, effect, reply, is_late: false };
+                self.push(self.now + delay, P::step(PartStep::Send(post)));
+            }
+            if !leads {
+                self.violate(
+                    "only a leader decides",
+                    format!("controller {number} has a follower that acts"),
+                );
+            }
+        }
+    }
+
+    fn plan_part_tick<P: Part>(&mut self, number: usize) {
+        let (now, ahead) = (self.now, self.controllers[number].ahead);
+        let agent = &mut P::crew(self).agents[number];
+        let wanted = agent.core.next_wake().map(|wake| Wake::new(wake.at, wake.why.into()));
+        let Some(wake) = agent.turn.wake(wanted) else { return };
+        let virtual_ms = wake.at.as_millis().saturating_sub(EPOCH_MS).saturating_sub(ahead);
+        let at = u64::try_from(virtual_ms).unwrap_or(0).max(now + 1);
+        if at > now + WAKE_MS_MAX || agent.tick_at.is_some_and(|planned| planned <= at) {
+            return;
+        }
+        agent.tick_at = Some(at);
+        let life = agent.life;
+        self.push(at, P::step(PartStep::Tick(number, life)));
+    }
+
+    fn wire<P: Part>(&mut self) -> u64 {
+        let most = u64::from(self.config.latency_ms) / 2 + 1;
+        P::crew(self).rng.below(most)
+    }
+
+    fn send_post<P: Part>(&mut self, mut post: Post<P::Kind>) {
+        let number = post.controller;
+        if self.controllers[number].process != post.process {
+            return;
+        }
+        let at = self.now + self.wire::<P>();
+        if self.believed(number).is_none() {
+            self.coverage.hit(Mark::PartWithheld);
+            post.reply = Fate::Withheld.outcome().into();
+            return self.push(at, P::step(PartStep::Answer(post)));
+        }
+        let is_slow = |errors: &Errors| errors.until > self.now && errors.manner % LATE_ONE_IN == LATE;
+        if let Some(errors) = self.errors.filter(is_slow)
+            && P::crew(self).rng.chance(errors.permille)
+        {
+            // The sender hears nothing of a write that arrives much later.
+            self.push(at, P::step(PartStep::Answer(post.clone())));
+            post.is_late = true;
+            let late = P::crew(self).rng.below(LATE_MS_MAX);
+            return self.push(at + late, P::step(PartStep::Arrive(post)));
+        }
+        self.push(at, P::step(PartStep::Arrive(post)));
+    }
+
+    fn post_arrives<P: Part>(&mut self, mut post: Post<P::Kind>) {
+        let kind = &post.effect.kind;
+        if post.is_late {
+            self.coverage.hit(Mark::PartLate);
+            let _unheard = P::perform(self, kind, false);
+            return;
+        }
+        let errors = self.errors.filter(|errors| errors.until > self.now);
+        let fault = errors.filter(|errors| P::crew(self).rng.chance(errors.permille));
+        post.reply = match fault.map(|errors| errors.manner % 5) {
+            None => P::perform(self, kind, false),
+            Some(0) => Outcome::RetryLater.into(),
+            Some(1) if P::may_conflict(kind) => Outcome::Conflict.into(),
+            Some(1) => Outcome::RetryLater.into(),
+            Some(2) => {
+                let _unheard = P::perform(self, kind, false);
+                Fate::Panicked.outcome().into()
+            }
+            Some(3) => Outcome::Unknown.into(),
+            Some(_) => {
+                let _unheard = P::perform(self, kind, true);
+                Outcome::Unknown.into()
+            }
+        };
+        let at = self.now + self.wire::<P>();
+        self.push(at, P::step(PartStep::Answer(post)));
+    }
+
+    fn post_answered<P: Part>(&mut self, post: Post<P::Kind>) {
+        let number = post.controller;
+        let controller = &self.controllers[number];
+        if controller.process != post.process || !controller.is_up {
+            return;
+        }
+        let now = controller.clock(self.now);
+        let agent = &mut P::crew(self).agents[number];
+        agent.turn.landed(now);
+        agent.is_told = true;
+        if agent.life == post.life {
+            agent.tell(now, Told::Acknowledged(post.effect.id, post.reply));
+        }
+        self.end_if_all_is_said(number);
+    }
+}
