@@ -84,6 +84,7 @@ fn likeness(state: &mut State<'_, '_>) -> Option<Vec<u64>> {
         let taints = device.taint_set().0;
         seen.extend([low(taints), low(taints >> 64)]);
         for column in &state.plan.columns {
+            // A value that is computed, or of the own driver, is not compared.
             let Column::Attribute(id) = column else { return None };
             match table.values(device.attribute(*id), state.features.list_type_attributes) {
                 Values::Missing => seen.push(u64::MAX),

@@ -12,9 +12,9 @@ use crate::{
     error::{AllocateError, ErrorKind},
     explain,
     expressions::Expressions,
+    full_nodes::FullNodes,
     plan::Plan,
     result,
-    roster::Roster,
     search::{Ending, Search, check_limits},
     state::State,
     timed::TimedTolerations,
@@ -85,7 +85,7 @@ pub enum Answer {
 pub struct Allocator {
     pub(crate) features: Features,
     pub(crate) expressions: Expressions,
-    pub(crate) roster: Roster,
+    pub(crate) full_nodes: FullNodes,
     balances: Balances,
 }
 

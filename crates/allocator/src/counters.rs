@@ -4,6 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use lazaret_fleet::DeviceRef;
+use lazaret_invariant::invariant;
 use lazaret_model::{AttrNames, CounterConsumption, Quantity, Text};
 
 use crate::view::PoolView;
@@ -94,6 +95,7 @@ impl PoolCounters {
     fn seed_one(&mut self, consumed: &[CounterConsumption], mut last: usize) -> usize {
         for consumption in consumed {
             if self.layout.sets.get(last).is_none_or(|set| set.name != consumption.counter_set) {
+                // Without partitionable devices a pool has no counters.
                 let Some(set) = self.set(&consumption.counter_set) else { continue };
                 last = set;
             }
@@ -149,6 +151,7 @@ impl PoolCounters {
     fn join(&mut self, consumed: &[CounterConsumption]) -> Result<GroupsBefore, Refusal> {
         let mut before: GroupsBefore = Vec::with_capacity(consumed.len());
         for consumption in consumed {
+            // Without partitionable devices a pool has no counters.
             let Some(set) = self.set(&consumption.counter_set) else { continue };
             let members = &mut self.members[set];
             if !members.admits(&consumption.compatibility_groups) {
@@ -163,9 +166,15 @@ impl PoolCounters {
 
     fn charge(&mut self, consumed: &[CounterConsumption], back: bool) {
         for consumption in consumed {
+            // Without partitionable devices a pool has no counters.
             let Some(set) = self.set(&consumption.counter_set) else { continue };
             for (name, amount) in &consumption.counters {
-                let Some(at) = self.counter(set, name) else { continue };
+                let Some(at) = invariant!(
+                    self.counter(set, name),
+                    "a pool that lacks a counter of its devices is invalid"
+                ) else {
+                    continue;
+                };
                 let left = &mut self.left[at];
                 self.short -= usize::from(left.is_negative());
                 *left = if back { left.add(amount) } else { left.sub(amount) };

@@ -156,6 +156,7 @@ fn taint_reason(taint: EffectiveTaint<'_>) -> Reason {
 
 /// What stands in the way of asks that could each be served.
 fn conflict(state: &mut State<'_, '_>) -> Conflict {
+    // An error could be met.
     let Some(analysis) = Analysis::new(state) else { return Conflict::Combination };
     let shortage = shortage(state, &analysis);
     let constraint = state.plan.claims.iter().enumerate().find_map(|(claim, plan)| {
@@ -196,6 +197,7 @@ fn unsatisfiable(
     let mut with_value: Vec<(u32, Bits)> = Vec::new();
     for (ask, count) in plain_asks(state).filter(|(ask, _)| state.plan.asks[*ask].claim == claim) {
         let columns = &state.plan.asks[ask].constraints;
+        // The constraint does not name this request.
         let Some((_, column)) = columns.iter().find(|(at, _)| *at == constraint) else { continue };
         wanted += count;
         for (value, holders) in analysis.holders(*column) {

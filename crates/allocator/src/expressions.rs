@@ -159,6 +159,7 @@ impl Expressions {
     /// Why the selector at this place of a chain gave an error on a device.
     pub(crate) fn trouble(&self, chain: Chain, at: u16, device: DeviceRef<'_>) -> Trouble {
         let id = self.chains[chain.0 as usize][usize::from(at)];
+        // A selector without an expression.
         let Some(expression) = self.expressions.get(id as usize) else { return Trouble::Unsupported };
         match (&expression.program, &expression.bound) {
             (Err(message), _) => Trouble::Compile(message.clone()),

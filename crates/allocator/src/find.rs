@@ -68,7 +68,7 @@ impl Allocator {
     /// are passed over at little cost when they are full.
     pub fn find_node(&mut self, search: &NodeSearch<'_>, share_id: &mut dyn FnMut() -> Text) -> Found {
         self.expressions.observe(search.snapshot);
-        self.roster.observe(search.snapshot);
+        self.full_nodes.observe(search.snapshot);
         let NodeSearch { snapshot, nodes, claims, in_flight, options } = *search;
         let plan = match Plan::new(snapshot, claims, &self.features, &mut self.expressions) {
             Ok(plan) => plan,
@@ -77,15 +77,16 @@ impl Allocator {
         let needs_free = plan.needs_a_free_device() && snapshot.shared_pools().next().is_none();
         let (mut refused, mut alike) = (Refused::default(), Alike::default());
         let (mut full, mut later) = (None, Vec::new());
-        let (mut index, mut seat) = (0, 0);
+        let (mut index, mut place) = (0, 0);
         loop {
             if needs_free {
-                let count = self.roster.count_full(&nodes[index..], &mut seat);
+                let count = self.full_nodes.count_full(&nodes[index..], &mut place);
                 if count > 0 {
                     full.get_or_insert((0, index)).0 += count;
                 }
                 index += count;
             }
+            // All nodes were tried.
             let Some(node) = nodes.get(index) else { break };
             let request = Request { snapshot, node, claims, in_flight, options };
             let answer = match self.view(&request) {

@@ -77,6 +77,7 @@ impl Overlay {
     /// The claim of this UID is not in flight any more.
     pub fn remove(&mut self, claim: &Uid) {
         for (pool, device) in self.claims.remove(claim).into_iter().flatten() {
+            // It held the last device of the pool twice, as shares.
             let Some(devices) = self.pools.get_mut(&pool) else { continue };
             if let Some(usage) = devices.get_mut(&device) {
                 usage.holdings.retain(|holding| holding.claim != *claim);
@@ -149,6 +150,14 @@ mod tests {
         assert_eq!(overlay.pool(&pool).unwrap()["x"].consumed, vec![("mem".into(), Quantity::from_i64(3))]);
         overlay.remove(&"b".into());
         assert!(overlay.pool(&pool).is_none() && overlay.len() == 1);
+    }
+
+    #[test]
+    fn two_shares_of_the_only_device_are_forgotten_together() {
+        let mut overlay = Overlay::new();
+        overlay.insert(&"a".into(), &allocation(vec![result("x", Some("1"), 2), result("x", Some("2"), 3)]));
+        overlay.remove(&"a".into());
+        assert!(overlay.is_empty() && overlay.pools.is_empty());
     }
 
     #[test]

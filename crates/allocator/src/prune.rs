@@ -13,6 +13,8 @@ use alloc::{
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
+use lazaret_invariant::invariant;
+
 use crate::{bits::Bits, constraint::Rule, plan::RequestPlan, search::Spot, state::State, values::Values};
 
 /// At most so many states that lead nowhere are remembered.
@@ -197,6 +199,7 @@ impl Analysis {
             let taken = &state.taken[plan.claim][constraint];
             match state.plan.claims[plan.claim].constraints[constraint].rule {
                 Rule::Match => {
+                    // No device has been taken for the constraint yet.
                     let Some(common) = taken.common() else { continue };
                     let mut allowed = Bits::empty(state.view.slots.len());
                     common
@@ -303,8 +306,14 @@ impl Needs<'_, '_, '_> {
             .iter()
             .filter(|need| need.choices.iter().all(|c| c.count > 0 && self.column(c, constraint).is_some()))
             .collect();
+        // No request needs a value.
         let Some(first) = binding.first().and_then(|need| need.choices.first()) else { return true };
-        let Some(column) = self.column(first, constraint) else { return true };
+        let Some(column) = invariant!(
+            self.column(first, constraint),
+            "a request that needs a value is named by the constraint"
+        ) else {
+            return true;
+        };
         let taken = &self.state.taken[claim][constraint];
         let differ = first.alternatives_differ(&binding, constraint, self);
         // Most values of lists are on few devices, which is soon seen where all look in one place.
@@ -361,6 +370,7 @@ impl Needs<'_, '_, '_> {
             let mut wanted = 0_i64;
             let mut values: BTreeSet<u32> = BTreeSet::new();
             for choice in self.needs.iter().filter(|need| need.claim == claim).filter_map(Need::only) {
+                // The constraint does not name this request.
                 let Some(column) = self.column(choice, constraint) else { continue };
                 if self.analysis.odd[column] {
                     return false;

@@ -20,6 +20,7 @@ pub(crate) fn common<'a>(
         }
         if let NodeScope::Selector(selector) = scope {
             match &*selector.terms {
+                // A selector without terms.
                 [] => {}
                 [one] => {
                     merge(&one.match_fields, &mut term.match_fields);

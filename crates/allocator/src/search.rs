@@ -6,6 +6,8 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
+use lazaret_invariant::invariant;
+
 use crate::{
     RESULTS_MAX,
     error::{AllocateError, ErrorKind},
@@ -101,6 +103,7 @@ impl<'a, 's> Search<'a, 's> {
 
     fn enter_request(&mut self, claim: usize, request: usize) -> Move {
         self.steps += 1;
+        // Every claim is served.
         let Some(plan) = self.state.plan.claims.get(claim) else { return Move::Found };
         let Some(alternatives) = plan.requests.get(request) else {
             self.frames.push(Frame::ClaimEnd);
@@ -147,7 +150,9 @@ impl<'a, 's> Search<'a, 's> {
         }
         if let Some(all) = &wanted.all {
             let slot = usize::try_from(spot.nth).ok().and_then(|nth| all.get(nth)).copied();
-            let Some(slot) = slot else { return Ok(Move::Back(Failure::Plain)) };
+            let Some(slot) = invariant!(slot, "all devices that are wanted are listed") else {
+                return Ok(Move::Back(Failure::Plain));
+            };
             if self.state.take(spot, slot, true)?.is_err() {
                 return Ok(Move::Back(Failure::Plain));
             }

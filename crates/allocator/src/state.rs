@@ -4,6 +4,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 
 use hashbrown::HashMap;
 use lazaret_fleet::EffectiveTaint;
+use lazaret_invariant::invariant;
 use lazaret_model::{NodeScope, QualifiedName, Quantity, Text};
 use rustc_hash::FxBuildHasher;
 
@@ -473,7 +474,9 @@ impl<'a, 's> State<'a, 's> {
 
     /// Takes the last device back.
     pub(crate) fn give_back(&mut self) {
-        let Some(pick) = self.picks.pop() else { return };
+        let Some(pick) = invariant!(self.picks.pop(), "a device that is taken back was taken") else {
+            return;
+        };
         let plan = self.plan;
         let ask = &plan.asks[pick.ask];
         self.picked[ask.claim] -= 1;

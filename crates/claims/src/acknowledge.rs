@@ -99,7 +99,7 @@ impl Claims {
         self.touch(Item::Holder(holder.kind, holder.key.clone()));
     }
 
-    /// The work of which one effect is no longer under way, if that incarnation still wants it.
+    /// The work of which one effect is no longer in flight, if that incarnation still wants it.
     fn landed(&mut self, holder: &Holder) -> Option<&mut Work> {
         let (uid, work) = self.tables.work_mut(holder.kind, &holder.key)?;
         let work = work.as_deref_mut().filter(|_| *uid == holder.uid)?;
@@ -138,11 +138,11 @@ impl Claims {
     fn confirmed(&mut self, now: Timestamp, holder: &Holder, outcome: Outcome) {
         let uid = &holder.uid;
         match outcome {
-            Outcome::Done => self.hearsay.lives(uid, now.plus_millis(self.options.recheck_ms)),
-            Outcome::Gone => self.hearsay.is_gone(uid),
+            Outcome::Done => self.confirmations.lives(uid, now.plus_millis(self.options.recheck_ms)),
+            Outcome::Gone => self.confirmations.is_gone(uid),
             Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 let options = &self.options;
-                self.hearsay.failed(uid, now, |failures| options.retry_ms(failures));
+                self.confirmations.failed(uid, now, |failures| options.retry_ms(failures));
             }
         }
         self.touch_claims_of(holder.kind, &holder.key);

@@ -16,7 +16,7 @@ use crate::{
     Claims, SeenClaim,
     holder::{Holder, HolderKind},
     queue::Item,
-    standing::{Hearsay, is_done},
+    standing::{Confirmations, is_done},
     tables::Setback,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct Asking {
     /// Pods that are gone and of which nothing is prepared: they had ended, or were on no node. What is forgotten is asked for.
     pub(crate) ended: Recent<Uid>,
     /// By the UID of a pod or claim that is gone: whether its node is in service and reports, where that was not heard.
-    pub(crate) silent: Hearsay,
+    pub(crate) silent: Confirmations,
     /// Nodes that say what is prepared on them.
     pub(crate) nodes: BTreeMap<Text, NodeSlot>,
     /// By the UID of the claim.
@@ -46,7 +46,7 @@ pub(crate) struct Asking {
 #[derive(Debug)]
 pub(crate) struct NodeSlot {
     pub(crate) report: Arc<NodeReport>,
-    /// The version that a write under way is meant for.
+    /// The version that a write in flight is meant for.
     pub(crate) in_flight: Option<Text>,
     pub(crate) setback: Setback,
 }
@@ -76,7 +76,7 @@ impl Asking {
     pub(crate) fn new(gone_max: usize) -> Self {
         Self {
             ended: Recent::new(gone_max),
-            silent: Hearsay::new(gone_max),
+            silent: Confirmations::new(gone_max),
             nodes: BTreeMap::new(),
             waits: BTreeMap::new(),
             lost_on: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Asking {
         }
     }
 
-    /// Nothing is under way any more.
+    /// Nothing is in flight any more.
     pub(crate) fn forget_work(&mut self) {
         self.silent.forget_questions();
         for slot in self.nodes.values_mut() {

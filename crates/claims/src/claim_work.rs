@@ -138,7 +138,7 @@ impl Claims {
     /// Whether a claim may be prepared on a node for a user that needs it no more.
     fn is_prepared_for(&self, seen: &SeenClaim, user: &Uid, findings: &mut Findings) -> bool {
         // DEVIATION(lost-pods): what ended while it was there was unprepared before; what vanished may not have been.
-        let gone = self.hearsay.gone.contains(user);
+        let gone = self.confirmations.gone.contains(user);
         let Some(node) = self.lost_on(&seen.claim, user).filter(|_| gone) else { return false };
         let awaited = self.asking.may_have_prepared(node, &seen.claim.uid, user);
         let is_heard = self.asking.word_of(node).is_some();
@@ -271,7 +271,7 @@ impl Claims {
             self.queue.push_front(Item::Claim(claim.clone()));
             return;
         }
-        match self.hearsay.inquire(&holder.uid, now) {
+        match self.confirmations.inquire(&holder.uid, now) {
             Inquiry::Ask => {
                 self.counters.confirmed += 1;
                 self.flights.launch(Flight::Confirm(holder.clone()), EffectKind::Confirm(holder));

@@ -2,6 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_machine::Contents;
 pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{Awaited, Consumer, ObjectKey, Text, Uid};
 
@@ -60,7 +61,7 @@ pub struct CreateClaim {
     /// The holder's entry: the value of [`CLAIM_NAME_ANNOTATION`], which comes on top of the template's annotations.
     pub entry: Text,
     /// Labels, annotations and spec of the claim.
-    pub template: Arc<Template>,
+    pub template: Contents<Arc<Template>>,
 }
 
 /// Merge `names` into `status.resourceClaimStatuses` by the names of the entries, on the precondition

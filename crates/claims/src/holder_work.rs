@@ -113,7 +113,7 @@ impl Claims {
                         generate_name: generate_name(&holder.key.name, &entry.name).into(),
                         holder: holder.clone(),
                         entry: entry.name.clone(),
-                        template: Arc::clone(template),
+                        template: Arc::clone(template).into(),
                     });
                 }
                 Answer::Unknown => {

@@ -15,7 +15,7 @@ use crate::{
     input::Input,
     options::Options,
     queue::{Item, Queue},
-    standing::Hearsay,
+    standing::Confirmations,
     tables::Tables,
 };
 
@@ -26,7 +26,7 @@ pub struct Claims {
     pub(crate) leads: bool,
     pub(crate) synced: bool,
     pub(crate) tables: Tables,
-    pub(crate) hearsay: Hearsay,
+    pub(crate) confirmations: Confirmations,
     pub(crate) asking: Asking,
     pub(crate) queue: Queue,
     pub(crate) flights: Flights,
@@ -66,7 +66,7 @@ impl Claims {
     pub fn new(options: Options) -> Self {
         Self {
             // All pods that one claim names have to be remembered at once.
-            hearsay: Hearsay::new(options.gone_max.max(2 * RESERVED_MAX)),
+            confirmations: Confirmations::new(options.gone_max.max(2 * RESERVED_MAX)),
             asking: Asking::new(options.gone_max.max(2 * RESERVED_MAX)),
             options,
             leads: false,
@@ -135,7 +135,7 @@ impl Claims {
         self.asking.waits.len()
     }
 
-    /// How many effects are under way.
+    /// How many effects are in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flights.len()
@@ -160,7 +160,7 @@ impl Claims {
             tables.templates.len(),
             links.iter().map(|links| links.len()).sum(),
             self.queue.timers(),
-            self.hearsay.questions() + self.asking.silent.questions(),
+            self.confirmations.questions() + self.asking.silent.questions(),
         ]
     }
 
@@ -168,12 +168,12 @@ impl Claims {
         self.leads && self.synced
     }
 
-    /// Forgets all work under way, and looks at everything if effects are wanted. What was under way may still happen;
+    /// Forgets all work in flight, and looks at everything if effects are wanted. What was in flight may still happen;
     /// nothing that happens twice does harm.
     fn start_over(&mut self) {
         self.flights.abandon();
         self.queue.clear();
-        self.hearsay.forget_questions();
+        self.confirmations.forget_questions();
         for slot in self.tables.pods.values_mut() {
             slot.work = None;
         }

@@ -63,14 +63,14 @@ impl Claims {
     }
 
     fn see_pod(&mut self, pod: Arc<Pod>) {
-        if self.hearsay.gone.contains(&pod.uid) {
+        if self.confirmations.gone.contains(&pod.uid) {
             // Its last states say how it ended.
             if self.tables.pods.get(&pod.key).is_some_and(|slot| slot.pod.uid == pod.uid) {
                 self.tables.put_pod(pod);
             }
             return;
         }
-        self.hearsay.seen(&pod.uid);
+        self.confirmations.seen(&pod.uid);
         let before = self.tables.put_pod(pod.clone());
         if before.is_some_and(|before| is_same(&before, &pod)) {
             return;
@@ -86,10 +86,10 @@ impl Claims {
     }
 
     fn see_group(&mut self, group: Arc<PodGroup>) {
-        if self.hearsay.gone.contains(&group.uid) {
+        if self.confirmations.gone.contains(&group.uid) {
             return;
         }
-        self.hearsay.seen(&group.uid);
+        self.confirmations.seen(&group.uid);
         let before = self.tables.put_group(group.clone());
         if before.is_some_and(|before| before == group) {
             return;
@@ -100,7 +100,7 @@ impl Claims {
     }
 
     fn miss_group(&mut self, key: &ObjectKey, uid: &Uid) {
-        self.hearsay.is_gone(uid);
+        self.confirmations.is_gone(uid);
         if self.tables.groups.get(key).is_some_and(|slot| slot.group.uid == *uid) {
             self.tables.remove_group(key);
         }
@@ -114,7 +114,7 @@ impl Claims {
     }
 
     fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid, last_told: bool) {
-        self.hearsay.is_gone(uid);
+        self.confirmations.is_gone(uid);
         if self.tables.pods.get(key).is_some_and(|slot| slot.pod.uid == *uid) {
             self.note_how_it_ended(key, last_told);
             self.tables.remove_pod(key);

@@ -5,7 +5,7 @@ use lazaret_machine::Backoff;
 /// Knobs of [`Claims`](crate::Claims).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How many effects may be under way (emitted, not acknowledged) at a time. The entries of one pod start together,
+    /// How many effects may be in flight (emitted, not acknowledged) at a time. The entries of one pod start together,
     /// so that there may be as many more as a pod has entries.
     pub in_flight_max: usize,
     /// The first pause after a failed effect; each further failure doubles it.
@@ -25,7 +25,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            // An API server answers a write in some milliseconds: 64 under way are thousands a second.
+            // An API server answers a write in some milliseconds: 64 in flight are thousands a second.
             in_flight_max: 64,
             retry_ms_min: 5,
             retry_ms_max: 1_000_000,

@@ -27,7 +27,7 @@ pub(crate) enum Standing {
 
 /// What is known beyond what is seen, of pods, or of the nodes on which pods were lost.
 #[derive(Debug)]
-pub(crate) struct Hearsay {
+pub(crate) struct Confirmations {
     /// Known to exist no more.
     pub(crate) gone: Recent<Uid>,
     /// About those that a claim names and nobody has seen. Old answers are swept out when it has doubled.
@@ -56,7 +56,7 @@ pub(crate) enum Inquiry {
     AskAt(Timestamp),
 }
 
-impl Hearsay {
+impl Confirmations {
     pub(crate) fn new(gone_max: usize) -> Self {
         Self { gone: Recent::new(gone_max), asked: HashMap::default(), sweep_at: ASKED_MIN }
     }
@@ -83,7 +83,7 @@ impl Hearsay {
         self.gone.insert(uid.clone());
     }
 
-    /// It has been seen: no more need to go by hearsay.
+    /// It has been seen: it need not be confirmed any more.
     pub(crate) fn seen(&mut self, uid: &Uid) {
         if !self.asked.is_empty() {
             self.asked.remove(uid);
@@ -127,7 +127,7 @@ impl Claims {
     /// What is known of this incarnation of a pod or group.
     pub(crate) fn standing(&self, holder: &Holder, now: Timestamp) -> Standing {
         let uid = &holder.uid;
-        if self.hearsay.gone.contains(uid) {
+        if self.confirmations.gone.contains(uid) {
             return Standing::Gone;
         }
         let done = match holder.kind {
@@ -145,7 +145,7 @@ impl Claims {
             Some(true) => Standing::Done,
             Some(false) => Standing::Needed,
             // DEVIATION(confirmed-owners): of the two incarnations either may be the newer one.
-            None => match self.hearsay.asked.get(uid) {
+            None => match self.confirmations.asked.get(uid) {
                 Some(Asked::Lives { until }) if *until > now => Standing::NeededUntil(*until),
                 Some(_) | None => Standing::Unknown,
             },

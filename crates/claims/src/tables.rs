@@ -52,7 +52,7 @@ impl Setback {
 #[derive(Debug)]
 pub(crate) struct PodSlot {
     pub(crate) pod: Arc<Pod>,
-    /// Only while something is under way, or done and not seen yet.
+    /// Only while something is in flight, or done and not seen yet.
     pub(crate) work: Option<Box<Work>>,
 }
 
@@ -60,14 +60,14 @@ pub(crate) struct PodSlot {
 #[derive(Debug)]
 pub(crate) struct GroupSlot {
     pub(crate) group: Arc<PodGroup>,
-    /// Only while something is under way, or done and not seen yet.
+    /// Only while something is in flight, or done and not seen yet.
     pub(crate) work: Option<Box<Work>>,
 }
 
 /// Where the work on the claims of a pod or group stands.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Effects under way.
+    /// Effects in flight.
     pub(crate) pending: u32,
     /// Entry, claim, and until when it is believed in without having been seen.
     pub(crate) made: Vec<(Text, Text, Timestamp)>,
@@ -84,7 +84,7 @@ pub(crate) struct Work {
 #[derive(Debug)]
 pub(crate) struct ClaimSlot {
     pub(crate) seen: SeenClaim,
-    /// A change is under way.
+    /// A change is in flight.
     pub(crate) in_flight: bool,
     /// What is being done or was done last, and until when it is believed in without having been seen. If what is seen
     /// asks for the end of it, that is an echo.

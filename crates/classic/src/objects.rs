@@ -93,6 +93,7 @@ impl Objects {
     }
 
     fn remove_pod(&mut self, key: &ObjectKey) {
+        // It is seen for the first time.
         let Some(pod) = self.pods.remove(key) else { return };
         for claim in pod.claim_keys() {
             if let Some(users) = self.users.get_mut(&claim) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 use lazaret_runtime::{Call, EffectId, News, Object, Outcome, PatchKind, Perform, Reply, Resource};
 use lazaret_workloads::{
-    Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind, Selection,
-    TYPED, Workloads, Write, resource as kinds,
+    Answer, Key, Limits, Note, Object as Read, PatchKind as Language, Resource as Kind, Selection, TYPED,
+    Workloads, Write, resource as kinds,
 };
 use serde_json::json;
 use tracing::warn;
@@ -119,7 +119,7 @@ impl Shell for WorkloadsShell {
     /// What was written is known before any watch tells.
     fn acknowledge(&mut self, workloads: &mut Workloads, now: Timestamp, effect: EffectId, reply: Reply) {
         let object = reply.object.as_deref().map(<[u8]>::to_vec);
-        workloads.acknowledge(now, effect, Answer::of(reply.into(), object));
+        workloads.acknowledge(now, effect, Answer { reply: reply.into(), object });
     }
 }
 

@@ -117,7 +117,7 @@ impl Eviction {
             }
         }
         if slot.reasons.is_empty() {
-            // Then it waits for nothing, and nothing that could be withdrawn is under way.
+            // Then it waits for nothing, and nothing that could be withdrawn is in flight.
             slot.failures = 0;
             slot.not_before = None;
         } else {

@@ -142,9 +142,8 @@ impl Eviction {
             waiting: pods.iter().filter_map(asked).collect(),
             wanted: wanted.iter().map(|at| at.0).collect(),
         };
-        let id = self.flights.new_id();
+        let id = self.flights.launch(flight, EffectKind::AskCapacity(question));
         self.capacity.in_flight = Some(id);
-        self.flights.launch(id, flight, EffectKind::AskCapacity(question));
     }
 
     /// There is room, or nobody could say.

@@ -41,7 +41,7 @@ impl Eviction {
         self.settle(at);
     }
 
-    /// Finds out whose eviction a terminating pod is. Waits while one of ours is under way: its outcome will tell.
+    /// Finds out whose eviction a terminating pod is. Waits while one of ours is in flight: its outcome will tell.
     pub(crate) fn settle(&mut self, at: PodIx) {
         let leading = self.leader_since.is_some();
         let Some(slot) = invariant!(self.pods.get_mut(at), "a pod that is planned has a slot") else {

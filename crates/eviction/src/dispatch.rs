@@ -157,7 +157,7 @@ impl Eviction {
     }
 
     /// When the next permit comes for somebody who waits for one. Nobody waits for it while as many evictions as
-    /// allowed are under way: then an acknowledgement comes first.
+    /// allowed are in flight: then an acknowledgement comes first.
     pub(crate) fn permit_wake(&self) -> Option<Wake> {
         if self.flights.evictions >= self.options.evictions_in_flight_max {
             return None;
@@ -206,9 +206,7 @@ impl Eviction {
         if let Some(pace) = granted_by {
             self.paces.hold(pace);
         }
-        let id = self.flights.new_id();
         let Some(slot) = invariant!(self.pods.get_mut(at), "a candidate has a slot") else { return };
-        slot.phase = Phase::InFlight(id);
         let pod = &slot.pod;
         let evict = Evict {
             pod: pod.key.clone(),
@@ -227,12 +225,11 @@ impl Eviction {
             decided: now,
             pace: granted_by,
             manner,
-            taken: false,
             before: None,
             without_room: slot.blocked.as_ref().is_some_and(|blocked| blocked.why == Block::Capacity)
                 && slot.reasons[..due].iter().all(|reason| reason.cause.wants_capacity()),
         };
-        self.flights.launch(id, Flight::Evict(flight), EffectKind::Evict(evict));
+        slot.phase = Phase::InFlight(self.flights.launch(Flight::Evict(flight), EffectKind::Evict(evict)));
     }
 
     /// Withdraws an eviction that nobody has taken yet; it certainly does not happen.

@@ -296,7 +296,7 @@ impl Eviction {
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).
     #[must_use]
     pub fn has_last_words(&self) -> bool {
-        self.is_leader() && (self.flights.are_under_way() || self.rules.next_wake().is_some())
+        self.is_leader() && (self.flights.are_open() || self.rules.next_wake().is_some())
     }
 
     /// All pods that have to leave, in the fleet's order.

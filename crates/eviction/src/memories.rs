@@ -19,7 +19,7 @@ use crate::{
     flights::Flight,
 };
 
-/// Writes under way at a time. A node that goes takes its slices with it: its claims are written within a second, and evictions are not
+/// Writes in flight at a time. A node that goes takes its slices with it: its claims are written within a second, and evictions are not
 /// held up.
 const IN_FLIGHT_MAX: usize = 8;
 
@@ -64,7 +64,7 @@ impl Memories {
         }
     }
 
-    /// The leadership is over: what was under way is tried again by whoever leads next.
+    /// The leadership is over: what was in flight is tried again by whoever leads next.
     pub(crate) fn stop_leading(&mut self) {
         self.in_flight = 0;
         self.retries.clear();
@@ -150,9 +150,8 @@ impl Eviction {
             memory.phase = Phase::InFlight(wanted.clone());
             self.memories.in_flight += 1;
             let (claim, uid) = (object.key.clone(), object.uid.clone());
-            let id = self.flights.new_id();
             let effect = SetLastPublished { claim, uid: uid.clone(), devices: wanted };
-            self.flights.launch(id, Flight::Memory { claim: at, uid }, EffectKind::SetLastPublished(effect));
+            self.flights.launch(Flight::Memory { claim: at, uid }, EffectKind::SetLastPublished(effect));
         }
     }
 

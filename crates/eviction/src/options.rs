@@ -15,9 +15,9 @@ pub struct Options {
     pub global_per_second: Option<u32>,
     /// Between two writes of one rule's status while it neither starts nor ends nor has a new spec.
     pub status_interval_ms: i64,
-    /// How many evictions may be under way (emitted, not acknowledged) at a time.
+    /// How many evictions may be in flight (emitted, not acknowledged) at a time.
     pub evictions_in_flight_max: usize,
-    /// How many status writes may be under way at a time.
+    /// How many status writes may be in flight at a time.
     pub statuses_in_flight_max: usize,
     /// The first pause after a failed effect; each further failure doubles it.
     pub retry_ms_min: i64,
@@ -54,7 +54,7 @@ impl Default for Options {
             burst: 10,
             global_per_second: None,
             status_interval_ms: 10_000,
-            // An API server answers a delete in some milliseconds: 64 under way are thousands a second.
+            // An API server answers a delete in some milliseconds: 64 in flight are thousands a second.
             evictions_in_flight_max: 64,
             statuses_in_flight_max: 16,
             retry_ms_min: 5,
@@ -106,7 +106,7 @@ impl Options {
 mod tests {
     use super::*;
 
-    /// Kubernetes runs eight workers, each waiting for its own delete; here so many deletes are under way.
+    /// Kubernetes runs eight workers, each waiting for its own delete; here so many deletes are in flight.
     #[test]
     fn config_defaults() {
         let options = Options::default();

@@ -28,7 +28,7 @@ struct Pace {
     wake: Option<Timestamp>,
     /// Its entry among the idle.
     idle: Option<Timestamp>,
-    /// Evictions under way that it granted: they may be refunded.
+    /// Evictions in flight that it granted: they may be refunded.
     in_flight: u32,
 }
 
@@ -181,14 +181,14 @@ impl Paces {
         }
     }
 
-    /// An eviction that this pace granted is under way.
+    /// An eviction that this pace granted is in flight.
     pub(crate) fn hold(&mut self, at: u32) {
         if let Some(pace) = self.slab.get_mut(at) {
             pace.in_flight += 1;
         }
     }
 
-    /// It is under way no more; `refund` if it certainly did not happen.
+    /// It is in flight no more; `refund` if it certainly did not happen.
     pub(crate) fn release(&mut self, at: u32, refund: bool, now: Timestamp) {
         if let Some(pace) = self.slab.get_mut(at) {
             pace.in_flight = pace.in_flight.saturating_sub(1);

@@ -13,7 +13,7 @@ use crate::{blame::Blame, block::Blocked, effect::EffectId, reason::Reason};
 pub enum Phase {
     /// Waits for its deadline, for a permit, or for the next attempt. Also a pod that has no reason to leave.
     Waiting,
-    /// An eviction is under way.
+    /// An eviction is in flight.
     InFlight(EffectId),
     /// Evicted, or found to be leaving anyway; it is not seen so yet.
     Leaving,

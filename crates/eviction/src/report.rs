@@ -132,12 +132,12 @@ impl Eviction {
                 }
             }
         }
-        let id = self.flights.new_id();
-        state.status.in_flight = Some((id, said.clone()));
         state.status.wanted += 1;
         let (rule, uid) = (state.rule.name.clone(), state.rule.uid.clone());
-        let flight = Flight::Status { rule: at, uid: uid.clone(), taken: false };
-        self.flights.launch(id, flight, EffectKind::SetRuleStatus(SetRuleStatus { rule, uid, status: said }));
+        let flight = Flight::Status { rule: at, uid: uid.clone() };
+        let write = SetRuleStatus { rule, uid, status: said.clone() };
+        let id = self.flights.launch(flight, EffectKind::SetRuleStatus(write));
+        state.status.in_flight = Some((id, said));
     }
 
     /// What its status says of pods that are kept; nothing of a rule that never kept any.

@@ -69,7 +69,7 @@ pub(crate) struct StatusState {
     pub(crate) announced: Option<Text>,
     /// When it was last compared.
     pub(crate) looked: Option<Timestamp>,
-    /// A write is under way.
+    /// A write is in flight.
     pub(crate) in_flight: Option<(EffectId, RuleStatus)>,
     /// How many writes were wanted in this leadership and not withdrawn. None: whatever the status says comes from a
     /// predecessor.

@@ -176,7 +176,7 @@ impl Rules {
         self.timers.clear();
     }
 
-    /// The leadership is over: nothing of one's own is under way.
+    /// The leadership is over: nothing of one's own is in flight.
     pub(crate) fn stop_leading(&mut self) {
         for at in self.slab.numbers() {
             self.set_timer(at, None);

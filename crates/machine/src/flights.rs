@@ -82,7 +82,7 @@ impl<K, F> Flights<K, F> {
     /// The effect is not wanted any more: no answer is waited for, and it is not given out if it was not taken yet.
     pub fn withdraw(&mut self, id: EffectId) -> Option<F> {
         let flight = self.in_flight.remove(&id)?;
-        if let Ok(place) = self.waiting.binary_search_by_key(&id, |waiting| waiting.effect.id) {
+        if let Some(place) = self.place(id) {
             self.waiting.remove(place);
         }
         Some(flight)
@@ -100,11 +100,49 @@ impl<K, F> Flights<K, F> {
 
     /// Nothing is wanted any more, and no answer either. What was to be acknowledged, the oldest first.
     pub fn abandon(&mut self) -> Vec<F> {
-        self.waiting.clear();
-        self.events = 0;
+        let mut flights = Vec::with_capacity(self.in_flight.len());
+        self.abandon_except(|_, flight| {
+            flights.push(flight);
+            None
+        });
+        flights
+    }
+
+    /// Nothing is wanted any more, and an answer only where `keep` returns what has to be known then. It gets each, the oldest first, and whether it was
+    /// taken: only then it may have been done.
+    pub fn abandon_except(&mut self, mut keep: impl FnMut(bool, F) -> Option<F>) {
         let mut flights: Vec<(EffectId, F)> = self.in_flight.drain().collect();
         flights.sort_unstable_by_key(|(id, _)| *id);
-        flights.into_iter().map(|(_, flight)| flight).collect()
+        for (id, flight) in flights {
+            let was_taken = !self.is_waiting(id);
+            if let Some(kept) = keep(was_taken, flight) {
+                self.in_flight.insert(id, kept);
+            }
+        }
+        self.waiting.clear();
+        self.events = 0;
+    }
+
+    /// Whether the effect waits to be taken: it was certainly not done, and can be withdrawn.
+    #[must_use]
+    pub fn is_waiting(&self, id: EffectId) -> bool {
+        self.place(id).is_some()
+    }
+
+    /// Effects that wait to be taken, the oldest first.
+    pub fn waiting(&self) -> impl DoubleEndedIterator<Item = (EffectId, &K)> {
+        self.waiting.iter().map(|waiting| (waiting.effect.id, &waiting.effect.kind))
+    }
+
+    /// What has to be known when the effect is acknowledged.
+    #[must_use]
+    pub fn get(&self, id: EffectId) -> Option<&F> {
+        self.in_flight.get(&id)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, id: EffectId) -> Option<&mut F> {
+        self.in_flight.get_mut(&id)
     }
 
     /// What is to be acknowledged, the oldest first.
@@ -126,6 +164,11 @@ impl<K, F> Flights<K, F> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
+    }
+
+    /// Where the effect waits: ids grow from the oldest to the newest.
+    fn place(&self, id: EffectId) -> Option<usize> {
+        self.waiting.binary_search_by_key(&id, |waiting| waiting.effect.id).ok()
     }
 
     fn new_id(&mut self) -> EffectId {

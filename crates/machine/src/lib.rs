@@ -2,7 +2,7 @@
 //!
 //! A core is a [`Machine`]. It gives each [`Effect`] an [`EffectId`], keeps what it has to know until the answer in [`Flights`], is told the
 //! [`Outcome`], and says by a [`Wake`] when and why it wants to be called again. [`Backoff`] is the pause after failures, [`Recent`] a set that
-//! forgets its oldest members.
+//! forgets its oldest members, [`Contents`] what logs of effects leave out.
 //!
 //! **Invariant.** An id names one effect of one machine and is never used again. Every queue and set here has a limit, or is bounded by what its
 //! machine lets be in flight. Nothing here knows what an effect does, how it is carried out, or what time it is: `now` comes in. Depends on
@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod backoff;
+mod contents;
 mod effect;
 mod flights;
 mod labels;
@@ -21,6 +22,7 @@ mod resource;
 mod wake;
 
 pub use backoff::{Backoff, Retry};
+pub use contents::Contents;
 pub use effect::{Effect, EffectId, Outcome, Reply, Written};
 pub use flights::Flights;
 pub use labels::{LabelSelector, Labels};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lazaret_machine::{
-    Backoff, Effect, EffectId, Flights, LabelSelector, Labels, Recent, Resource, Retry, Wake,
+    Backoff, Contents, Effect, EffectId, Flights, LabelSelector, Labels, Recent, Resource, Retry, Wake,
 };
 use lazaret_model::{Operator, Requirement, Text, Timestamp};
 use proptest::prelude::*;
@@ -49,6 +49,14 @@ fn a_recent_set_forgets_the_oldest() {
     assert_eq!(["b", "c", "d"].map(|name| last_two.contains(&name)), [true, false, true]);
     last_two.clear();
     assert!(last_two.is_empty() && !last_two.contains(&"d"));
+}
+
+#[test]
+fn the_contents_of_an_effect_are_not_shown() {
+    let mut effect = Effect { id: EffectId(1), kind: ("pod", Contents::from(String::from("secret"))) };
+    assert_eq!(format!("{effect:?}"), r#"Effect { id: EffectId(1), kind: ("pod", …) }"#);
+    effect.kind.1.push('s');
+    assert_eq!(effect.kind.1.len(), 7);
 }
 
 #[test]
@@ -121,6 +129,7 @@ enum Step {
     Withdraw(u64),
     WithdrawWaiting,
     Abandon,
+    AbandonUntaken,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -134,6 +143,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => ids().prop_map(Step::Withdraw),
         1 => Just(Step::WithdrawWaiting),
         1 => Just(Step::Abandon),
+        1 => Just(Step::AbandonUntaken),
     ]
 }
 
@@ -201,8 +211,27 @@ proptest! {
                     let left: Vec<u64> = core::mem::take(&mut reference.in_flight).into_values().collect();
                     prop_assert_eq!(flights.abandon(), left);
                 }
+                Step::AbandonUntaken => {
+                    let before: Vec<u64> = reference.in_flight.values().copied().collect();
+                    let untaken: Vec<u64> = reference.waiting.drain(..).map(|(id, _)| id).collect();
+                    reference.in_flight.retain(|id, _| !untaken.contains(id));
+                    reference.in_flight.values_mut().for_each(|flight| *flight += 1);
+                    let mut asked = Vec::new();
+                    flights.abandon_except(|was_taken, flight| {
+                        asked.push(flight);
+                        was_taken.then_some(flight + 1)
+                    });
+                    prop_assert_eq!(asked, before);
+                }
             }
             prop_assert!(flights.all().into_iter().eq(reference.in_flight.values()));
+            prop_assert!(flights.waiting().map(|(id, kind)| (id.0, *kind)).eq(reference.waiting.iter().map(|(id, _)| (*id, *id))));
+            for id in 1..=reference.last {
+                let is_waiting = reference.waiting.iter().any(|(waiting, _)| *waiting == id);
+                prop_assert_eq!(flights.is_waiting(EffectId(id)), is_waiting);
+                prop_assert_eq!(flights.get(EffectId(id)), reference.in_flight.get(&id));
+                prop_assert_eq!(flights.get_mut(EffectId(id)).copied(), reference.in_flight.get(&id).copied());
+            }
             prop_assert_eq!((flights.len(), flights.is_empty()), (reference.in_flight.len(), reference.in_flight.is_empty()));
         }
     }

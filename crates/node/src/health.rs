@@ -112,6 +112,7 @@ impl Health {
 
     /// A stream ended: what it said is not known any more. DEVIATION(health-by-instance): what others said is.
     pub(crate) fn ended(&mut self, driver: &str, source: &str) -> bool {
+        // It reported no device.
         let Some(devices) = self.drivers.get_mut(driver) else { return false };
         let before = devices.len();
         devices.retain(|_, known| known.source != source);

@@ -6,6 +6,8 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Answer, ClaimAnswer, ClaimId, ClaimKind, ClaimName, ClaimView, Effect, NodeError, Operation, Plugins,
     PodView,
@@ -70,6 +72,7 @@ impl Manager {
             }
         }
         for view in &views {
+            // Nothing is prepared for it yet.
             let Some(entry) = self.claims.get(&key(view)) else { continue };
             if entry.uid != view.id.uid {
                 let (old, new) = (entry.uid.clone(), view.id.uid.clone());
@@ -247,8 +250,13 @@ impl Manager {
             self.is_stale = answer != Answer::Written;
             return;
         }
+        // Acknowledged before.
         let Some(operation) = self.waits.remove(&id) else { return };
-        let Some(mut work) = self.operations.remove(&operation) else { return };
+        let Some(mut work) =
+            invariant!(self.operations.remove(&operation), "an operation that waits for an answer is kept")
+        else {
+            return;
+        };
         match self.step(&mut work, answer) {
             Ok(true) => self.finish(operation, Ok(())),
             Ok(false) => match self.next(operation, &mut work) {
@@ -309,7 +317,11 @@ impl Manager {
                 Ok(work.calls.is_empty())
             }
             (Step::CallPrepare, answer @ (Answer::Claims(_) | Answer::Classic(_))) => {
-                let Some((callee, asked)) = work.calling.take() else { return Ok(false) };
+                let Some((callee, asked)) =
+                    invariant!(work.calling.take(), "a plugin that answers was called")
+                else {
+                    return Ok(false);
+                };
                 self.answered(work.step, &callee, &asked, answer)?;
                 if !work.calls.is_empty() {
                     return Ok(false);
@@ -321,7 +333,11 @@ impl Manager {
                 Ok(true)
             }
             (Step::CallUnprepare, answer @ (Answer::Claims(_) | Answer::Classic(_))) => {
-                let Some((callee, asked)) = work.calling.take() else { return Ok(false) };
+                let Some((callee, asked)) =
+                    invariant!(work.calling.take(), "a plugin that answers was called")
+                else {
+                    return Ok(false);
+                };
                 self.answered(work.step, &callee, &asked, answer)?;
                 self.unprepared(work);
                 Ok(false)
@@ -406,7 +422,11 @@ impl Manager {
     ) -> Result<(), NodeError> {
         let mut skipped = 0;
         for key in asked {
-            let Some(entry) = self.claims.get_mut(key) else { continue };
+            let Some(entry) =
+                invariant!(self.claims.get_mut(key), "a claim that a plugin was called for is kept")
+            else {
+                continue;
+            };
             match claims.remove(&entry.uid) {
                 None => skipped += 1,
                 Some(Err(why)) => return Err(NodeError::Call { driver: driver.into(), why }),

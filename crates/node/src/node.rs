@@ -231,7 +231,7 @@ impl Node {
         }
         if self.reconcile_at <= now {
             self.reconcile_at = now + RECONCILE_EVERY_MS;
-            self.find_ghosts(now);
+            self.find_orphans(now);
             self.show_all_if(true);
         }
         let is_changed = self.health.expire(now);
@@ -312,6 +312,7 @@ impl Node {
     }
 
     fn outcome(&mut self, now: Millis, id: u64, outcome: Outcome) {
+        // Answered before.
         let Some(pending) = self.pending.remove(&id) else { return };
         let is_done = !matches!(outcome, Outcome::Failed(_));
         match (pending, outcome) {
@@ -431,6 +432,7 @@ impl Node {
         let mut writes = Vec::new();
         for uid in core::mem::take(&mut self.to_show) {
             let pod = self.pods.get_mut(&uid).filter(|pod| pod.can_be_shown() && has_claims(pod));
+            // It is gone, or has no claims, or cannot be shown yet.
             let Some(pod) = pod else { continue };
             let (manager, namespace) = (&self.manager, &pod.seen.view.namespace);
             let drivers = |used: &ContainerClaim| manager.drivers(used.kind, namespace, &used.claim);
@@ -468,6 +470,7 @@ impl Node {
 
     /// Says which of the claims that somebody waits for are unprepared. They are not prepared again while they are waited for.
     fn report_unprepared(&mut self, now: Millis) {
+        // The Node has not been seen yet, or a report is in flight.
         let Some(object) = self.object.as_ref().filter(|_| self.report.may_begin(now)) else { return };
         let unprepared: BTreeSet<String> =
             object.awaiting.iter().filter(|uid| !self.manager.has_claim(uid)).cloned().collect();

@@ -7,6 +7,8 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Action, Call, ClaimName, ClaimView, ContainerClaim, Life, Millis, NodeError, Operation, Outcome, PodRef,
     ResourceStatus, SeenPod,
@@ -77,7 +79,7 @@ impl Pod {
     }
 
     /// A pod of which only the UID is known: it is in the checkpoint and nowhere else.
-    fn ghost(now: Millis, uid: &str) -> Self {
+    fn orphan(now: Millis, uid: &str) -> Self {
         let view = crate::PodView {
             uid: uid.to_string(),
             namespace: String::new(),
@@ -126,7 +128,7 @@ impl Node {
         gone.iter().for_each(|uid| self.pod_gone(now, uid));
         pods.into_iter().for_each(|pod| self.pod_seen(now, pod));
         self.is_listed = true;
-        self.find_ghosts(now);
+        self.find_orphans(now);
     }
 
     pub(crate) fn pod_seen(&mut self, now: Millis, seen: SeenPod) {
@@ -148,6 +150,7 @@ impl Node {
     }
 
     pub(crate) fn pod_gone(&mut self, now: Millis, uid: &str) {
+        // It was never seen, or is gone already.
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.is_gone = true;
         if let Stage::Due(_) = pod.stage {
@@ -156,14 +159,14 @@ impl Node {
     }
 
     /// Pods that hold claims although there is no such pod.
-    pub(crate) fn find_ghosts(&mut self, now: Millis) {
+    pub(crate) fn find_orphans(&mut self, now: Millis) {
         if !self.is_listed {
             return;
         }
         let known: BTreeSet<String> = self.pods.keys().cloned().collect();
         for uid in self.manager.inactive(&known) {
-            let ghost = Pod::ghost(now, &uid);
-            self.pods.insert(uid, ghost);
+            let orphan = Pod::orphan(now, &uid);
+            self.pods.insert(uid, orphan);
         }
     }
 
@@ -201,7 +204,7 @@ impl Node {
     }
 
     fn advance(&mut self, now: Millis, uid: &str) {
-        let Some(pod) = self.pods.get(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get(uid), "a pod that is due is known") else { return };
         match (pod.is_due(now), pod.ends()) {
             (true, true) => self.end(now, uid),
             (true, false) => self.read_claims(now, uid),
@@ -210,7 +213,7 @@ impl Node {
     }
 
     fn read_claims(&mut self, now: Millis, uid: &str) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod that is advanced is known") else { return };
         pod.stage = Stage::Reading;
         let claims = pod.seen.view.claims.iter();
         let names: BTreeSet<ClaimName> =
@@ -224,7 +227,9 @@ impl Node {
     }
 
     pub(crate) fn claims_read(&mut self, now: Millis, uid: &str, found: &BTreeMap<ClaimName, ClaimView>) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod is kept while its claims are read") else {
+            return;
+        };
         if pod.is_gone || pod.seen.life != Life::Wanted {
             // It ended while its claims were read.
             pod.stage = Stage::Due(now);
@@ -241,7 +246,7 @@ impl Node {
     }
 
     fn end(&mut self, now: Millis, uid: &str) {
-        let Some(pod) = self.pods.get(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get(uid), "a pod that is advanced is known") else { return };
         if self.manager.holds(uid) || self.manager.is_stale() {
             self.act(Action::WithdrawDevices { pod_uid: uid.to_string() });
             match self.manager.unprepare(uid) {
@@ -310,6 +315,7 @@ impl Node {
     }
 
     fn offer(&mut self, uid: &str) {
+        // It has no claims.
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.seen.view.claims.is_empty()) else { return };
         let namespace = &pod.seen.view.namespace;
         let drivers = |used: &ContainerClaim| self.manager.drivers(used.kind, namespace, &used.claim);
@@ -323,7 +329,9 @@ impl Node {
     }
 
     pub(crate) fn failed(&mut self, now: Millis, uid: &str, call: Call, why: &str) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod is kept until its work ends") else {
+            return;
+        };
         pod.failures += 1;
         pod.stage = Stage::Due(now + RETRY.after(pod.failures));
         let (reason, message) = match call {

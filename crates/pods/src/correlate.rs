@@ -117,6 +117,7 @@ impl Correlator {
             bucket.at = bucket.at.saturating_add(gained * REFILL_MS / ONE);
             bucket.left_milli = bucket.left_milli.saturating_add(gained).min(FULL);
         }
+        // The bucket is empty.
         let Some(left) = bucket.left_milli.checked_sub(ONE) else { return false };
         bucket.left_milli = left;
         true

@@ -2,6 +2,8 @@
 
 use alloc::format;
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Action, Kind, Millis,
     container::{Stopping, Work},
@@ -44,7 +46,11 @@ impl Pod {
 
     /// Main and init containers at once; then sidecars, the last first. When the time is over, all that are left.
     fn stop_all(&mut self, now: Millis, out: &mut Out) {
-        let Some(deadline) = self.ending.as_ref().map(|ending| ending.deadline) else { return };
+        let Some(deadline) =
+            invariant!(self.ending.as_ref().map(|ending| ending.deadline), "a pod that ends has a deadline")
+        else {
+            return;
+        };
         let mut is_last = true;
         for index in (0..self.containers.len()).rev() {
             let is_sidecar = self.view.containers[index].kind == Kind::Sidecar;
@@ -64,6 +70,7 @@ impl Pod {
     pub(crate) fn stop(&mut self, now: Millis, index: usize, deadline: Millis, out: &mut Out) {
         let view = &self.view.containers[index];
         let has_hook = view.has_pre_stop;
+        // It is being started: it is stopped once it runs.
         let Some(instance) =
             self.containers[index].instance.as_mut().filter(|instance| instance.is_running())
         else {
@@ -102,7 +109,12 @@ impl Pod {
 
     fn run_pre_stop(&mut self, now: Millis, index: usize, deadline: Millis, out: &mut Out) {
         let (pod, container) = (self.reference(), self.view.containers[index].name.clone());
-        let Some(instance) = &mut self.containers[index].instance else { return };
+        let Some(instance) = invariant!(
+            self.containers[index].instance.as_mut(),
+            "a container that is stopped has an instance"
+        ) else {
+            return;
+        };
         let id = instance.id.clone();
         instance.stopping = Stopping::Hook { deadline };
         let about = About::PreStop(index, id.clone());
@@ -113,7 +125,12 @@ impl Pod {
 
     pub(crate) fn ask_to_stop(&mut self, now: Millis, index: usize, deadline: Millis, out: &mut Out) {
         let (pod, container) = (self.reference(), self.view.containers[index].name.clone());
-        let Some(instance) = &mut self.containers[index].instance else { return };
+        let Some(instance) = invariant!(
+            self.containers[index].instance.as_mut(),
+            "a container that is stopped has an instance"
+        ) else {
+            return;
+        };
         let id = instance.id.clone();
         instance.stopping = Stopping::Asked { deadline };
         let grace_ms = deadline.saturating_sub(now).max(GRACE_MS_MIN);

@@ -116,8 +116,9 @@ impl Pod {
                 if let (FoundPhase::Exited(exit), true) = (&found.phase, instance.is_running()) {
                     instance.phase = InstancePhase::Exited(exit.clone());
                 }
-            } else if instance.known_since < list && instance.is_running() {
-                let InstancePhase::Running { started_at } = instance.phase else { return };
+            } else if let InstancePhase::Running { started_at } = instance.phase
+                && instance.known_since < list
+            {
                 instance.phase = InstancePhase::Exited(Exit::unknown(now, Some(started_at)));
             }
             return;
@@ -155,6 +156,7 @@ impl Pod {
             return;
         }
         let older = found.containers.iter().filter(|found| found.name == *name && found.attempt < newest);
+        // It is the first.
         let Some(last) = older.max_by_key(|found| found.attempt) else { return };
         if let FoundPhase::Exited(exit) = &last.phase {
             container.last = Some((last.id.clone(), exit.clone()));
@@ -163,6 +165,7 @@ impl Pod {
 
     /// The runtime does not have it any more.
     fn lose(&mut self, now: Millis, list: u64, index: usize) {
+        // It was not started yet.
         let Some(instance) = &mut self.containers[index].instance else { return };
         if let (InstancePhase::Running { started_at }, true) = (&instance.phase, instance.known_since < list)
         {

@@ -7,6 +7,8 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Action, Amounts, FoundSandbox, Input, Millis, Outcome, PodView, PressureOptions, ProbeKind, Resources,
     Status,
@@ -276,6 +278,7 @@ impl Pods {
         }
         self.admit(now, uid);
         self.judge_resize(uid);
+        // It was never seen, or is over.
         let Some(pod) = self.pods.get_mut(uid) else { return };
         self.out.wake = None;
         pod.advance(now, &mut self.out);
@@ -287,6 +290,7 @@ impl Pods {
 
     /// Whether there is room for what the containers of a pod are to have from now on.
     fn judge_resize(&mut self, uid: &str) {
+        // It was never seen, or is over.
         let Some(pod) = self.pods.get(uid) else { return };
         if !pod.wants_resize() && pod.resize_deferred.is_none() {
             return;
@@ -295,7 +299,7 @@ impl Pods {
         let others = self.pods.iter().filter(|(other, pod)| *other != uid && pod.counts());
         others.for_each(|(_, pod)| used.add(pod.view.requests));
         let lack = admission::lack(&self.options, used, pod.view.requests).filter(|_| pod.wants_resize());
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod that is judged is known") else { return };
         let message = lack.map(|(_, message)| message);
         if let Some(message) = message.clone().filter(|_| pod.resize_deferred.is_none()) {
             pod.event(&mut self.out, None, true, "ResizeDeferred", message);
@@ -305,6 +309,7 @@ impl Pods {
 
     /// Decides once whether the node takes a pod. One that it has run before it takes.
     fn admit(&mut self, now: Millis, uid: &str) {
+        // It was never seen, or was admitted before.
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.is_admitted) else { return };
         let has_run = pod.view.before.phase != crate::Phase::Pending;
         let mut used = Used::default();
@@ -313,7 +318,7 @@ impl Pods {
         let refusal = self.pressure.refusal(&pod.view);
         let refusal = refusal.or_else(|| admission::refusal(&self.options, used, &pod.view));
         let refusal = refusal.filter(|_| !has_run);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod that is admitted is known") else { return };
         pod.is_admitted = true;
         if let Some((reason, message)) = refusal.filter(|_| pod.ending.is_none()) {
             pod.event(&mut self.out, None, true, "Rejected", message.clone());
@@ -342,6 +347,7 @@ impl Pods {
         if self.pressure_outcome(now, id, &outcome) {
             return;
         }
+        // Answered before.
         let Some((uid, about)) = self.out.pending.remove(&id) else { return };
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.outcome(now, about, outcome, &mut self.out);

@@ -2,6 +2,8 @@
 
 use alloc::{format, string::String};
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Exit, Millis, Outcome, ProbeKind,
     backoff::{PULL, RETRY},
@@ -217,6 +219,7 @@ impl Pod {
 
     fn post_started(&mut self, now: Millis, index: usize, id: &str, outcome: &Outcome, out: &mut Out) {
         let grace_ms = self.view.grace_s.saturating_mul(1_000);
+        // It has ended meanwhile.
         let Some(instance) = self.current(index, id) else { return };
         instance.hook = Hook::Over;
         if is_failed(outcome) {
@@ -227,7 +230,9 @@ impl Pod {
     }
 
     fn pre_stopped(&mut self, now: Millis, index: usize, id: &str, outcome: &Outcome, out: &mut Out) {
+        // It has ended meanwhile.
         let Some(instance) = self.current(index, id) else { return };
+        // Its time was over before its hook was.
         let Stopping::Hook { deadline } = instance.stopping else { return };
         if is_failed(outcome) {
             self.event(out, Some(index), true, "FailedPreStopHook", "PreStopHook failed".into());
@@ -236,6 +241,7 @@ impl Pod {
     }
 
     fn stop_ended(&mut self, now: Millis, index: usize, id: &str, out: &mut Out) {
+        // It has ended.
         let Some(instance) = self.current(index, id) else { return };
         // Its exit code is in the list; when it is not, it has to be stopped again.
         instance.stopping = Stopping::Again { at: now + STOP_AGAIN_MS };
@@ -269,6 +275,7 @@ impl Pod {
             ProbeKind::Readiness => ("Readiness", "readiness"),
             ProbeKind::Liveness => ("Liveness", "liveness"),
         };
+        // It has ended meanwhile.
         let Some(instance) = self.current(index, id) else { return };
         if let Verdict::Stop(grace) = instance.probes.answered(now, kind, is_success) {
             instance.doomed = Some(now.saturating_add(grace.unwrap_or(grace_s).saturating_mul(1_000)));
@@ -281,7 +288,10 @@ impl Pod {
 
     fn sandbox_left(&mut self, now: Millis, outcome: &Outcome, out: &mut Out) {
         let is_done = self.tried(now, "FailedKillPod", "error killing pod: ", outcome, out);
-        let Sandbox::Stopping { id } = &self.sandbox else { return };
+        let Sandbox::Stopping { id } = &self.sandbox else {
+            invariant!(false, "a sandbox is being stopped until the answer");
+            return;
+        };
         let id = id.clone();
         self.sandbox = match is_done {
             true => Sandbox::Dead { id },
@@ -291,7 +301,10 @@ impl Pod {
 
     fn sandbox_removed(&mut self, now: Millis, outcome: &Outcome, out: &mut Out) {
         let is_done = self.tried(now, "FailedKillPod", "error killing pod: ", outcome, out);
-        let Sandbox::Removing { id } = &self.sandbox else { return };
+        let Sandbox::Removing { id } = &self.sandbox else {
+            invariant!(false, "a sandbox is being removed until the answer");
+            return;
+        };
         self.sandbox = if is_done { Sandbox::None } else { Sandbox::Dead { id: id.clone() } };
     }
 }

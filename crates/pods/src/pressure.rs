@@ -7,6 +7,8 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Action, Crossed, Levels, Millis, Outcome, PodView, Pods, PressureKind, Signal, SoftThreshold, Thresholds,
     machine::Out,
@@ -224,6 +226,7 @@ impl Pods {
 
     /// Whether the pod that was evicted last still has something that runs.
     fn is_leaving(&self, now: Millis) -> bool {
+        // No pod was evicted yet.
         let Some((uid, until)) = &self.pressure.leaving else { return false };
         *until > now && self.pods.get(uid).is_some_and(|pod| !pod.is_cleaned())
     }
@@ -235,7 +238,7 @@ impl Pods {
         if !over.is_empty() {
             return over.into_iter().for_each(|(uid, message)| self.evict(now, &uid, message, None));
         }
-        // Where nothing was short, only limits were looked at.
+        // Where nothing was short, only limits were looked at; while a pod leaves, no other one is evicted.
         let Some(crossed) = self.pressure.crossed.first().copied().filter(|_| !self.is_leaving(now)) else {
             return;
         };
@@ -244,6 +247,7 @@ impl Pods {
         }
         let candidates = self.pods.values().filter(|pod| pod.is_evictable()).map(|pod| &pod.view);
         let chosen = rank::choose(crossed.signal, candidates, uses);
+        // No pod may be evicted.
         let Some(view) = chosen else { return };
         let message = message(&crossed, view, uses.get(&view.pod.uid));
         let uid = view.pod.uid.clone();
@@ -257,7 +261,7 @@ impl Pods {
             Some(Crossed { is_soft: true, .. }) => self.pressure.options.soft_grace_ms_max,
             Some(_) | None => 0,
         };
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod that is evicted is known") else { return };
         pod.event(&mut self.out, None, true, "Evicted", message.clone());
         pod.evict(now, message, crossed.is_some(), grace_ms_max);
         self.advance(now, uid);
@@ -273,8 +277,10 @@ fn message(crossed: &Crossed, view: &PodView, taken: Option<&PodUse>) -> String 
         signal.text(crossed.threshold),
         signal.text(crossed.level.available)
     );
+    // It was not measured.
     let Some(taken) = taken else { return text };
     for container in &view.containers {
+        // It was not measured.
         let Some(own) = taken.containers.get(&container.name) else { continue };
         let (used, asked) = match signal {
             Signal::MemoryAvailable => (own.memory, container.resources.requests.memory),

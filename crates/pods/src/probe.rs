@@ -1,5 +1,7 @@
 //! When a container is asked how it is, and what its answers mean.
 
+use lazaret_invariant::invariant;
+
 use crate::{BeforeContainer, ContainerView, Millis, Probe, ProbeKind};
 
 /// The probes of one instance.
@@ -105,6 +107,7 @@ impl Probes {
         };
         let mut wake: Option<Millis> = None;
         for kind in kinds {
+            // There is no such probe, or its answer is waited for.
             let Some(asked) = self.get(*kind).filter(|asked| !asked.is_in_flight) else { continue };
             if asked.next_at <= now {
                 asked.is_in_flight = true;
@@ -117,7 +120,9 @@ impl Probes {
     }
 
     pub(crate) fn answered(&mut self, now: Millis, kind: ProbeKind, is_success: bool) -> Verdict {
-        let Some(asked) = self.get(kind) else { return Verdict::Nothing };
+        let Some(asked) = invariant!(self.get(kind), "a probe that is answered was asked") else {
+            return Verdict::Nothing;
+        };
         asked.answered(now, is_success);
         let has_failed = !is_success && asked.alike >= asked.probe.failures;
         match kind {

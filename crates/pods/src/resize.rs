@@ -2,6 +2,8 @@
 
 use alloc::{format, string::String};
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Action, Amounts, Kind, Millis, Outcome,
     backoff::RETRY,
@@ -58,7 +60,12 @@ impl Pod {
         }
         let (pod, grace_ms) = (self.reference(), self.view.grace_s.saturating_mul(1_000));
         let view = &self.view.containers[index];
-        let Some(instance) = &mut self.containers[index].instance else { return };
+        let Some(instance) = invariant!(
+            self.containers[index].instance.as_mut(),
+            "a container that has outgrown its limits runs"
+        ) else {
+            return;
+        };
         match &instance.resizing {
             Resizing::InFlight => return,
             Resizing::Failed { at, .. } if *at > now => return out.later(*at),
@@ -93,6 +100,7 @@ impl Pod {
             Some(Resizing::Failed { failures, .. }) => *failures,
             Some(Resizing::No | Resizing::InFlight) | None => 0,
         };
+        // It has ended meanwhile.
         let Some(instance) = self.current(index, id) else { return };
         if let Outcome::Failed { message, .. } = outcome {
             let (failures, message) = (failures + 1, message.clone());

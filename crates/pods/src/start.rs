@@ -2,6 +2,8 @@
 
 use alloc::{format, string::String};
 
+use lazaret_invariant::invariant;
+
 use crate::{
     Action, Exit, Kind, Millis,
     container::{Hook, Instance, InstancePhase, Work, pod_text},
@@ -168,8 +170,14 @@ impl Pod {
     /// The instance becomes the one before, and the one before that is removed.
     pub(crate) fn retire(&mut self, index: usize, out: &mut Out) {
         let container = &mut self.containers[index];
-        let Some(instance) = container.instance.take() else { return };
-        let Some(exit) = instance.exit().cloned() else { return };
+        let Some(instance) =
+            invariant!(container.instance.take(), "a container that is retired has an instance")
+        else {
+            return;
+        };
+        let Some(exit) = invariant!(instance.exit().cloned(), "a container that is retired has ended") else {
+            return;
+        };
         (container.image_id, container.waiting) = (None, None);
         (container.pull_failures, container.start_failures) = (0, 0);
         let before = container.last.replace((instance.id, exit));
@@ -182,7 +190,10 @@ impl Pod {
     /// Pulls the image of a container, then makes and starts it.
     fn begin(&mut self, now: Millis, index: usize, out: &mut Out) {
         self.back_off_pull(now, index, out);
-        let Sandbox::Ready { id: sandbox, .. } = &self.sandbox else { return };
+        let Sandbox::Ready { id: sandbox, .. } = &self.sandbox else {
+            invariant!(false, "a container begins in a sandbox that is ready");
+            return;
+        };
         let (pod, sandbox) = (self.reference(), sandbox.clone());
         let (view, container) = (&self.view.containers[index], &mut self.containers[index]);
         if container.work != Work::Idle {
@@ -205,7 +216,9 @@ impl Pod {
 
     /// A while after a pull failed, the status says that it is waited for.
     fn back_off_pull(&mut self, now: Millis, index: usize, out: &mut Out) {
+        // Nothing is waited for.
         let Some(waiting) = &mut self.containers[index].waiting else { return };
+        // It does not wait for an image, or says so already.
         let Some(at) = waiting.backs_off_at else { return };
         if at > now {
             return out.later(at);
@@ -227,6 +240,7 @@ impl Pod {
     fn tend(&mut self, now: Millis, index: usize, out: &mut Out) {
         let (pod, container) = (self.reference(), self.view.containers[index].name.clone());
         let uid = &self.view.pod.uid;
+        // It does not run.
         let Some(instance) =
             self.containers[index].instance.as_mut().filter(|instance| instance.is_running())
         else {
@@ -254,11 +268,17 @@ impl Pod {
     fn probe(&mut self, now: Millis, index: usize, out: &mut Out) {
         let (pod, container) = (self.reference(), self.view.containers[index].name.clone());
         let uid = &self.view.pod.uid;
-        let Some(instance) = &mut self.containers[index].instance else { return };
+        let Some(instance) = invariant!(
+            self.containers[index].instance.as_mut(),
+            "a container that is probed has an instance"
+        ) else {
+            return;
+        };
         let id = instance.id.clone();
         loop {
             let (due, wake) = instance.probes.due(now);
             wake.into_iter().for_each(|at| out.later(at));
+            // No probe is due.
             let Some((kind, timeout_ms)) = due else { break };
             let (pod, container, id) = (pod.clone(), container.clone(), id.clone());
             let about = About::Probe(index, id.clone(), kind);

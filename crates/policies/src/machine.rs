@@ -171,6 +171,7 @@ impl Machine for Policies {
 
 impl Policies {
     fn acknowledged(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+        // Acknowledged before.
         let Some((kind, is_done)) = self.attempts.acknowledge(now, id, outcome) else { return };
         match kind {
             EffectKind::Create(rule) if outcome == Outcome::Conflict => {

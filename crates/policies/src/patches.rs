@@ -221,6 +221,7 @@ impl Machine for Patches {
 
 impl Patches {
     fn acknowledged(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+        // Acknowledged before.
         let Some((effect, is_done)) = self.attempts.acknowledge(now, id, outcome) else { return };
         match effect {
             PatchEffect::Create(policy) if outcome == Outcome::Conflict => {

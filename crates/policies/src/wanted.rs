@@ -51,6 +51,7 @@ pub struct Compiled {
 /// The rules of a policy that is among the rules of this fleet.
 #[must_use]
 pub fn compile(fleet: &Fleet, policy: &DeviceTaintRule) -> Compiled {
+    // It is held, has expired, or selects nothing.
     let Some(selector) = policy.active_selector() else { return Compiled { rules: Vec::new(), left_out: 0 } };
     if selector.by_names_only() {
         // Kubernetes has the same selector, and devices that come later are selected at once.

@@ -7,6 +7,7 @@ use alloc::{
 use core::mem;
 
 use lazaret_fleet::Fleet;
+use lazaret_invariant::invariant;
 use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Wake};
 use lazaret_model::{Text, Timestamp, Uid};
 
@@ -159,7 +160,8 @@ impl Pools {
 
     fn set(&mut self, request: Request) {
         let name = request.name.clone();
-        if let Some(entry) = self.requests.get_mut(&name).filter(|entry| entry.request.uid == request.uid) {
+        let is_same = |known: &Request| (&known.uid, &known.driver) == (&request.uid, &request.driver);
+        if let Some(entry) = self.requests.get_mut(&name).filter(|entry| is_same(&entry.request)) {
             // Told once more of the same answer, it stays where it is: a delete that a finalizer holds back waits for its turn.
             let answered = matches!(request.progress, Progress::Answered(_))
                 && request.progress != entry.request.progress;
@@ -180,7 +182,10 @@ impl Pools {
 
     /// Puts a request where it belongs in its new phase.
     fn enter(&mut self, name: &Text, phase: Phase) {
-        let Some(entry) = self.requests.get_mut(name) else { return };
+        let Some(entry) = invariant!(self.requests.get_mut(name), "a request that enters a phase is known")
+        else {
+            return;
+        };
         entry.phase = phase;
         let timer = match phase {
             Phase::InFlight(_) => None,
@@ -219,6 +224,7 @@ impl Pools {
     }
 
     fn forget(&mut self, name: &Text) {
+        // It is the first of its name.
         let Some(entry) = self.requests.remove(name) else { return };
         self.leave_queues(name, &entry.request.driver);
         if let Some(at) = entry.timer {
@@ -241,19 +247,22 @@ impl Pools {
         self.flights.abandon();
         self.view = None;
         self.unseen.clear();
-        let names: Vec<Text> = self.requests.keys().cloned().collect();
-        for name in names {
-            let Some(entry) = self.requests.get_mut(&name) else { continue };
+        let begin = |(name, entry): (&Text, &mut Entry)| {
             entry.failures = 0;
             let phase = match entry.request.progress {
                 Progress::Pending => Phase::Unseen,
                 Progress::Answered(_) => Phase::Answered,
             };
+            (name.clone(), phase)
+        };
+        let all: Vec<(Text, Phase)> = self.requests.iter_mut().map(begin).collect();
+        for (name, phase) in all {
             self.enter(&name, phase);
         }
     }
 
     fn view_reached(&mut self, number: u64) {
+        // It was asked for before leadership was lost, or reached before.
         let Some((_, names)) = self.view.take_if(|(open, _)| *open == number) else { return };
         for name in names {
             if self.requests.get(&name).is_some_and(|entry| entry.phase == Phase::Unseen) {
@@ -263,8 +272,13 @@ impl Pools {
     }
 
     fn acknowledged(&mut self, now: Timestamp, effect: EffectId, outcome: Outcome) {
+        // Acknowledged before, or given up with its request or with leadership.
         let Some(name) = self.flights.land(effect) else { return };
-        let Some(entry) = self.requests.get_mut(&name) else { return };
+        let Some(entry) =
+            invariant!(self.requests.get_mut(&name), "a request that is deleted takes its effect along")
+        else {
+            return;
+        };
         let phase = match outcome {
             // A finalizer keeps a request that was deleted.
             Outcome::Done | Outcome::Gone if entry.request.expires().is_some_and(|at| at <= now) => {
@@ -296,7 +310,9 @@ impl Pools {
 
     fn timer_fired(&mut self, now: Timestamp, at: Timestamp, name: &Text) {
         self.timers.remove(&(at, name.clone()));
-        let Some(entry) = self.requests.get_mut(name) else { return };
+        let Some(entry) = invariant!(self.requests.get_mut(name), "a request with a timer is known") else {
+            return;
+        };
         entry.timer = None;
         let expired = entry.request.expires().is_some_and(|expires| expires <= now);
         match (expired, entry.request.progress) {
@@ -310,7 +326,9 @@ impl Pools {
     }
 
     fn answer(&mut self, now: Timestamp, fleet: &Fleet, name: &Text) {
-        let Some(entry) = self.requests.get(name) else { return };
+        let Some(entry) = invariant!(self.requests.get(name), "a request that is ready is known") else {
+            return;
+        };
         let Request { uid, version, .. } = &entry.request;
         match answer(&entry.request, self.slices.values(), fleet, now) {
             // DEVIATION(pool-status-waits): the next slice of the driver has it looked at again.

@@ -9,6 +9,7 @@ use alloc::{
 };
 
 use lazaret_fleet::Fleet;
+use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Effect, NodeScope, Quantity, ResourceSlice, Text, Timestamp};
 
 use crate::{
@@ -178,7 +179,9 @@ fn usage_of<'a>(request: &Request, fleet: &'a Fleet) -> BTreeMap<&'a str, Usage<
 }
 
 fn pool_status(request: &Request, slices: &[&Slice], usage: &Usage<'_>, fleet: &Fleet) -> PoolStatus {
-    let Some(first) = slices.first() else { return PoolStatus::default() };
+    let Some(first) = invariant!(slices.first(), "a pool that is found has a slice") else {
+        return PoolStatus::default();
+    };
     let node = |slice: &Slice| match &slice.slice.nodes {
         NodeScope::Node(name) => Some(name.clone()),
         NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,

@@ -101,6 +101,7 @@ fn partitions<'a>(
 ) -> Result<Vec<PartitionStatus>, String> {
     let mut groups: BTreeMap<(Text, Text), Group<'a>> = BTreeMap::new();
     for slice in slices {
+        // The slice names no attribute, nor does the request.
         let Some(attribute) = attribute_of(slice) else { continue };
         let counted = slice.slice.devices.iter().filter(|device| !device.consumes_counters.is_empty());
         for device in counted {

@@ -415,6 +415,34 @@ fn a_follower_does_nothing_and_a_new_leader_everything() {
 }
 
 #[test]
+fn a_request_that_is_gone_leaves_nothing_behind() {
+    let mut world = World::leading();
+    world.tell(Input::RequestGone("r".into(), "never seen".into()));
+    world.tell(Input::Request(request("r")));
+    world.see_all();
+    let effect = world.pools.poll_effect().unwrap();
+    world.tell(Input::RequestGone("r".into(), request("r").uid));
+    world.tell(Input::Acknowledged(effect.id, Outcome::RetryLater));
+    assert_eq!((world.steps(Outcome::Done), world.pools.next_wake()), (String::new(), None));
+    // One that waits for slices, and changes the driver: the API server would not let it.
+    let half = |driver: &str| ResourceSlice {
+        driver: driver.into(),
+        pool: PoolSpec { name: "half".into(), generation: 1, slice_count: 2 },
+        ..slice("half", "half", vec![device("a")])
+    };
+    world.slice(half("d"));
+    let asks = |driver: &str| Request { driver: driver.into(), pool: Some("half".into()), ..request("w") };
+    world.tell(Input::Request(asks("d")));
+    world.see_all();
+    assert_eq!(world.steps(Outcome::Done), "", "a slice is missing");
+    world.tell(Input::Request(asks("e")));
+    world.tell(Input::RequestGone("w".into(), request("w").uid));
+    world.slice(half("d"));
+    world.slice(half("e"));
+    assert_eq!((world.steps(Outcome::Done), world.pools.next_wake()), (String::new(), None));
+}
+
+#[test]
 fn many_requests_are_answered_a_few_at_a_time() {
     let mut world = World::leading();
     for at in 0..100 {

@@ -8,7 +8,8 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Retry, Turn, Wake};
+use lazaret_invariant::invariant;
+use lazaret_machine::{Backoff, Contents, EffectId, Flights, Machine, Outcome, Retry, Turn, Wake};
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -43,7 +44,7 @@ pub struct SetStatus {
     /// What is used of them.
     pub used: Amounts,
     /// The quota in this version, as JSON: empty, unless it was [told whole](Quota::read_whole).
-    pub object: Arc<[u8]>,
+    pub object: Contents<Arc<[u8]>>,
 }
 
 /// What a quota that was told of is to whoever tells.
@@ -193,6 +194,7 @@ impl Quotas {
     /// A quota has gone.
     pub fn remove_quota(&mut self, namespace: &str, name: &str) {
         self.differing.remove(&place(namespace, name));
+        // It was never seen.
         let Some(known) = self.namespaces.get_mut(namespace) else { return };
         known.quotas.remove(name);
         if known.quotas.is_empty() {
@@ -219,6 +221,7 @@ impl Quotas {
 
     /// An object is there or has changed.
     pub fn put(&mut self, now: Timestamp, kind: &Counted, namespace: &str, name: &str, usage: Usage) {
+        // The last quota of the namespace was deleted meanwhile.
         let Some(known) = self.namespaces.get_mut(namespace) else { return };
         if let Some(at) = usage.ends_after(now) {
             self.ending.insert((at, place(namespace, name)));
@@ -229,6 +232,7 @@ impl Quotas {
 
     /// An object has gone.
     pub fn remove(&mut self, now: Timestamp, kind: &Counted, namespace: &str, name: &str) {
+        // The last quota of the namespace was deleted meanwhile.
         let Some(known) = self.namespaces.get_mut(namespace) else { return };
         if let Some(at) = known.remove(kind, name).and_then(|gone| gone.usage.ends_after(now)) {
             self.ending.remove(&(at, place(namespace, name)));
@@ -239,7 +243,11 @@ impl Quotas {
     /// Decides which statuses are others than they should be.
     pub fn think(&mut self, now: Timestamp) {
         while self.ending.first().is_some_and(|(at, _)| *at < now) {
-            let Some((_, (namespace, name))) = self.ending.pop_first() else { break };
+            let Some((_, (namespace, name))) =
+                invariant!(self.ending.pop_first(), "the first pod to end was just seen")
+            else {
+                break;
+            };
             if let Some(known) = self.namespaces.get_mut(&namespace) {
                 known.end(now, &name);
                 self.touch(&namespace);
@@ -251,6 +259,7 @@ impl Quotas {
             self.resync_at = (!self.namespaces.is_empty()).then(|| now.plus_secs(RESYNC_SECS));
         }
         for at in core::mem::take(&mut self.touched) {
+            // It was deleted.
             let Some(tracked) = find(&mut self.namespaces, &at) else { continue };
             if tracked.wanted(&self.kinds, &self.listed, &self.classes).is_some() {
                 tracked.differs_since.get_or_insert(now);
@@ -284,17 +293,20 @@ impl Quotas {
 
     /// All that the server had when a view was asked for has been told.
     pub fn view_reached(&mut self, number: u64) {
+        // It was asked for before leadership was lost, or reached before.
         let Some((_, versions)) = self.view.take_if(|(wanted, _)| *wanted == number) else { return };
         for (at, version) in versions {
             let tracked = find(&mut self.namespaces, &at);
+            // It was deleted, or changed.
             let Some(tracked) = tracked.filter(|tracked| tracked.quota.metadata.resource_version == version)
             else {
                 continue;
             };
+            // The objects that came with the view make it right.
             let Some(used) = tracked.wanted(&self.kinds, &self.listed, &self.classes) else { continue };
             tracked.in_flight = true;
             let (uid, hard) = (tracked.quota.metadata.uid.clone(), tracked.quota.spec.hard.clone());
-            let ((namespace, name), object) = (at.clone(), Arc::clone(&tracked.quota.object));
+            let ((namespace, name), object) = (at.clone(), Arc::clone(&tracked.quota.object).into());
             let write = SetStatus { namespace, name, uid, resource_version: version, hard, used, object };
             self.flights.launch(at, write);
         }
@@ -312,7 +324,9 @@ impl Quotas {
 
     /// What became of a write.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+        // Acknowledged before, or given up with leadership.
         let Some(at) = self.flights.land(id) else { return };
+        // It was deleted while its status was written.
         let Some(tracked) = find(&mut self.namespaces, &at) else { return };
         tracked.in_flight = false;
         if outcome == Outcome::Done {

@@ -56,6 +56,7 @@ impl Namespace {
     /// A pod is past its end.
     pub(crate) fn end(&mut self, now: Timestamp, pod: &str) {
         let pods = self.objects.iter().find(|(kind, _)| kind.is_pods());
+        // It was deleted, or pods are not listed any more.
         let Some((kind, usage)) =
             pods.and_then(|(kind, pods)| Some((kind.clone(), pods.get(pod)?.usage.clone())))
         else {

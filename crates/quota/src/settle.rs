@@ -92,6 +92,7 @@ fn check_stated(quota: &Quota, change: &Change<'_>, classes: &Classes) -> Result
 }
 
 fn check_room(quota: &Quota, more: &Amounts) -> Result<(), String> {
+    // Nothing is enforced before the first status.
     let (Some(hard), Some(used)) = (quota.enforced_amounts(), quota.used()) else { return Ok(()) };
     let exceeds = |name: &str| {
         let total = more.get(name).zip(used.get(name)).map(|(more, used)| used.add(more));

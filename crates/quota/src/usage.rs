@@ -93,6 +93,7 @@ fn of_service(service: &Service, amounts: &mut Amounts) {
                 ports.len()
             };
         }
+        // Neither node ports nor load balancers.
         _ => {}
     }
     for (name, count) in

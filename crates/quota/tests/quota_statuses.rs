@@ -131,6 +131,32 @@ fn a_kind_that_is_not_known_any_more_stops_the_count_until_it_is() {
     assert_eq!(written(&mut quotas, START).unwrap().kind.used.to_string(), "configmaps=0,pods=2");
 }
 
+#[test]
+fn late_answers_and_news_of_what_is_gone_change_nothing() {
+    let mut quotas = ready();
+    quotas.list("", "pods");
+    quotas.list("", "configmaps");
+    let effect = written(&mut quotas, START).unwrap();
+    quotas.remove_quota("n", "q");
+    quotas.remove_quota("n", "q");
+    quotas.acknowledge(START, effect.id, Outcome::Unknown);
+    quotas.acknowledge(START, effect.id, Outcome::Done);
+    put(&mut quotas, START, "pods", "a", RUNNING);
+    quotas.remove(START, &Counted::of("", "pods").unwrap(), "n", "a");
+    quotas.view_reached(7);
+    assert_eq!(written(&mut quotas, START.plus_secs(RESYNC_SECS)), None);
+    // A pod whose end was near goes before it, and so does its kind.
+    assert_eq!(quotas.set_quota(START, quota(1, "{}")), Told::First);
+    let leaving =
+        r#"{"metadata": {"deletionTimestamp": "1970-01-01T00:16:50Z", "deletionGracePeriodSeconds": 30}}"#;
+    put(&mut quotas, START, "pods", "a", leaving);
+    quotas.clear(START, "", "pods");
+    quotas.think(START.plus_secs(60));
+    quotas.list("", "pods");
+    let used = written(&mut quotas, START.plus_secs(60)).unwrap().kind.used.to_string();
+    assert_eq!(used, "configmaps=0,pods=0");
+}
+
 mod against_counting_anew {
     use super::*;
     use proptest::prelude::*;

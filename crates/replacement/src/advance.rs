@@ -10,7 +10,7 @@ use crate::{
     effect::EffectKind,
     ending::Ending,
     flight::Flight,
-    machine::{Replacement, Step, UnderWay},
+    machine::{InFlight, Replacement, Step},
     objects::Pod,
     record::Plan,
 };
@@ -149,7 +149,7 @@ impl Replacement {
     }
 
     fn step(&mut self, uid: &Uid, kind: Step, effect: EffectKind) {
-        let id = self.effects.launch(UnderWay::Step { uid: uid.clone(), kind }, effect);
+        let id = self.effects.launch(InFlight::Step { uid: uid.clone(), kind }, effect);
         let Some(flight) = invariant!(self.flights.get_mut(uid), "a replacement that is advanced is there")
         else {
             return;

@@ -43,13 +43,13 @@ pub struct Replacement {
     pub(crate) may_start: bool,
     /// Pods that were replaced, or took a place, by this leader.
     pub(crate) ended: Recent<Uid>,
-    pub(crate) effects: Flights<EffectKind, UnderWay>,
+    pub(crate) effects: Flights<EffectKind, InFlight>,
     pub(crate) figures: Figures,
 }
 
 /// An effect that was not acknowledged yet.
 #[derive(Debug)]
-pub(crate) enum UnderWay {
+pub(crate) enum InFlight {
     Step { uid: Uid, kind: Step },
     Status { policy: ObjectKey },
 }
@@ -173,8 +173,8 @@ impl Replacement {
     pub fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         self.now = now;
         match self.effects.land(effect) {
-            Some(UnderWay::Step { uid, kind }) => self.acknowledge_step(now, &uid, kind, reply),
-            Some(UnderWay::Status { policy }) => self.acknowledge_status(now, &policy, effect, reply),
+            Some(InFlight::Step { uid, kind }) => self.acknowledge_step(now, &uid, kind, reply),
+            Some(InFlight::Status { policy }) => self.acknowledge_status(now, &policy, effect, reply),
             None => {}
         }
     }

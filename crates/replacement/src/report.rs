@@ -14,7 +14,7 @@ use crate::{
     effect::EffectKind,
     flight::{Flight, ReplacementTracker},
     input::Source,
-    machine::{Replacement, UnderWay},
+    machine::{InFlight, Replacement},
     policy::{Spec, Strategy},
     status::{
         BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
@@ -49,7 +49,7 @@ impl Replacement {
             let same = recorded && *status == *known.policy.status;
             let (uid, version) = (known.policy.uid.clone(), known.policy.version.clone());
             let written = (!same).then(|| {
-                let (policy, flight) = (key.clone(), UnderWay::Status { policy: key.clone() });
+                let (policy, flight) = (key.clone(), InFlight::Status { policy: key.clone() });
                 let write = EffectKind::SetStatus { policy, uid, version, status: status.clone() };
                 self.effects.launch(flight, write)
             });

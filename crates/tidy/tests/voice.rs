@@ -19,6 +19,8 @@ const METAPHORS: &[(&str, &str)] = &[
     ("Desk", "Queue"),
     ("Overseer", "ReplacementTracker"),
     ("RightOfWay", "Priority"),
+    ("Shelf", "Table"),
+    ("Heard", "Change"),
 ];
 /// Crates that only tests and developers run.
 const NOT_FOR_USERS: &[&str] = &["sim", "tidy", "testkit", "instructions", "nvml-double"];

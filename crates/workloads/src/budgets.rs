@@ -5,6 +5,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 
+use lazaret_invariant::invariant;
+
 use crate::{
     meta, pods,
     portion::{is_percentage, portion},
@@ -33,16 +35,16 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::PodDisruptionBudget(budget)) => keys.push(Key::of(&budget.metadata)),
         Some(Object::Pod(_)) => {
-            for object in heard.old.iter().chain(&heard.new) {
+            for object in change.old.iter().chain(&change.new) {
                 keys.extend(budgets_for(world, object.metadata()));
             }
         }
         Some(Object::ReplicaSet(_) | Object::StatefulSet(_) | Object::ReplicationController(_)) => {
-            let uid = heard.latest().map(Object::uid).unwrap_or_default();
+            let uid = change.latest().map(Object::uid).unwrap_or_default();
             for pod in world.pods().managed_by(uid).take(1) {
                 keys.extend(budgets_for(world, &pod.metadata));
             }
@@ -74,6 +76,7 @@ fn budgets_for<'a>(world: &'a World, pod: &'a ObjectMeta) -> impl Iterator<Item 
 
 fn decide(context: &Context<'_>, plan: &mut Plan) {
     let Some(budget) = context.world.budgets().get(context.key) else { return };
+    // Without a selector it covers no pod.
     let Some(labels) = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { return };
     let covered = selector::select(context.world, &context.key.namespace, labels);
     let (expected, wanted) = match expectation(context.world, budget, &covered) {
@@ -136,7 +139,9 @@ fn expectation(
     budget: &PodDisruptionBudget,
     covered: &[&Arc<Pod>],
 ) -> Result<(i32, i32), Unknown> {
-    let Some(spec) = &budget.spec else { return Ok((0, 0)) };
+    let Some(spec) = invariant!(&budget.spec, "a budget with a selector has a spec") else {
+        return Ok((0, 0));
+    };
     if let Some(limit) = &spec.max_unavailable {
         let expected = scale(world, covered)?;
         return Ok((expected, (expected - portion(limit, expected, true)).max(0)));
@@ -235,8 +240,9 @@ fn disrupted(
     let mut kept = BTreeMap::new();
     for pod in covered.iter().filter(|pod| !meta::is_leaving(&pod.metadata)) {
         let name = meta::name(&pod.metadata);
+        // It was not evicted within this budget.
         let Some(at) = known.get(name) else { continue };
-        let until = meta::moment(at).plus_secs(DELETION_SECS_MAX);
+        let until = meta::timestamp(at).plus_secs(DELETION_SECS_MAX);
         if until > context.now {
             plan.look_again(until);
             kept.insert(name.to_owned(), at.clone());

@@ -2,7 +2,7 @@
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::LabelSelector};
 
-use crate::{meta, prelude::*, selector, shelf::Shelf};
+use crate::{meta, prelude::*, selector, table::Table};
 
 /// What an owner manages.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Claimed<T> {
 /// Sorts out what `owner` manages: by reference what it has, by selector what it should have. An owner that is leaving
 /// takes nothing in.
 pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
-    shelf: &Shelf<T>,
+    table: &Table<T>,
     kind: (&'static Resource, &'static Resource),
     owner: &ObjectMeta,
     labels: &LabelSelector,
@@ -24,7 +24,7 @@ pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
 ) -> Claimed<T> {
     let (owner_kind, kind) = kind;
     let mut claimed = Claimed { mine: Vec::new(), writes: Vec::new() };
-    for object in shelf.managed_by(meta::uid(owner)).filter(|object| wanted(object)) {
+    for object in table.managed_by(meta::uid(owner)).filter(|object| wanted(object)) {
         if selector::matches(labels, object.metadata()) {
             claimed.mine.push(Arc::clone(object));
         } else if !meta::is_leaving(owner) {
@@ -35,7 +35,7 @@ pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
         return claimed;
     }
     let namespace = owner.namespace.as_deref().unwrap_or_default();
-    for object in shelf.loose_within(namespace).filter(|object| wanted(object)) {
+    for object in table.loose_within(namespace).filter(|object| wanted(object)) {
         let metadata = object.metadata();
         if !meta::is_leaving(metadata) && selector::matches(labels, metadata) {
             claimed.writes.push(with_controller(kind, metadata, owner_kind, owner));
@@ -47,23 +47,23 @@ pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
 
 /// The owners that a change of a pod concerns: those that managed or manage it, or would like to.
 pub(crate) fn concerned<T: Metadata<Ty = ObjectMeta>>(
-    shelf: &Shelf<T>,
+    table: &Table<T>,
     kind: &Resource,
-    heard: &Heard,
+    change: &Change,
     labels: impl Fn(&T) -> Option<&LabelSelector>,
     keys: &mut Vec<Key>,
 ) {
     let wants = |owner: &T, metadata: &ObjectMeta| {
         labels(owner).is_some_and(|labels| !selector::is_empty(labels) && selector::matches(labels, metadata))
     };
-    concerned_where(shelf, kind, heard, wants, keys);
+    concerned_where(table, kind, change, wants, keys);
 }
 
 /// As [`concerned`], for owners that say themselves which objects they would like to manage.
 pub(crate) fn concerned_where<T: Metadata<Ty = ObjectMeta>>(
-    shelf: &Shelf<T>,
+    table: &Table<T>,
     kind: &Resource,
-    heard: &Heard,
+    change: &Change,
     wants: impl Fn(&T, &ObjectMeta) -> bool,
     keys: &mut Vec<Key>,
 ) {
@@ -73,18 +73,19 @@ pub(crate) fn concerned_where<T: Metadata<Ty = ObjectMeta>>(
         kind.is(&owner.api_version, &owner.kind)
             .then(|| Key::new(metadata.namespace.clone().unwrap_or_default(), owner.name.clone()))
     };
-    keys.extend(owner(&heard.old));
-    keys.extend(owner(&heard.new));
-    let Some(new) = &heard.new else { return };
+    keys.extend(owner(&change.old));
+    keys.extend(owner(&change.new));
+    // It is gone.
+    let Some(new) = &change.new else { return };
     if meta::controller_of(new.metadata()).is_some() || meta::is_leaving(new.metadata()) {
         return;
     }
-    let same_labels = heard.old.as_ref().is_some_and(|old| {
+    let same_labels = change.old.as_ref().is_some_and(|old| {
         old.metadata().labels == new.metadata().labels && meta::controller_of(old.metadata()).is_none()
     });
     if !same_labels {
         let metadata = new.metadata();
-        let adopters = shelf.within(metadata.namespace.as_deref().unwrap_or_default());
+        let adopters = table.within(metadata.namespace.as_deref().unwrap_or_default());
         keys.extend(adopters.filter(|(_, owner)| wants(owner, metadata)).map(|(key, _)| key.clone()));
     }
 }
@@ -113,5 +114,11 @@ pub(crate) fn without_owners(kind: &'static Resource, metadata: &ObjectMeta, uid
 pub(crate) fn set_owners(kind: &'static Resource, metadata: &ObjectMeta, owners: &[OwnerReference]) -> Write {
     let mut body = json!({"metadata": meta::precondition(metadata)});
     body["metadata"]["ownerReferences"] = if owners.is_empty() { Value::Null } else { json!(owners) };
-    Write::Patch { resource: kind, key: Key::of(metadata), subresource: "", kind: PatchKind::Merge, body }
+    Write::Patch {
+        resource: kind,
+        key: Key::of(metadata),
+        subresource: "",
+        kind: PatchKind::Merge,
+        body: body.into(),
+    }
 }

@@ -1,19 +1,20 @@
-//! The one machine that runs every controller: a queue of keys, a decision for each, and what is under way.
+//! The one machine that runs every controller: a queue of keys, a decision for each, and what is in flight.
 //!
-//! While writes for a key are under way the key is not looked at again. Their results are put into the [`World`] before
+//! While writes for a key are in flight the key is not looked at again. Their results are put into the [`World`] before
 //! the next look, so a decision counts what the one before it did, without keeping books of what to expect.
 
+use lazaret_invariant::invariant;
 use lazaret_machine::EffectId;
 
 use crate::{
-    effect::Effect, effect::Outcome, failure_run::FailureRun, flight::Flight, limits::Limits, prelude::*,
+    effect::Answer, effect::Effect, failure_run::FailureRun, flight::Flight, limits::Limits, prelude::*,
     queue::Queue,
 };
 
 /// So many keys are decided in one poll, so that no controller keeps the others waiting.
 const DECISIONS_MAX: usize = 256;
-/// With so many writes under way no further key is decided.
-const UNDER_WAY_MAX: usize = 2_000;
+/// With so many writes in flight no further key is decided.
+const IN_FLIGHT_MAX: usize = 2_000;
 /// Identifiers of effects of different controllers differ in their remainder.
 pub(crate) const CONTROLLERS_MAX: u64 = 64;
 
@@ -25,8 +26,8 @@ pub struct Rules {
     /// Nothing is decided before all of these have been listed.
     pub needs: &'static [&'static Resource],
     /// The keys that a change concerns.
-    pub concerns: fn(&World, &Heard, &mut Vec<Key>),
-    /// What to do about a key. Called with any key at any time; must be quick to find that there is nothing to do.
+    pub concerns: fn(&World, &Change, &mut Vec<Key>),
+    /// What to do about a key. Called with any key at any time, also of an object that is gone; must be quick to find that there is nothing to do.
     pub decide: fn(&Context<'_>, &mut Plan),
 }
 
@@ -158,17 +159,17 @@ impl Controller {
         self.rules.name
     }
 
-    /// How many keys wait to be looked at, and how many writes are under way.
+    /// How many keys wait to be looked at, and how many writes are in flight.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
         (self.queue.len(), self.by_effect.len())
     }
 
     /// Something has changed; `world` already knows.
-    pub fn hear(&mut self, now: Timestamp, world: &World, heard: &Heard) {
+    pub fn changed(&mut self, now: Timestamp, world: &World, change: &Change) {
         let mut keys = Vec::new();
-        (self.rules.concerns)(world, heard, &mut keys);
-        let wanted = self.wanted_otherwise(heard);
+        (self.rules.concerns)(world, change, &mut keys);
+        let wanted = self.wanted_otherwise(change);
         for key in keys {
             if wanted.as_ref() == Some(&key) {
                 self.queue.add(now, key);
@@ -179,8 +180,8 @@ impl Controller {
     }
 
     /// The key of an object of the controller's own kind of which something else is wanted now: somebody may be watching, and that does not come in bursts.
-    fn wanted_otherwise(&self, heard: &Heard) -> Option<Key> {
-        let (old, new) = (heard.old.as_ref()?, heard.new.as_ref()?);
+    fn wanted_otherwise(&self, change: &Change) -> Option<Key> {
+        let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
         let own = self.rules.needs.first().is_some_and(|kind| **kind == *new.resource());
         let changed = old.metadata().generation != new.metadata().generation;
         (own && changed).then(|| new.key())
@@ -195,9 +196,10 @@ impl Controller {
     pub fn poll(&mut self, now: Timestamp, world: &World) -> Vec<Effect> {
         if world.knows(self.rules.needs) {
             for _ in 0..DECISIONS_MAX {
-                if self.by_effect.len() >= UNDER_WAY_MAX {
+                if self.by_effect.len() >= IN_FLIGHT_MAX {
                     break;
                 }
+                // No key is due.
                 let Some(key) = self.queue.pop(now) else { break };
                 self.turn(now, world, key);
             }
@@ -208,7 +210,7 @@ impl Controller {
     /// When to poll next, unless something is heard before.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
-        if self.by_effect.len() >= UNDER_WAY_MAX { None } else { self.queue.next() }
+        if self.by_effect.len() >= IN_FLIGHT_MAX { None } else { self.queue.next() }
     }
 
     /// An effect has come to an end. What `world` learns from it is returned, for every controller to hear.
@@ -217,20 +219,25 @@ impl Controller {
         now: Timestamp,
         world: &mut World,
         id: EffectId,
-        outcome: Outcome,
-    ) -> Vec<Heard> {
+        answer: Answer,
+    ) -> Vec<Change> {
+        // An event, or answered before, or too late.
         let Some(key) = self.by_effect.remove(&id) else { return Vec::new() };
-        let Some(flight) = self.flights.get_mut(&key) else { return Vec::new() };
-        let (heard, note) = flight.land(now, world, id, outcome);
+        let Some(flight) =
+            invariant!(self.flights.get_mut(&key), "a decision is kept while its writes are in flight")
+        else {
+            return Vec::new();
+        };
+        let (changes, note) = flight.land(now, world, id, answer);
         if let Some(note) = note {
             let id = self.id();
             self.out.push(Effect { id, kind: Write::Event(note) });
         }
         self.proceed(now, world, key);
-        heard
+        changes
     }
 
-    /// No answer will come to what is under way, as when another took the lead: all of it is decided anew. What was sent
+    /// No answer will come to what is in flight, as when another took the lead: all of it is decided anew. What was sent
     /// may have been done; news will tell.
     pub fn abandon(&mut self, now: Timestamp) {
         self.out.clear();
@@ -240,7 +247,7 @@ impl Controller {
         }
     }
 
-    /// Looks at a key: goes on with what is under way, or decides anew.
+    /// Looks at a key: goes on with what is in flight, or decides anew.
     fn turn(&mut self, now: Timestamp, world: &World, key: Key) {
         if self.flights.contains_key(&key) {
             self.proceed(now, world, key);
@@ -283,7 +290,10 @@ impl Controller {
 
     /// Sends what may be sent, or ends the flight.
     fn proceed(&mut self, now: Timestamp, world: &World, key: Key) {
-        let Some(mut flight) = self.flights.remove(&key) else { return };
+        let Some(mut flight) = invariant!(self.flights.remove(&key), "a decision that goes on is there")
+        else {
+            return;
+        };
         for id in flight.expire(now) {
             self.by_effect.remove(&id);
         }
@@ -340,7 +350,7 @@ mod tests {
     const OWN: Rules = Rules {
         name: "own",
         needs: &[&resource::JOBS],
-        concerns: |_, heard, keys| keys.extend(heard.latest().map(Object::key)),
+        concerns: |_, change, keys| keys.extend(change.latest().map(Object::key)),
         decide: |_, _| {},
     };
 
@@ -355,8 +365,8 @@ mod tests {
         let (mut world, mut controller) = (World::new(), Controller::new(OWN, 0, Limits::default()));
         world.list(&resource::JOBS, Vec::new(), 0);
         let mut tell = |controller: &mut Controller, ms: i64, object: Object| {
-            let heard = world.put(object).unwrap();
-            controller.hear(at(ms), &world, &heard);
+            let change = world.put(object).unwrap();
+            controller.changed(at(ms), &world, &change);
             let due = controller.next_wake();
             let _ = controller.poll(at(ms), &world);
             due

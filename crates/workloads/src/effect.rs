@@ -1,5 +1,7 @@
 //! What controllers want done, and what became of it.
 
+use lazaret_machine::{Contents, Outcome, Reply};
+
 use crate::prelude::*;
 
 /// Something to do. Answer with the same id, never used twice in the life of a process; events need no answer.
@@ -15,7 +17,7 @@ pub enum Write {
         /// The namespace, or nothing.
         namespace: String,
         /// The object.
-        body: Value,
+        body: Contents<Value>,
     },
     /// Change some fields. `metadata.uid` and, where others may write the same fields, `metadata.resourceVersion`
     /// stand in the body: the server refuses when they do not hold.
@@ -29,7 +31,7 @@ pub enum Write {
         /// The language of the patch.
         kind: PatchKind,
         /// The patch.
-        body: Value,
+        body: Contents<Value>,
     },
     /// Replace an object.
     Replace {
@@ -38,7 +40,7 @@ pub enum Write {
         /// Which one.
         key: Key,
         /// The whole object, with UID and resource version.
-        body: Value,
+        body: Contents<Value>,
     },
     /// Let a namespace go that is empty as far as is known: delete what is left in it of any kind that is served, past every cache, and replace its
     /// subresource `finalize` once nothing is. Answers `RetryLater` while something is left.
@@ -46,7 +48,7 @@ pub enum Write {
         /// Which namespace.
         key: Key,
         /// The whole namespace, with UID and resource version and without the finalizer.
-        body: Value,
+        body: Contents<Value>,
     },
     /// Delete just this object.
     Delete {
@@ -185,36 +187,31 @@ impl EventType {
     }
 }
 
-/// What became of an effect.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// It was done, and this is the object as the server returned it, if it did: JSON, as it came.
-    Done(Option<Vec<u8>>),
-    /// There is no such object any more (404), or one with another UID.
-    Gone,
-    /// Something else is true than what the write expected (409): another version, or the name is taken.
-    Conflict,
-    /// It will not be done however often it is asked (400, 422): the server's words.
-    Invalid(String),
-    /// Not now (403, 429, 503): the server is there and refuses for the time being, with these words.
-    RetryLater(Option<String>),
-    /// Nobody knows whether it was done (the connection broke).
-    Unknown,
+/// The answer to an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What became of it. The words of [`Outcome::RetryLater`] and [`Outcome::Refused`] are shown to people.
+    pub reply: Reply,
+    /// The object as the server returned it, if it did: JSON, as it came.
+    pub object: Option<Vec<u8>>,
 }
 
-impl Outcome {
-    /// An answer, with the object that came with it.
+impl Answer {
+    /// It was done, and this is the object.
     #[must_use]
-    pub fn of(reply: lazaret_machine::Reply, object: Option<Vec<u8>>) -> Self {
-        use lazaret_machine::Outcome;
-        let why = reply.why.map(|why| why.as_str().to_owned());
-        match reply.outcome {
-            Outcome::Done => Self::Done(object),
-            Outcome::Gone => Self::Gone,
-            Outcome::Conflict => Self::Conflict,
-            Outcome::Refused => Self::Invalid(why.unwrap_or_default()),
-            Outcome::Held | Outcome::RetryLater => Self::RetryLater(why),
-            Outcome::Unknown => Self::Unknown,
-        }
+    pub fn done(object: Option<Vec<u8>>) -> Self {
+        Self { reply: Outcome::Done.into(), object }
+    }
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Self {
+        Reply::from(outcome).into()
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self { reply, object: None }
     }
 }

@@ -1,8 +1,9 @@
-//! The writes of one decision, under way.
+//! The writes of one decision, in flight.
 
-use lazaret_machine::EffectId;
+use lazaret_invariant::invariant;
+use lazaret_machine::{EffectId, Outcome};
 
-use crate::{controller::Planned, effect::Outcome, meta, prelude::*, queue::backoff_ms};
+use crate::{controller::Planned, effect::Answer, meta, prelude::*, queue::backoff_ms};
 
 /// A write is sent so often before the decision is made anew. Each has a precondition or a name, so that sending it
 /// twice does it once.
@@ -145,36 +146,30 @@ impl Flight {
         now: Timestamp,
         world: &mut World,
         id: EffectId,
-        outcome: Outcome,
-    ) -> (Vec<Heard>, Option<Note>) {
-        let Some((_, planned)) = self.outstanding.remove(&id) else { return (Vec::new(), None) };
-        match outcome {
-            Outcome::Done(object) => (learn(now, world, &planned.write, object), planned.note),
-            Outcome::Gone => (self.gone(world, &planned.write), None),
-            Outcome::Conflict => {
-                self.conflict(now, &planned);
-                (Vec::new(), None)
-            }
-            Outcome::Invalid(why) => {
-                self.failed = true;
-                self.why = Some(why);
-                (Vec::new(), None)
-            }
+        answer: Answer,
+    ) -> (Vec<Change>, Option<Note>) {
+        let Some((_, planned)) =
+            invariant!(self.outstanding.remove(&id), "a write that is in flight belongs to its decision")
+        else {
+            return (Vec::new(), None);
+        };
+        let Answer { reply, object } = answer;
+        let why = reply.why.map(|why| why.as_str().to_owned());
+        match reply.outcome {
+            Outcome::Done => return (learn(now, world, &planned.write, object), planned.note),
+            Outcome::Gone => return (self.gone(world, &planned.write), None),
+            Outcome::Conflict => self.conflict(now, &planned),
+            Outcome::Refused => self.fail(why.or_else(|| Some(String::new()))),
             // Who refuses one object with a reason refuses the next one, too: none is tried before the decision is made anew.
-            Outcome::RetryLater(why @ Some(_)) if matches!(planned.write, Write::Create { .. }) => {
-                self.failed = true;
-                self.why = why;
-                (Vec::new(), None)
+            Outcome::Held | Outcome::RetryLater
+                if why.is_some() && matches!(planned.write, Write::Create { .. }) =>
+            {
+                self.fail(why);
             }
-            Outcome::RetryLater(why) => {
-                self.send_again(now, planned, why);
-                (Vec::new(), None)
-            }
-            Outcome::Unknown => {
-                self.send_again(now, planned, None);
-                (Vec::new(), None)
-            }
+            Outcome::Held | Outcome::RetryLater => self.send_again(now, planned, why),
+            Outcome::Unknown => self.send_again(now, planned, None),
         }
+        (Vec::new(), None)
     }
 
     /// Sends a write again after a while, unless that was done often enough.
@@ -183,12 +178,16 @@ impl Flight {
         if planned.tries < TRIES_MAX && !matches!(planned.write, Write::Evict { .. }) {
             self.again.push_back((now.plus_millis(backoff_ms(planned.tries)), planned));
         } else {
-            self.failed = true;
-            self.why = why;
+            self.fail(why);
         }
     }
 
-    fn gone(&mut self, world: &mut World, write: &Write) -> Vec<Heard> {
+    fn fail(&mut self, why: Option<String>) {
+        self.failed = true;
+        self.why = why;
+    }
+
+    fn gone(&mut self, world: &mut World, write: &Write) -> Vec<Change> {
         match write {
             Write::Delete { resource, key, uid, .. } => {
                 world.remove(resource, key, uid).into_iter().collect()
@@ -252,9 +251,9 @@ fn is_changed_before(write: &Write, released: &[Planned]) -> bool {
 }
 
 /// What was done is known at once, before any watch tells.
-fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8>>) -> Vec<Heard> {
+fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8>>) -> Vec<Change> {
     let parsed = |resource| object.as_deref().and_then(|text| Object::read(resource, text).ok());
-    let heard = match write {
+    let change = match write {
         Write::Create { resource, .. } | Write::Patch { resource, .. } | Write::Replace { resource, .. } => {
             parsed(resource).and_then(|object| world.put(object))
         }
@@ -277,5 +276,5 @@ fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8
         }
         Write::Event(_) => None,
     };
-    heard.into_iter().collect()
+    change.into_iter().collect()
 }

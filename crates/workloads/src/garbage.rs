@@ -25,9 +25,9 @@ fn key(uid: &str) -> Key {
     Key::new("", uid)
 }
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    let old = heard.old.as_ref().map(Object::metadata);
-    let new = heard.new.as_ref().map(Object::metadata);
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    let old = change.old.as_ref().map(Object::metadata);
+    let new = change.new.as_ref().map(Object::metadata);
     let dependents = |of: &ObjectMeta, keys: &mut Vec<Key>| {
         keys.extend(world.graph().dependents(meta::uid(of)).map(|node| key(meta::uid(node.meta()))));
     };

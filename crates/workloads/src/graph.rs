@@ -136,6 +136,7 @@ impl Graph {
     }
 
     pub(crate) fn remove(&mut self, uid: &str) {
+        // It was never seen.
         let Some(node) = self.nodes.remove(uid) else { return };
         for owner in node.owners() {
             if let Some(dependents) = self.dependents.get_mut(&owner.uid) {

@@ -128,5 +128,5 @@ fn create(world: &World, owner: &Template<'_>, template: &Value, revision: i64, 
         "data": data,
         "revision": revision,
     });
-    plan.write(Write::Create { resource: &resource::CONTROLLER_REVISIONS, namespace, body });
+    plan.write(Write::Create { resource: &resource::CONTROLLER_REVISIONS, namespace, body: body.into() });
 }

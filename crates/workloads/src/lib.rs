@@ -6,7 +6,7 @@
 //!
 //! **Invariant.** A decision depends on the world, the key and the time, never on the order of news. Every write names
 //! the object that it means by UID, or makes one whose name is fixed beforehand: doing it twice does it once. A key
-//! whose writes are under way is not decided again until they have ended and the world knows their results. Work is in
+//! whose writes are in flight is not decided again until they have ended and the world knows their results. Work is in
 //! proportion to what changed; every queue, burst and memory of the past has a limit.
 //!
 //! It must never know how objects are fetched or written, or what time it is: `now` comes in.
@@ -54,16 +54,16 @@ mod scales;
 mod selection;
 mod selector;
 mod service_accounts;
-mod shelf;
 mod stale_disruptions;
 mod stateful_sets;
+mod table;
 mod tolerate;
 mod workloads;
 mod world;
 mod writes;
 
 pub use controller::{Context, Controller, Plan, Rules};
-pub use effect::{Effect, EventType, Note, Outcome, PatchKind, Propagation, Write};
+pub use effect::{Answer, Effect, EventType, Note, PatchKind, Propagation, Write};
 pub use failure_run::FailureRun;
 pub use graph::{Graph, Node};
 pub use key::Key;
@@ -72,9 +72,9 @@ pub use object::{Object, TYPED};
 pub use queue::Queue;
 pub use resource::Resource;
 pub use selection::Selection;
-pub use shelf::Shelf;
+pub use table::Table;
 pub use workloads::{ALL, Workloads};
-pub use world::{Heard, World};
+pub use world::{Change, World};
 
 /// The controllers, one by one.
 pub mod rules {

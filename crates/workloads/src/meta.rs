@@ -28,7 +28,7 @@ pub(crate) fn is_leaving(metadata: &ObjectMeta) -> bool {
 /// Since when someone has asked for it to go: the timestamp is when it may be killed.
 pub(crate) fn leaving_since(metadata: &ObjectMeta) -> Option<Timestamp> {
     let grace = metadata.deletion_grace_period_seconds.unwrap_or(0);
-    metadata.deletion_timestamp.as_ref().map(|at| moment(at).plus_secs(grace.saturating_neg()))
+    metadata.deletion_timestamp.as_ref().map(|at| timestamp(at).plus_secs(grace.saturating_neg()))
 }
 
 /// Whether it has this finalizer.
@@ -61,11 +61,11 @@ pub(crate) fn is_newer(new: &ObjectMeta, old: &ObjectMeta) -> bool {
 
 /// When it was made.
 pub(crate) fn created(metadata: &ObjectMeta) -> Timestamp {
-    metadata.creation_timestamp.as_ref().map_or(Timestamp::EPOCH, moment)
+    metadata.creation_timestamp.as_ref().map_or(Timestamp::EPOCH, timestamp)
 }
 
 /// A time on the wire as a number.
-pub(crate) fn moment(time: &Time) -> Timestamp {
+pub(crate) fn timestamp(time: &Time) -> Timestamp {
     Timestamp::from_millis(time.0.as_millisecond())
 }
 

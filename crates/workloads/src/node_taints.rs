@@ -10,8 +10,8 @@ const COMPONENT: &str = "taint-eviction-controller";
 pub const RULES: Rules =
     Rules { name: "taint-eviction", needs: &[&resource::PODS, &resource::NODES], concerns, decide };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match (&heard.old, &heard.new) {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match (&change.old, &change.new) {
         (old, Some(Object::Pod(pod))) => {
             let was = old.as_ref().is_some_and(|old| matches!(old, Object::Pod(old) if same_place(old, pod)));
             let node = Key::new("", pods::node(pod));
@@ -49,6 +49,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     if !pods::is_active(pod) {
         return;
     }
+    // It has no node, or its node is gone.
     let Some(node) = context.world.nodes().get(&Key::new("", pods::node(pod))) else { return };
     if evicting(node).next().is_none() {
         return;
@@ -58,6 +59,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let seen = context.since(0);
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let deadlines = evicting(node).map(|taint| deadline(taint, tolerations, seen));
+    // It tolerates every taint forever.
     let Some(at) = deadlines.min().filter(|at| *at != Timestamp::NEVER) else { return };
     if at > context.now {
         plan.look_again(at);
@@ -84,7 +86,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
 
 /// When a pod with these tolerations must leave because of a taint. Of several that fit, the least patient counts.
 fn deadline(taint: &Taint, tolerations: &[Toleration], seen: Timestamp) -> Timestamp {
-    let since = taint.time_added.as_ref().map_or(seen, meta::moment);
+    let since = taint.time_added.as_ref().map_or(seen, meta::timestamp);
     let fitting: Vec<&Toleration> =
         tolerations.iter().filter(|toleration| tolerates(toleration, taint)).collect();
     if fitting.is_empty() {

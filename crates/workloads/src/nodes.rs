@@ -38,8 +38,8 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(_: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    let Some(object) = heard.latest() else { return };
+fn concerns(_: &World, change: &Change, keys: &mut Vec<Key>) {
+    let Some(object) = change.latest() else { return };
     let key = object.key();
     if matches!(object, Object::Node(_)) {
         keys.push(key);

@@ -23,10 +23,10 @@ const BURST_MAX: usize = 500;
 pub const RULES: Rules =
     Rules { name: "podgc", needs: &[&resource::PODS, &resource::NODES], concerns, decide };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::Node(node)) => keys.push(Key::of(&node.metadata)),
-        Some(Object::Pod(pod)) if heard.new.is_some() => {
+        Some(Object::Pod(pod)) if change.new.is_some() => {
             let (node, leaving) = (Key::new("", pods::node(pod)), meta::is_leaving(&pod.metadata));
             if node.name.is_empty() {
                 if leaving {

@@ -58,7 +58,7 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
 /// Since when it is ready.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|ready| ready.status == "True")?;
-    Some(ready.last_transition_time.as_ref().map_or(Timestamp::EPOCH, meta::moment))
+    Some(ready.last_transition_time.as_ref().map_or(Timestamp::EPOCH, meta::timestamp))
 }
 
 /// When it is, or will be, available: ready for so long.

@@ -20,5 +20,5 @@ pub(crate) use crate::{
     key::Key,
     object::Object,
     resource::{self, Resource},
-    world::{Heard, World},
+    world::{Change, World},
 };

@@ -37,14 +37,14 @@ const REPLICA_SETS: Managed = Managed {
     counts_terminating: true,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::ReplicaSet(set)) => keys.push(Key::of(&set.metadata)),
         Some(Object::Pod(_)) => {
             concerned(
                 world.replica_sets(),
                 &resource::REPLICA_SETS,
-                heard,
+                change,
                 |set| Some(&set.spec.selector),
                 keys,
             );
@@ -80,6 +80,7 @@ pub(crate) fn reconcile(context: &Context<'_>, set: &ReplicaSet, kind: &Managed,
 fn manage(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc<Pod>], plan: &mut Plan) {
     let wanted = size(set.spec.replicas.unwrap_or(1));
     if active.len() < wanted {
+        // The API server requires one.
         let Some(template) = &set.spec.template else { return };
         let room = context.limits.owner_pods_max.saturating_sub(active.len());
         for number in 0..(wanted - active.len()).min(room).min(BURST_MAX) {
@@ -87,7 +88,10 @@ fn manage(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc
             let name = body["metadata"]["name"].as_str().unwrap_or_default();
             let note = note(set, kind, "SuccessfulCreate", format!("Created pod: {name}"));
             let namespace = context.key.namespace.clone();
-            plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body }, note);
+            plan.write_and_tell(
+                Write::Create { resource: &resource::PODS, namespace, body: body.into() },
+                note,
+            );
         }
         return;
     }

@@ -32,8 +32,8 @@ const REPLICATION_CONTROLLERS: Managed = Managed {
     counts_terminating: false,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::ReplicationController(controller)) => keys.push(Key::of(&controller.metadata)),
         Some(Object::Pod(_)) => {
             let wants = |controller: &ReplicationController, metadata: &ObjectMeta| {
@@ -41,7 +41,7 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
                 selector.is_some_and(|selector| !selector.is_empty() && selector::has_all(selector, metadata))
             };
             let kind = &resource::REPLICATION_CONTROLLERS;
-            concerned_where(world.replication_controllers(), kind, heard, wants, keys);
+            concerned_where(world.replication_controllers(), kind, change, wants, keys);
         }
         Some(_) | None => {}
     }

@@ -18,8 +18,8 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    let Some(object) = heard.latest() else { return };
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    let Some(object) = change.latest() else { return };
     let key = object.key();
     if matches!(object, Object::Namespace(_)) {
         keys.push(key);
@@ -46,9 +46,15 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let name = &context.key.name;
     if context.world.service_accounts().get(&Key::new(name.as_str(), ACCOUNT)).is_none() {
         let body = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
-        plan.write(Write::Create { resource: &resource::SERVICE_ACCOUNTS, namespace: name.clone(), body });
+        plan.write(Write::Create {
+            resource: &resource::SERVICE_ACCOUNTS,
+            namespace: name.clone(),
+            body: body.into(),
+        });
     }
+    // The certificates have not been published yet.
     let Some(source) = context.world.config_maps().get(&source()) else { return };
+    // It has no certificate.
     let Some(certificate) = source.data.as_ref().and_then(|data| data.get(CERTIFICATE)) else { return };
     let data = json!({CERTIFICATE: certificate});
     match context.world.config_maps().get(&Key::new(name.as_str(), ROOT_CERTIFICATES)) {
@@ -58,7 +64,11 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         }
         None => {
             let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ROOT_CERTIFICATES}, "data": data});
-            plan.write(Write::Create { resource: &resource::CONFIG_MAPS, namespace: name.clone(), body });
+            plan.write(Write::Create {
+                resource: &resource::CONFIG_MAPS,
+                namespace: name.clone(),
+                body: body.into(),
+            });
         }
     }
 }

@@ -15,8 +15,8 @@ const BY_KUBELET: &str = "TerminationByKubelet";
 /// What the controller is.
 pub const RULES: Rules = Rules { name: "stale-disruption", needs: &[&resource::PODS], concerns, decide };
 
-fn concerns(_: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    if let Some(Object::Pod(pod)) = &heard.new
+fn concerns(_: &World, change: &Change, keys: &mut Vec<Key>) {
+    if let Some(Object::Pod(pod)) = &change.new
         && marked_at(pod).is_some()
     {
         keys.push(Key::of(&pod.metadata));
@@ -39,6 +39,6 @@ fn marked_at(pod: &Pod) -> Option<Timestamp> {
     let mark = pods::condition(pod, MARK)
         .filter(|mark| mark.status == "True" && mark.reason.as_deref() != Some(BY_KUBELET))?;
     let stays = !meta::is_leaving(&pod.metadata) && !pods::is_finished(pod);
-    let at = mark.last_transition_time.as_ref().map(meta::moment);
+    let at = mark.last_transition_time.as_ref().map(meta::timestamp);
     stays.then(|| at.unwrap_or_else(|| meta::created(&pod.metadata)))
 }

@@ -1,10 +1,10 @@
 //! All controllers over one world.
 
-use lazaret_machine::{EffectId, Machine, Turn, Wake};
+use lazaret_machine::{EffectId, Machine, Outcome, Turn, Wake};
 
 use crate::{
     controller::{CONTROLLERS_MAX, Controller},
-    effect::{Effect, Outcome},
+    effect::{Answer, Effect},
     limits::Limits,
     prelude::*,
     rules,
@@ -59,10 +59,10 @@ impl Machine for Workloads {
             Turn::LostLeadership => {
                 self.leads = false;
                 for effect in core::mem::take(&mut self.ready) {
-                    self.acknowledge(now, effect.id, Outcome::RetryLater(None));
+                    self.acknowledge(now, effect.id, Outcome::RetryLater.into());
                 }
             }
-            Turn::Acknowledged(id, reply) => self.acknowledge(now, id, Outcome::of(reply, None)),
+            Turn::Acknowledged(id, reply) => self.acknowledge(now, id, reply.into()),
         }
     }
 
@@ -105,11 +105,11 @@ impl Workloads {
         &self.world
     }
 
-    /// The controllers, with how much each has to do: its name, keys that wait, writes under way.
+    /// The controllers, with how much each has to do: its name, keys that wait, writes in flight.
     pub fn load(&self) -> impl Iterator<Item = (&'static str, usize, usize)> {
         self.controllers.iter().map(|controller| {
-            let (waiting, under_way) = controller.load();
-            (controller.name(), waiting, under_way)
+            let (waiting, in_flight) = controller.load();
+            (controller.name(), waiting, in_flight)
         })
     }
 
@@ -121,26 +121,26 @@ impl Workloads {
     /// A kind that was told of with [`Workloads::learn`] is not served any more as it was; its objects have gone with it, or are told of under
     /// another version.
     pub fn forget(&mut self, now: Timestamp, resource: &'static Resource, objects_gone: bool) {
-        let heard = self.world.forget(resource, objects_gone);
-        self.hear(now, heard);
+        let changes = self.world.forget(resource, objects_gone);
+        self.changed(now, changes);
     }
 
     /// An object is there or has changed.
     pub fn put(&mut self, now: Timestamp, object: Object) {
-        let heard = self.world.put(object);
-        self.hear(now, heard);
+        let change = self.world.put(object);
+        self.changed(now, change);
     }
 
     /// An object has gone.
     pub fn remove(&mut self, now: Timestamp, resource: &'static Resource, key: &Key, uid: &str) {
-        let heard = self.world.remove(resource, key, uid);
-        self.hear(now, heard);
+        let change = self.world.remove(resource, key, uid);
+        self.changed(now, change);
     }
 
     /// A kind was listed, at a revision of the store. No controller decides before the kinds that it needs were listed.
     pub fn list(&mut self, now: Timestamp, resource: &'static Resource, objects: Vec<Object>, revision: u64) {
-        let heard = self.world.list(resource, objects, revision);
-        self.hear(now, heard);
+        let changes = self.world.list(resource, objects, revision);
+        self.changed(now, changes);
     }
 
     /// What to do now. Call it when something was heard or answered, and at [`Workloads::next_wake`].
@@ -155,22 +155,23 @@ impl Workloads {
     }
 
     /// An effect has come to an end.
-    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, answer: Answer) {
         let index = usize::try_from(id.0 % CONTROLLERS_MAX).unwrap_or(usize::MAX);
+        // No controller has given such an id.
         let Some(controller) = self.controllers.get_mut(index) else { return };
-        let heard = controller.acknowledge(now, &mut self.world, id, outcome);
-        self.hear(now, heard);
+        let changes = controller.acknowledge(now, &mut self.world, id, answer);
+        self.changed(now, changes);
     }
 
-    /// No answer will come to what is under way: call it when the lead was lost and won again.
+    /// No answer will come to what is in flight: call it when the lead was lost and won again.
     pub fn abandon(&mut self, now: Timestamp) {
         self.controllers.iter_mut().for_each(|controller| controller.abandon(now));
     }
 
-    fn hear(&mut self, now: Timestamp, heard: impl IntoIterator<Item = Heard>) {
-        for heard in heard {
+    fn changed(&mut self, now: Timestamp, changes: impl IntoIterator<Item = Change>) {
+        for change in changes {
             for controller in &mut self.controllers {
-                controller.hear(now, &self.world, &heard);
+                controller.changed(now, &self.world, &change);
             }
         }
     }

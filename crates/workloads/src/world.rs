@@ -11,6 +11,7 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
     policy::v1::PodDisruptionBudget,
 };
+use lazaret_invariant::invariant;
 use lazaret_machine::Recent;
 
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
     pod_index::PodIndex,
     prelude::*,
     scales::{Scale, Scales},
-    shelf::Shelf,
+    table::Table,
 };
 
 /// So many objects that have gone are remembered, lest a late answer brings one back.
@@ -27,43 +28,43 @@ const GONE_MAX: usize = 16_384;
 
 /// One change, as all controllers hear it.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct Change {
     /// As it was, unless it is new.
     pub old: Option<Object>,
     /// As it is, unless it has gone.
     pub new: Option<Object>,
 }
 
-impl Heard {
+impl Change {
     /// The object, in its latest form.
     #[must_use]
     pub fn latest(&self) -> Option<&Object> {
-        self.new.as_ref().or(self.old.as_ref())
+        invariant!(self.new.as_ref().or(self.old.as_ref()), "a change has an object before or after it")
     }
 }
 
 /// All that is known of the cluster.
 #[derive(Debug)]
 pub struct World {
-    pods: Shelf<Pod>,
+    pods: Table<Pod>,
     pod_index: PodIndex,
-    nodes: Shelf<Node>,
-    namespaces: Shelf<Namespace>,
-    service_accounts: Shelf<ServiceAccount>,
-    config_maps: Shelf<ConfigMap>,
-    replication_controllers: Shelf<ReplicationController>,
-    deployments: Shelf<Deployment>,
-    replica_sets: Shelf<ReplicaSet>,
-    stateful_sets: Shelf<StatefulSet>,
-    daemon_sets: Shelf<DaemonSet>,
-    controller_revisions: Shelf<ControllerRevision>,
-    jobs: Shelf<Job>,
-    cron_jobs: Shelf<CronJob>,
-    budgets: Shelf<PodDisruptionBudget>,
-    leases: Shelf<Lease>,
-    services: Shelf<Service>,
-    endpoints: Shelf<Endpoints>,
-    endpoint_slices: Shelf<EndpointSlice>,
+    nodes: Table<Node>,
+    namespaces: Table<Namespace>,
+    service_accounts: Table<ServiceAccount>,
+    config_maps: Table<ConfigMap>,
+    replication_controllers: Table<ReplicationController>,
+    deployments: Table<Deployment>,
+    replica_sets: Table<ReplicaSet>,
+    stateful_sets: Table<StatefulSet>,
+    daemon_sets: Table<DaemonSet>,
+    controller_revisions: Table<ControllerRevision>,
+    jobs: Table<Job>,
+    cron_jobs: Table<CronJob>,
+    budgets: Table<PodDisruptionBudget>,
+    leases: Table<Lease>,
+    services: Table<Service>,
+    endpoints: Table<Endpoints>,
+    endpoint_slices: Table<EndpointSlice>,
     graph: Graph,
     scales: Scales,
     gone: Recent<String>,
@@ -71,40 +72,40 @@ pub struct World {
 }
 
 macro_rules! dispatch {
-    ($($variant:ident => $shelf:ident, $resource:ident, $type:ty;)*) => {
+    ($($variant:ident => $table:ident, $resource:ident, $type:ty;)*) => {
         impl World {
             $(#[doc = concat!("Every ", stringify!($variant), ".")]
             #[must_use]
-            pub fn $shelf(&self) -> &Shelf<$type> {
-                &self.$shelf
+            pub fn $table(&self) -> &Table<$type> {
+                &self.$table
             })*
 
             /// The object of this kind and name, as last heard.
             #[must_use]
             pub fn get(&self, resource: &'static Resource, key: &Key) -> Option<Object> {
                 $(if *resource == resource::$resource {
-                    return self.$shelf.get(key).cloned().map(Object::$variant);
+                    return self.$table.get(key).cloned().map(Object::$variant);
                 })*
                 self.graph.find(resource, key).map(|node| Object::Other(resource, node.metadata()))
             }
 
             fn keys(&self, resource: &'static Resource) -> Vec<Key> {
                 $(if *resource == resource::$resource {
-                    return self.$shelf.all().map(|(key, _)| key.clone()).collect();
+                    return self.$table.all().map(|(key, _)| key.clone()).collect();
                 })*
                 self.graph.of_kind(resource).cloned().collect()
             }
 
             fn store(&mut self, key: Key, object: Object) {
                 match object {
-                    $(Object::$variant(object) => self.$shelf.put(key, object),)*
+                    $(Object::$variant(object) => self.$table.put(key, object),)*
                     Object::Other(..) => {}
                 }
             }
 
             fn discard(&mut self, resource: &'static Resource, key: &Key) {
                 $(if *resource == resource::$resource {
-                    self.$shelf.take(key);
+                    self.$table.take(key);
                 })*
             }
         }
@@ -135,25 +136,25 @@ dispatch! {
 impl Default for World {
     fn default() -> Self {
         Self {
-            pods: Shelf::default(),
+            pods: Table::default(),
             pod_index: PodIndex::default(),
-            nodes: Shelf::default(),
-            namespaces: Shelf::default(),
-            service_accounts: Shelf::default(),
-            config_maps: Shelf::default(),
-            replication_controllers: Shelf::default(),
-            deployments: Shelf::default(),
-            replica_sets: Shelf::default(),
-            stateful_sets: Shelf::default(),
-            daemon_sets: Shelf::default(),
-            controller_revisions: Shelf::default(),
-            jobs: Shelf::default(),
-            cron_jobs: Shelf::default(),
-            budgets: Shelf::default(),
-            leases: Shelf::default(),
-            services: Shelf::default(),
-            endpoints: Shelf::default(),
-            endpoint_slices: Shelf::default(),
+            nodes: Table::default(),
+            namespaces: Table::default(),
+            service_accounts: Table::default(),
+            config_maps: Table::default(),
+            replication_controllers: Table::default(),
+            deployments: Table::default(),
+            replica_sets: Table::default(),
+            stateful_sets: Table::default(),
+            daemon_sets: Table::default(),
+            controller_revisions: Table::default(),
+            jobs: Table::default(),
+            cron_jobs: Table::default(),
+            budgets: Table::default(),
+            leases: Table::default(),
+            services: Table::default(),
+            endpoints: Table::default(),
+            endpoint_slices: Table::default(),
             graph: Graph::default(),
             scales: Scales::default(),
             gone: Recent::new(GONE_MAX),
@@ -186,7 +187,7 @@ impl World {
     }
 
     /// The kind is not served any more as it was. Either its objects have gone with it, or they are heard of under another version.
-    pub fn forget(&mut self, resource: &'static Resource, objects_gone: bool) -> Vec<Heard> {
+    pub fn forget(&mut self, resource: &'static Resource, objects_gone: bool) -> Vec<Change> {
         let forgotten = self.keys(resource).into_iter().filter_map(|key| {
             let old = self.get(resource, &key)?;
             if objects_gone {
@@ -195,10 +196,10 @@ impl World {
             self.unlink(&old);
             None
         });
-        let heard = forgotten.collect();
+        let changes = forgotten.collect();
         self.listed.remove(resource);
         self.graph.forget(resource);
-        heard
+        changes
     }
 
     /// Whether the object with this UID was there and is not any more, as far as is remembered.
@@ -213,7 +214,7 @@ impl World {
     }
 
     /// An object is there, or has changed. Nothing is returned when that is no news.
-    pub fn put(&mut self, object: Object) -> Option<Heard> {
+    pub fn put(&mut self, object: Object) -> Option<Change> {
         let resource = object.resource();
         let key = object.key();
         if self.gone.contains(&object.uid().to_owned()) {
@@ -239,34 +240,34 @@ impl World {
         }
         self.graph.put(&object);
         self.store(key, object.clone());
-        Some(Heard { old, new: Some(object) })
+        Some(Change { old, new: Some(object) })
     }
 
     /// The object with this UID has gone.
-    pub fn remove(&mut self, resource: &'static Resource, key: &Key, uid: &str) -> Option<Heard> {
+    pub fn remove(&mut self, resource: &'static Resource, key: &Key, uid: &str) -> Option<Change> {
         self.gone.insert(uid.to_owned());
         self.graph.mark_absent(resource, key, uid);
         let old = self.get(resource, key).filter(|old| old.uid() == uid)?;
         self.unlink(&old);
-        Some(Heard { old: Some(old), new: None })
+        Some(Change { old: Some(old), new: None })
     }
 
     /// The kind was listed at a revision of the store: what is not in the list and is no younger has gone.
-    pub fn list(&mut self, resource: &'static Resource, objects: Vec<Object>, revision: u64) -> Vec<Heard> {
+    pub fn list(&mut self, resource: &'static Resource, objects: Vec<Object>, revision: u64) -> Vec<Change> {
         self.listed.insert(resource);
         self.graph.learn(resource);
         let present: BTreeSet<Key> = objects.iter().map(Object::key).collect();
-        let mut heard = Vec::new();
+        let mut changes = Vec::new();
         for key in self.keys(resource) {
             if !present.contains(&key)
                 && let Some(old) = self.get(resource, &key)
                 && meta::revision(old.metadata()) <= revision
             {
-                heard.extend(self.remove(resource, &key, old.uid()));
+                changes.extend(self.remove(resource, &key, old.uid()));
             }
         }
-        heard.extend(objects.into_iter().filter_map(|object| self.put(object)));
-        heard
+        changes.extend(objects.into_iter().filter_map(|object| self.put(object)));
+        changes
     }
 
     /// We have deleted it: until the server's word comes, it counts as leaving.
@@ -276,7 +277,7 @@ impl World {
         resource: &'static Resource,
         key: &Key,
         uid: &str,
-    ) -> Option<Heard> {
+    ) -> Option<Change> {
         let old =
             self.get(resource, key).filter(|old| old.uid() == uid && !meta::is_leaving(old.metadata()))?;
         let new = old.with_metadata(|metadata| metadata.deletion_timestamp = Some(meta::wire_time(now)));
@@ -286,7 +287,7 @@ impl World {
         }
         self.graph.put(&new);
         self.store(key.clone(), new.clone());
-        Some(Heard { old: Some(old), new: Some(new) })
+        Some(Change { old: Some(old), new: Some(new) })
     }
 
     /// A fresh look found no such owner.

@@ -5,7 +5,13 @@ use crate::{meta, prelude::*};
 /// A patch of the status.
 pub(crate) fn status(resource: &'static Resource, metadata: &ObjectMeta, status: Value) -> Write {
     let body = json!({"metadata": meta::precondition(metadata), "status": status});
-    Write::Patch { resource, key: Key::of(metadata), subresource: "status", kind: PatchKind::Merge, body }
+    Write::Patch {
+        resource,
+        key: Key::of(metadata),
+        subresource: "status",
+        kind: PatchKind::Merge,
+        body: body.into(),
+    }
 }
 
 /// A patch of the object; `body` says what changes besides.
@@ -14,7 +20,13 @@ pub(crate) fn patch(resource: &'static Resource, metadata: &ObjectMeta, mut body
     for field in ["uid", "resourceVersion"] {
         body["metadata"][field] = precondition[field].clone();
     }
-    Write::Patch { resource, key: Key::of(metadata), subresource: "", kind: PatchKind::Merge, body }
+    Write::Patch {
+        resource,
+        key: Key::of(metadata),
+        subresource: "",
+        kind: PatchKind::Merge,
+        body: body.into(),
+    }
 }
 
 /// Deletes just this object, and afterwards what it owns.

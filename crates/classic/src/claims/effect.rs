@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use lazaret_machine::Turn;
+use lazaret_machine::{Contents, Turn};
 use lazaret_model::{ObjectKey, Text, Uid};
 
 use super::nodes::AskNode;
@@ -57,7 +57,7 @@ pub struct CreateClaim {
     /// Its owner: `controller: true`.
     pub owner: Reference,
     /// Labels, annotations and spec.
-    pub template: Arc<Template>,
+    pub template: Contents<Arc<Template>>,
 }
 
 /// An event about a pod, of type Warning.

@@ -19,7 +19,7 @@ use crate::{
 
 /// The last sight of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Home {
+enum LastSeen {
     On(Text),
     /// Its node lets a pod end only after it has unprepared its claims.
     Ended,
@@ -48,7 +48,7 @@ pub struct AskNode {
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     reports: BTreeMap<Text, Arc<NodeReport>>,
-    homes: BTreeMap<Uid, Home>,
+    last_seen: BTreeMap<Uid, LastSeen>,
     /// Nodes that are waited for, and for which claim.
     waits: BTreeMap<(Text, ObjectKey), Uid>,
     writers: BTreeMap<Text, Writer>,
@@ -77,16 +77,17 @@ impl Nodes {
     }
 
     pub(super) fn pod_seen(&mut self, pod: &Pod) {
-        let home = match &pod.node {
-            _ if pod.ended => Home::Ended,
-            Some(node) => Home::On(node.clone()),
+        let last_seen = match &pod.node {
+            _ if pod.ended => LastSeen::Ended,
+            Some(node) => LastSeen::On(node.clone()),
+            // It is on no node yet.
             None => return,
         };
-        self.homes.insert(pod.uid.clone(), home);
+        self.last_seen.insert(pod.uid.clone(), last_seen);
     }
 
     pub(super) fn forget(&mut self, pod: &Uid) {
-        self.homes.remove(pod);
+        self.last_seen.remove(pod);
     }
 
     /// Nodes that have to say first that a claim is not prepared for a user that is gone, and whether each has. Without a sight of the pod on a node, all nodes that
@@ -98,16 +99,16 @@ impl Nodes {
         is_gone: impl Fn(&Uid) -> bool,
     ) -> Vec<(Text, Answered)> {
         let only = claim.status.driver.available_on_nodes.as_ref().and_then(|nodes| nodes.only_node());
-        let nodes: Vec<&Text> = match (self.homes.get(&user.uid), only) {
-            (Some(Home::Ended), _) => Vec::new(),
-            (Some(Home::On(node)), _) | (None, Some(node)) => Vec::from([node]),
+        let nodes: Vec<&Text> = match (self.last_seen.get(&user.uid), only) {
+            (Some(LastSeen::Ended), _) => Vec::new(),
+            (Some(LastSeen::On(node)), _) | (None, Some(node)) => Vec::from([node]),
             (None, None) => self.reports.keys().collect(),
         };
         // A claim that another pod uses there stays prepared, and reserved.
         let is_used = |node: &Text| {
             claim.status.reserved_for.iter().any(|other| {
                 other.uid != user.uid
-                    && matches!(self.homes.get(&other.uid), Some(Home::On(at)) if at == node)
+                    && matches!(self.last_seen.get(&other.uid), Some(LastSeen::On(at)) if at == node)
                     && !is_gone(&other.uid)
             })
         };

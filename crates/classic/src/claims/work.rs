@@ -23,6 +23,7 @@ const RECHECK: Backoff = Backoff::new(RECHECK_MS, RECHECK_MS);
 impl ClaimController {
     /// Makes the claims that it has no claim for yet. Never changes one.
     pub(super) fn look_at_pod(&mut self, now: Timestamp, key: &ObjectKey) {
+        // It was deleted.
         let Some(pod) = self.objects.pods.get(key).cloned() else { return };
         if pod.deleting || pod.ended {
             return;
@@ -62,7 +63,7 @@ impl ClaimController {
         } else {
             making.in_flight = true;
             let flight = Flight::Create { pod: pod.key.clone(), claim: claim.clone(), uid: pod.uid.clone() };
-            let create = CreateClaim { claim, owner: Reference::pod(pod), template: template.clone() };
+            let create = CreateClaim { claim, owner: Reference::pod(pod), template: template.clone().into() };
             self.flights.launch(flight, ClaimEffectKind::Create(create));
         }
     }
@@ -168,6 +169,7 @@ impl ClaimController {
 
     /// Asks a node about the claims that wait for it.
     pub(super) fn look_at_node(&mut self, now: Timestamp, name: &Text) {
+        // The node is gone, or has been asked already.
         let Some((ask, writer)) = self.nodes.question(now, name) else { return };
         match writer.ready(now, &ask.version) {
             Ready::InFlight => {}

@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeSet, sync::Arc};
 
+use lazaret_invariant::invariant;
 use lazaret_machine::{Backoff, EffectId, Outcome, Retry};
 use lazaret_model::{Text, Timestamp};
 
@@ -24,6 +25,7 @@ const PAUSE: Backoff = Backoff::new(1_000, 60_000);
 
 impl DriverController {
     pub(super) fn acknowledge(&mut self, now: Timestamp, effect: EffectId, outcome: Outcome) {
+        // Acknowledged before, or given up with leadership.
         let Some(flight) = self.flights.land(effect) else { return };
         match &flight.kind {
             FlightKind::Write { version, purpose } => {
@@ -67,12 +69,14 @@ impl DriverController {
         effect: EffectId,
         result: Result<Allocation, Refusal>,
     ) {
+        // Answered before, or given up with leadership.
         let Some(flight) = self.flights.land(effect) else { return };
         self.allocated_or_not(now, &flight, result);
         self.queue.push(Item::Claim(flight.claim));
     }
 
     pub(super) fn examined(&mut self, now: Timestamp, effect: EffectId, result: Option<Suitability>) {
+        // Answered before, or given up with leadership.
         let Some(flight) = self.flights.land(effect) else { return };
         self.examined_or_not(now, &flight, result);
         self.queue.push(Item::Claim(flight.claim));
@@ -103,6 +107,7 @@ impl DriverController {
             return;
         };
         slot.writer.answered(now, result != Err(Refusal::Unknown));
+        // The claim was gone and is seen again: it is begun anew.
         let Held::Attempt(attempt) = slot.held.clone() else { return };
         match result {
             Ok(allocation) if usable => {
@@ -122,7 +127,11 @@ impl DriverController {
     fn refuse(&mut self, now: Timestamp, flight: &Flight, attempt: Attempt) {
         let claim = self.objects.claims.get(&flight.claim);
         let immediate = claim.is_some_and(|claim| claim.spec.mode == AllocationMode::Immediate);
-        let Some(slot) = self.slots.get_mut(&flight.claim) else { return };
+        let Some(slot) =
+            invariant!(self.slots.get_mut(&flight.claim), "a claim that was answered for has a slot")
+        else {
+            return;
+        };
         slot.held = Held::Refused(attempt.node);
         if immediate {
             slot.pause.fail(now, PAUSE);
@@ -168,9 +177,14 @@ impl DriverController {
     }
 
     fn examined_or_not(&mut self, now: Timestamp, flight: &Flight, result: Option<Suitability>) {
-        let FlightKind::Examine { nodes, epoch } = &flight.kind else { return };
+        let FlightKind::Examine { nodes, epoch } = &flight.kind else {
+            invariant!(false, "an answer about nodes belongs to an examination");
+            return;
+        };
+        // The claim is gone.
         let Some(slot) = self.landed(now, flight, result.is_some()) else { return };
         slot.writer.answered(now, result.is_some());
+        // It failed, and is tried again.
         let Some(found) = result else { return };
         slot.examined = Some(Examined { nodes: nodes.clone(), at: now, epoch: *epoch });
         self.counters.examined += 1;
@@ -179,7 +193,11 @@ impl DriverController {
 
     /// Writes the answer, if it is one to the question that the claim still asks and says something new.
     fn answer(&mut self, flight: &Flight, nodes: &Arc<[Text]>, found: Suitability) {
-        let Some(claim) = self.objects.claims.get(&flight.claim).cloned() else { return };
+        let Some(claim) =
+            invariant!(self.objects.claims.get(&flight.claim).cloned(), "a claim with a slot is known")
+        else {
+            return;
+        };
         if !negotiates(&claim) || claim.status.scheduler.potential_nodes != *nodes {
             return;
         }

@@ -246,6 +246,7 @@ impl DriverController {
 
     /// A claim is gone, or is another one: what is held for the old one has to be freed.
     fn orphan(&mut self, key: &ObjectKey) {
+        // No devices are held for it.
         let Some(slot) = self.slots.remove(key).filter(|slot| slot.held.may_hold()) else { return };
         let attributes = if slot.held == Held::Published { slot.attributes } else { slot.held.attributes() };
         self.queue.push(Item::Orphan(slot.uid.clone()));

@@ -2,6 +2,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use super::{
@@ -32,7 +33,9 @@ pub(super) enum Action {
 
 impl DriverController {
     pub(super) fn look_at_claim(&mut self, now: Timestamp, key: &ObjectKey) {
+        // It was deleted.
         let Some(claim) = self.objects.claims.get(key).cloned() else { return };
+        // It is for another driver.
         let Some(slot) = self.slots.get(key) else { return };
         match slot.writer.ready(now, &claim.version) {
             Ready::InFlight => return,
@@ -172,7 +175,9 @@ impl DriverController {
     }
 
     fn act(&mut self, key: &ObjectKey, claim: &ResourceClaim, action: Action) {
-        let Some(slot) = self.slots.get_mut(key) else { return };
+        let Some(slot) = invariant!(self.slots.get_mut(key), "a claim that is looked at has a slot") else {
+            return;
+        };
         let (uid, spec) = (claim.uid.clone(), claim.spec.clone());
         let (kind, effect) = match action {
             Action::None => return,
@@ -208,6 +213,7 @@ impl DriverController {
     }
 
     pub(super) fn look_at_orphan(&mut self, now: Timestamp, uid: &Uid) {
+        // Its devices have been freed.
         let Some(orphan) = self.orphans.get_mut(uid) else { return };
         match orphan.writer.ready(now, &Text::default()) {
             Ready::InFlight => {}

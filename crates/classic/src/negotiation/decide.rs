@@ -47,6 +47,7 @@ impl Negotiator {
     pub(super) fn claims_of(&self, pod: &Pod) -> Result<Claims, Waiting> {
         let mut claims: Claims = Vec::with_capacity(pod.claims.len());
         for entry in &pod.claims {
+            // A source that is none, or two: the API server refuses such pods.
             let Some(name) = entry.claim_name(pod) else { continue };
             let key = ObjectKey { namespace: pod.key.namespace.clone(), name };
             let Some(claim) = self.objects.claims.get(&key) else { return Err(Waiting::Missing(key)) };
@@ -132,6 +133,7 @@ impl Negotiator {
         let mut suit = Vec::with_capacity(candidates.len());
         let mut possible = Vec::with_capacity(candidates.len());
         for name in candidates {
+            // Candidates may be older than the nodes.
             let Some(node) = self.objects.nodes.get(name) else { continue };
             let (mut suits, mut is_possible) = (true, true);
             for (claim, unsuitable) in claims.iter().zip(&unsuitable) {

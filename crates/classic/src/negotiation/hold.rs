@@ -2,6 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_machine::Backoff;
 use lazaret_model::{ObjectKey, Timestamp};
 
@@ -23,7 +24,9 @@ impl Negotiator {
             return;
         }
         let held = self.held(pod);
-        let Some(slot) = self.pods.get_mut(&pod.key) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         if held.is_empty() {
             slot.holding_since = None;
             return;
@@ -112,7 +115,9 @@ impl Negotiator {
         self.claim_slot(claim).negotiator = None;
         self.change(claim, |status| status.phase = Phase::Reallocate);
         self.counters.deallocations += 1;
-        let Some(slot) = self.pods.get_mut(&pod.key) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         if slot.paused_until.is_some_and(|until| now < until) {
             return;
         }

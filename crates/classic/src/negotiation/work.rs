@@ -2,6 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+use lazaret_invariant::invariant;
 use lazaret_machine::Backoff;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
@@ -23,7 +24,9 @@ const REFUSED: Backoff = Backoff::new(5, 5_000);
 
 impl Negotiator {
     pub(super) fn look_at_pod(&mut self, now: Timestamp, key: &ObjectKey) {
+        // It was deleted.
         let Some(pod) = self.objects.pods.get(key).cloned() else { return };
+        // It has a node, or no claims.
         let Some(slot) = self.pods.get(key) else { return };
         match &slot.placing {
             Placing::InFlight(_) | Placing::Gone => return,
@@ -57,7 +60,7 @@ impl Negotiator {
             }
         }
         self.note_answers(now, &pod, &claims);
-        let Some(slot) = self.pods.get(key) else { return };
+        let Some(slot) = invariant!(self.pods.get(key), "a pod that is looked at has a slot") else { return };
         match self.decide(now, &pod, slot, &claims) {
             Verdict::Wait(waiting) => self.wait(now, &pod, waiting),
             Verdict::Ask(questions, waiting) => {
@@ -81,6 +84,7 @@ impl Negotiator {
     fn unreserve_all(&mut self, now: Timestamp, pod: &Pod) {
         for key in pod.claim_keys() {
             let claim = self.objects.claims.get(&key).filter(|claim| claim.is_reserved_for(&pod.uid));
+            // It does not exist, or is not reserved for the pod.
             let Some(claim) = claim.cloned() else { continue };
             match self.claim_slot(&claim).writer.ready(now, &claim.version) {
                 Ready::Now => self.unreserve(pod, &claim),
@@ -97,7 +101,9 @@ impl Negotiator {
 
     /// Notes which drivers allocated, and which gave up the selected node.
     fn note_answers(&mut self, now: Timestamp, pod: &Pod, claims: &[Arc<ResourceClaim>]) {
-        let Some(slot) = self.pods.get_mut(&pod.key) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         if slot.placing == Placing::Failed && !claims.iter().any(|claim| claim.is_reserved_for(&pod.uid)) {
             slot.placing = Placing::No;
         }
@@ -117,7 +123,12 @@ impl Negotiator {
                 refused.push((claim.key.clone(), node));
             }
         }
-        let Some(slot) = self.pods.get_mut(&pod.key).filter(|_| !refused.is_empty()) else { return };
+        if refused.is_empty() {
+            return;
+        }
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         slot.retry.fail(now, REFUSED);
         self.counters.refused += 1;
         for (claim, node) in refused {
@@ -150,7 +161,9 @@ impl Negotiator {
     }
 
     fn wait(&mut self, now: Timestamp, pod: &Pod, waiting: Waiting) {
-        let Some(slot) = self.pods.get_mut(&pod.key) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         slot.waiting = waiting.clone();
         if waiting == Waiting::Backoff
             && let Some(until) = slot.waits_until(now)
@@ -177,7 +190,9 @@ impl Negotiator {
                     SchedulerScheduling { selected_node: Some(node.clone()), potential_nodes: nodes.clone() };
             });
         }
-        let Some(slot) = self.pods.get_mut(&pod.key) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         let keys = || questions.iter().map(|(claim, _)| claim.key.clone());
         let before: Vec<Text> = keys().filter_map(|claim| slot.asked.insert(claim, node.clone())).collect();
         slot.waiting = Waiting::Drivers(keys().collect());
@@ -187,7 +202,9 @@ impl Negotiator {
     }
 
     fn place(&mut self, pod: &Pod, node: Text) {
-        let Some(slot) = self.pods.get_mut(&pod.key) else { return };
+        let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
+            return;
+        };
         slot.waiting = Waiting::Binding;
         slot.placing = Placing::InFlight(node.clone());
         let flight = Flight::Place { pod: pod.key.clone(), uid: pod.uid.clone(), node: node.clone() };

@@ -57,10 +57,9 @@ impl Eviction {
                 breaker: known.breaker.is_some().then_some(breaker),
                 window,
             };
-            let id = self.flights.new_id();
+            let id = self.flights.launch(Flight::Guard, EffectKind::SetGuardStatus(write));
             state.writing = Some((id, breaker, window));
             state.not_before = Some(now.plus_millis(STATUS_EVERY_MS));
-            self.flights.launch(id, Flight::Guard, EffectKind::SetGuardStatus(write));
         }
     }
 

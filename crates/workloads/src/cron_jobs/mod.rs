@@ -21,8 +21,8 @@ const MISSED_MAX: usize = 100;
 pub const RULES: Rules =
     Rules { name: "cronjob", needs: &[&resource::CRON_JOBS, &resource::JOBS], concerns, decide };
 
-fn concerns(_: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(_: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::CronJob(cron)) => keys.push(Key::of(&cron.metadata)),
         Some(Object::Job(job)) => {
             let owner = meta::controller_of(&job.metadata)
@@ -124,7 +124,7 @@ fn start(cron: &CronJob, mine: &[Arc<Job>], due: Timestamp, plan: &mut Plan) {
     });
     let namespace = cron.metadata.namespace.clone().unwrap_or_default();
     plan.write_and_tell(
-        Write::Create { resource: &resource::JOBS, namespace, body },
+        Write::Create { resource: &resource::JOBS, namespace, body: body.into() },
         note(cron, "SuccessfulCreate", format!("Created job {name}")),
     );
 }
@@ -135,11 +135,13 @@ fn forget_old(cron: &CronJob, mine: &[Arc<Job>], plan: &mut Plan) {
     for (kind, limit) in
         [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)]
     {
+        // All are kept.
         let Some(limit) = limit else { continue };
         let ended = |job: &&Arc<Job>| jobs::has_ended(job, kind) && !meta::is_leaving(&job.metadata);
         let mut ended: Vec<&Arc<Job>> = mine.iter().filter(ended).collect();
         ended.sort_by_cached_key(|job| {
-            let started = job.status.as_ref().and_then(|status| status.start_time.as_ref()).map(meta::moment);
+            let started =
+                job.status.as_ref().and_then(|status| status.start_time.as_ref()).map(meta::timestamp);
             (started.unwrap_or(Timestamp::NEVER), meta::name(&job.metadata).to_owned())
         });
         let surplus = ended.len().saturating_sub(writes::size(limit));

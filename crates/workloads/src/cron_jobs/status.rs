@@ -7,7 +7,8 @@ use crate::{jobs, meta, prelude::*, writes};
 
 /// For which time a job was made last, as far as the status or a job knows.
 pub(super) fn last_scheduled(cron: &CronJob, mine: &[Arc<Job>]) -> Option<Timestamp> {
-    let told = cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(meta::moment);
+    let told =
+        cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(meta::timestamp);
     let made = mine.iter().filter_map(|job| {
         let time: jiff::Timestamp = meta::annotation(&job.metadata, SCHEDULED)?.parse().ok()?;
         Some(Timestamp::from_millis(time.as_millisecond()))
@@ -28,11 +29,11 @@ pub(super) fn report(cron: &CronJob, mine: &[Arc<Job>], plan: &mut Plan) {
     let succeeded = mine
         .iter()
         .filter(|job| jobs::has_ended(job, "Complete"))
-        .filter_map(|job| job.status.as_ref()?.completion_time.as_ref().map(meta::moment));
-    let succeeded = succeeded.chain(old.last_successful_time.as_ref().map(meta::moment)).max();
+        .filter_map(|job| job.status.as_ref()?.completion_time.as_ref().map(meta::timestamp));
+    let succeeded = succeeded.chain(old.last_successful_time.as_ref().map(meta::timestamp)).max();
     let same = same_jobs
-        && old.last_schedule_time.as_ref().map(meta::moment) == scheduled
-        && old.last_successful_time.as_ref().map(meta::moment) == succeeded;
+        && old.last_schedule_time.as_ref().map(meta::timestamp) == scheduled
+        && old.last_successful_time.as_ref().map(meta::timestamp) == succeeded;
     if same {
         return;
     }

@@ -80,8 +80,8 @@ impl Admission {
 }
 
 /// Whether a change of a node may change what is wanted on it.
-pub(super) fn may_differ(heard: &Heard) -> bool {
-    let (Some(Object::Node(old)), Some(Object::Node(new))) = (&heard.old, &heard.new) else { return true };
+pub(super) fn may_differ(change: &Change) -> bool {
+    let (Some(Object::Node(old)), Some(Object::Node(new))) = (&change.old, &change.new) else { return true };
     let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     old.metadata.labels != new.metadata.labels || taints(old) != taints(new)
 }

@@ -42,17 +42,17 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::DaemonSet(set)) => keys.push(Key::of(&set.metadata)),
-        Some(Object::Node(_)) if admission::may_differ(heard) => {
+        Some(Object::Node(_)) if admission::may_differ(change) => {
             keys.extend(world.daemon_sets().all().map(|(key, _)| key.clone()));
         }
         Some(Object::Pod(_) | Object::ControllerRevision(_)) => {
             concerned(
                 world.daemon_sets(),
                 &resource::DAEMON_SETS,
-                heard,
+                change,
                 |set| Some(&set.spec.selector),
                 keys,
             );
@@ -91,6 +91,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let any = |_: &ControllerRevision| true;
     let known = claim(context.world.controller_revisions(), kinds, &set.metadata, &set.spec.selector, any);
     known.writes.into_iter().for_each(|write| plan.write(write));
+    // The revision of its template is being made.
     let Some(history) = History::of(context.world, &template(set), known.mine, plan) else { return };
     if plan.is_empty() {
         merge_duplicates(&history, &claimed.mine, plan);

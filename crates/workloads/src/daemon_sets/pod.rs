@@ -45,5 +45,5 @@ pub(super) fn create(daemons: &Daemons<'_>, node: &str, number: usize, failures:
         component: COMPONENT,
     };
     let namespace = set.metadata.namespace.clone().unwrap_or_default();
-    plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body }, note);
+    plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body: body.into() }, note);
 }

@@ -56,6 +56,7 @@ fn count(daemons: &Daemons<'_>) -> Counts {
             continue;
         }
         counts.desired += 1;
+        // It has no pod yet.
         let Some(pod) = first else { continue };
         counts.current += 1;
         counts.ready += i32::from(pods::is_ready(pod));

@@ -20,6 +20,7 @@ pub(super) fn next_revision(sets: &Sets) -> i64 {
 
 /// Keeps annotations in line: the current replica set has the highest revision, and the deployment says which.
 pub(super) fn keep_revision(wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) {
+    // It is not made yet.
     let Some(new) = &sets.new else { return };
     let next = next_revision(sets);
     let known = sets::revision(new);

@@ -28,20 +28,20 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::Deployment(deployment)) => keys.push(Key::of(&deployment.metadata)),
         Some(Object::ReplicaSet(_)) => {
             concerned(
                 world.deployments(),
                 &resource::DEPLOYMENTS,
-                heard,
+                change,
                 |owner| Some(&owner.spec.selector),
                 keys,
             );
         }
         // A deployment that recreates waits until the last pod of the old kind has gone.
-        Some(Object::Pod(pod)) if heard.new.is_none() => keys.extend(deployment_of(world, &pod.metadata)),
+        Some(Object::Pod(pod)) if change.new.is_none() => keys.extend(deployment_of(world, &pod.metadata)),
         Some(_) | None => {}
     }
 }

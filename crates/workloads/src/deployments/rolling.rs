@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
+use lazaret_invariant::invariant;
+
 use super::{
     Wanted, history,
     sets::{self, Sets, available, replicas, resize},
@@ -46,7 +48,9 @@ fn grow(world: &World, wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) -> boo
 
 /// Takes pods from the old replica sets, first those that are of no use, then as many as others stand in for.
 fn shrink(wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) -> bool {
-    let Some(new) = &sets.new else { return false };
+    let Some(new) = invariant!(&sets.new, "old replica sets shrink after the new one is made") else {
+        return false;
+    };
     let unready = replicas(new) - available(new);
     let spare = sets.total() - wanted.available_min() - unready;
     if spare <= 0 {

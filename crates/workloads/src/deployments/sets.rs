@@ -150,7 +150,7 @@ pub(super) fn create(world: &World, wanted: &Wanted<'_>, revision: i64, size: i3
             "template": template,
         },
     });
-    let write = Write::Create { resource: &resource::REPLICA_SETS, namespace, body };
+    let write = Write::Create { resource: &resource::REPLICA_SETS, namespace, body: body.into() };
     if size > 0 {
         let message = format!("Scaled up replica set {name} from 0 to {size}");
         plan.write_and_tell(write, wanted.note(EventType::Normal, "ScalingReplicaSet", message));

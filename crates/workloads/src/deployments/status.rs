@@ -211,7 +211,7 @@ impl Conditions {
             return None;
         }
         // A second more: times on the wire are cut to seconds.
-        let since = progressing.last_update_time.as_ref().map(meta::moment)?;
+        let since = progressing.last_update_time.as_ref().map(meta::timestamp)?;
         Some(since.plus_secs(i64::from(secs) + 1))
     }
 }

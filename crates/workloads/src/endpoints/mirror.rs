@@ -28,8 +28,8 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(_world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(_world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(object @ (Object::Service(_) | Object::Endpoints(_))) => keys.push(object.key()),
         Some(Object::EndpointSlice(slice)) if is_ours(slice) => {
             let namespace = slice.metadata.namespace.clone().unwrap_or_default();

@@ -34,6 +34,7 @@ fn is_headless(spec: &ServiceSpec) -> bool {
 fn selected<'a>(world: &'a World, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<&'a Arc<Pod>> {
     let index = world.pod_index();
     let sets = labels.iter().map(|(label, value)| index.labelled(namespace, label, value));
+    // No pod has such a label.
     let Some(sets) = sets.collect::<Option<Vec<_>>>() else { return Vec::new() };
     let rarest = sets.into_iter().min_by_key(|set| set.len());
     rarest
@@ -45,11 +46,11 @@ fn selected<'a>(world: &'a World, namespace: &str, labels: &BTreeMap<String, Str
 }
 
 /// The Services that a change of a pod or node concerns.
-fn concerned_services(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match (&heard.old, &heard.new) {
+fn concerned_services(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match (&change.old, &change.new) {
         (Some(Object::Pod(old)), Some(Object::Pod(new))) if leads_alike(old, new) => {}
         (Some(Object::Pod(_)), _) | (_, Some(Object::Pod(_))) => {
-            let versions = [&heard.old, &heard.new].into_iter().flatten();
+            let versions = [&change.old, &change.new].into_iter().flatten();
             versions.for_each(|pod| services_of(world, pod.metadata(), keys));
         }
         (old, Some(Object::Node(node)))
@@ -59,6 +60,7 @@ fn concerned_services(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
             let pods = pods.filter_map(|key| world.pods().get(key));
             pods.for_each(|pod| services_of(world, &pod.metadata, keys));
         }
+        // Neither pods nor nodes, or a node that is gone: its pods tell.
         _ => {}
     }
 }

@@ -200,13 +200,17 @@ fn write(context: &Context<'_>, owner: &Owner<'_>, mut changes: Changes, plan: &
             let name = names::generated(&prefix, meta::uid(owner.metadata), context.now, number);
             slice.metadata.name = Some(name);
             let namespace = context.key.namespace.clone();
-            plan.write(Write::Create { resource: &resource::ENDPOINT_SLICES, namespace, body: json!(slice) });
+            plan.write(Write::Create {
+                resource: &resource::ENDPOINT_SLICES,
+                namespace,
+                body: json!(slice).into(),
+            });
         }
     }
     for slice in changes.update {
         let key = Key::of(&slice.metadata);
         let body = json!(slice);
-        plan.write(Write::Replace { resource: &resource::ENDPOINT_SLICES, key, body });
+        plan.write(Write::Replace { resource: &resource::ENDPOINT_SLICES, key, body: body.into() });
     }
     for slice in delete {
         plan.write(writes::delete(&resource::ENDPOINT_SLICES, &slice.metadata));

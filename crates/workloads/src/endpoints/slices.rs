@@ -28,11 +28,11 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::Service(service)) => keys.push(Key::of(&service.metadata)),
         Some(Object::EndpointSlice(slice)) if is_ours(slice) => keys.extend(service_of(slice)),
-        Some(Object::Pod(_) | Object::Node(_)) => concerned_services(world, heard, keys),
+        Some(Object::Pod(_) | Object::Node(_)) => concerned_services(world, change, keys),
         Some(_) | None => {}
     }
 }

@@ -26,11 +26,11 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::Service(service)) => keys.push(Key::of(&service.metadata)),
         Some(Object::Endpoints(endpoints)) => keys.push(Key::of(&endpoints.metadata)),
-        Some(Object::Pod(_)) => concerned_services(world, heard, keys),
+        Some(Object::Pod(_)) => concerned_services(world, change, keys),
         Some(_) | None => {}
     }
 }
@@ -62,7 +62,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
             set_truncated(&mut metadata, truncated);
             let key = context.key.clone();
             let body = json!(Endpoints { metadata, subsets: Some(subsets) });
-            plan.write(Write::Replace { resource: &resource::ENDPOINTS, key, body });
+            plan.write(Write::Replace { resource: &resource::ENDPOINTS, key, body: body.into() });
         }
         None if meta::is_leaving(&service.metadata) => {}
         None => {
@@ -71,7 +71,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
             set_truncated(&mut metadata, truncated);
             let namespace = context.key.namespace.clone();
             let body = json!(Endpoints { metadata, subsets: Some(subsets) });
-            plan.write(Write::Create { resource: &resource::ENDPOINTS, namespace, body });
+            plan.write(Write::Create { resource: &resource::ENDPOINTS, namespace, body: body.into() });
         }
     }
 }
@@ -110,6 +110,7 @@ fn subsets(service: &Service, spec: &ServiceSpec, pods: &[&Arc<Pod>]) -> Vec<End
         if meta::is_leaving(&pod.metadata) && !publish {
             continue;
         }
+        // It has no address yet.
         let Some(address) = addresses_in(pod, family).next() else { continue };
         let address = EndpointAddress {
             ip: address.to_owned(),

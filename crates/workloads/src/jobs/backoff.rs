@@ -66,12 +66,12 @@ fn containers_ended_at(pod: &Pod) -> Option<Timestamp> {
     let mut last = None;
     for container in status.container_statuses.iter().flatten().chain(sidecars) {
         let ended = container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?;
-        last = last.max(Some(meta::moment(ended)));
+        last = last.max(Some(meta::timestamp(ended)));
     }
     last
 }
 
 fn unready_since(pod: &Pod) -> Option<Timestamp> {
     let ready = pods::condition(pod, "Ready").filter(|ready| ready.status == "False")?;
-    ready.last_transition_time.as_ref().map(meta::moment)
+    ready.last_transition_time.as_ref().map(meta::timestamp)
 }

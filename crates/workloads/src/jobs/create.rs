@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
+use lazaret_invariant::invariant;
+
 use super::{FINALIZER, counting::Tally, indexes, note};
 use crate::{meta, names, pods as pod, prelude::*};
 
@@ -16,7 +18,7 @@ pub(super) fn pods(
     missing: usize,
     plan: &mut Plan,
 ) {
-    let Some(spec) = &job.spec else { return };
+    let Some(spec) = invariant!(&job.spec, "a job that gets pods has a spec") else { return };
     if !tally.indexed {
         for number in 0..missing {
             let body =
@@ -56,7 +58,7 @@ fn create(context: &Context<'_>, job: &Job, mut body: Value, plan: &mut Plan) {
     let name = body["metadata"]["name"].as_str().unwrap_or_default();
     let note = note(job, EventType::Normal, "SuccessfulCreate", format!("Created pod: {name}"));
     let namespace = context.key.namespace.clone();
-    plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body }, note);
+    plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body: body.into() }, note);
 }
 
 /// Every container learns the pod's number from its environment.

@@ -23,6 +23,7 @@ pub(super) enum Verdict {
 pub(super) fn verdict(job: &Job, pod: &Pod) -> Verdict {
     let policy = job.spec.as_ref().and_then(|spec| spec.pod_failure_policy.as_ref());
     for (at, rule) in policy.iter().flat_map(|policy| &policy.rules).enumerate() {
+        // The rule is not about this pod.
         let Some(cause) = cause(rule, pod) else { continue };
         return match rule.action.as_str() {
             "Ignore" => Verdict::Ignore,

@@ -117,7 +117,7 @@ fn restarts(job: &Job, all: &[Arc<Pod>]) -> Option<i32> {
 pub(super) fn deadline(job: &Job) -> Option<Timestamp> {
     let secs = job.spec.as_ref()?.active_deadline_seconds?;
     let start = job.status.as_ref()?.start_time.as_ref()?;
-    Some(meta::moment(start).plus_secs(secs))
+    Some(meta::timestamp(start).plus_secs(secs))
 }
 
 /// Deletes a finished job when its time has come.
@@ -125,11 +125,12 @@ pub(super) fn expire(context: &Context<'_>, job: &Job, plan: &mut Plan) {
     let secs = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
     let end = condition(job, "Complete").or(condition(job, "Failed"));
     let end = end.and_then(|condition| condition.last_transition_time.as_ref());
+    // It has no time to live, or has not ended.
     let (Some(secs), Some(end)) = (secs, end) else { return };
     if meta::is_leaving(&job.metadata) {
         return;
     }
-    let at = meta::moment(end).plus_secs(i64::from(secs));
+    let at = meta::timestamp(end).plus_secs(i64::from(secs));
     if at > context.now {
         plan.look_again(at);
         return;

@@ -14,6 +14,8 @@ mod status;
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
+use lazaret_invariant::invariant;
+
 use crate::{
     claim::{claim, concerned},
     limits::Limits,
@@ -41,14 +43,14 @@ const BURST_MAX: usize = 500;
 /// What the controller is.
 pub const RULES: Rules = Rules { name: "job", needs: &[&resource::JOBS, &resource::PODS], concerns, decide };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::Job(job)) => keys.push(Key::of(&job.metadata)),
         Some(Object::Pod(_)) => {
             let labels = |job: &Job| job.spec.as_ref().and_then(|spec| spec.selector.clone());
             // Selectors of jobs name a UID: only a reference ties a pod to one, unless the selector was written by hand.
-            concerned(world.jobs(), &resource::JOBS, heard, |_| None, keys);
-            if let Some(new) = heard.new.as_ref().filter(|new| meta::controller_of(new.metadata()).is_none())
+            concerned(world.jobs(), &resource::JOBS, change, |_| None, keys);
+            if let Some(new) = change.new.as_ref().filter(|new| meta::controller_of(new.metadata()).is_none())
             {
                 let namespace = new.metadata().namespace.as_deref().unwrap_or_default();
                 let named = new.metadata().labels.as_ref().and_then(|labels| labels.get(JOB_NAME));
@@ -68,10 +70,12 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let job = context.world.jobs().get(context.key);
     release_strangers(context, job, plan);
     let Some(job) = job else { return };
+    // The API server requires one.
     let Some(spec) = &job.spec else { return };
     if spec.managed_by.as_deref().is_some_and(|manager| manager != MANAGER) {
         return;
     }
+    // The API server gives it one.
     let Some(selector) = &spec.selector else { return };
     let kinds = (&resource::JOBS, &resource::PODS);
     let claimed = claim(context.world.pods(), kinds, &job.metadata, selector, |_: &Pod| true);
@@ -114,7 +118,7 @@ fn manage(
     tally: &Tally,
     plan: &mut Plan,
 ) {
-    let Some(spec) = &job.spec else { return };
+    let Some(spec) = invariant!(&job.spec, "a job that gets pods has a spec") else { return };
     let parallelism = size(spec.parallelism.unwrap_or(1));
     let left = spec.completions.map(|completions| size(completions - tally.succeeded_total()));
     let wanted = match left {

@@ -46,6 +46,7 @@ impl PerIndex {
             all.iter().filter(|pod| pods::is_active(pod)).filter_map(|pod| index_of(pod)).collect();
         let mut awaiting: BTreeMap<i32, Arc<Pod>> = BTreeMap::new();
         for pod in lost {
+            // It has no index: it was made before the job was indexed, or by somebody else.
             let Some(index) = index_of(pod) else { continue };
             if completed.contains(&index) || failed.contains(&index) || running.contains(&index) {
                 continue;

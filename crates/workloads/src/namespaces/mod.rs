@@ -21,8 +21,8 @@ const LOOK_SECS: i64 = 5;
 pub const RULES: Rules =
     Rules { name: "namespace", needs: &[&resource::NAMESPACES, &resource::PODS], concerns, decide };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    let Some(object) = heard.latest() else { return };
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    let Some(object) = change.latest() else { return };
     if let Object::Namespace(namespace) = object {
         keys.push(Key::of(&namespace.metadata));
         return;
@@ -73,7 +73,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let mut body = json!(**namespace);
     let left: Vec<&String> = finalizers.iter().filter(|name| *name != FINALIZER).collect();
     body["spec"]["finalizers"] = json!(left);
-    plan.write(Write::Finalize { key: context.key.clone(), body });
+    plan.write(Write::Finalize { key: context.key.clone(), body: body.into() });
 }
 
 /// Writes into the status what remains, once it has been the same for a while.

@@ -26,9 +26,10 @@ fn key_of(set: &StatefulSet, template: &PersistentVolumeClaim, number: usize) ->
 }
 
 /// The sets that a change of a claim concerns, by its name.
-pub(super) fn concerned(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    let Some(claim) = heard.latest().map(Object::metadata) else { return };
+pub(super) fn concerned(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    let Some(claim) = change.latest().map(Object::metadata) else { return };
     let namespace = claim.namespace.as_deref().unwrap_or_default();
+    // Not the name of a claim of a set.
     let Some((rest, number)) = meta::name(claim).rsplit_once('-') else { return };
     if number.parse::<usize>().is_err() {
         return;
@@ -94,7 +95,7 @@ fn create(set: &StatefulSet, template: &PersistentVolumeClaim, number: usize, pl
     let namespace = set.metadata.namespace.clone().unwrap_or_default();
     let message = format!("create Claim {name} Pod {own}-{number} in StatefulSet {own} success");
     plan.write_and_tell(
-        Write::Create { resource: &resource::VOLUME_CLAIMS, namespace, body },
+        Write::Create { resource: &resource::VOLUME_CLAIMS, namespace, body: body.into() },
         note(set, "SuccessfulCreate", message),
     );
 }
@@ -125,6 +126,7 @@ pub(super) fn settle(
 ) -> bool {
     let mut settled = true;
     for template in templates(set) {
+        // It was deleted, or is not made yet.
         let Some(claim) = world.get(&resource::VOLUME_CLAIMS, &key_of(set, template, number)) else {
             continue;
         };

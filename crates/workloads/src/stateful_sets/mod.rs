@@ -39,20 +39,20 @@ pub const RULES: Rules = Rules {
     decide,
 };
 
-fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
-    match heard.latest() {
+fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
+    match change.latest() {
         Some(Object::StatefulSet(set)) => keys.push(Key::of(&set.metadata)),
         Some(Object::Pod(_) | Object::ControllerRevision(_)) => {
             concerned(
                 world.stateful_sets(),
                 &resource::STATEFUL_SETS,
-                heard,
+                change,
                 |set| Some(&set.spec.selector),
                 keys,
             );
         }
         Some(Object::Other(kind, _)) if **kind == resource::VOLUME_CLAIMS => {
-            claims::concerned(world, heard, keys)
+            claims::concerned(world, change, keys)
         }
         Some(_) | None => {}
     }
@@ -79,6 +79,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let any = |_: &ControllerRevision| true;
     let known = claim(context.world.controller_revisions(), kinds, &set.metadata, &set.spec.selector, any);
     known.writes.into_iter().for_each(|write| plan.write(write));
+    // The revision of its template is being made.
     let Some(revisions) = Revisions::of(context.world, set, known.mine, plan) else { return };
     if !plan.is_empty() {
         return;
@@ -109,6 +110,7 @@ impl<'a> Places<'a> {
         let mut replicas = vec![None; wanted.min(most)];
         let mut condemned = Vec::new();
         for pod in pods {
+            // Its name is not one that the set gives.
             let Some(number) = ordinal(set, pod) else { continue };
             match number.checked_sub(start).filter(|at| *at < wanted) {
                 Some(at) => replicas.get_mut(at).into_iter().for_each(|place| *place = Some(Arc::clone(pod))),
@@ -218,7 +220,7 @@ fn create(set: &StatefulSet, number: usize, revision: (&Value, &str), plan: &mut
     let namespace = set.metadata.namespace.clone().unwrap_or_default();
     let message = format!("create Pod {name} in StatefulSet {} successful", meta::name(&set.metadata));
     plan.write_and_tell(
-        Write::Create { resource: &resource::PODS, namespace, body },
+        Write::Create { resource: &resource::PODS, namespace, body: body.into() },
         note(set, "SuccessfulCreate", message),
     );
 }

@@ -1,7 +1,7 @@
 //! Work is in proportion to what changed: a large set is not looked at once for each of its pods.
 
 use lazaret_model::Timestamp;
-use lazaret_workloads::{Object, Outcome, Workloads, Write, resource, rules};
+use lazaret_workloads::{Object, Workloads, Write, resource, rules};
 use serde_json::{Value, json};
 
 use crate::support::{api::Api, replica_set};
@@ -28,8 +28,8 @@ fn drain(core: &mut Workloads, api: &mut Api, now: Timestamp) -> (usize, usize) 
                 | Write::Confirm { .. }
                 | Write::ReadScale { .. } => others += 1,
             }
-            let outcome: Outcome = api.carry_out(now, &effect.kind);
-            core.acknowledge(now, effect.id, outcome);
+            let answer = api.carry_out(now, &effect.kind);
+            core.acknowledge(now, effect.id, answer);
         }
     }
 }

@@ -1,9 +1,8 @@
 //! What one object may bring into being, and what happens when the server takes no more.
 
+use lazaret_machine::{Outcome, Reply};
 use lazaret_model::Timestamp;
-use lazaret_workloads::{
-    Effect, Limits, Object, Outcome, Resource, Rules, Workloads, Write, resource, rules,
-};
+use lazaret_workloads::{Effect, Limits, Object, Resource, Rules, Workloads, Write, resource, rules};
 use serde_json::{Value, json};
 
 use crate::support::{api::Api, replica_set};
@@ -41,7 +40,7 @@ impl Cluster {
     fn run(&mut self, seconds: i64) {
         for turn in 0..seconds * 10 {
             for Effect { id, kind: write } in self.core.poll(self.now) {
-                let outcome = match &write {
+                let answer = match &write {
                     Write::Event(note) => {
                         self.events.push((note.reason, note.message.clone()));
                         continue;
@@ -49,7 +48,8 @@ impl Cluster {
                     Write::Create { resource, .. } if **resource == resource::PODS => {
                         self.creates += 1;
                         if self.pods() >= self.pods_max {
-                            Outcome::RetryLater(Some("forbidden: exceeded limit".into()))
+                            let why = Some("forbidden: exceeded limit".into());
+                            Reply { why, ..Outcome::RetryLater.into() }.into()
                         } else {
                             self.api.carry_out(self.now, &write)
                         }
@@ -63,7 +63,7 @@ impl Cluster {
                     | Write::Confirm { .. }
                     | Write::ReadScale { .. }) => self.api.carry_out(self.now, other),
                 };
-                self.core.acknowledge(self.now, id, outcome);
+                self.core.acknowledge(self.now, id, answer);
             }
             self.now = self.now.plus_millis(100);
             if turn % 10 == 0 {

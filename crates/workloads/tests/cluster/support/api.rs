@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_machine::{Outcome, Reply};
 use lazaret_model::Timestamp;
-use lazaret_workloads::{Key, Outcome, Propagation, Resource, Write, resource};
+use lazaret_workloads::{Answer, Key, Propagation, Resource, Write, resource};
 use serde_json::{Value, json};
 
 /// One entry of the log.
@@ -133,7 +134,7 @@ impl Api {
         });
     }
 
-    fn replace(&mut self, resource: &'static Resource, key: &Key, body: &Value) -> Outcome {
+    fn replace(&mut self, resource: &'static Resource, key: &Key, body: &Value) -> Answer {
         let mut patch = body.clone();
         let metadata = &body["metadata"];
         patch["metadata"] = json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
@@ -146,18 +147,18 @@ impl Api {
     }
 
     /// Carries out what a controller wants.
-    pub fn carry_out(&mut self, now: Timestamp, write: &Write) -> Outcome {
+    pub fn carry_out(&mut self, now: Timestamp, write: &Write) -> Answer {
         match write {
             Write::Create { resource, namespace, body } => {
                 if let Some(why) = self.refuse.get(resource.plural) {
-                    return Outcome::Invalid(why.clone());
+                    return Reply { why: Some(why.as_str().into()), ..Outcome::Refused.into() }.into();
                 }
-                let mut body = body.clone();
+                let mut body = body.0.clone();
                 if resource.namespaced {
                     body["metadata"]["namespace"] = json!(namespace);
                 }
                 self.create(now, resource, body)
-                    .map_or(Outcome::Conflict, |object| Outcome::Done(Some(object.to_string().into_bytes())))
+                    .map_or_else(|| Outcome::Conflict.into(), |object| done(Some(object)))
             }
             Write::Patch { resource, key, subresource, body, .. } => {
                 self.patch(resource, key, subresource, body)
@@ -165,51 +166,55 @@ impl Api {
             Write::Replace { resource, key, body } => self.replace(resource, key, body),
             Write::Finalize { key, body } => self.replace(&resource::NAMESPACES, key, body),
             Write::Delete { resource, key, uid, resource_version, propagation, .. } => {
-                let Some(old) = self.objects.get(&(*resource, key.clone())) else { return Outcome::Gone };
+                let Some(old) = self.objects.get(&(*resource, key.clone())) else {
+                    return Outcome::Gone.into();
+                };
                 let wrong_version = resource_version
                     .as_deref()
                     .is_some_and(|version| old["metadata"]["resourceVersion"] != version);
                 if old["metadata"]["uid"] != uid.as_str() || wrong_version {
-                    return Outcome::Conflict;
+                    return Outcome::Conflict.into();
                 }
                 done(self.delete(now, resource, key, *propagation))
             }
             Write::Evict { key, uid } => {
                 let pods = &lazaret_workloads::resource::PODS;
                 match self.objects.get(&(pods, key.clone())) {
-                    None => Outcome::Gone,
-                    Some(old) if old["metadata"]["uid"] != uid.as_str() => Outcome::Conflict,
+                    None => Outcome::Gone.into(),
+                    Some(old) if old["metadata"]["uid"] != uid.as_str() => Outcome::Conflict.into(),
                     Some(_) => done(self.delete(now, pods, key, Propagation::Background)),
                 }
             }
             Write::Confirm { resource, key, .. } => {
                 let found = self.objects.get(&(*resource, key.clone())).cloned();
-                found.map_or(Outcome::Gone, |object| Outcome::Done(Some(object.to_string().into_bytes())))
+                found.map_or_else(|| Outcome::Gone.into(), |object| done(Some(object)))
             }
             Write::ReadScale { resource, key, .. } => {
                 let found = self
                     .objects
                     .get(&(*resource, key.clone()))
                     .filter(|_| self.with_scale.contains(resource));
-                found.map_or(Outcome::Gone, |object| {
+                found.map_or_else(|| Outcome::Gone.into(), |object| {
                     let scale = json!({"metadata": object["metadata"], "spec": {"replicas": object["spec"]["replicas"]}});
-                    Outcome::Done(Some(scale.to_string().into_bytes()))
+                    done(Some(scale))
                 })
             }
             Write::Event(note) => {
                 self.events.push(note.clone());
-                Outcome::Done(None)
+                done(None)
             }
         }
     }
 
-    fn patch(&mut self, resource: &'static Resource, key: &Key, subresource: &str, body: &Value) -> Outcome {
-        let Some(old) = self.objects.get(&(resource, key.clone())).cloned() else { return Outcome::Gone };
+    fn patch(&mut self, resource: &'static Resource, key: &Key, subresource: &str, body: &Value) -> Answer {
+        let Some(old) = self.objects.get(&(resource, key.clone())).cloned() else {
+            return Outcome::Gone.into();
+        };
         let wanted = &body["metadata"];
         assert!(wanted["uid"].is_string(), "a patch without a UID: {body}");
         for field in ["uid", "resourceVersion"] {
             if !wanted[field].is_null() && wanted[field] != old["metadata"][field] {
-                return Outcome::Conflict;
+                return Outcome::Conflict.into();
             }
         }
         let mut new = old.clone();
@@ -269,8 +274,8 @@ impl Api {
     }
 }
 
-fn done(object: Option<Value>) -> Outcome {
-    Outcome::Done(object.map(|object| object.to_string().into_bytes()))
+fn done(object: Option<Value>) -> Answer {
+    Answer::done(object.map(|object| object.to_string().into_bytes()))
 }
 
 pub fn key_of(object: &Value) -> Key {

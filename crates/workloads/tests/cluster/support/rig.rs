@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use lazaret_machine::Outcome;
 use lazaret_model::Timestamp;
-use lazaret_workloads::{Effect, Key, Object, Outcome, Propagation, Resource, Rules, Workloads, resource};
+use lazaret_workloads::{Effect, Key, Object, Propagation, Resource, Rules, Workloads, resource};
 use serde_json::{Value, json};
 
 use super::api::{Api, key_of};
@@ -78,7 +79,7 @@ pub struct Rig {
     pub pods: Pods,
     /// How far each kind's watch has read the log.
     read: BTreeMap<&'static Resource, usize>,
-    under_way: VecDeque<Effect>,
+    in_flight: VecDeque<Effect>,
     /// Looked at after every step.
     pub check: fn(&Rig),
     pub writes: usize,
@@ -94,7 +95,7 @@ impl Rig {
             faults,
             pods: Pods::Run,
             read: BTreeMap::new(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             check: |_| {},
             writes: 0,
         };
@@ -105,10 +106,10 @@ impl Rig {
         rig
     }
 
-    /// The controllers forget everything, as after a restart; answers to what was under way never come.
+    /// The controllers forget everything, as after a restart; answers to what was in flight never come.
     pub fn restart(&mut self, rules: &[Rules]) {
         self.core = Workloads::new(rules);
-        while let Some(effect) = self.under_way.pop_front() {
+        while let Some(effect) = self.in_flight.pop_front() {
             if self.rng.percent(50) {
                 self.api.carry_out(self.now, &effect.kind);
             }
@@ -147,10 +148,10 @@ impl Rig {
         let end = self.now.plus_secs(secs);
         let mut quiet = 0;
         while self.now < end && quiet < 40 {
-            let before = (self.api.revision, self.under_way.len());
+            let before = (self.api.revision, self.in_flight.len());
             self.step();
             let caught_up = self.read.values().all(|read| *read == self.api.log.len());
-            let idle = before == (self.api.revision, 0) && self.under_way.is_empty() && caught_up;
+            let idle = before == (self.api.revision, 0) && self.in_flight.is_empty() && caught_up;
             let waking = self.core.next_wake().is_some_and(|at| at <= self.now.plus_millis(2_000));
             quiet = if idle && !waking { quiet + 1 } else { 0 };
             // Nothing happens before the controllers look again: no need to sit through it.
@@ -186,11 +187,11 @@ impl Rig {
         }
         let effects = self.core.poll(self.now);
         self.writes += effects.len();
-        self.under_way.extend(effects);
-        for _ in 0..self.under_way.len() {
-            let Some(effect) = self.under_way.pop_front() else { break };
+        self.in_flight.extend(effects);
+        for _ in 0..self.in_flight.len() {
+            let Some(effect) = self.in_flight.pop_front() else { break };
             if self.rng.percent(self.faults.slow) {
-                self.under_way.push_back(effect);
+                self.in_flight.push_back(effect);
                 continue;
             }
             self.carry_out(&effect);
@@ -201,17 +202,17 @@ impl Rig {
     }
 
     fn carry_out(&mut self, effect: &Effect) {
-        let outcome = if self.rng.percent(self.faults.busy) {
-            Outcome::RetryLater(None)
+        let answer = if self.rng.percent(self.faults.busy) {
+            Outcome::RetryLater.into()
         } else if self.rng.percent(self.faults.unknown) {
             if self.rng.percent(50) {
                 self.api.carry_out(self.now, &effect.kind);
             }
-            Outcome::Unknown
+            Outcome::Unknown.into()
         } else {
             self.api.carry_out(self.now, &effect.kind)
         };
-        self.core.acknowledge(self.now, effect.id, outcome);
+        self.core.acknowledge(self.now, effect.id, answer);
     }
 
     fn watch(&mut self, resource: &'static Resource) {

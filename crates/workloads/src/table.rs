@@ -6,7 +6,7 @@ use crate::{meta, prelude::*};
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub struct Shelf<T> {
+pub struct Table<T> {
     objects: BTreeMap<Key, Arc<T>>,
     /// By the UID of the owner that manages them.
     managed: BTreeMap<String, BTreeSet<Key>>,
@@ -14,13 +14,13 @@ pub struct Shelf<T> {
     loose: BTreeSet<Key>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Table<T> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), managed: BTreeMap::new(), loose: BTreeSet::new() }
     }
 }
 
-impl<T: Metadata<Ty = ObjectMeta>> Shelf<T> {
+impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Arc<T>> {

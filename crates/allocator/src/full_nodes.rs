@@ -9,46 +9,47 @@ use rustc_hash::FxBuildHasher;
 
 /// The nodes of the last snapshot seen. As large as the largest snapshot had nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct FullNodes {
     snapshot: Option<Arc<Snapshot>>,
     /// The addresses of nodes that are full, 0 for others. In the snapshot's order, as far as changes left it: who asks
     /// for one node mostly asks for the next one then.
-    seats: Vec<usize>,
+    places: Vec<usize>,
     /// By the node's address, which stays its own while the snapshot is held.
-    seat_of: HashMap<usize, usize, FxBuildHasher>,
-    vacant: Vec<usize>,
+    place_of: HashMap<usize, usize, FxBuildHasher>,
+    unused: Vec<usize>,
 }
 
-impl Roster {
+impl FullNodes {
     /// Brings it up to this snapshot.
     pub(crate) fn observe(&mut self, snapshot: &Arc<Snapshot>) {
         let Some(known) = self.snapshot.replace(snapshot.clone()) else {
-            snapshot.nodes().for_each(|node| self.seat(None, snapshot, node));
+            snapshot.nodes().for_each(|node| self.place(None, snapshot, node));
             return;
         };
         if Arc::ptr_eq(&known, snapshot) {
             return;
         }
         for name in snapshot.changed_nodes(&known) {
-            let seat = known.node(name).and_then(|node| self.seat_of.remove(&address(node)));
-            match (snapshot.node(name), seat) {
-                (Some(node), seat) => self.seat(seat, snapshot, node),
-                (None, Some(seat)) => {
-                    self.seats[seat] = 0;
-                    self.vacant.push(seat);
+            let place = known.node(name).and_then(|node| self.place_of.remove(&address(node)));
+            match (snapshot.node(name), place) {
+                (Some(node), place) => self.place(place, snapshot, node),
+                (None, Some(place)) => {
+                    self.places[place] = 0;
+                    self.unused.push(place);
                 }
+                // It was there in neither snapshot: only slices name it.
                 (None, None) => {}
             }
         }
     }
 
-    fn seat(&mut self, seat: Option<usize>, snapshot: &Snapshot, node: &Arc<Node>) {
-        let seat = seat.or_else(|| self.vacant.pop()).unwrap_or(self.seats.len());
-        if seat == self.seats.len() {
-            self.seats.push(0);
+    fn place(&mut self, place: Option<usize>, snapshot: &Snapshot, node: &Arc<Node>) {
+        let place = place.or_else(|| self.unused.pop()).unwrap_or(self.places.len());
+        if place == self.places.len() {
+            self.places.push(0);
         }
-        self.seats[seat] = if has_free(snapshot, node) { 0 } else { address(node) };
-        self.seat_of.insert(address(node), seat);
+        self.places[place] = if has_free(snapshot, node) { 0 } else { address(node) };
+        self.place_of.insert(address(node), place);
     }
 
     /// How many of the first of these nodes are known to have no device of their own that is not in use. `next` is
@@ -56,15 +57,20 @@ impl Roster {
     pub(crate) fn count_full(&self, nodes: &[Arc<Node>], next: &mut usize) -> usize {
         let mut count = 0;
         loop {
-            let seats = self.seats.get(*next..).unwrap_or_default();
-            let run =
-                nodes[count..].iter().zip(seats).take_while(|(node, seat)| address(node) == **seat).count();
+            let places = self.places.get(*next..).unwrap_or_default();
+            let run = nodes[count..]
+                .iter()
+                .zip(places)
+                .take_while(|(node, place)| address(node) == **place)
+                .count();
             count += run;
             *next += run;
+            // All are full.
             let Some(node) = nodes.get(count) else { return count };
-            let Some(&seat) = self.seat_of.get(&address(node)) else { return count };
-            *next = seat + 1;
-            if self.seats[seat] == 0 {
+            // The node is not in the snapshot.
+            let Some(&place) = self.place_of.get(&address(node)) else { return count };
+            *next = place + 1;
+            if self.places[place] == 0 {
                 return count;
             }
             count += 1;
@@ -105,11 +111,11 @@ mod tests {
         })));
     }
 
-    fn full(roster: &Roster, nodes: &[&Arc<Node>]) -> Vec<bool> {
+    fn full(full_nodes: &FullNodes, nodes: &[&Arc<Node>]) -> Vec<bool> {
         let nodes: Vec<Arc<Node>> = nodes.iter().copied().cloned().collect();
         let (mut next, mut full) = (0, Vec::new());
         while full.len() < nodes.len() {
-            let count = roster.count_full(&nodes[full.len()..], &mut next);
+            let count = full_nodes.count_full(&nodes[full.len()..], &mut next);
             full.extend((0..count).map(|_| true));
             full.extend((full.len() < nodes.len()).then_some(false));
         }
@@ -118,14 +124,14 @@ mod tests {
 
     #[test]
     fn any_order_and_any_change_give_the_same_as_a_fresh_look() {
-        let (mut fleet, mut roster) = (Fleet::new(), Roster::default());
+        let (mut fleet, mut full_nodes) = (Fleet::new(), FullNodes::default());
         ["a", "b", "c", "d"].iter().for_each(|name| node(&mut fleet, name));
         device(&mut fleet, "b");
         let first = fleet.snapshot();
-        roster.observe(&first);
+        full_nodes.observe(&first);
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| first.node(name).unwrap());
-        assert_eq!(full(&roster, &[a, b, c, d]), [true, false, true, true]);
-        assert_eq!(full(&roster, &[d, b, b, a, c]), [true, false, false, true, true]);
+        assert_eq!(full(&full_nodes, &[a, b, c, d]), [true, false, true, true]);
+        assert_eq!(full(&full_nodes, &[d, b, b, a, c]), [true, false, false, true, true]);
 
         node(&mut fleet, "e");
         device(&mut fleet, "c");
@@ -135,21 +141,25 @@ mod tests {
             ..Node::default()
         })));
         let second = fleet.snapshot();
-        roster.observe(&second);
+        full_nodes.observe(&second);
         let [a2, e] = ["a", "e"].map(|name| second.node(name).unwrap());
-        assert_eq!(full(&roster, &[a2, b, c, d, e]), [true, false, false, true, true]);
-        assert_eq!(full(&roster, &[a]), [false], "not of this snapshot: nothing is known of it");
-        assert_eq!((roster.seats.len(), roster.seat_of.len()), (5, 5));
+        assert_eq!(full(&full_nodes, &[a2, b, c, d, e]), [true, false, false, true, true]);
+        assert_eq!(full(&full_nodes, &[a]), [false], "not of this snapshot: nothing is known of it");
+        assert_eq!((full_nodes.places.len(), full_nodes.place_of.len()), (5, 5));
 
         fleet.apply(Input::NodeGone("b".into()));
         let third = fleet.snapshot();
-        roster.observe(&third);
-        assert_eq!(full(&roster, &[a2, b, c, d, e]), [true, false, false, true, true]);
+        full_nodes.observe(&third);
+        assert_eq!(full(&full_nodes, &[a2, b, c, d, e]), [true, false, false, true, true]);
         node(&mut fleet, "f");
         let fourth = fleet.snapshot();
-        roster.observe(&fourth);
+        full_nodes.observe(&fourth);
         let f = fourth.node("f").unwrap();
-        assert_eq!(full(&roster, &[a2, f, c, d, e]), [true, true, false, true, true]);
-        assert_eq!((roster.seats.len(), roster.vacant.len()), (5, 0), "the seat of the node that left");
+        assert_eq!(full(&full_nodes, &[a2, f, c, d, e]), [true, true, false, true, true]);
+        assert_eq!(
+            (full_nodes.places.len(), full_nodes.unused.len()),
+            (5, 0),
+            "the seat of the node that left"
+        );
     }
 }
