@@ -79,6 +79,14 @@ pub(crate) fn decode(header: &Header, text: &str) -> Result<Object, FieldError> 
         return Err(Path::ROOT.field("apiVersion").error("is required"));
     }
     let (group, version) = header.api_version.0.rsplit_once('/').unwrap_or(("", &header.api_version.0));
+    decode_as(group, version, kind, text)
+}
+
+/// Reads one object from JSON, whose version and kind are known already.
+///
+/// # Errors
+/// When a field is wrong.
+pub fn decode_as(group: &str, version: &str, kind: &str, text: &str) -> Result<Object, FieldError> {
     match (group, kind) {
         ("", "Pod") => Ok(Object::Pod(convert::pod(parse(text)?)?)),
         ("", "Node") => Ok(Object::Node(convert::node(parse(text)?)?)),

@@ -34,7 +34,7 @@ pub use classic::{
     read_classic_pod_claims, reference_to_json,
 };
 pub use convert::ClaimTemplate;
-pub use decode::{Object, decode_json};
+pub use decode::{Object, decode_as, decode_json};
 pub use field::FieldError;
 pub use guard::read_guard;
 pub use health::{

@@ -268,13 +268,7 @@ impl Plane {
             }
         }
         if options.controllers.pool_status && sources.has_pool_status_requests() {
-            self.spawn(
-                desk,
-                AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
-                desk.listen(&pools::resources(sources)),
-                move || pools::PoolsShell::agent(sources),
-                desk.writer(),
-            );
+            self.agents.spawn(pools::NAME, desk.metrics(), pools::serve(desk.clone(), sources));
         }
         if options.controllers.replacement {
             let served = replacement::serve(desk.clone(), sources);

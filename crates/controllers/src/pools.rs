@@ -8,14 +8,15 @@ use lazaret_pools::{
     ShareableStatus, Slice, Status,
 };
 use lazaret_runtime::{
-    CLAIMS, CLASSES, Call, Model, News, Object, PATCHES, POOL_STATUS_REQUESTS, PatchKind, Perform, Reply,
-    Resource, ViewWish,
+    AgentOptions, CLAIMS, CLASSES, Call, Model, News, Object, PATCHES, POOL_STATUS_REQUESTS, PatchKind,
+    Perform, Precedence, Reply, Resource, ViewWish,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use crate::{
+    desk::Desk,
     feed::{Sources, feed},
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
@@ -38,15 +39,27 @@ fn devices(sources: Sources) -> Vec<Resource> {
 }
 
 /// What it hears of.
-pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
+fn resources(sources: Sources) -> Vec<Resource> {
     let mut resources = devices(sources);
     resources.push(POOL_STATUS_REQUESTS);
     resources
 }
 
+/// Works as soon as there is a request. Until then nothing is kept in memory for it.
+pub(crate) async fn serve(desk: Desk, sources: Sources) {
+    tokio::select! {
+        biased;
+        () = desk.stopped() => return,
+        () = desk.first_object(&[POOL_STATUS_REQUESTS], "ResourcePoolStatusRequests") => {}
+    }
+    let (inbox, writer) = (desk.listen(&resources(sources)), desk.writer());
+    let options = AgentOptions { name: NAME, in_flight_max: 8, precedence: Precedence::Patient };
+    desk.run(options, inbox, move || PoolsShell::agent(sources), writer).await;
+}
+
 /// The objects of the core.
 #[derive(Debug)]
-pub(crate) struct PoolsShell {
+struct PoolsShell {
     fleet: Fleet,
     ledger: Ledger,
     /// Of which a view is wanted.
@@ -54,7 +67,7 @@ pub(crate) struct PoolsShell {
 }
 
 impl PoolsShell {
-    pub(crate) fn agent(sources: Sources) -> MachineAgent<Self> {
+    fn agent(sources: Sources) -> MachineAgent<Self> {
         let shell = Self {
             fleet: Fleet::with_gates(sources.gates()),
             ledger: Ledger::default(),

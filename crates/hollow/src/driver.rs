@@ -15,7 +15,7 @@ use crate::{
     failures::{self, Failures},
     node::SeenNode,
     options::HollowOptions,
-    slice_json,
+    slice_json::{self, Published},
 };
 
 /// How long to wait until what was written is seen before looking again.
@@ -46,7 +46,7 @@ pub struct Driver {
 struct Publication {
     node: Option<SeenNode>,
     failures: Failures,
-    slice: Option<(Arc<ResourceSlice>, Text)>,
+    slice: Option<Published>,
     /// What was written should be seen by then.
     settled_until: Option<Timestamp>,
     /// Something was heard since the last write began: it may be what was written, or need another.
@@ -109,9 +109,9 @@ impl Driver {
     }
 
     /// A slice as it is now, and its version.
-    pub fn hear_slice(&mut self, slice: Arc<ResourceSlice>, version: Text) {
-        let Some(index) = self.index_of(&slice) else { return };
-        self.nodes[index].slice = Some((slice, version));
+    pub fn hear_slice(&mut self, slice: &ResourceSlice, version: Text) {
+        let Some(index) = self.index_of(slice) else { return };
+        self.nodes[index].slice = Some(Published::new(slice, version));
         self.nodes[index].hear();
         self.touch(Item::Slice(index));
     }
@@ -133,7 +133,7 @@ impl Driver {
                 self.touch(Item::Slice(index));
             }
         }
-        slices.into_iter().for_each(|(slice, version)| self.hear_slice(slice, version));
+        slices.into_iter().for_each(|(slice, version)| self.hear_slice(&slice, version));
     }
 
     /// Whether there is a class of this name.
@@ -247,22 +247,22 @@ impl Driver {
         let publication = &self.nodes[index];
         let node = publication.node.as_ref()?;
         let before = publication.slice.as_ref();
-        let slice = before.map(|(slice, _)| &**slice);
-        let mut wanted = slice_json::slice(&self.options, index, &node.uid, &publication.failures, slice);
-        let Some((slice, version)) = before else {
+        let mut wanted = slice_json::slice(&self.options, index, &node.uid, &publication.failures, before);
+        let Some(before) = before else {
             return Some(Call::create(&SLICES, "", wanted.to_string()));
         };
         let same = match lazaret_api::decode_json(&wanted.to_string()) {
-            Ok(lazaret_api::Object::Slice(wanted)) => slice_json::tells_the_same(&wanted, slice),
+            Ok(lazaret_api::Object::Slice(wanted)) => before.tells(&wanted),
             // What cannot be read back cannot be compared: better written once too often than never.
             Ok(_) | Err(_) => false,
         };
         if same {
             return None;
         }
-        wanted["metadata"]["uid"] = slice.uid.as_str().into();
-        wanted["metadata"]["resourceVersion"] = version.as_str().into();
-        Some(Call::replace(&SLICES, "", &slice.name, "", wanted.to_string()))
+        wanted["metadata"]["uid"] = before.uid.as_str().into();
+        wanted["metadata"]["resourceVersion"] = before.version.as_str().into();
+        let name = slice_json::slice_name(&self.options, index);
+        Some(Call::replace(&SLICES, "", &name, "", wanted.to_string()))
     }
 
     fn index_of(&self, slice: &ResourceSlice) -> Option<usize> {

@@ -221,7 +221,7 @@ impl Agent for DriverAgent {
             News::Gone(NODES, object) => driver.miss_node(&object.key.name),
             News::Listed(SLICES, objects, _) => driver.list_slices(each(&objects, slice)),
             News::Set(SLICES, object) => {
-                slice(&object).into_iter().for_each(|(slice, version)| driver.hear_slice(slice, version));
+                slice(&object).into_iter().for_each(|(slice, version)| driver.hear_slice(&slice, version));
             }
             News::Gone(SLICES, object) => {
                 slice(&object).into_iter().for_each(|(slice, _)| driver.miss_slice(&slice));

@@ -1,7 +1,9 @@
 //! What the driver publishes.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use lazaret_api::format_time;
-use lazaret_model::{ResourceSlice, Taint, Timestamp, Uid};
+use lazaret_model::{ResourceSlice, Taint, Text, Timestamp, Uid};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -29,13 +31,52 @@ pub(crate) fn slice_name(options: &HollowOptions, index: usize) -> String {
     format!("00000-{}-{}", options.driver, options.node_name(index))
 }
 
+/// What is kept of a slice that was published: one with eight devices takes eight kilobytes, and there may be thousands.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) uid: Uid,
+    pub(crate) version: Text,
+    generation: i64,
+    /// By device.
+    taints: Vec<(Text, Taint)>,
+    digest: u64,
+}
+
+impl Published {
+    pub(crate) fn new(slice: &ResourceSlice, version: Text) -> Self {
+        let of = |device: &lazaret_model::Device| {
+            let name = device.name.clone();
+            device.taints.iter().map(move |taint| (name.clone(), taint.clone())).collect::<Vec<_>>()
+        };
+        let taints = slice.devices.iter().flat_map(of).collect();
+        let (uid, generation) = (slice.uid.clone(), slice.pool.generation);
+        Self { uid, version, generation, taints, digest: digest(slice) }
+    }
+
+    /// Whether this slice tells the same of the same devices. When a taint was set is not compared.
+    pub(crate) fn tells(&self, slice: &ResourceSlice) -> bool {
+        self.digest == digest(slice)
+    }
+}
+
+/// Of all that a slice says but its incarnation and when taints were set.
+fn digest(slice: &ResourceSlice) -> u64 {
+    let mut timeless = slice.clone();
+    timeless.uid = Uid::default();
+    let taints = timeless.devices.iter_mut().flat_map(|device| &mut device.taints);
+    taints.for_each(|taint| taint.time_added = None);
+    let mut hasher = DefaultHasher::new();
+    hasher.write(format!("{timeless:?}").as_bytes());
+    hasher.finish()
+}
+
 /// The slice of a node. Taints that `before` has as well keep their time.
 pub(crate) fn slice(
     options: &HollowOptions,
     index: usize,
     node: &Uid,
     failures: &Failures,
-    before: Option<&ResourceSlice>,
+    before: Option<&Published>,
 ) -> Value {
     let name = options.node_name(index);
     let devices: Vec<Value> = (0..options.devices)
@@ -64,27 +105,12 @@ pub(crate) fn slice(
             // One slice is changed at once, so the pool is never seen half changed: no new generation.
             "pool": {
                 "name": name,
-                "generation": before.map_or(1, |before| before.pool.generation.max(1)),
+                "generation": before.map_or(1, |before| before.generation.max(1)),
                 "resourceSliceCount": 1,
             },
             "devices": devices,
         },
     }))
-}
-
-/// Whether two slices tell the same of the same devices. When a taint was set is not compared.
-pub(crate) fn tells_the_same(this: &ResourceSlice, that: &ResourceSlice) -> bool {
-    let timeless = |slice: &ResourceSlice| {
-        let mut slice = slice.clone();
-        slice.uid = Uid::default();
-        slice
-            .devices
-            .iter_mut()
-            .flat_map(|device| &mut device.taints)
-            .for_each(|taint| taint.time_added = None);
-        slice
-    };
-    timeless(this) == timeless(that)
 }
 
 fn device_json(node: &str, number: usize) -> Value {
@@ -124,15 +150,15 @@ fn set_at(
     options: &HollowOptions,
     device: &str,
     failure: &Failure,
-    before: Option<&ResourceSlice>,
+    before: Option<&Published>,
 ) -> Option<Timestamp> {
-    let device = before?.devices.iter().find(|there| *there.name == *device)?;
-    let same = |taint: &&Taint| {
-        *taint.key == *taint_key(options)
+    let same = |(of, taint): &&(Text, Taint)| {
+        **of == *device
+            && *taint.key == *taint_key(options)
             && *taint.value == *failure.reason
             && taint.effect.name() == failure.effect.name()
     };
-    device.taints.iter().find(same)?.time_added
+    before?.taints.iter().find(same)?.1.time_added
 }
 
 /// The same for the same node and number, in the form of a UUID.

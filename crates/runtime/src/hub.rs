@@ -1,4 +1,7 @@
 //! Each resource is watched once, whoever wants to hear of it.
+//!
+//! Objects are handed on and not kept: each listener keeps what it needs of them. The hub knows which versions it has handed on. A listener that
+//! joins later, or that has missed something, is the reason to list the resource again.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +20,7 @@ use tokio::{
 
 use crate::{
     CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, in_flight::InFlight,
-    object::Moment, pump,
+    object::DecodeCache, pump,
 };
 
 /// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
@@ -193,7 +196,7 @@ impl Joined {
         Listener {
             id,
             queue: self.sender.clone(),
-            behind: false,
+            pace: Pace::Waiting,
             missed: Arc::clone(&self.missed),
             bears_bars,
             progressed: Arc::clone(&self.progressed),
@@ -235,7 +238,7 @@ pub(crate) struct Topic {
     /// Somebody is in a hurry.
     pub(crate) hurried: Notify,
     /// Readings of its newest objects.
-    pub(crate) moment: Arc<Moment>,
+    pub(crate) cache: Arc<DecodeCache>,
 }
 
 /// What somebody does who cannot wait for the next word of a watch.
@@ -250,10 +253,11 @@ pub(crate) enum Hurry {
     List,
 }
 
-#[derive(Default)]
 struct State {
     hurry: Option<Hurry>,
-    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    known: BTreeMap<ObjectKey, Known>,
+    /// Objects are kept as well: listeners that join soon after each other cause one list.
+    keeps: bool,
     listed: bool,
     /// What the objects are as of.
     revision: u64,
@@ -262,12 +266,54 @@ struct State {
     listeners: Vec<Listener>,
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            hurry: None,
+            known: BTreeMap::new(),
+            keeps: true,
+            listed: false,
+            revision: 0,
+            barred: None,
+            listeners: Vec::new(),
+        }
+    }
+}
+
+/// The version of an object that was handed on last.
+struct Known {
+    revision: u64,
+    outdated: Arc<AtomicBool>,
+    object: Option<Arc<Object>>,
+}
+
+impl Known {
+    fn new(object: &Arc<Object>, keeps: bool) -> Self {
+        let outdated = Arc::clone(object.outdated());
+        Self { revision: object.revision(), outdated, object: keeps.then(|| Arc::clone(object)) }
+    }
+
+    fn outdate(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How far a listener is with one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// It has all news, or they are in its queue.
+    InStep,
+    /// It missed something. It gets no news until its queue is empty and it has asked for all objects.
+    Behind,
+    /// It gets all objects with the next list, and no news before.
+    Waiting,
+}
+
 struct Listener {
     id: u64,
     queue: mpsc::Sender<News>,
-    /// Missed something: it gets no news until it asks for all.
-    behind: bool,
-    /// The same of any of its resources, for it to see without asking each.
+    pace: Pace,
+    /// It is behind with any of its resources, for it to see without asking each.
     missed: Arc<AtomicBool>,
     /// It can do without.
     bears_bars: bool,
@@ -277,18 +323,36 @@ struct Listener {
 
 impl Topic {
     pub(crate) fn new(resource: Resource) -> Self {
-        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new(), moment: Arc::default() }
+        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new(), cache: Arc::default() }
     }
 
-    /// Up to which revision of the server everything has been told to who listens; `None` before the first list.
-    pub(crate) fn reached(&self) -> Option<u64> {
+    /// Up to which revision of the server everything has been told to this listener; `None` before its first list, and while it is behind.
+    pub(crate) fn reached(&self, id: u64) -> Option<u64> {
         let state = lock(&self.state);
-        state.listed.then_some(state.revision)
+        let in_step = state.listeners.iter().any(|one| one.id == id && one.pace == Pace::InStep);
+        (state.listed && in_step).then_some(state.revision)
+    }
+
+    /// Whether a listener waits for a list.
+    pub(crate) fn is_awaited(&self) -> bool {
+        lock(&self.state).is_awaited()
+    }
+
+    /// Whether objects are kept for listeners that join.
+    pub(crate) fn keeps(&self) -> bool {
+        lock(&self.state).keeps
+    }
+
+    /// From now on, objects are handed on and not kept.
+    pub(crate) fn stop_keeping(&self) {
+        let mut state = lock(&self.state);
+        state.keeps = false;
+        state.known.values_mut().for_each(|known| known.object = None);
     }
 
     /// How many objects there are.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.state).objects.len()
+        lock(&self.state).known.len()
     }
 
     /// Nothing else happened up to this revision.
@@ -312,13 +376,16 @@ impl Topic {
         lock(&self.state).hurry.take()
     }
 
-    fn join(&self, listener: Listener) {
+    fn join(&self, mut listener: Listener) {
         let mut state = lock(&self.state);
-        state.listeners.push(listener);
-        let known = state.listed.then(|| state.all(self.resource));
+        let all = state.all(self.resource);
+        let missing = state.listed && all.is_none();
         let barred = state.barred.clone().map(|why| News::Barred(self.resource, why));
-        if let Some(listener) = state.listeners.last_mut() {
-            known.into_iter().chain(barred).for_each(|news| listener.tell(news));
+        all.into_iter().chain(barred).for_each(|news| listener.tell(news));
+        state.listeners.push(listener);
+        drop(state);
+        if missing {
+            self.hurried.notify_one();
         }
     }
 
@@ -360,29 +427,46 @@ impl Topic {
         lock(&self.state).listeners.retain(|listener| listener.id != id);
     }
 
-    /// All there is, if this listener missed something.
+    /// All objects, if this listener missed something and they are at hand; if they are not, it gets them with a list that is asked for here.
     pub(crate) fn catch_up(&self, id: u64) -> Option<News> {
         let mut state = lock(&self.state);
-        let listener = state.listeners.iter_mut().find(|listener| listener.id == id)?;
-        if !core::mem::take(&mut listener.behind) {
-            return None;
+        let at = state.listeners.iter().position(|one| one.id == id && one.pace == Pace::Behind)?;
+        let all = state.all(self.resource);
+        state.listeners[at].pace = if all.is_some() { Pace::InStep } else { Pace::Waiting };
+        drop(state);
+        if all.is_none() {
+            self.hurried.notify_one();
         }
-        Some(state.all(self.resource))
+        all
     }
 
+    /// All objects as of a revision. A list that a listener waits for is news for the others only as far as it differs from what they know.
     pub(crate) fn list(&self, objects: Vec<Arc<Object>>, revision: u64) {
         let mut state = lock(&self.state);
-        state.revision = revision;
-        state.barred = None;
-        state.objects = objects.iter().map(|object| (object.key.clone(), Arc::clone(object))).collect();
-        state.listed = true;
-        state.tell(&News::Listed(self.resource, objects, revision));
+        let keeps = state.keeps;
+        let known = objects.iter().map(|object| (object.key.clone(), Known::new(object, keeps))).collect();
+        let before = core::mem::replace(&mut state.known, known);
+        (state.revision, state.listed, state.barred) = (revision, true, None);
+        let is_whole = !state.is_awaited() || before.keys().any(|key| !state.known.contains_key(key));
+        let is_new = |object: &&Arc<Object>| {
+            before.get(&object.key).is_none_or(|known| known.revision != object.revision())
+        };
+        let changed: Vec<&Arc<Object>> = objects.iter().filter(is_new).collect();
+        for listener in &mut state.listeners {
+            if is_whole || listener.pace != Pace::InStep {
+                listener.tell(News::Listed(self.resource, objects.clone(), revision));
+            } else {
+                let changes = changed.iter().map(|object| News::Set(self.resource, Arc::clone(object)));
+                changes.for_each(|news| listener.tell(news));
+            }
+        }
     }
 
     pub(crate) fn set(&self, object: Arc<Object>) {
         let mut state = lock(&self.state);
         state.revision = object.revision();
-        if let Some(old) = state.objects.insert(object.key.clone(), Arc::clone(&object)) {
+        let known = Known::new(&object, state.keeps);
+        if let Some(old) = state.known.insert(object.key.clone(), known) {
             old.outdate();
         }
         state.tell(&News::Set(self.resource, object));
@@ -391,7 +475,7 @@ impl Topic {
     pub(crate) fn gone(&self, object: Arc<Object>) {
         let mut state = lock(&self.state);
         state.revision = object.revision();
-        if let Some(old) = state.objects.remove(&object.key) {
+        if let Some(old) = state.known.remove(&object.key) {
             old.outdate();
         }
         state.tell(&News::Gone(self.resource, object));
@@ -399,8 +483,15 @@ impl Topic {
 }
 
 impl State {
-    fn all(&self, resource: Resource) -> News {
-        News::Listed(resource, self.objects.values().cloned().collect(), self.revision)
+    /// All objects, if they have been listed and are kept.
+    fn all(&self, resource: Resource) -> Option<News> {
+        let objects = || self.known.values().map(|known| known.object.clone()).collect::<Option<_>>();
+        let objects = self.listed.then(objects)??;
+        Some(News::Listed(resource, objects, self.revision))
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.listeners.iter().any(|listener| listener.pace == Pace::Waiting)
     }
 
     fn tell(&mut self, news: &News) {
@@ -412,13 +503,21 @@ impl State {
 
 impl Listener {
     fn tell(&mut self, news: News) {
-        if self.behind || (!self.bears_bars && matches!(news, News::Barred(..))) {
+        let (wanted, after) = match news {
+            News::Listed(..) => (self.pace != Pace::Behind, Pace::InStep),
+            News::Set(..) | News::Gone(..) => (self.pace == Pace::InStep, Pace::InStep),
+            News::Barred(..) => (self.bears_bars && self.pace != Pace::Behind, self.pace),
+        };
+        if !wanted {
             return;
         }
+        self.pace = after;
         if let Err(refused) = self.queue.try_send(news) {
             // Said before the last attempt: who empties the queue after that has failed sees it.
             self.missed.store(true, Ordering::Release);
-            self.behind = self.queue.try_send(refused.into_inner()).is_err();
+            if self.queue.try_send(refused.into_inner()).is_err() {
+                self.pace = Pace::Behind;
+            }
         }
     }
 }
@@ -469,6 +568,67 @@ mod tests {
         topic.set(pod("a", 8));
         let next = slow.next().await;
         assert!(matches!(&next, News::Set(_, object) if object.resource_version == "8"), "{next:?}");
+    }
+
+    fn silent_hub() -> Hub {
+        Hub::new(Client::direct(|_| std::future::pending::<http::Response<String>>()), Metrics::default())
+    }
+
+    #[tokio::test]
+    async fn a_late_listener_gets_a_list_and_the_others_only_the_changes() {
+        let hub = silent_hub();
+        let mut first = hub.listen(&[PODS]);
+        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS].topic);
+        topic.list(vec![pod("a", 1), pod("b", 2)], 2);
+        topic.set(pod("c", 3));
+        let mut second = hub.listen(&[PODS]);
+        assert_eq!(
+            (told(&mut first), told(&mut second)),
+            ("all 2 +c:3".into(), "all 3".into()),
+            "it is kept"
+        );
+        topic.stop_keeping();
+        topic.set(pod("c", 4));
+        let mut late = hub.listen(&[PODS]);
+        assert!(topic.is_awaited() && !late.is_synced());
+        assert_eq!((first.reached(&PODS), late.reached(&PODS)), (Some(4), None));
+        topic.set(pod("d", 5));
+        assert_eq!((told(&mut first), told(&mut late)), ("+c:4 +d:5".into(), String::new()));
+        // The watch has not told of b and e yet.
+        topic.list(vec![pod("a", 1), pod("b", 6), pod("c", 4), pod("d", 5), pod("e", 7)], 7);
+        assert_eq!((told(&mut first), told(&mut late)), ("+b:6 +e:7".into(), "all 5".into()));
+        assert!(!topic.is_awaited() && late.is_synced());
+        assert_eq!((first.reached(&PODS), late.reached(&PODS)), (Some(7), Some(7)));
+        let mut last = hub.listen(&[PODS]);
+        topic.list(vec![pod("a", 1), pod("b", 8)], 9);
+        assert_eq!((told(&mut late), told(&mut last)), ("all 2".into(), "all 2".into()), "some are gone");
+        topic.list(vec![pod("a", 1), pod("b", 8)], 10);
+        assert_eq!(
+            (told(&mut late), told(&mut last)),
+            ("all 2".into(), "all 2".into()),
+            "nobody asked for it"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_listener_whose_queue_was_full_gets_a_list_once_it_has_emptied_it() {
+        let hub = silent_hub();
+        let mut slow = hub.listen(&[PODS]);
+        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS].topic);
+        topic.list(Vec::new(), 1);
+        topic.stop_keeping();
+        let count = u64::try_from(QUEUE_MAX).unwrap();
+        (0..count).for_each(|number| topic.set(pod(&number.to_string(), number + 2)));
+        assert_eq!(slow.reached(&PODS), None, "the last did not fit");
+        assert!(!topic.is_awaited(), "it has older news to hear first");
+        let heard = std::iter::from_fn(|| slow.try_next()).count();
+        assert_eq!((heard, topic.is_awaited()), (QUEUE_MAX, true));
+        topic.set(pod("late", count + 2));
+        assert!(slow.try_next().is_none(), "nothing before the list");
+        topic.list(vec![pod("late", count + 2)], count + 2);
+        assert_eq!(told(&mut slow), "all 1");
+        topic.set(pod("next", count + 3));
+        assert_eq!(told(&mut slow), format!("+next:{}", count + 3));
     }
 
     #[tokio::test]

@@ -147,9 +147,9 @@ impl Inbox {
         }
     }
 
-    /// Up to which revision all news of a resource wait here or have been handed out.
+    /// Up to which revision all news of a resource wait here or have been handed out; `None` while it waits for a list.
     pub(crate) fn reached(&self, resource: &Resource) -> Option<u64> {
-        self.heard_of().find(|topic| topic.resource == *resource)?.reached()
+        self.heard_of().find(|topic| topic.resource == *resource)?.reached(self.id)
     }
 
     /// These resources are wanted up to date, soon.

@@ -28,6 +28,7 @@ mod postbox;
 mod pump;
 mod reply;
 mod resource;
+mod share;
 mod tasks;
 mod turn;
 

@@ -1,6 +1,7 @@
 //! The lines of a watch, from pieces of any size.
 
 use bytes::{Buf, BytesMut};
+use memchr::memchr;
 
 /// A longer line is passed over. A server takes objects of up to 3 MiB and may write them in another version, with a record of owners, and with
 /// characters escaped that it took plain; ten times as much is no object of the Kubernetes API.
@@ -44,8 +45,16 @@ impl Lines {
         piece: &[u8],
         mut each: impl FnMut(Line<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.buffer.extend_from_slice(piece);
-        while let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+        let mut rest = piece;
+        // Most pieces are whole lines, which need not be put together.
+        while self.buffer.is_empty()
+            && let Some(end) = memchr(b'\n', rest).filter(|end| *end <= self.most)
+        {
+            each(Line::Whole(&rest[..end]))?;
+            rest = &rest[end + 1..];
+        }
+        self.buffer.extend_from_slice(rest);
+        while let Some(end) = memchr(b'\n', &self.buffer[self.searched..]) {
             let length = self.searched + end;
             let passed = core::mem::take(&mut self.passed);
             let text = &self.buffer[..length];

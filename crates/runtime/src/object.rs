@@ -6,7 +6,7 @@ use std::{
     fmt,
     ops::Range,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -20,7 +20,7 @@ use lazaret_model::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::{CallError, Resource};
+use crate::{CallError, Resource, share::Shared};
 
 /// What an agent hears of one resource.
 #[derive(Clone, Debug)]
@@ -56,19 +56,21 @@ pub struct Object {
     pub uid: Uid,
     /// Its version, for preconditions.
     pub resource_version: Text,
+    resource: Resource,
     bytes: Bytes,
     typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
-    moment: Option<Arc<Moment>>,
+    cache: Option<Arc<DecodeCache>>,
     /// There is a newer version, or it is gone, and whoever hears of this one will hear of that.
-    outdated: AtomicBool,
+    outdated: Arc<AtomicBool>,
     model: OnceLock<Result<Model, FieldError>>,
 }
 
-/// Readings of the last moment, so that those who hear of an object at about the same time read it once. They are large; who needs one for
+/// The last readings of one resource, so that those who hear of an object at about the same time read it once. They are large; who needs one for
 /// longer keeps what it needs of it.
 #[derive(Default)]
-pub(crate) struct Moment {
+pub(crate) struct DecodeCache {
     kept: Mutex<Kept>,
+    shared: Mutex<Shared>,
 }
 
 #[derive(Default)]
@@ -84,13 +86,17 @@ struct Kept {
 const KEPT_MAX: usize = 512;
 const KEPT_BYTES_MAX: usize = 2 << 20;
 
-impl fmt::Debug for Moment {
+impl fmt::Debug for DecodeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Moment")
+        f.write_str("DecodeCache")
     }
 }
 
-impl Moment {
+impl DecodeCache {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn keep(&self, reading: Arc<dyn Any + Send + Sync>, bytes: usize) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.readings.push_back((reading, bytes));
@@ -201,17 +207,29 @@ impl Object {
         };
         let bytes = whole(text, &head, metadata.record.map(RawValue::get));
         let (typed, model) = (Mutex::default(), OnceLock::new());
-        let outdated = AtomicBool::new(false);
-        Ok(Self { key, uid, resource_version, bytes, typed, moment: None, outdated, model })
+        let outdated = Arc::default();
+        Ok(Self {
+            key,
+            uid,
+            resource_version,
+            resource: *resource,
+            bytes,
+            typed,
+            cache: None,
+            outdated,
+            model,
+        })
     }
 
-    /// The same, whose readings are kept for a moment with those of others.
-    pub(crate) fn kept_in(self, moment: &Arc<Moment>) -> Self {
-        Self { moment: Some(Arc::clone(moment)), ..self }
+    /// The same, whose readings are kept for a while with those of others.
+    pub(crate) fn kept_in(mut self, cache: &Arc<DecodeCache>) -> Self {
+        cache.shared().text(&mut self.key.namespace);
+        Self { cache: Some(Arc::clone(cache)), ..self }
     }
 
-    pub(crate) fn outdate(&self) {
-        self.outdated.store(true, Ordering::Relaxed);
+    /// Set when there is a newer version, or it is gone.
+    pub(crate) fn outdated(&self) -> &Arc<AtomicBool> {
+        &self.outdated
     }
 
     pub(crate) fn is_outdated(&self) -> bool {
@@ -236,10 +254,18 @@ impl Object {
     /// The field that cannot be understood.
     pub fn model(&self) -> Result<&Model, &FieldError> {
         let text = || core::str::from_utf8(&self.bytes).unwrap_or_default();
-        self.model.get_or_init(|| lazaret_api::decode_json(text()).map(Model::from)).as_ref()
+        let decode = || {
+            let Resource { group, version, kind, .. } = self.resource;
+            let mut read = lazaret_api::decode_as(group, version, kind, text())?;
+            if let Some(cache) = &self.cache {
+                cache.shared().share(&self.key, &self.uid, &mut read);
+            }
+            Ok(Model::from(read))
+        };
+        self.model.get_or_init(decode).as_ref()
     }
 
-    /// Read as `K`, and kept for a moment for the next who asks.
+    /// Read as `K`, and kept for a while for the next who asks.
     ///
     /// # Errors
     /// When it is no `K`.
@@ -254,8 +280,8 @@ impl Object {
         let any: Arc<dyn Any + Send + Sync> = read.clone();
         *typed = Some(Arc::downgrade(&any));
         drop(typed);
-        if let Some(moment) = &self.moment {
-            moment.keep(any, self.bytes.len());
+        if let Some(cache) = &self.cache {
+            cache.keep(any, self.bytes.len());
         }
         Ok(read)
     }
@@ -279,7 +305,7 @@ fn whole(bytes: &[u8], head: &str, record: Option<&str>) -> Bytes {
 fn place_of(bytes: &[u8], value: &str) -> Option<Range<usize>> {
     const NAME: &[u8] = b"\"managedFields\"";
     let at = (value.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
-    let name = bytes[..at].windows(NAME.len()).rposition(|window| window == NAME)?;
+    let name = memchr::memmem::rfind(&bytes[..at], NAME)?;
     let is_space = |byte: &&u8| byte.is_ascii_whitespace();
     let after = at + value.len();
     let spaces = bytes[after..].iter().take_while(is_space).count();
@@ -310,23 +336,23 @@ mod tests {
 
     #[test]
     fn readings_are_kept_by_number_and_by_size() {
-        let moment = Moment::default();
-        let held = |moment: &Moment| {
-            let kept = moment.kept.lock().unwrap();
+        let cache = DecodeCache::default();
+        let held = |cache: &DecodeCache| {
+            let kept = cache.kept.lock().unwrap();
             (kept.readings.len(), kept.bytes)
         };
         for _ in 0..2 * KEPT_MAX {
-            moment.keep(Arc::new(()), 1);
+            cache.keep(Arc::new(()), 1);
         }
-        assert_eq!(held(&moment), (KEPT_MAX, KEPT_MAX));
+        assert_eq!(held(&cache), (KEPT_MAX, KEPT_MAX));
         for _ in 0..10 {
-            moment.keep(Arc::new(()), KEPT_BYTES_MAX / 4);
+            cache.keep(Arc::new(()), KEPT_BYTES_MAX / 4);
         }
-        assert_eq!(held(&moment), (4, KEPT_BYTES_MAX));
-        moment.keep(Arc::new(()), 2 * KEPT_BYTES_MAX);
-        assert_eq!(held(&moment), (1, 2 * KEPT_BYTES_MAX));
-        moment.keep(Arc::new(()), 7);
-        assert_eq!(held(&moment), (1, 7));
+        assert_eq!(held(&cache), (4, KEPT_BYTES_MAX));
+        cache.keep(Arc::new(()), 2 * KEPT_BYTES_MAX);
+        assert_eq!(held(&cache), (1, 2 * KEPT_BYTES_MAX));
+        cache.keep(Arc::new(()), 7);
+        assert_eq!(held(&cache), (1, 7));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use crate::{
@@ -27,12 +28,15 @@ const WATCH_SECONDS: u64 = 300;
 /// Of a watch that was opened in a hurry. Servers say how far they are two seconds before a watch ends.
 const HURRIED_SECONDS: u64 = 3;
 const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 30);
+/// For this long after the first list, objects are kept for listeners that join: the parts of a process start within a few seconds.
+const KEPT: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Runs until its task is dropped.
 pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) {
-    let mut pump = Pump { client, metrics, topic, version: None, streams: true, hurried: false };
+    let mut pump =
+        Pump { client, metrics, topic, version: None, streams: true, hurried: false, kept_until: None };
     let mut pause = PAUSE_MIN;
     loop {
         let before = pump.version.clone();
@@ -78,6 +82,8 @@ struct Pump {
     streams: bool,
     /// Whether the next watch is to say soon how far the server is.
     hurried: bool,
+    /// Objects are kept until then; `None` before the first list, and afterwards.
+    kept_until: Option<Instant>,
 }
 
 /// A line of a watch.
@@ -203,11 +209,18 @@ impl Pump {
                 let revision = page.metadata.resource_version.parse().unwrap_or(0);
                 self.version = Some(page.metadata.resource_version);
                 self.metrics.unreadable(&self.topic.resource, false);
-                self.topic.list(objects, revision);
+                self.listed(objects, revision);
                 return Ok(());
             }
             more = page.metadata.more;
         }
+    }
+
+    fn listed(&mut self, objects: Vec<Arc<Object>>, revision: u64) {
+        if self.kept_until.is_none() && self.topic.keeps() {
+            self.kept_until = Some(Instant::now() + KEPT);
+        }
+        self.topic.list(objects, revision);
     }
 
     async fn watch(&mut self, uri: String) -> Result<(), CallError> {
@@ -223,6 +236,11 @@ impl Pump {
         loop {
             let frame = tokio::select! {
                 frame = tokio::time::timeout(SILENCE_MAX, body.frame()) => frame,
+                () = passed(self.kept_until) => {
+                    self.kept_until = None;
+                    self.topic.stop_keeping();
+                    continue;
+                }
                 // Who reads all there is anyway hurries as well as it can.
                 () = self.topic.hurried.notified(), if initial.is_none() => {
                     self.hurry();
@@ -261,6 +279,9 @@ impl Pump {
             Some(Hurry::Soonest | Hurry::List) => self.version = None,
             None => {}
         }
+        if self.topic.is_awaited() {
+            self.version = None;
+        }
     }
 
     fn event(&mut self, line: &[u8], initial: &mut Option<Vec<Arc<Object>>>) -> Result<(), CallError> {
@@ -279,7 +300,7 @@ impl Pump {
                     .is_some_and(|end| end == "true");
                 if ends && let Some(objects) = initial.take() {
                     self.metrics.unreadable(&self.topic.resource, false);
-                    self.topic.list(objects, mark.metadata.resource_version.parse().unwrap_or(0));
+                    self.listed(objects, mark.metadata.resource_version.parse().unwrap_or(0));
                 }
                 if initial.is_none() {
                     self.topic.mark(mark.metadata.resource_version.parse().unwrap_or(0));
@@ -307,6 +328,14 @@ impl Pump {
     }
 }
 
+/// Waits until then; for ever if there is no such time.
+async fn passed(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The revision that a list is as of; nought where the server does not number them.
 pub(crate) fn revision_of_list(list: &[u8]) -> Result<u64, CallError> {
     let mark: Mark =
@@ -316,7 +345,7 @@ pub(crate) fn revision_of_list(list: &[u8]) -> Result<u64, CallError> {
 
 fn read(topic: &Topic, text: &[u8]) -> Option<Arc<Object>> {
     match Object::new(&topic.resource, text) {
-        Ok(object) => Some(Arc::new(object.kept_in(&topic.moment))),
+        Ok(object) => Some(Arc::new(object.kept_in(&topic.cache))),
         Err(error) => {
             warn!(resource = topic.resource.plural, %error, "an object that cannot be read is left out");
             None

@@ -1,7 +1,7 @@
 //! Disruption budgets: how many pods of a group may be disturbed now.
 
 use k8s_openapi::{
-    api::{core::v1::Pod, policy::v1::PodDisruptionBudget},
+    api::policy::v1::PodDisruptionBudget,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 

@@ -17,7 +17,7 @@ const MADE: &str = "cdi.k8s.io/template/";
 
 /// Whether this JSON speaks of claims at all. Most objects do not, and are read once.
 pub(crate) fn may_be_in(text: &[u8]) -> bool {
-    text.windows(ENTRIES.len()).any(|window| window == ENTRIES.as_bytes())
+    core::str::from_utf8(text).is_ok_and(|text| text.contains(ENTRIES))
 }
 
 /// Entries as typed objects can hold them.

@@ -1,6 +1,7 @@
 //! Who owns what: the metadata of every object of every kind, tied together by UID.
 
 use lazaret_machine::Recent;
+use lazaret_model::Text;
 
 use crate::{meta, prelude::*};
 
@@ -14,31 +15,32 @@ pub struct Node {
     pub resource: &'static Resource,
     /// Where it is found.
     pub key: Key,
-    metadata: Arc<ObjectMeta>,
+    object: Object,
 }
 
 impl Node {
-    /// What it says of itself: owners, finalizers, departure.
-    #[must_use]
-    pub fn metadata(&self) -> Arc<ObjectMeta> {
-        Arc::clone(&self.metadata)
+    pub(crate) fn object(&self) -> Object {
+        self.object.clone()
     }
 
+    /// Its metadata: owners, finalizers, departure.
     pub(crate) fn meta(&self) -> &ObjectMeta {
-        &self.metadata
+        self.object.metadata()
     }
 
     pub(crate) fn owners(&self) -> &[OwnerReference] {
-        self.metadata.owner_references.as_deref().unwrap_or_default()
+        self.meta().owner_references.as_deref().unwrap_or_default()
     }
 }
 
 /// Who owns what.
 #[derive(Debug)]
 pub struct Graph {
-    nodes: BTreeMap<String, Node>,
-    by_kind: BTreeMap<&'static Resource, BTreeMap<Key, String>>,
-    dependents: BTreeMap<String, BTreeSet<String>>,
+    /// By UID.
+    nodes: BTreeMap<Text, Node>,
+    by_kind: BTreeMap<&'static Resource, BTreeMap<Key, Text>>,
+    /// From the UID of an owner to those of the objects that name it.
+    dependents: BTreeMap<Text, BTreeSet<Text>>,
     absent: Recent<(String, &'static Resource, Key)>,
     known: Vec<&'static Resource>,
 }
@@ -111,25 +113,20 @@ impl Graph {
     }
 
     pub(crate) fn put(&mut self, object: &Object) {
-        let metadata = if let Object::Other(_, metadata) = object {
-            Arc::clone(metadata)
-        } else {
-            Arc::new(meta::essential(object.metadata()))
-        };
-        let node = Node { resource: object.resource(), key: object.key(), metadata };
+        let node = Node { resource: object.resource(), key: object.key(), object: object.clone() };
         if !self.absent.is_empty() {
             self.absent.remove(&(String::new(), node.resource, node.key.clone()));
         }
         if let Some(known) = self.nodes.get_mut(object.uid())
             && (known.resource, &known.key, known.owners()) == (node.resource, &node.key, node.owners())
         {
-            known.metadata = node.metadata;
+            known.object = node.object;
             return;
         }
-        let uid = object.uid().to_owned();
+        let uid = Text::from(object.uid());
         self.remove(&uid);
         for owner in node.owners() {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+            self.dependents.entry(owner.uid.as_str().into()).or_default().insert(uid.clone());
         }
         self.by_kind.entry(node.resource).or_default().insert(node.key.clone(), uid.clone());
         self.nodes.insert(uid, node);
@@ -139,15 +136,15 @@ impl Graph {
         // It was never seen.
         let Some(node) = self.nodes.remove(uid) else { return };
         for owner in node.owners() {
-            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+            if let Some(dependents) = self.dependents.get_mut(owner.uid.as_str()) {
                 dependents.remove(uid);
                 if dependents.is_empty() {
-                    self.dependents.remove(&owner.uid);
+                    self.dependents.remove(owner.uid.as_str());
                 }
             }
         }
         if let Some(objects) = self.by_kind.get_mut(node.resource)
-            && objects.get(&node.key).is_some_and(|known| known == uid)
+            && objects.get(&node.key).is_some_and(|known| **known == *uid)
         {
             objects.remove(&node.key);
         }

@@ -1,209 +1,200 @@
 //! Pods and nodes without what no controller here looks at: there are thousands of them, and most of each is about how to run containers.
-//! The rest is passed over, not read and dropped.
+//! The rest is passed over, not read and dropped. Fields have the names that they have in Kubernetes' own types.
 
-use k8s_openapi::api::core::v1::{
-    Affinity, Container, ContainerPort, ContainerState, ContainerStatus, Node, NodeAffinity, NodeCondition,
-    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition, PodIP,
-    PodSpec, PodStatus, Taint, Toleration,
+use alloc::boxed::Box;
+
+use k8s_openapi::{
+    Metadata,
+    api::core::v1::{
+        self as whole, ContainerPort, NodeCondition, NodeSelectorRequirement, PodCondition, PodIP, Taint,
+        Toleration,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
 };
 use serde::Deserialize;
 
 use crate::prelude::*;
 
-/// The pod that this JSON describes, as far as controllers look at it.
+macro_rules! lean {
+    ($($(#[$doc:meta])* $scope:vis $name:ident { $($(#[$attribute:meta])* $field:ident: $of:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        $scope struct $name {
+            $($(#[$attribute])* pub(crate) $field: $of,)*
+        }
+    )*};
+}
+
+lean! {
+    /// A pod, as far as controllers look at it.
+    pub Pod {
+        #[serde(default)]
+        metadata: ObjectMeta,
+        spec: Option<PodSpec>,
+        status: Option<PodStatus>,
+    }
+
+    /// What a pod asks for.
+    pub(crate) PodSpec {
+        node_name: Option<String>,
+        tolerations: Option<Vec<Toleration>>,
+        affinity: Option<Box<Affinity>>,
+        hostname: Option<String>,
+        subdomain: Option<String>,
+        #[serde(default)]
+        containers: Vec<Container>,
+        init_containers: Option<Vec<Container>>,
+    }
+
+    /// Where a pod may run.
+    pub(crate) Affinity {
+        node_affinity: Option<NodeAffinity>,
+    }
+
+    /// On which nodes.
+    pub(crate) NodeAffinity {
+        required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+    }
+
+    /// Terms of which one must match.
+    pub(crate) NodeSelector {
+        #[serde(default)]
+        node_selector_terms: Vec<NodeSelectorTerm>,
+    }
+
+    /// Nodes by name; what is asked of labels is for the scheduler.
+    pub(crate) NodeSelectorTerm {
+        match_fields: Option<Vec<NodeSelectorRequirement>>,
+    }
+
+    /// A container.
+    pub(crate) Container {
+        #[serde(default)]
+        name: String,
+        restart_policy: Option<String>,
+        ports: Option<Vec<ContainerPort>>,
+    }
+
+    /// How far a pod is.
+    pub(crate) PodStatus {
+        phase: Option<String>,
+        conditions: Option<Vec<PodCondition>>,
+        #[serde(rename = "podIP")]
+        pod_ip: Option<String>,
+        #[serde(rename = "podIPs")]
+        pod_ips: Option<Vec<PodIP>>,
+        container_statuses: Option<Vec<ContainerStatus>>,
+        init_container_statuses: Option<Vec<ContainerStatus>>,
+    }
+
+    /// How far a container is.
+    pub(crate) ContainerStatus {
+        #[serde(default)]
+        name: String,
+        #[serde(default)]
+        restart_count: i32,
+        state: Option<ContainerState>,
+    }
+
+    /// Whether a container has ended.
+    pub(crate) ContainerState {
+        terminated: Option<Box<Terminated>>,
+    }
+
+    /// How a container ended.
+    pub(crate) Terminated {
+        #[serde(default)]
+        exit_code: i32,
+        finished_at: Option<Time>,
+    }
+
+    /// A node, as far as controllers look at it.
+    pub Node {
+        #[serde(default)]
+        metadata: ObjectMeta,
+        spec: Option<NodeSpec>,
+        status: Option<NodeStatus>,
+    }
+
+    /// What a node is meant for.
+    pub(crate) NodeSpec {
+        taints: Option<Vec<Taint>>,
+        unschedulable: Option<bool>,
+    }
+
+    /// How a node is.
+    pub(crate) NodeStatus {
+        conditions: Option<Vec<NodeCondition>>,
+    }
+}
+
+/// The pod that this JSON describes.
 pub(crate) fn pod(text: &[u8]) -> Result<Pod, serde_json::Error> {
-    let LeanPod { metadata, spec, status } = serde_json::from_slice(text)?;
-    Ok(Pod {
-        metadata: without_record(metadata),
-        spec: spec.map(|spec| PodSpec {
-            node_name: spec.node_name,
-            tolerations: spec.tolerations,
-            affinity: spec.affinity.and_then(named_nodes),
-            hostname: spec.hostname,
-            subdomain: spec.subdomain,
-            containers: spec.containers.into_iter().filter_map(with_named_ports).collect(),
-            init_containers: spec.init_containers.map(|list| list.into_iter().map(container).collect()),
-            ..PodSpec::default()
-        }),
-        status: status.map(|status| PodStatus {
-            phase: status.phase,
-            conditions: status.conditions,
-            pod_ips: status.pod_ips.or_else(|| status.pod_ip.map(|ip| vec![PodIP { ip }])),
-            container_statuses: statuses(status.container_statuses),
-            init_container_statuses: statuses(status.init_container_statuses),
-            ..PodStatus::default()
-        }),
-    })
+    let mut pod: Pod = serde_json::from_slice(text)?;
+    strip(&mut pod.metadata);
+    if let Some(spec) = &mut pod.spec {
+        spec.containers
+            .iter_mut()
+            .chain(spec.init_containers.iter_mut().flatten())
+            .for_each(keep_named_ports);
+        // Services ask for ports by name; of the other containers nothing is looked at.
+        spec.containers.retain(|container| container.ports.is_some());
+        spec.containers.shrink_to_fit();
+    }
+    if let Some(status) = &mut pod.status {
+        let first = status.pod_ip.take();
+        status.pod_ips = status.pod_ips.take().or_else(|| first.map(|ip| vec![PodIP { ip }]));
+        status.conditions.iter_mut().for_each(Vec::shrink_to_fit);
+        status.container_statuses.iter_mut().for_each(Vec::shrink_to_fit);
+    }
+    Ok(pod)
 }
 
-/// The node that this JSON describes, as far as controllers look at it.
+/// The node that this JSON describes.
 pub(crate) fn node(text: &[u8]) -> Result<Node, serde_json::Error> {
-    let LeanNode { metadata, spec, status } = serde_json::from_slice(text)?;
-    Ok(Node {
-        metadata: without_record(metadata),
-        spec: spec.map(|spec| NodeSpec {
-            taints: spec.taints,
-            unschedulable: spec.unschedulable,
-            ..NodeSpec::default()
-        }),
-        status: status.map(|status| NodeStatus { conditions: status.conditions, ..NodeStatus::default() }),
-    })
+    let mut node: Node = serde_json::from_slice(text)?;
+    strip(&mut node.metadata);
+    Ok(node)
 }
 
-#[derive(Deserialize)]
-struct LeanPod {
-    #[serde(default)]
-    metadata: ObjectMeta,
-    spec: Option<LeanPodSpec>,
-    status: Option<LeanPodStatus>,
+fn keep_named_ports(container: &mut Container) {
+    let ports = container.ports.take().into_iter().flatten().filter(|port| port.name.is_some());
+    let ports: Vec<ContainerPort> = ports.collect();
+    container.ports = (!ports.is_empty()).then_some(ports);
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanPodSpec {
-    node_name: Option<String>,
-    tolerations: Option<Vec<Toleration>>,
-    affinity: Option<LeanAffinity>,
-    hostname: Option<String>,
-    subdomain: Option<String>,
-    #[serde(default)]
-    containers: Vec<LeanContainer>,
-    init_containers: Option<Vec<LeanContainer>>,
+/// Nobody here asks who wrote which field, nor what a name was made from.
+fn strip(metadata: &mut ObjectMeta) {
+    (metadata.managed_fields, metadata.generate_name) = (None, None);
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanAffinity {
-    node_affinity: Option<LeanNodeAffinity>,
+macro_rules! kinds {
+    ($($kind:ident)*) => {$(
+        impl k8s_openapi::Resource for $kind {
+            const API_VERSION: &'static str = <whole::$kind as k8s_openapi::Resource>::API_VERSION;
+            const GROUP: &'static str = <whole::$kind as k8s_openapi::Resource>::GROUP;
+            const KIND: &'static str = <whole::$kind as k8s_openapi::Resource>::KIND;
+            const VERSION: &'static str = <whole::$kind as k8s_openapi::Resource>::VERSION;
+            const URL_PATH_SEGMENT: &'static str = <whole::$kind as k8s_openapi::Resource>::URL_PATH_SEGMENT;
+            type Scope = <whole::$kind as k8s_openapi::Resource>::Scope;
+        }
+
+        impl Metadata for $kind {
+            type Ty = ObjectMeta;
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    )*};
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanNodeAffinity {
-    required_during_scheduling_ignored_during_execution: Option<LeanNodeSelector>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanNodeSelector {
-    #[serde(default)]
-    node_selector_terms: Vec<LeanTerm>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanTerm {
-    match_fields: Option<Vec<NodeSelectorRequirement>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanContainer {
-    #[serde(default)]
-    name: String,
-    restart_policy: Option<String>,
-    #[serde(default)]
-    ports: Vec<ContainerPort>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanPodStatus {
-    phase: Option<String>,
-    conditions: Option<Vec<PodCondition>>,
-    #[serde(rename = "podIP")]
-    pod_ip: Option<String>,
-    #[serde(rename = "podIPs")]
-    pod_ips: Option<Vec<PodIP>>,
-    container_statuses: Option<Vec<LeanContainerStatus>>,
-    init_container_statuses: Option<Vec<LeanContainerStatus>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanContainerStatus {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    ready: bool,
-    #[serde(default)]
-    restart_count: i32,
-    state: Option<ContainerState>,
-    last_state: Option<ContainerState>,
-}
-
-#[derive(Deserialize)]
-struct LeanNode {
-    #[serde(default)]
-    metadata: ObjectMeta,
-    spec: Option<LeanNodeSpec>,
-    status: Option<LeanNodeStatus>,
-}
-
-#[derive(Deserialize)]
-struct LeanNodeSpec {
-    taints: Option<Vec<Taint>>,
-    unschedulable: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct LeanNodeStatus {
-    conditions: Option<Vec<NodeCondition>>,
-}
-
-/// Which nodes an affinity admits by name; what it asks of labels is for the scheduler.
-fn named_nodes(lean: LeanAffinity) -> Option<Affinity> {
-    let required = lean.node_affinity?.required_during_scheduling_ignored_during_execution?;
-    let terms = required.node_selector_terms.into_iter().filter(|term| term.match_fields.is_some());
-    let terms: Vec<NodeSelectorTerm> = terms
-        .map(|term| NodeSelectorTerm { match_fields: term.match_fields, ..NodeSelectorTerm::default() })
-        .collect();
-    let selector = NodeSelector { node_selector_terms: terms };
-    (!selector.node_selector_terms.is_empty()).then(|| Affinity {
-        node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: Some(selector),
-            ..NodeAffinity::default()
-        }),
-        ..Affinity::default()
-    })
-}
-
-fn container(lean: LeanContainer) -> Container {
-    let ports = named(lean.ports);
-    Container { name: lean.name, restart_policy: lean.restart_policy, ports, ..Container::default() }
-}
-
-/// A container whose ports Services may ask for by name; of the others nothing is kept.
-fn with_named_ports(lean: LeanContainer) -> Option<Container> {
-    named(lean.ports).map(|ports| Container { ports: Some(ports), ..Container::default() })
-}
-
-fn named(ports: Vec<ContainerPort>) -> Option<Vec<ContainerPort>> {
-    let named = ports.into_iter().filter(|port| port.name.is_some()).map(|port| ContainerPort {
-        name: port.name,
-        container_port: port.container_port,
-        protocol: port.protocol,
-        ..ContainerPort::default()
-    });
-    Some(named.collect::<Vec<_>>()).filter(|ports| !ports.is_empty())
-}
-
-fn statuses(list: Option<Vec<LeanContainerStatus>>) -> Option<Vec<ContainerStatus>> {
-    let whole = |lean: LeanContainerStatus| ContainerStatus {
-        name: lean.name,
-        ready: lean.ready,
-        restart_count: lean.restart_count,
-        state: lean.state,
-        last_state: lean.last_state,
-        ..ContainerStatus::default()
-    };
-    list.map(|list| list.into_iter().map(whole).collect())
-}
-
-/// Nobody here asks who wrote which field, and the answer is longer than most objects.
-fn without_record(metadata: ObjectMeta) -> ObjectMeta {
-    ObjectMeta { managed_fields: None, ..metadata }
-}
+kinds! { Pod Node }
 
 #[cfg(test)]
 mod tests {
@@ -220,41 +211,45 @@ mod tests {
                     {"name":"d","image":"x","ports":[{"containerPort":1},{"containerPort":80,"name":"web","protocol":"TCP"}]}]},
             "status":{"phase":"Failed","podIP":"10.0.0.1","conditions":[{"type":"Ready","status":"True"}],
                 "containerStatuses":[{"name":"c","ready":true,"restartCount":3,"imageID":"x","image":"x",
-                    "state":{"terminated":{"exitCode":7}},"lastState":{}}]}}"#;
-        let (lean, whole) = (pod(text).unwrap(), serde_json::from_slice::<Pod>(text).unwrap());
-        let unbound = |pod: &Pod| {
-            let mut pod = pod.clone();
-            pod.spec.as_mut().unwrap().node_name = None;
-            crate::pods::target(&pod).map(ToOwned::to_owned)
-        };
-        assert_eq!((unbound(&lean).as_deref(), unbound(&lean)), (Some("n2"), unbound(&whole)));
-        assert_eq!((crate::pods::target(&lean), crate::pods::target(&whole)), (Some("n"), Some("n")));
-        let (spec, all) = (lean.spec.unwrap(), whole.spec.unwrap());
-        assert_eq!((spec.node_name, spec.tolerations), (all.node_name, all.tolerations));
+                    "state":{"terminated":{"exitCode":7,"finishedAt":"2026-01-01T00:00:01Z"}},"lastState":{}}]}}"#;
+        let (lean, all) = (pod(text).unwrap(), serde_json::from_slice::<whole::Pod>(text).unwrap());
+        let mut unbound = lean.clone();
+        unbound.spec.as_mut().unwrap().node_name = None;
+        let targets = (crate::pods::target(&lean), crate::pods::target(&unbound));
+        assert_eq!(targets, (Some("n"), Some("n2")));
+        let metadata = ObjectMeta { managed_fields: None, ..all.metadata };
+        assert_eq!(lean.metadata, metadata);
+        let (spec, all_spec) = (lean.spec.unwrap(), all.spec.unwrap());
+        assert_eq!((spec.node_name, spec.tolerations), (all_spec.node_name, all_spec.tolerations));
         let ports: Vec<_> = spec.containers.iter().flat_map(|one| one.ports.iter().flatten()).collect();
-        assert_eq!(ports, vec![&all.containers[1].ports.as_ref().unwrap()[1]], "those that have names");
-        assert_eq!((spec.hostname, spec.subdomain), (all.hostname, all.subdomain));
-        assert_eq!((spec.containers.len(), spec.volumes), (1, None));
-        let (init, all) = (&spec.init_containers.unwrap()[0], &all.init_containers.unwrap()[0]);
-        assert_eq!((&init.name, &init.restart_policy, &init.image), (&all.name, &all.restart_policy, &None));
-        let (status, all) = (lean.status.unwrap(), whole.status.unwrap());
+        assert_eq!(ports, vec![&all_spec.containers[1].ports.as_ref().unwrap()[1]], "those that have names");
+        assert_eq!((spec.hostname, spec.subdomain), (all_spec.hostname, all_spec.subdomain));
+        assert_eq!(spec.containers.len(), 1);
+        let (init, all_init) = (&spec.init_containers.unwrap()[0], &all_spec.init_containers.unwrap()[0]);
+        assert_eq!((&init.name, &init.restart_policy), (&all_init.name, &all_init.restart_policy));
+        let (status, all) = (lean.status.unwrap(), all.status.unwrap());
         assert_eq!((status.phase, status.conditions, status.pod_ip), (all.phase, all.conditions, None));
         assert_eq!(status.pod_ips, Some(vec![PodIP { ip: "10.0.0.1".to_owned() }]));
         let (one, all) = (&status.container_statuses.unwrap()[0], &all.container_statuses.unwrap()[0]);
-        assert_eq!((&one.name, one.ready, one.restart_count), (&all.name, all.ready, all.restart_count));
-        assert_eq!((&one.state, &one.last_state), (&all.state, &all.last_state));
-        assert_eq!((lean.metadata.managed_fields, lean.metadata.labels), (None, whole.metadata.labels));
+        assert_eq!((&one.name, one.restart_count), (&all.name, all.restart_count));
+        let ended = one.state.as_ref().unwrap().terminated.as_ref().unwrap();
+        let all_ended = all.state.as_ref().unwrap().terminated.as_ref().unwrap();
+        assert_eq!((ended.exit_code, &ended.finished_at), (all_ended.exit_code, &all_ended.finished_at));
     }
 
     #[test]
     fn of_a_node_taints_and_conditions_are_read() {
         let text = br#"{"metadata":{"name":"n"},"spec":{"podCIDR":"x","unschedulable":true,"taints":[{"key":"k","effect":"NoExecute"}]},
             "status":{"capacity":{"cpu":"1"},"conditions":[{"type":"Ready","status":"Unknown"}]}}"#;
-        let (lean, whole) = (node(text).unwrap(), serde_json::from_slice::<Node>(text).unwrap());
-        let (spec, all) = (lean.spec.unwrap(), whole.spec.unwrap());
-        assert_eq!((spec.taints, spec.unschedulable, spec.pod_cidr), (all.taints, all.unschedulable, None));
-        let (status, all) = (lean.status.unwrap(), whole.status.unwrap());
-        assert_eq!((status.conditions, status.capacity), (all.conditions, None));
+        let (lean, all) = (node(text).unwrap(), serde_json::from_slice::<whole::Node>(text).unwrap());
+        let (spec, all_spec) = (lean.spec.unwrap(), all.spec.unwrap());
+        assert_eq!((spec.taints, spec.unschedulable), (all_spec.taints, all_spec.unschedulable));
+        assert_eq!(lean.status.unwrap().conditions, all.status.unwrap().conditions);
         assert!(pod(b"[]").is_err() && node(br#"{"spec":{"taints":1}}"#).is_err());
+    }
+
+    #[test]
+    fn a_pod_is_small() {
+        assert!(size_of::<Pod>() <= 800 && size_of::<Pod>() * 2 < size_of::<whole::Pod>());
     }
 }

@@ -1,8 +1,8 @@
 //! Pods leave a node whose taints they do not tolerate, at once or when their patience ends.
 
-use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Taint, Toleration};
 
-use crate::{meta, pods, prelude::*, tolerate::tolerates, writes};
+use crate::{lean::Node, meta, pods, prelude::*, tolerate::tolerates, writes};
 
 const COMPONENT: &str = "taint-eviction-controller";
 
@@ -39,7 +39,7 @@ fn same_place(old: &Pod, new: &Pod) -> bool {
         && pods::condition(old, "DisruptionTarget") == pods::condition(new, "DisruptionTarget")
 }
 
-fn evicting(node: &k8s_openapi::api::core::v1::Node) -> impl Iterator<Item = &Taint> {
+fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     taints.filter(|taint| taint.effect == "NoExecute")
 }

@@ -3,9 +3,9 @@
 //! A node lives as long as its lease is renewed or its status is posted. When neither has changed for a while, its
 //! conditions become unknown; its taints follow its conditions.
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
+use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 
-use crate::{meta, pods, prelude::*, writes};
+use crate::{lean::Node, meta, pods, prelude::*, writes};
 
 /// So long a node may be silent.
 const GRACE_SECS: i64 = 50;

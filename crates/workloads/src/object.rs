@@ -6,16 +6,19 @@ use k8s_openapi::{
         apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
         coordination::v1::Lease,
-        core::v1::{
-            ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, Service, ServiceAccount,
-        },
+        core::v1::{ConfigMap, Endpoints, Namespace, ReplicationController, Service, ServiceAccount},
         discovery::v1::EndpointSlice,
         policy::v1::PodDisruptionBudget,
     },
 };
 use serde::Deserialize;
 
-use crate::{classic_claims, lean, meta, prelude::*};
+use crate::{
+    classic_claims,
+    lean::{self, Node},
+    meta,
+    prelude::*,
+};
 
 /// The part of an object that every kind has.
 #[derive(Deserialize)]

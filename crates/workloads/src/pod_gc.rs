@@ -3,9 +3,7 @@
 //!
 //! A key is a node, a pod, or nothing at all: the store of pods that have ended.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-
-use crate::{meta, nodes, pods, prelude::*, writes};
+use crate::{lean::Node, meta, nodes, pods, prelude::*, writes};
 
 /// So many pods that have ended are kept.
 const FINISHED_MAX: usize = 12_500;

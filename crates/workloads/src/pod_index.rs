@@ -1,7 +1,5 @@
 //! Pods by node and by label.
 
-use k8s_openapi::api::core::v1::Pod;
-
 use crate::{meta, pods, prelude::*};
 
 /// Pods by node and by label.

@@ -1,6 +1,6 @@
 //! Questions about pods that every controller asks, and pods made from templates.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PodCondition, PodTemplateSpec};
 
 use crate::{meta, names, prelude::*, writes};
 

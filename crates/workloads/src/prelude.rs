@@ -18,6 +18,7 @@ pub(crate) use crate::{
     controller::{Context, Plan, Rules},
     effect::{EventType, Note, PatchKind, Propagation, Write},
     key::Key,
+    lean::Pod,
     object::Object,
     resource::{self, Resource},
     world::{Change, World},

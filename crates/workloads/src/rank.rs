@@ -2,8 +2,6 @@
 
 use core::cmp::Reverse;
 
-use k8s_openapi::api::core::v1::Pod;
-
 use crate::{meta, pods, prelude::*};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

@@ -1,9 +1,6 @@
 //! Replica sets: as many pods as were asked for.
 
-use k8s_openapi::api::{
-    apps::v1::{ReplicaSet, ReplicaSetCondition},
-    core::v1::Pod,
-};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition};
 
 use crate::{
     claim::{claim, concerned},

@@ -28,7 +28,7 @@ pub(crate) fn select<'a>(
     world: &'a World,
     namespace: &'a str,
     selector: &'a LabelSelector,
-) -> Vec<&'a Arc<k8s_openapi::api::core::v1::Pod>> {
+) -> Vec<&'a Arc<Pod>> {
     let index = world.pod_index();
     let sets: Vec<_> = selector
         .match_labels

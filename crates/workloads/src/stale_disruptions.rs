@@ -2,8 +2,6 @@
 //!
 //! Whoever evicts a pod marks it first and deletes it then. One that dies in between leaves a mark that is not true.
 
-use k8s_openapi::api::core::v1::Pod;
-
 use crate::{meta, pods, prelude::*};
 
 /// A mark is believed for so long.

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
     coordination::v1::Lease,
-    core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, Service, ServiceAccount},
+    core::v1::{ConfigMap, Endpoints, Namespace, ReplicationController, Service, ServiceAccount},
     discovery::v1::EndpointSlice,
     policy::v1::PodDisruptionBudget,
 };
@@ -15,7 +15,8 @@ use lazaret_invariant::invariant;
 use lazaret_machine::Recent;
 
 use crate::{
-    graph::Graph,
+    graph::{self, Graph},
+    lean::Node,
     meta,
     pod_index::PodIndex,
     prelude::*,
@@ -86,7 +87,7 @@ macro_rules! dispatch {
                 $(if *resource == resource::$resource {
                     return self.$table.get(key).cloned().map(Object::$variant);
                 })*
-                self.graph.find(resource, key).map(|node| Object::Other(resource, node.metadata()))
+                self.graph.find(resource, key).map(graph::Node::object)
             }
 
             fn keys(&self, resource: &'static Resource) -> Vec<Key> {
@@ -234,7 +235,9 @@ impl World {
         };
         self.scales.forget(object.uid());
         match (&old, &object) {
-            (Some(Object::Pod(old)), Object::Pod(new)) => self.pod_index.update(&key, old, new),
+            (Some(Object::Pod(old)), Object::Pod(new)) if old.metadata.uid == new.metadata.uid => {
+                self.pod_index.update(&key, old, new);
+            }
             (_, Object::Pod(new)) => self.pod_index.insert(&key, new),
             _ => {}
         }
@@ -322,5 +325,27 @@ fn keep_departure(old: &Object, new: Object) -> Object {
             new.with_metadata(|metadata| metadata.deletion_timestamp = Some(at.clone()))
         }
         Some(_) | None => new,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answer to a creation may come before the news that the pod of this name is gone.
+    #[test]
+    fn a_pod_that_takes_the_name_of_another_is_found_by_node_and_label() {
+        let pod = |uid: &str, version: &str| {
+            let metadata = json!({"name": "p", "namespace": "n", "uid": uid, "resourceVersion": version, "labels": {"a": "b"}});
+            Object::parse(&resource::PODS, &json!({"metadata": metadata, "spec": {"nodeName": "node"}}))
+                .unwrap()
+        };
+        let mut world = World::new();
+        for (uid, version) in [("one", "1"), ("two", "2"), ("two", "3")] {
+            assert!(world.put(pod(uid, version)).is_some());
+            let found = world.pod_index().on_node("node").count();
+            let labelled = world.pod_index().labelled("n", "a", "b").map_or(0, BTreeSet::len);
+            assert_eq!((found, labelled), (1, 1), "{uid} at {version}");
+        }
     }
 }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use lazaret_api::{read_classic_claim, read_classic_class, read_classic_node_report, read_classic_pod};
 use lazaret_classic::News;
 use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, NODES, PODS};
+use memchr::memmem;
 use tracing::warn;
 
 use crate::ledger::Change;
 
-/// Pods without it have no claims of any kind.
-const CLAIMS_FIELD: &[u8] = b"\"resourceClaims\"";
+/// An entry of `spec.resourceClaims` is a classic one by one of these fields.
+const CLASSIC_FIELDS: [&[u8]; 2] = [b"\"classicClaimName\"", b"\"template\""];
 
-/// Whether the JSON of a pod speaks of claims at all: most pods have none, and need not be read again.
+/// Whether the JSON of a pod may speak of classic claims: most pods have none, and need not be read again.
 pub(super) fn may_have_claims(json: &[u8]) -> bool {
-    json.windows(CLAIMS_FIELD.len()).any(|window| window == CLAIMS_FIELD)
+    CLASSIC_FIELDS.iter().any(|field| memmem::find(json, field).is_some())
 }
 
 /// News of claims and classes.

@@ -21,7 +21,7 @@ pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {
 pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
     // Most objects are nobody's: they are not worth reading.
     let needle = INCIDENTS.kind.as_bytes();
-    object.json().windows(needle.len()).find(|window| *window == needle)?;
+    memchr::memmem::find(object.json(), needle)?;
     let header = Header::read(object.json())?;
     let (name, uid) = header.controller(INCIDENTS)?;
     let rule = || match object.model() {

@@ -77,7 +77,7 @@ struct Resource {
 /// What a pod says of devices.
 pub(super) fn health(object: &Object) -> Vec<Health> {
     const FIELD: &[u8] = b"allocatedResourcesStatus";
-    if !object.json().windows(FIELD.len()).any(|window| window == FIELD) {
+    if memchr::memmem::find(object.json(), FIELD).is_none() {
         return Vec::new();
     }
     let Ok(Pod { spec, status }) = serde_json::from_slice(object.json()) else { return Vec::new() };

@@ -1,9 +1,9 @@
 //! Which nodes a daemon set is meant for.
 
-use k8s_openapi::api::core::v1::{self as core, Node, PodSpec, PodTemplateSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{self as core, PodSpec, PodTemplateSpec, Taint, Toleration};
 use lazaret_model::{NodeSelector, NodeSelectorTerm, Operator, Requirement, Text};
 
-use crate::{meta, prelude::*, tolerate::tolerates};
+use crate::{lean::Node, meta, prelude::*, tolerate::tolerates};
 
 /// Taints that every pod of a daemon set tolerates: a node in trouble needs its daemons most.
 const TOLERATED: &[(&str, &str)] = &[

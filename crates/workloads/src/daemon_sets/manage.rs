@@ -1,7 +1,5 @@
 //! One pod on each node that should have one, none on the others.
 
-use k8s_openapi::api::core::v1::Pod;
-
 use super::{BURST_MAX, Daemons, delete, note, pod};
 use crate::{meta, pods, prelude::*};
 

@@ -8,14 +8,12 @@ mod pod;
 mod status;
 mod update;
 
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, DaemonSet},
-    core::v1::{Node, Pod},
-};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 
 use crate::{
     claim::{claim, concerned},
     history::{History, Template},
+    lean::Node,
     limits::Limits,
     meta, pods,
     portion::portion,

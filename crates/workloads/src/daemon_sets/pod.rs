@@ -1,6 +1,6 @@
 //! The pod that a daemon set makes for a node.
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::PodSpec;
 
 use super::{COMPONENT, Daemons, GENERATION_LABEL, REVISION, admission, generation};
 use crate::{meta, pods, prelude::*};

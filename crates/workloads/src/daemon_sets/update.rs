@@ -1,7 +1,5 @@
 //! Pods of an old template make room for pods of the new one: within what may be unavailable, or after the new one is there.
 
-use k8s_openapi::api::core::v1::Pod;
-
 use super::{BURST_MAX, Daemons, delete, pod};
 use crate::{meta, prelude::*};
 

@@ -6,7 +6,7 @@ pub(crate) mod slices;
 pub(crate) mod whole;
 
 use k8s_openapi::{
-    api::core::v1::{ObjectReference, Pod, Service, ServicePort, ServiceSpec},
+    api::core::v1::{ObjectReference, Service, ServicePort, ServiceSpec},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 

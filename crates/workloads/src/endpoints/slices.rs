@@ -1,7 +1,7 @@
 //! EndpointSlices of Services with a selector.
 
 use k8s_openapi::api::{
-    core::v1::{Pod, Service, ServiceSpec},
+    core::v1::{Service, ServiceSpec},
     discovery::v1::{
         Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
     },

@@ -1,7 +1,7 @@
 //! Endpoints of Services with a selector: the older form, for clients that know no slices.
 
 use k8s_openapi::api::core::v1::{
-    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service, ServiceSpec,
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service, ServiceSpec,
 };
 
 use super::{

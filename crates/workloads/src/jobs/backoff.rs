@@ -1,6 +1,6 @@
 //! When pods are made again after some failed.
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::batch::v1::Job;
 
 use super::{FINALIZER, counting, counting::Tally};
 use crate::{

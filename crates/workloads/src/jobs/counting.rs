@@ -1,6 +1,6 @@
 //! Each pod that ended is counted once.
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::batch::v1::Job;
 
 use super::{
     FINALIZER,

@@ -1,6 +1,6 @@
 //! Pods of a job.
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::batch::v1::Job;
 
 use lazaret_invariant::invariant;
 

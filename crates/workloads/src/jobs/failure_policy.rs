@@ -1,11 +1,8 @@
 //! What a job's own rules say about a pod that failed.
 
-use k8s_openapi::api::{
-    batch::v1::{Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule},
-    core::v1::{ContainerStatus, Pod},
-};
+use k8s_openapi::api::batch::v1::{Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule};
 
-use crate::{meta, prelude::*};
+use crate::{lean::ContainerStatus, meta, prelude::*};
 
 /// What a failure means.
 #[derive(Debug, PartialEq, Eq)]

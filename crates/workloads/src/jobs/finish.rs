@@ -1,9 +1,6 @@
 //! When a job is over, how, and when it goes.
 
-use k8s_openapi::api::{
-    batch::v1::{Job, JobCondition, JobSpec},
-    core::v1::Pod,
-};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec};
 
 use super::{counting::Tally, indexes, per_index::PerIndex, terminating};
 use crate::{meta, pods, prelude::*, writes::count};

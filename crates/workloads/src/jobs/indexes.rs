@@ -1,9 +1,6 @@
 //! Indexed jobs: each pod has a number, and each number is done once.
 
-use k8s_openapi::api::{
-    batch::v1::{JobSpec, SuccessPolicy},
-    core::v1::Pod,
-};
+use k8s_openapi::api::batch::v1::{JobSpec, SuccessPolicy};
 
 use crate::{meta, pods, prelude::*};
 

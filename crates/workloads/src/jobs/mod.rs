@@ -12,7 +12,7 @@ mod indexes;
 mod per_index;
 mod status;
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::batch::v1::Job;
 
 use lazaret_invariant::invariant;
 

@@ -3,7 +3,7 @@
 //! Each pod says how often its index failed before it. A pod that failed therefore keeps its finalizer until its successor is there, which
 //! takes over the count; only then is it counted.
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::batch::v1::Job;
 
 use super::{
     FINALIZER,

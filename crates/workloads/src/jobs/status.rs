@@ -1,10 +1,7 @@
 //! What a job's status says.
 
 use k8s_openapi::{
-    api::{
-        batch::v1::{Job, JobCondition, JobStatus, UncountedTerminatedPods},
-        core::v1::Pod,
-    },
+    api::batch::v1::{Job, JobCondition, JobStatus, UncountedTerminatedPods},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 

@@ -1,9 +1,6 @@
 //! Claims of storage: made before the pod that uses them, kept when it goes, unless the set says that they go with it.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{PersistentVolumeClaim, Pod},
-};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::PersistentVolumeClaim};
 
 use super::note;
 use crate::{claim::set_owners, meta, prelude::*};

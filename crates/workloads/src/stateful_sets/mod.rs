@@ -5,10 +5,7 @@ mod revisions;
 mod status;
 mod update;
 
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, StatefulSet},
-    core::v1::Pod,
-};
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 
 use crate::{
     claim::{claim, concerned},

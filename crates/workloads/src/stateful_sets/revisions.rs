@@ -1,9 +1,6 @@
 //! Which template pods of a stateful set have, and which they should get.
 
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, StatefulSet},
-    core::v1::Pod,
-};
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 
 use super::revision_of;
 use crate::{

@@ -1,6 +1,6 @@
 //! What a stateful set's status says.
 
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use k8s_openapi::api::apps::v1::StatefulSet;
 
 use super::{revision_of, revisions::Revisions};
 use crate::{

@@ -1,7 +1,5 @@
 //! Pods of an old template make room for pods of the new one, the highest number first.
 
-use k8s_openapi::api::core::v1::Pod;
-
 use super::{Places, delete, revision_of, revisions::Revisions};
 use crate::{
     meta,
