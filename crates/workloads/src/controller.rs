@@ -120,15 +120,15 @@ impl Plan {
 pub struct Controller {
     rules: Rules,
     queue: Queue,
-    flights: BTreeMap<Key, Flight>,
+    flights: ByKey<Flight>,
     by_effect: BTreeMap<EffectId, Key>,
-    failures: BTreeMap<Key, String>,
+    failures: ByKey<String>,
     /// What was refused for the time being is created again from then on, whatever is heard before.
-    refused: BTreeMap<Key, Timestamp>,
+    refused: ByKey<Timestamp>,
     /// What looks asked to have remembered: one mark a key, dropped by the first look that does not ask.
-    remembered: BTreeMap<Key, (u64, Timestamp)>,
+    remembered: ByKey<(u64, Timestamp)>,
     /// Likewise.
-    failure_runs: BTreeMap<Key, FailureRun>,
+    failure_runs: ByKey<FailureRun>,
     out: Vec<Effect>,
     next_id: u64,
     limits: Limits,
@@ -141,12 +141,12 @@ impl Controller {
         Self {
             rules,
             queue: Queue::default(),
-            flights: BTreeMap::new(),
+            flights: ByKey::default(),
             by_effect: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            refused: BTreeMap::new(),
-            remembered: BTreeMap::new(),
-            failure_runs: BTreeMap::new(),
+            failures: ByKey::default(),
+            refused: ByKey::default(),
+            remembered: ByKey::default(),
+            failure_runs: ByKey::default(),
             out: Vec::new(),
             next_id: index % CONTROLLERS_MAX,
             limits,
@@ -242,7 +242,9 @@ impl Controller {
     pub fn abandon(&mut self, now: Timestamp) {
         self.out.clear();
         self.by_effect.clear();
-        for key in core::mem::take(&mut self.flights).into_keys() {
+        let mut keys: Vec<Key> = core::mem::take(&mut self.flights).into_keys().collect();
+        keys.sort_unstable();
+        for key in keys {
             self.queue.fail(now, &key);
         }
     }

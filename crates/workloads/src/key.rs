@@ -1,6 +1,12 @@
 //! How an object is called within its kind.
 
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
 use crate::prelude::*;
+
+/// By key, in no order: a lookup touches one object's name where an ordered map would compare a dozen and more.
+pub(crate) type ByKey<V> = HashMap<Key, V, FxBuildHasher>;
 
 /// Namespace and name. The namespace of what stands above namespaces is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

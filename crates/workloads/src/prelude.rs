@@ -17,7 +17,7 @@ pub(crate) use serde_json::{Value, json};
 pub(crate) use crate::{
     controller::{Context, Plan, Rules},
     effect::{EventType, Note, PatchKind, Propagation, Write},
-    key::Key,
+    key::{ByKey, Key},
     lean::Pod,
     object::Object,
     resource::{self, Resource},

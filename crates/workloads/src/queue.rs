@@ -15,9 +15,9 @@ const RESTING_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub struct Queue {
     due: BTreeSet<(Timestamp, Key)>,
-    at: BTreeMap<Key, Timestamp>,
-    failures: BTreeMap<Key, u32>,
-    looked: BTreeMap<Key, Timestamp>,
+    at: ByKey<Timestamp>,
+    failures: ByKey<u32>,
+    looked: ByKey<Timestamp>,
 }
 
 impl Queue {
