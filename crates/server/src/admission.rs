@@ -10,21 +10,26 @@
 //! A delete has 1 and 4 with a mutating webhook between, in [`may_delete`]; what is posted to a part of an object has all of them in
 //! [`create_subresource`].
 
+mod ask;
 mod attributes;
 pub(crate) mod certificates;
 mod connect;
+pub(crate) mod device_classes;
+pub(crate) mod guards;
 mod limit_ranges;
 mod node;
-mod plugins;
+pub(crate) mod plugins;
 mod pod_resize;
 mod pod_security;
 mod pods;
 mod policies;
+pub(crate) mod priority;
 mod quota;
-mod rules;
+pub(crate) mod rules;
 mod runtime_class;
 mod signatures;
-mod webhooks;
+pub(crate) mod turns;
+pub(crate) mod webhooks;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};
@@ -32,18 +37,14 @@ use lazaret_storage::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, call::Call, object};
 
+pub(crate) use ask::{mutate, validate};
 pub(crate) use attributes::{DeleteAttributes, Subject};
 pub(crate) use connect::may_connect;
 pub use plugins::AdmissionPlugin;
-pub(crate) use plugins::DisabledPlugins;
-pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
-pub(crate) use quota::{
-    DEVICE_CLASSES, Refused, Turns as QuotaTurns, check as check_quota, commit as commit_charged,
-    read_classes as read_device_classes,
-};
-pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};
-pub(crate) use signatures::{GUARDS, approval_is_wanted, sign};
-pub(crate) use webhooks::{Mutated, WebhookLimits};
+pub(crate) use pods::copy_topology;
+pub(crate) use quota::{Refused, check as check_quota, commit as commit_charged};
+pub(crate) use signatures::sign;
+pub(crate) use webhooks::Mutated;
 
 /// A namespaced object needs a namespace that is not on its way out.
 pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
@@ -193,34 +194,4 @@ fn posted<'a>(call: &'a Call<'_>, new: &'a Value) -> Subject<'a> {
 /// What may not be sent to a subresource because of who asks, looked at again when the stored object changed in between.
 pub(crate) fn check_subresource(call: &Call<'_>, sent: &Value, stored: &Value) -> Result<(), ApiError> {
     node::create_subresource(call, sent, stored)
-}
-
-/// Lets mutating webhooks change the object of a request. What they changed goes through `again`: its defaults, and what is built in.
-pub(crate) async fn mutate(
-    call: &Call<'_>,
-    subject: Subject<'_>,
-    again: impl Fn(&mut Value) -> Result<(), ApiError> + Sync,
-) -> Result<Mutated, ApiError> {
-    let rules = call.server.admission_rules();
-    if rules.mutating.is_empty() || !rules.asks(call.user) {
-        return Ok(Mutated::default());
-    }
-    Box::pin(webhooks::mutate(call, &rules.mutating, subject, &again)).await
-}
-
-/// Asks policies, then all validating webhooks at once, whether a request that is otherwise good may be carried out. Says what to warn of.
-pub(crate) async fn validate(call: &Call<'_>, subject: Subject<'_>) -> Result<Vec<String>, ApiError> {
-    let rules = call.server.admission_rules();
-    if !rules.asks(call.user) {
-        return Ok(Vec::new());
-    }
-    let (warnings, due) = attributes::with(call, subject, |attributes| {
-        let warnings = policies::ask(call, &rules.policies, attributes, subject.name)?;
-        Ok::<_, ApiError>((warnings, webhooks::due(call, &rules.validating, attributes, subject.name)?))
-    })?;
-    if due.is_empty() {
-        return Ok(warnings);
-    }
-    let dry_run = subject.delete.map_or(call.query.dry_run(), |delete| delete.dry_run);
-    Box::pin(webhooks::validate(call, due, dry_run, warnings)).await
 }

@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin};
 use bytes::Bytes;
 use lazaret_kinds::{Access, User};
 
-use crate::{ApiError, Server, respond::Answer};
+use crate::{ApiError, respond::Answer};
 
 /// Where notifications are sent, with POST.
 pub(crate) const PATH: &str = "v1/alerts";
@@ -31,17 +31,21 @@ impl fmt::Debug for AlertSink {
     }
 }
 
-impl Server {
-    /// Takes a notification of somebody who may write the signals that it becomes.
-    pub(crate) async fn receive_alerts(&self, user: &User, body: Bytes) -> Result<Answer, ApiError> {
-        let Some(sink) = self.alerts() else { return Err(ApiError::no_such_path()) };
+impl AlertSink {
+    /// Takes a notification of somebody who `may` write the signals that it becomes.
+    pub(crate) async fn notify(
+        &self,
+        user: &User,
+        may: impl Fn(Access<'_>) -> bool,
+        body: Bytes,
+    ) -> Result<Answer, ApiError> {
         let is_known = !user.groups.iter().any(|group| group == "system:unauthenticated");
         if !is_known {
-            (sink.refused)(false);
+            (self.refused)(false);
             return Err(ApiError::unauthorized());
         }
         let may = |verb: &&str| {
-            let access = Access {
+            may(Access {
                 verb,
                 group: GROUP,
                 resource: RESOURCE,
@@ -49,24 +53,21 @@ impl Server {
                 namespace: "",
                 name: "",
                 fields: &[],
-            };
-            self.may(user, access).is_ok()
+            })
         };
         if let Some(verb) = VERBS.iter().find(|verb| !may(verb)) {
-            (sink.refused)(true);
+            (self.refused)(true);
             let why = format!("User {:?} cannot {verb} {RESOURCE}.{GROUP}", user.name);
             return Err(ApiError::forbidden_path(&format!("/{PATH}"), &why));
         }
-        let (code, text) = (sink.receive)(user.name.clone(), body).await;
+        let (code, text) = (self.receive)(user.name.clone(), body).await;
         Ok(Answer::json(code, text))
     }
 
-    /// A request was refused because nobody knows who sent it.
+    /// A request to `path` was refused because its user is not known.
     pub(crate) fn count_unauthenticated(&self, path: &str) {
-        if path.trim_start_matches('/') == PATH
-            && let Some(sink) = self.alerts()
-        {
-            (sink.refused)(false);
+        if path.trim_start_matches('/') == PATH {
+            (self.refused)(false);
         }
     }
 }

@@ -11,19 +11,14 @@ use std::{
     },
 };
 
+use lazaret_json::Value;
 use lazaret_kinds::{
-    Access, User,
+    Access, Kind, User,
     audit::{RECORDED, RecordedWrite, records},
 };
 use lazaret_storage::{Committed, Item, Op, RangeOptions, Storage};
 
-use crate::{
-    ApiError, Server,
-    call::{Call, Write},
-    clock,
-    query::Query,
-    respond::Answer,
-};
+use crate::{ApiError, clock, query::Query, respond::Answer};
 
 /// Where the record is read, with GET.
 pub(crate) const PATH: &str = "lazaret/audit";
@@ -67,6 +62,54 @@ impl Audit {
         }
         audit
     }
+
+    /// The operations of a write with those that record it, which come last.
+    pub(crate) fn with_records(
+        &self,
+        store: &dyn Storage,
+        kind: &Kind,
+        user: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        mut ops: Vec<Op>,
+    ) -> Vec<Op> {
+        let Some(part) = part_of(kind) else { return ops };
+        let at = clock::now().to_string();
+        let records = records(RecordedWrite { plural: &kind.plural, user, at: &at, old, new });
+        if records.is_empty() {
+            return ops;
+        }
+        let mut bytes = self.bytes[part].load(Ordering::Relaxed);
+        for record in records {
+            let key = key(part, self.next.fetch_add(1, Ordering::Relaxed));
+            let text = record.to_string();
+            bytes += (key.len() + text.len()) as u64;
+            ops.push(Op::put(key.as_str(), text));
+        }
+        ops.extend(removals(store, part, bytes.saturating_sub(self.bytes_max)));
+        ops
+    }
+
+    /// What became of a write alone, of `own` operations; what was recorded is counted.
+    pub(crate) fn without_records(&self, kind: &Kind, mut committed: Committed, own: usize) -> Committed {
+        if committed.events.len() <= own {
+            return committed;
+        }
+        let Some(part) = part_of(kind) else { return committed };
+        let bytes = &self.bytes[part];
+        for event in committed.events.split_off(own).into_iter().flatten() {
+            if let Some(new) = &event.new {
+                bytes.fetch_add(weight(new), Ordering::Relaxed);
+            }
+            if let Some(old) = &event.old {
+                bytes.fetch_sub(weight(old), Ordering::Relaxed);
+            }
+        }
+        if let Some(last) = committed.events.iter().flatten().last() {
+            committed.revision = last.revision;
+        }
+        committed
+    }
 }
 
 fn prefix(part: usize) -> String {
@@ -91,36 +134,9 @@ pub(crate) fn records_in(store: &dyn Storage) -> usize {
     store.count(PREFIX.as_bytes())
 }
 
-/// The part of the record that a write belongs to.
-fn part_of(call: &Call<'_>) -> Option<usize> {
-    RECORDED.iter().position(|(group, plural)| call.kind.is(group, plural))
-}
-
-/// The operations of a write with those that record it, which come last.
-pub(crate) fn with_records(call: &Call<'_>, write: Write<'_>, mut ops: Vec<Op>) -> Vec<Op> {
-    let Some(part) = part_of(call) else { return ops };
-    let at = clock::now().to_string();
-    let recorded = RecordedWrite {
-        plural: &call.kind.plural,
-        user: &call.user.name,
-        at: &at,
-        old: write.old,
-        new: write.new,
-    };
-    let records = records(recorded);
-    if records.is_empty() {
-        return ops;
-    }
-    let audit = call.server.audit();
-    let mut bytes = audit.bytes[part].load(Ordering::Relaxed);
-    for record in records {
-        let key = key(part, audit.next.fetch_add(1, Ordering::Relaxed));
-        let text = record.to_string();
-        bytes += (key.len() + text.len()) as u64;
-        ops.push(Op::put(key.as_str(), text));
-    }
-    ops.extend(removals(call.store(), part, bytes.saturating_sub(audit.bytes_max)));
-    ops
+/// The part of the record that writes of a kind belong to.
+fn part_of(kind: &Kind) -> Option<usize> {
+    RECORDED.iter().position(|(group, plural)| kind.is(group, plural))
 }
 
 /// Removes the oldest records that together have as many bytes.
@@ -140,70 +156,52 @@ fn removals(store: &dyn Storage, part: usize, bytes: u64) -> Vec<Op> {
     oldest.iter().take_while(is_needed).map(|item| Op::delete_any(&*item.key)).collect()
 }
 
-/// What became of a write alone, of `own` operations; what was recorded is counted.
-pub(crate) fn without_records(call: &Call<'_>, mut committed: Committed, own: usize) -> Committed {
-    if committed.events.len() <= own {
-        return committed;
+/// A page of the record: of each kind that the user may list everywhere.
+pub(crate) fn page(
+    store: &dyn Storage,
+    user: &User,
+    query: &Query,
+    may: impl Fn(Access<'_>) -> bool,
+) -> Result<Answer, ApiError> {
+    if user.groups.iter().any(|group| group == "system:unauthenticated") {
+        return Err(ApiError::unauthorized());
     }
-    let Some(part) = part_of(call) else { return committed };
-    let bytes = &call.server.audit().bytes[part];
-    for event in committed.events.split_off(own).into_iter().flatten() {
-        if let Some(new) = &event.new {
-            bytes.fetch_add(weight(new), Ordering::Relaxed);
-        }
-        if let Some(old) = &event.old {
-            bytes.fetch_sub(weight(old), Ordering::Relaxed);
-        }
+    let after = match query.get("after") {
+        None => 0,
+        Some(text) => text
+            .parse::<u64>()
+            .map_err(|_| ApiError::bad_request(format!("after: {text:?} is not the sequence of a record")))?,
+    };
+    let access = |part: usize| Access {
+        verb: "list",
+        group: RECORDED[part].0,
+        resource: RECORDED[part].1,
+        subresource: "",
+        namespace: "",
+        name: "",
+        fields: &[],
+    };
+    let (permitted, withheld): (Vec<usize>, Vec<usize>) =
+        (0..RECORDED.len()).partition(|part| may(access(*part)));
+    if permitted.is_empty() {
+        let why = format!("User {:?} cannot list any of the kinds that are recorded", user.name);
+        return Err(ApiError::forbidden_path(&format!("/{PATH}"), &why));
     }
-    if let Some(last) = committed.events.iter().flatten().last() {
-        committed.revision = last.revision;
-    }
-    committed
-}
-
-impl Server {
-    /// A page of the record: of each kind that the user may list everywhere.
-    pub(crate) fn read_audit(&self, user: &User, query: &Query) -> Result<Answer, ApiError> {
-        if user.groups.iter().any(|group| group == "system:unauthenticated") {
-            return Err(ApiError::unauthorized());
-        }
-        let after = match query.get("after") {
-            None => 0,
-            Some(text) => text.parse::<u64>().map_err(|_| {
-                ApiError::bad_request(format!("after: {text:?} is not the sequence of a record"))
-            })?,
+    let (mut page, mut is_more) = (Vec::new(), false);
+    for part in permitted {
+        let options = RangeOptions {
+            limit: Some(PAGE_RECORDS_MAX),
+            after: Some(key(part, after).as_str().into()),
+            ..RangeOptions::default()
         };
-        let access = |part: usize| Access {
-            verb: "list",
-            group: RECORDED[part].0,
-            resource: RECORDED[part].1,
-            subresource: "",
-            namespace: "",
-            name: "",
-            fields: &[],
-        };
-        let (permitted, withheld): (Vec<usize>, Vec<usize>) =
-            (0..RECORDED.len()).partition(|part| self.may(user, access(*part)).is_ok());
-        if permitted.is_empty() {
-            let why = format!("User {:?} cannot list any of the kinds that are recorded", user.name);
-            return Err(ApiError::forbidden_path(&format!("/{PATH}"), &why));
-        }
-        let (mut page, mut is_more) = (Vec::new(), false);
-        for part in permitted {
-            let options = RangeOptions {
-                limit: Some(PAGE_RECORDS_MAX),
-                after: Some(key(part, after).as_str().into()),
-                ..RangeOptions::default()
-            };
-            let range = self.store().range(prefix(part).as_bytes(), &options).map_err(ApiError::internal)?;
-            is_more |= range.remaining > 0;
-            page.extend(range.items.into_iter().map(|item| (number(&item), item)));
-        }
-        page.sort_by_key(|(number, _)| *number);
-        is_more |= page.len() > PAGE_RECORDS_MAX;
-        page.truncate(PAGE_RECORDS_MAX);
-        Ok(Answer::json(200, written(&page, is_more, &withheld)))
+        let range = store.range(prefix(part).as_bytes(), &options).map_err(ApiError::internal)?;
+        is_more |= range.remaining > 0;
+        page.extend(range.items.into_iter().map(|item| (number(&item), item)));
     }
+    page.sort_by_key(|(number, _)| *number);
+    is_more |= page.len() > PAGE_RECORDS_MAX;
+    page.truncate(PAGE_RECORDS_MAX);
+    Ok(Answer::json(200, written(&page, is_more, &withheld)))
 }
 
 /// The page as JSON. Records are stored as they are sent, but for their numbers.

@@ -1,7 +1,7 @@
 //! One request for objects, from its arrival to its answer.
 
 use lazaret_json::Value;
-use lazaret_kinds::{Access, Context, Scope, Served, User};
+use lazaret_kinds::{Access, Context, Name, Scope, Served, User};
 use lazaret_storage::Storage;
 
 use crate::{
@@ -63,6 +63,24 @@ impl Call<'_> {
     /// Whether the collection is one of a namespace, or the cluster's: not one across namespaces.
     pub(crate) fn whole_collection(&self) -> bool {
         self.kind.scope == Scope::Cluster || !self.target.namespace.is_empty()
+    }
+
+    /// All versions in which the resource is served.
+    pub(crate) fn versions(&self) -> Vec<Name> {
+        let kind = match &self.kind {
+            KindRef::Builtin(kind) => kind,
+            KindRef::Custom(kind) => return self.server.customs().versions(kind),
+        };
+        let served = kind.versions.iter().filter(|served| self.server.serves(kind, served));
+        served.map(|served| served.version.clone()).collect()
+    }
+
+    /// The kind as another version has it.
+    pub(crate) fn in_version(&self, version: &str) -> Option<(KindRef, Served)> {
+        if self.served.version == version {
+            return Some((self.kind.clone(), self.served.clone()));
+        }
+        self.server.find(&Target { version: version.to_owned(), ..self.target.clone() })
     }
 
     /// What numbers know of this call.

@@ -6,7 +6,7 @@ use std::{io, sync::Arc, time::Duration};
 use lazaret_json::json;
 use lazaret_storage::{Committed, Op, SnapshotError, StorageError, TxnError, TxnInvalid};
 
-use crate::{ApiError, Server, limits, respond::Answer};
+use crate::{ApiError, Server, clock, limits, object, respond::Answer};
 
 /// Where a snapshot is asked for, with POST.
 pub(crate) const COMPACT_PATH: &str = "lazaret/store/compact";
@@ -49,8 +49,26 @@ impl Server {
         self.stalled_for().map(|busy| format!("the disk has not answered for {} s", busy.as_secs()))
     }
 
+    /// Hands a write to the store and waits until it is durable.
+    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+        self.commit_within(ops, object::OBJECT_BYTES_MAX).await
+    }
+
+    /// The same for what the server itself adds to an object that somebody else made.
+    pub(crate) async fn commit_own(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+        self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX).await
+    }
+
+    async fn commit_within(&self, ops: Vec<Op>, bytes_max: usize) -> Result<Committed, TxnError> {
+        limits::check_sizes(self.store(), &ops, bytes_max)?;
+        let started = clock::instant();
+        let committed = self.write(ops).await;
+        self.metrics().committed(started.elapsed());
+        committed
+    }
+
     /// Runs a transaction, and gives up waiting for a disk that does not answer.
-    pub(crate) async fn write(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+    async fn write(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
         let limit = Duration::from_secs(WRITE_SECONDS_MAX);
         match tokio::time::timeout(limit, self.store().txn(ops)).await {
             Ok(done) => done,

@@ -176,7 +176,11 @@ impl Front {
         let user = self
             .authenticator
             .authenticate(&self.server, request.headers(), &peer)
-            .inspect_err(|_| self.server.count_unauthenticated(request.uri().path()))
+            .inspect_err(|_| {
+                if let Some(sink) = self.server.alerts() {
+                    sink.count_unauthenticated(request.uri().path());
+                }
+            })
             .map_err(|error| Box::new(failure(&error)))?;
         let asked = Asked::of(request.method(), request.uri());
         let (health, lease) = (asked.health, asked.lease);

@@ -20,17 +20,17 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Authorizer, Features, ServerOptions, connection};
+use crate::{Authorizer, Features, ServerOptions, Stored, connection};
 
 /// Everybody may do everything: what is refused here is refused for other reasons.
 struct Everything;
 
 impl Authorizer for Everything {
-    fn access(&self, _: &Server, _: &User, _: Access<'_>) -> Result<(), String> {
+    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Server, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }

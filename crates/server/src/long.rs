@@ -1,28 +1,11 @@
 //! Requests that take long to compute are answered elsewhere: the threads that serve connections are for what is done at once.
 
-use std::{num::NonZero, sync::Arc, thread};
-
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 
 use crate::{ApiError, call::Call, negotiate::Form, request::Verb, respond::Answer, verbs};
 
 /// A request that reads and writes so many bytes takes about a millisecond of computing, at some hundred instructions for each.
 const LONG_BYTES_MIN: usize = 32 << 10;
-
-/// So many long requests are answered at a time at least; on machines with more processors as many as there are.
-const CONCURRENT_MIN: usize = 2;
-
-/// How many long requests may be answered at a time: each has a thread and a tree of its object.
-#[derive(Debug)]
-pub(crate) struct LongRequests(Arc<Semaphore>);
-
-impl Default for LongRequests {
-    fn default() -> Self {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        Self(Arc::new(Semaphore::new(processors.max(CONCURRENT_MIN))))
-    }
-}
 
 /// Whether a request may take long: by its body, and by the object that it changes.
 pub(crate) fn is_long(call: &Call<'_>, verb: Verb, body: &[u8]) -> bool {
@@ -37,8 +20,7 @@ pub(crate) fn is_long(call: &Call<'_>, verb: Verb, body: &[u8]) -> bool {
 /// Answers a long request on a thread of its own. Whoever asked may go away; what was begun is ended all the same.
 #[allow(clippy::disallowed_methods, reason = "the task ends by itself, and its place is kept until then")]
 pub(crate) async fn dispatch(call: Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
-    let place =
-        Arc::clone(&call.server.long_requests().0).acquire_owned().await.map_err(ApiError::internal)?;
+    let place = call.server.long_requests().place().await.map_err(ApiError::internal)?;
     let (server, user) = (call.server.clone(), call.user.clone());
     let Call { kind, served, target, query, form, manager, content_type, held, .. } = call;
     held.keep_place(place);

@@ -4,7 +4,7 @@ use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
-use lazaret_kinds::{Served, User};
+use lazaret_kinds::{Access, User};
 
 use crate::{
     ApiError, Body, Server,
@@ -14,14 +14,12 @@ use crate::{
     call::Call,
     discovery, disk, health,
     held::Held,
-    input,
-    kind_ref::KindRef,
-    long,
+    input, long,
     metrics::{self, Subject},
     negotiate::{self, Form},
     openapi, panics, pretty, proxy,
     query::Query,
-    request::{Path, Target, Verb},
+    request::{Path, Verb},
     respond::{Answer, failure},
     verbs,
 };
@@ -97,10 +95,13 @@ impl Server {
                     return self.compact_store().await;
                 }
                 if path == audit::PATH && parts.method == Method::GET {
-                    return self.read_audit(user, &query);
+                    let may = |access: Access<'_>| self.may(user, access).is_ok();
+                    return audit::page(self.store(), user, &query, may);
                 }
                 if path == alerts::PATH && parts.method == Method::POST {
-                    return self.receive_alerts(user, body).await;
+                    let sink = self.alerts().ok_or_else(ApiError::no_such_path)?;
+                    let may = |access: Access<'_>| self.may(user, access).is_ok();
+                    return sink.notify(user, may, body).await;
                 }
                 let answer = if path == openapi::v2::PATH && parts.method == Method::GET {
                     self.authorize_path(user, "get", &path)?;
@@ -190,15 +191,5 @@ impl Server {
         self.may_path(user, verb, &format!("/{path}")).map_err(|_| {
             ApiError::forbidden_path(&format!("/{path}"), &format!("User {:?} cannot {verb}", user.name))
         })
-    }
-
-    pub(crate) fn find(&self, target: &Target) -> Option<(KindRef, Served)> {
-        if let Some(kind) = lazaret_kinds::find(&target.group, &target.plural) {
-            let served = kind.served(&target.version).filter(|served| self.serves(kind, served))?.clone();
-            return Some((KindRef::Builtin(kind), served));
-        }
-        let kind = self.customs().find(target)?;
-        let served = kind.hub().clone();
-        Some((kind, served))
     }
 }

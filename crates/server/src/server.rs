@@ -6,38 +6,41 @@ use std::{
 };
 
 use lazaret_json::Value;
-use lazaret_kinds::{Access, Features, Kind, Name, Served, User};
+use lazaret_kinds::{Access, Features, Kind, Served, User};
 use lazaret_quota::Classes;
-use lazaret_storage::{Committed, Op, Storage, TxnError};
+use lazaret_storage::Storage;
 use tokio::sync::watch;
 
 use crate::{
-    AlertSink, Authorizer, Pages, ServerAddress, TokenKeys,
+    AlertSink, Authorizer, Pages, ServerAddress,
     admission::{
-        self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, QuotaTurns, WebhookLimits,
-        find_default_priority,
+        device_classes::{DEVICE_CLASSES, read_device_classes},
+        guards::{GUARDS, approval_is_wanted},
+        plugins::{AdmissionPlugin, DisabledPlugins},
+        priority::{DefaultPriority, PRIORITY_CLASSES, find_default_priority},
+        rules::{ADMISSION_RULES, AdmissionRules, compile_rules},
+        turns::QuotaTurns,
+        webhooks::limits::WebhookLimits,
     },
     audit::Audit,
-    auth::bootstrap,
-    call::Call,
-    clock,
-    definitions::{self, Customs, Definitions},
+    auth::tokens::TokenKeys,
+    definitions::{Customs, Definitions},
     derived::Derived,
     kind_ref::KindRef,
-    limits::{self, Limits},
-    long::LongRequests,
+    limits::Limits,
+    long_requests::LongRequests,
     metrics::Metrics,
-    object, openapi,
-    proxy::NodeConnections,
+    object,
+    openapi::cache::Cache,
+    proxy::nodes::NodeConnections,
     recent::Recent,
     request::Target,
+    runtime_config,
     service_pool::Pool,
     service_ranges::ServiceRanges,
+    stored::Stored,
     trees::Trees,
 };
-
-/// Where classes of priority are stored.
-const PRIORITY_CLASSES: &str = "/scheduling.k8s.io/priorityclasses/";
 
 /// How a server is set up.
 pub struct ServerOptions {
@@ -64,7 +67,7 @@ pub struct Server {
 }
 
 struct Inner {
-    store: Arc<dyn Storage>,
+    stored: Stored,
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
     admission_rules: Derived<AdmissionRules>,
@@ -74,15 +77,16 @@ struct Inner {
     quota_turns: QuotaTurns,
     audit: Audit,
     recent: Recent,
-    trees: Arc<Trees>,
-    openapi: openapi::v2::Cache,
+    openapi: Cache,
     limits: Limits,
     service_pool: Pool,
     service_ranges: OnceLock<ServiceRanges>,
     long_requests: LongRequests,
     /// Turns true when every watch is to end.
     ending: watch::Sender<bool>,
-    options: ServerOptions,
+    runtime_config: Vec<(String, bool)>,
+    authorizer: Box<dyn Authorizer>,
+    token_keys: Option<TokenKeys>,
     metrics: Metrics,
     /// Where it is found, once it listens.
     address: OnceLock<ServerAddress>,
@@ -101,7 +105,7 @@ type FurtherChecks = dyn Fn() -> Vec<(String, bool)> + Send + Sync;
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("revision", &self.inner.store.revision()).finish_non_exhaustive()
+        f.debug_struct("Server").field("revision", &self.store().revision()).finish_non_exhaustive()
     }
 }
 
@@ -115,14 +119,16 @@ impl Server {
     /// A server over a store that holds no more than it is told.
     #[must_use]
     pub fn with_limits(store: impl Into<Arc<dyn Storage>>, options: ServerOptions, limits: Limits) -> Self {
-        let store = store.into();
-        let trees = Arc::new(Trees::default());
-        let metrics = Metrics::new(Arc::clone(&store), Arc::clone(&trees), &options.features);
-        let audit = Audit::new(&*store, limits.audit_bytes_max);
+        let ServerOptions { features, runtime_config, authorizer, token_keys } = options;
+        let stored = Stored::new(store.into(), features);
+        let metrics = Metrics::new(stored.shared_store(), Arc::clone(stored.trees()), stored.features());
+        let audit = Audit::new(stored.store(), limits.audit_bytes_max);
         Self {
             inner: Arc::new(Inner {
-                store,
-                options,
+                stored,
+                runtime_config,
+                authorizer,
+                token_keys,
                 metrics,
                 address: OnceLock::new(),
                 further_metrics: OnceLock::new(),
@@ -133,17 +139,16 @@ impl Server {
                 pages: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
-                trees,
-                openapi: openapi::v2::Cache::default(),
+                openapi: Cache::default(),
                 limits,
                 service_pool: Pool::default(),
                 service_ranges: OnceLock::new(),
                 long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
-                admission_rules: Derived::new(admission::ADMISSION_RULES, admission::compile_rules),
-                approval_wanted: Derived::new(admission::GUARDS, admission::approval_is_wanted),
+                admission_rules: Derived::new(ADMISSION_RULES, compile_rules),
+                approval_wanted: Derived::new(GUARDS, approval_is_wanted),
                 webhook_limits: WebhookLimits::default(),
-                device_classes: Derived::new(admission::DEVICE_CLASSES, admission::read_device_classes),
+                device_classes: Derived::new(DEVICE_CLASSES, read_device_classes),
                 quota_turns: QuotaTurns::default(),
                 audit,
                 ending: watch::Sender::new(false),
@@ -154,19 +159,24 @@ impl Server {
     /// The store behind it.
     #[must_use]
     pub fn store(&self) -> &dyn Storage {
-        &*self.inner.store
+        self.inner.stored.store()
     }
 
     /// The store behind it, for another server.
     #[must_use]
     pub fn shared_store(&self) -> Arc<dyn Storage> {
-        Arc::clone(&self.inner.store)
+        self.inner.stored.shared_store()
     }
 
     /// Which features are on.
     #[must_use]
     pub fn features(&self) -> &Features {
-        &self.inner.options.features
+        self.inner.stored.features()
+    }
+
+    /// The stored objects.
+    pub(crate) fn stored(&self) -> &Stored {
+        &self.inner.stored
     }
 
     /// How many objects a collection has; none if nobody knows it.
@@ -194,24 +204,6 @@ impl Server {
         &self.inner.webhook_limits
     }
 
-    /// All versions in which the resource of a call is served.
-    pub(crate) fn versions(&self, call: &Call<'_>) -> Vec<Name> {
-        let kind = match &call.kind {
-            KindRef::Builtin(kind) => kind,
-            KindRef::Custom(kind) => return self.inner.definitions.get(self).versions(kind),
-        };
-        let served = kind.versions.iter().filter(|served| self.serves(kind, served));
-        served.map(|served| served.version.clone()).collect()
-    }
-
-    /// The kind of a call as another version has it.
-    pub(crate) fn in_version(&self, call: &Call<'_>, version: &str) -> Option<(KindRef, Served)> {
-        if call.served.version == version {
-            return Some((call.kind.clone(), call.served.clone()));
-        }
-        self.find(&Target { version: version.to_owned(), ..call.target.clone() })
-    }
-
     /// The device classes that serve extended resources.
     pub(crate) fn device_classes(&self) -> Arc<Classes> {
         self.inner.device_classes.get(self.store())
@@ -234,7 +226,6 @@ impl Server {
         let _ = self.inner.further_checks.set(Box::new(checks));
     }
 
-    /// What they say.
     /// Does without an admission plugin from now on.
     pub fn disable_admission_plugin(&self, plugin: AdmissionPlugin) {
         self.inner.disabled_plugins.add(plugin);
@@ -316,22 +307,33 @@ impl Server {
 
     /// Every kind, those that definitions bring last.
     pub(crate) fn kinds(&self) -> Vec<KindRef> {
-        let customs = self.inner.definitions.get(self);
+        let customs = self.inner.definitions.get(self.store());
         lazaret_kinds::all().iter().map(KindRef::Builtin).chain(customs.all()).collect()
     }
 
     /// The kinds that definitions bring: another value when one of them changed.
     pub(crate) fn customs(&self) -> Arc<Customs> {
-        self.inner.definitions.get(self)
+        self.inner.definitions.get(self.store())
     }
 
-    pub(crate) fn openapi_cache(&self) -> &openapi::v2::Cache {
+    pub(crate) fn openapi_cache(&self) -> &Cache {
         &self.inner.openapi
+    }
+
+    /// The kind that a target names, in its version.
+    pub(crate) fn find(&self, target: &Target) -> Option<(KindRef, Served)> {
+        if let Some(kind) = lazaret_kinds::find(&target.group, &target.plural) {
+            let served = kind.served(&target.version).filter(|served| self.serves(kind, served))?.clone();
+            return Some((KindRef::Builtin(kind), served));
+        }
+        let kind = self.customs().find(target)?;
+        let served = kind.hub().clone();
+        Some((kind, served))
     }
 
     /// Whether a version of a kind is served here.
     pub(crate) fn serves(&self, kind: &Kind, served: &Served) -> bool {
-        let on = crate::runtime_config::is_on(&self.inner.options.runtime_config, kind, served);
+        let on = runtime_config::is_on(&self.inner.runtime_config, kind, served);
         let features = self.features();
         on && served.since.is_none_or(|since| since <= features.release())
             && served.feature.is_none_or(|feature| features.is_on(feature))
@@ -339,12 +341,12 @@ impl Server {
 
     /// A stored object.
     pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
-        self.store().get(object::key(kind, namespace, name).as_bytes()).map(|item| self.trees().get(&item))
+        self.inner.stored.get(kind, namespace, name)
     }
 
     /// The objects written last.
     pub(crate) fn trees(&self) -> &Trees {
-        &self.inner.trees
+        self.inner.stored.trees()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -363,27 +365,9 @@ impl Server {
         &self.inner.long_requests
     }
 
-    /// Hands a write to the store and waits until it is durable.
-    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
-        self.commit_within(ops, object::OBJECT_BYTES_MAX).await
-    }
-
-    /// The same for what the server itself adds to an object that somebody else made.
-    pub(crate) async fn commit_own(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
-        self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX).await
-    }
-
-    async fn commit_within(&self, ops: Vec<Op>, bytes_max: usize) -> Result<Committed, TxnError> {
-        limits::check_sizes(self.store(), &ops, bytes_max)?;
-        let started = clock::instant();
-        let committed = self.write(ops).await;
-        self.metrics().committed(started.elapsed());
-        committed
-    }
-
     /// Signs tokens of service accounts.
     pub(crate) fn token_keys(&self) -> Option<&TokenKeys> {
-        self.inner.options.token_keys.as_ref()
+        self.inner.token_keys.as_ref()
     }
 
     /// Numbers of whoever else runs in this process.
@@ -392,35 +376,18 @@ impl Server {
     }
 
     pub(crate) fn may(&self, user: &User, access: Access<'_>) -> Result<(), String> {
-        self.inner.options.authorizer.access(self, user, access)
+        self.inner.authorizer.access(self.stored(), user, access)
     }
 
     pub(crate) fn may_path(&self, user: &User, verb: &str, path: &str) -> Result<(), String> {
-        self.inner.options.authorizer.path(self, user, verb, path)
+        self.inner.authorizer.path(self.stored(), user, verb, path)
     }
 
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> Option<Vec<Value>> {
-        self.inner.options.authorizer.rules(self, user, namespace)
+        self.inner.authorizer.rules(self.stored(), user, namespace)
     }
 
     pub(crate) fn role_rules(&self, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
-        self.inner.options.authorizer.role_rules(self, reference, namespace)
-    }
-
-    /// Tells everybody which certificate, as PEM, connections to this server are to be trusted by.
-    ///
-    /// # Errors
-    /// What could not be written.
-    pub async fn publish_authority(&self, certificate: &str) -> Result<(), String> {
-        bootstrap::publish(self, certificate).await
-    }
-
-    /// Makes what every cluster begins with, where it is missing.
-    ///
-    /// # Errors
-    /// What could not be made.
-    pub async fn bootstrap(&self) -> Result<(), String> {
-        bootstrap::ensure(self).await?;
-        definitions::settle(self).await.map_err(|error| format!("settle the definitions of kinds: {error}"))
+        self.inner.authorizer.role_rules(self.stored(), reference, namespace)
     }
 }

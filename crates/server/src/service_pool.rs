@@ -9,11 +9,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use lazaret_json::Value;
-use lazaret_kinds::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
+use lazaret_kinds::{PoolError, ServicePool, service_holdings};
 use lazaret_storage::{Item, Key, RangeOptions, Storage, Watch};
 
-use crate::{ApiError, call::Call, object, random, service_ranges::ServiceRanges};
+use crate::{object, random, service_ranges::ServiceRanges};
 
 /// Where Services are stored.
 const SERVICES: &str = "/core/services/";
@@ -158,7 +157,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reserve(&self, store: &dyn Storage, ranges: ServiceRanges) -> Option<Reservation<'_>> {
+    pub(crate) fn reserve(&self, store: &dyn Storage, ranges: ServiceRanges) -> Option<Reservation<'_>> {
         let known = self.lock().catch_up(store);
         known.then(|| Reservation { pool: self, ranges, taken: Holding::default() })
     }
@@ -211,29 +210,6 @@ impl ServicePool for Reservation<'_> {
         self.taken.ports.push(number);
         Ok(number.into())
     }
-}
-
-/// Gives a Service that is to be written what it needs. The reservation must live until the write has ended.
-pub(crate) fn allocate<'a>(
-    call: &Call<'a>,
-    object: &mut Value,
-    old: Option<&Value>,
-) -> Result<Option<Reservation<'a>>, ApiError> {
-    if !call.kind.is("", "services") || !call.target.subresource.is_empty() {
-        return Ok(None);
-    }
-    let server = call.server;
-    let mut reservation = server
-        .service_pool()
-        .reserve(server.store(), server.service_ranges())
-        .ok_or_else(|| ApiError::internal("the stored Services cannot be read"))?;
-    allocate_service(object, old, &mut reservation).map_err(|refusal| match refusal {
-        ServiceRefusal::Invalid(errors) => {
-            ApiError::invalid(&call.kind, object::meta(object, "name"), &errors)
-        }
-        ServiceRefusal::Internal(why) => ApiError::internal(why),
-    })?;
-    Ok(Some(reservation))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Pem,
-    auth::{Peer, of_certificate},
+    auth::{Peer, identity::of_certificate},
     certificates::Validity,
     clock,
 };

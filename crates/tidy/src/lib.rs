@@ -14,8 +14,10 @@ use std::{
 use serde_json::Value;
 
 mod literals;
+mod modules;
 
-pub use literals::{Literal, literals, product_code};
+pub use literals::{Literal, literals, product_code, without_text};
+pub use modules::Modules;
 
 /// The workspace: where it is, and what cargo knows of it and of everything it is built from.
 #[derive(Debug)]

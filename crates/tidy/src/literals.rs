@@ -9,37 +9,69 @@ pub struct Literal {
     pub text: String,
 }
 
+/// A part of a Rust file.
+enum Piece<'a> {
+    Code(&'a str),
+    Comment,
+    Literal(Literal),
+}
+
 /// The string literals of a file up to its module of tests. Comments and characters have none.
 #[must_use]
 pub fn literals(source: &str) -> Vec<Literal> {
-    let mut rest = Rest { text: product_code(source), line: 1 };
+    let pieces = pieces(product_code(source)).into_iter();
+    let literals = pieces.filter_map(|piece| match piece {
+        Piece::Literal(literal) => Some(literal),
+        Piece::Code(_) | Piece::Comment => None,
+    });
+    literals.collect()
+}
+
+/// The code of a file: without comments, and with empty literals.
+#[must_use]
+pub fn without_text(source: &str) -> String {
+    let code = pieces(source).into_iter().map(|piece| match piece {
+        Piece::Code(code) => code,
+        Piece::Comment => " ",
+        Piece::Literal(_) => "\"\"",
+    });
+    code.collect()
+}
+
+fn pieces(source: &str) -> Vec<Piece<'_>> {
+    let mut rest = Rest { text: source, line: 1 };
     let mut found = Vec::new();
     while let Some(first) = rest.text.chars().next() {
         if rest.text.starts_with("//") {
             rest.skip(rest.text.find('\n').unwrap_or(rest.text.len()));
+            found.push(Piece::Comment);
         } else if rest.text.starts_with("/*") {
             rest.skip(rest.text.find("*/").map_or(rest.text.len(), |at| at + 2));
+            found.push(Piece::Comment);
         } else if first == '"' {
             let line = rest.line;
             rest.skip(1);
             let end = end_of_plain(rest.text);
-            found.push(Literal { line, text: joined(&rest.text[..end]) });
+            found.push(Piece::Literal(Literal { line, text: joined(&rest.text[..end]) }));
             rest.skip((end + 1).min(rest.text.len()));
         } else if let Some((begin, hashes)) = raw_begin(rest.text) {
             let line = rest.line;
             rest.skip(begin);
             let close = format!("\"{}", "#".repeat(hashes));
             let end = rest.text.find(&close).unwrap_or(rest.text.len());
-            found.push(Literal { line, text: rest.text[..end].to_owned() });
+            found.push(Piece::Literal(Literal { line, text: rest.text[..end].to_owned() }));
             rest.skip((end + close.len()).min(rest.text.len()));
-        } else if first == '\'' {
-            rest.skip(character_len(rest.text));
-        } else if first.is_alphanumeric() || first == '_' {
-            // A whole word, so that its last letter does not look like the `r` of a raw string.
-            let end = rest.text.find(|c: char| !c.is_alphanumeric() && c != '_');
-            rest.skip(end.unwrap_or(rest.text.len()));
         } else {
-            rest.skip(first.len_utf8());
+            let len = if first == '\'' {
+                character_len(rest.text)
+            } else if first.is_alphanumeric() || first == '_' {
+                // A whole word, so that its last letter does not look like the `r` of a raw string.
+                rest.text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.text.len())
+            } else {
+                first.len_utf8()
+            };
+            found.push(Piece::Code(&rest.text[..len]));
+            rest.skip(len);
         }
     }
     found

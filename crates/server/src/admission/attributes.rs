@@ -48,7 +48,7 @@ pub(super) fn with<T>(call: &Call<'_>, subject: Subject<'_>, inner: impl FnOnce(
     let part = part_type(call);
     let in_version =
         |version: &str| (shown(call, part, version, subject.new), shown(call, part, version, subject.old));
-    let versions = call.server.versions(call);
+    let versions = call.versions();
     let versions: Vec<&str> = versions.iter().map(|version| &**version).collect();
     let options = match subject.delete {
         Some(delete) => delete.options.clone(),
@@ -137,7 +137,7 @@ pub(super) fn taken(
         }
         return Ok(taken);
     }
-    let (kind, served) = call.server.in_version(call, version).ok_or_else(ApiError::no_such_path)?;
+    let (kind, served) = call.in_version(version).ok_or_else(ApiError::no_such_path)?;
     let api_version = kind.api_version(version);
     let expected = Some((api_version.as_str(), &*kind.kind));
     let mut taken =

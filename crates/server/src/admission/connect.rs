@@ -3,7 +3,10 @@
 use lazaret_json::{Value, json};
 use lazaret_kinds::admission::Operation;
 
-use super::{Subject, mutate, validate};
+use super::{
+    ask::{mutate, validate},
+    attributes::Subject,
+};
 use crate::{ApiError, call::Call};
 
 /// Options that are switches.

@@ -1,28 +1,14 @@
 //! What a new pod gets: an account with its token, and a priority.
 
-use std::sync::Arc;
-
 use lazaret_json::{Value, json};
-use lazaret_storage::Item;
 
-use super::{AdmissionPlugin, limit_ranges, runtime_class};
-use crate::{ApiError, call::Call, object, random};
+use super::{limit_ranges, plugins::AdmissionPlugin, runtime_class};
+use crate::{ApiError, call::Call, random};
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// As Kubernetes asks for it: an hour and a little, which its servers stretch for clients that do not renew.
 const TOKEN_SECONDS: i64 = 3_607;
 const SYSTEM_CLASSES: &[&str] = &["system-node-critical", "system-cluster-critical"];
-
-/// The class of pods that name none, if there is one.
-pub(crate) type DefaultPriority = Option<String>;
-
-/// Of several classes that say they are the default, the lowest counts.
-pub(crate) fn find_default_priority(items: &[Arc<Item>]) -> DefaultPriority {
-    let classes = items.iter().map(|item| object::decode(&item.value));
-    let defaults = classes.filter(|class| class["globalDefault"] == true);
-    let lowest = defaults.min_by_key(|class| class["value"].as_i64().unwrap_or_default());
-    lowest.map(|class| object::meta(&class, "name").to_owned())
-}
 
 pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
     if !pod["spec"].is_object() {

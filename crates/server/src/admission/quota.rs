@@ -1,56 +1,28 @@
 //! Quotas: asked right before a write, and charged in the transaction that writes the object. Nobody can be charged for what was not
 //! written, and what is deleted is given back at once; the controller only corrects what came about otherwise.
 
-use std::{
-    hash::{DefaultHasher, Hasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Kind, Scope};
 use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota, Timestamp, Usage, settle};
 use lazaret_storage::{Committed, Item, Op, RangeOptions, TxnError};
-use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
-    ApiError, audit,
+    ApiError,
     call::{Call, Write},
     clock, object,
 };
 
 /// Where quotas are stored.
 const QUOTAS: &str = "/core/resourcequotas/";
-/// Where classes of devices are stored.
-pub(crate) const DEVICE_CLASSES: &str = "/resource.k8s.io/deviceclasses/";
 /// A write that loses the race for a quota so often gives up. Writers of one namespace take turns, so that only writes of quotas are races.
 const RETRIES_MAX: usize = 32;
-/// Writers of so many namespaces do not wait for each other, as far as the hashes of their names differ.
-const TURNS: usize = 64;
-
 /// Why nothing was written.
 pub(crate) enum Refused {
     /// Somebody has to change the request or the quota.
     Quota(ApiError),
     Store(TxnError),
-}
-
-/// Lets those who write in a namespace with quotas go one after the other.
-pub(crate) struct Turns(Vec<Mutex<()>>);
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self((0..TURNS).map(|_| Mutex::new(())).collect())
-    }
-}
-
-impl Turns {
-    async fn take(&self, namespace: &str) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(namespace.as_bytes());
-        #[allow(clippy::cast_possible_truncation, reason = "a hash")]
-        let hash = hasher.finish() as usize;
-        self.0[hash % TURNS].lock().await
-    }
 }
 
 // DEVIATION(quota-with-the-write): charged and given back in the transaction that writes the object.
@@ -88,22 +60,13 @@ pub(crate) fn check(call: &Call<'_>, write: Write<'_>) -> Result<(), ApiError> {
     counted(call, write).map_or(Ok(()), |kind| charge(call, &kind, write).map(drop))
 }
 
-/// Device classes by the extended resources that they serve.
-pub(crate) fn read_classes(items: &[Arc<Item>]) -> Classes {
-    let mut classes = Classes::default();
-    for item in items {
-        let class = object::decode(&item.value);
-        classes.add(object::meta(&class, "name"), class["spec"]["extendedResourceName"].as_str());
-    }
-    classes
-}
-
 /// Commits a write together with the record of what it decides.
 async fn recorded(call: &Call<'_>, write: Write<'_>, ops: Vec<Op>, own: bool) -> Result<Committed, TxnError> {
     let count = ops.len();
-    let ops = audit::with_records(call, write, ops);
+    let audit = call.server.audit();
+    let ops = audit.with_records(call.store(), &call.kind, &call.user.name, write.old, write.new, ops);
     let done = if own { call.server.commit_own(ops).await } else { call.server.commit(ops).await };
-    done.map(|committed| audit::without_records(call, committed, count))
+    done.map(|committed| audit.without_records(&call.kind, committed, count))
 }
 
 /// The kind of what is written, if a quota may count it. Almost always nothing does, so that nothing else is looked at first.

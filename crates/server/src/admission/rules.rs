@@ -8,7 +8,7 @@ use lazaret_kinds::{
 };
 use lazaret_storage::Item;
 
-use super::webhooks::Hook;
+use super::webhooks::client::Hook;
 use crate::object;
 
 /// Where policies, bindings and configurations of webhooks are stored.
@@ -26,7 +26,7 @@ pub(crate) struct AdmissionRules {
 }
 
 /// Compiles what is stored.
-pub(crate) fn compile(items: &[Arc<Item>]) -> AdmissionRules {
+pub(crate) fn compile_rules(items: &[Arc<Item>]) -> AdmissionRules {
     let stored = |plural: &str| {
         let prefix = format!("{ADMISSION_RULES}{plural}/");
         let found = items.iter().filter(|item| item.key.starts_with(prefix.as_bytes()));

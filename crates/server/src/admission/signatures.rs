@@ -1,20 +1,9 @@
 //! Rules say who wrote and who approved them, in the server's words.
 
-use std::sync::Arc;
-
 use lazaret_json::Value;
 use lazaret_kinds::review;
-use lazaret_storage::Item;
 
-use crate::{call::Call, object};
-
-/// Where guards are stored.
-pub(crate) const GUARDS: &str = "/lazaret.dev/disruptionguards/";
-
-/// Whether one of these guards wants approval of rules that reach far.
-pub(crate) fn approval_is_wanted(guards: &[Arc<Item>]) -> bool {
-    guards.iter().any(|item| review::wants_approval(&object::decode(&item.value)))
-}
+use crate::call::Call;
 
 /// Names the author and the approver of a rule that is written.
 pub(crate) fn sign(call: &Call<'_>, new: &mut Value, old: Option<&Value>) {

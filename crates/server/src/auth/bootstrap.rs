@@ -8,14 +8,31 @@ use lazaret_kinds::{
     own_definitions,
 };
 
-use crate::{Server, ServerAddress};
+use crate::{Server, ServerAddress, proxy::nodes::API_SERVER_TO_NODES, verbs};
 
-/// How the server calls itself towards nodes, as Kubernetes' own does. In no group: the role `system:kubelet-api-admin` is bound to it.
-pub(crate) const API_SERVER_TO_NODES: &str = "kube-apiserver-kubelet-client";
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
+impl Server {
+    /// Tells everybody which certificate, as PEM, connections to this server are to be trusted by.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub async fn publish_authority(&self, certificate: &str) -> Result<(), String> {
+        publish(self, certificate).await
+    }
+
+    /// Makes what every cluster begins with, where it is missing.
+    ///
+    /// # Errors
+    /// What could not be made.
+    pub async fn bootstrap(&self) -> Result<(), String> {
+        ensure(self).await?;
+        verbs::settle(self).await.map_err(|error| format!("settle the definitions of kinds: {error}"))
+    }
+}
+
 /// Makes what is missing and leaves alone what is there.
-pub(crate) async fn ensure(server: &Server) -> Result<(), String> {
+async fn ensure(server: &Server) -> Result<(), String> {
     for name in NAMESPACES {
         create(server, "/api/v1/namespaces", json!({"metadata": {"name": name}})).await?;
         create(
@@ -61,7 +78,7 @@ async fn apply(server: &Server, path: &str, object: &Value) -> Result<(), String
 
 /// Tells everybody which certificate to trust: servers of other groups, and whoever looks after namespaces and copies it into each of
 /// them, where pods find it.
-pub(crate) async fn publish(server: &Server, authority: &str) -> Result<(), String> {
+async fn publish(server: &Server, authority: &str) -> Result<(), String> {
     let root = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": authority}});
     put_map(server, "kube-system", root).await?;
     let clients = json!({"metadata": {"name": "extension-apiserver-authentication"}, "data": {"client-ca-file": authority}});

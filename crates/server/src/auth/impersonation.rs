@@ -6,8 +6,8 @@ use http::HeaderMap;
 use lazaret_kinds::{Access, User};
 use percent_encoding::percent_decode_str;
 
-use super::attributes::authorize;
-use crate::{ApiError, Server, auth::authenticated};
+use super::{attributes::authorize, identity::authenticated};
+use crate::{ApiError, Server};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";

@@ -5,6 +5,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod bootstrap_tokens;
 mod covers;
 pub(crate) mod escalation;
+pub(crate) mod identity;
 mod impersonation;
 pub(crate) mod node;
 mod rbac;
@@ -17,13 +18,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use http::HeaderMap;
 use jiff::Timestamp;
 use lazaret_kinds::User;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{ApiError, Server, SessionOver, clock, websocket::bearer_token};
 
 pub use rbac::Rbac;
 pub(crate) use reviews::user_info;
 pub use tokens::TokenKeys;
+
+use identity::authenticated;
 
 /// Whoever shows no credentials.
 const ANONYMOUS: &str = "system:anonymous";
@@ -112,24 +114,6 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
-}
-
-/// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
-pub(crate) fn of_certificate(der: &[u8]) -> Option<User> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let subject = certificate.subject();
-    // The last one, as Kubernetes reads it.
-    let name = subject.iter_common_name().last()?.as_str().ok()?.to_owned();
-    let groups =
-        subject.iter_organization().filter_map(|entry| entry.as_str().ok()).map(str::to_owned).collect();
-    Some(authenticated(User { name, groups, ..User::default() }))
-}
-
-pub(crate) fn authenticated(mut user: User) -> User {
-    if !user.groups.iter().any(|group| group == "system:authenticated") {
-        user.groups.push("system:authenticated".into());
-    }
-    user
 }
 
 #[cfg(test)]

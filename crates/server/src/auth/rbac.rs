@@ -10,7 +10,7 @@ use lazaret_kinds::{Access, User};
 use lazaret_storage::Item;
 
 use super::{node::NodeAuthorizer, rule::Rule};
-use crate::{Authorizer, Server, derived::Derived, object};
+use crate::{Authorizer, Stored, derived::Derived, object};
 
 /// May do everything, whatever the roles say.
 pub(super) const MASTERS: &str = "system:masters";
@@ -51,12 +51,12 @@ struct Grant {
 }
 
 impl Authorizer for Rbac {
-    fn access(&self, server: &Server, user: &User, access: Access<'_>) -> Result<(), String> {
+    fn access(&self, stored: &Stored, user: &User, access: Access<'_>) -> Result<(), String> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
-        let Err(why) = self.nodes.access(server, user, access) else { return Ok(()) };
-        let compiled = self.compiled.get(server.store());
+        let Err(why) = self.nodes.access(stored, user, access) else { return Ok(()) };
+        let compiled = self.compiled.get(stored.store());
         let granted = compiled.of(user).any(|grant| {
             let here = grant.namespace.is_empty() || grant.namespace == access.namespace;
             here && grant.rules.iter().any(|rule| rule.allows(access))
@@ -64,13 +64,13 @@ impl Authorizer for Rbac {
         if granted { Ok(()) } else { Err(why) }
     }
 
-    fn rules(&self, server: &Server, user: &User, namespace: &str) -> Option<Vec<Value>> {
+    fn rules(&self, stored: &Stored, user: &User, namespace: &str) -> Option<Vec<Value>> {
         let mut rules = Vec::new();
         if user.groups.iter().any(|group| group == MASTERS) {
             rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
             rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
         }
-        let compiled = self.compiled.get(server.store());
+        let compiled = self.compiled.get(stored.store());
         for grant in
             compiled.of(user).filter(|grant| grant.namespace.is_empty() || grant.namespace == namespace)
         {
@@ -79,18 +79,18 @@ impl Authorizer for Rbac {
         Some(rules)
     }
 
-    fn role_rules(&self, server: &Server, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
+    fn role_rules(&self, stored: &Stored, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
         let key = role_key(reference, namespace)?;
-        Some(self.compiled.get(server.store()).roles.get(&key)?.iter().map(Rule::shown).collect())
+        Some(self.compiled.get(stored.store()).roles.get(&key)?.iter().map(Rule::shown).collect())
     }
 
-    fn path(&self, server: &Server, user: &User, verb: &str, path: &str) -> Result<(), String> {
+    fn path(&self, stored: &Stored, user: &User, verb: &str, path: &str) -> Result<(), String> {
         let public = verb == "get"
             && PUBLIC_PATHS.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")));
         if public || user.groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
-        let compiled = self.compiled.get(server.store());
+        let compiled = self.compiled.get(stored.store());
         let granted = compiled.of(user).any(|grant| {
             grant.namespace.is_empty() && grant.rules.iter().any(|rule| rule.allows_path(verb, path))
         });

@@ -3,7 +3,7 @@
 use lazaret_json::{Value, json};
 use lazaret_kinds::User;
 
-use super::{authenticated, bootstrap_tokens, tokens};
+use super::{bootstrap_tokens, identity::authenticated, tokens};
 use crate::{Server, clock};
 
 impl Server {
@@ -22,19 +22,19 @@ impl Server {
 
     pub(crate) fn issue_token(&self, account: &Value, spec: &Value) -> Result<Value, String> {
         let keys = self.token_keys().ok_or("this server gives out no tokens")?;
-        tokens::issue(self, keys, account, spec)
+        tokens::issue(self.stored(), keys, account, spec)
     }
 
     /// Whose token this is, if it is meant for one of the audiences.
     fn authenticate_token(&self, token: &str, audiences: &[&str]) -> Result<tokens::Accepted, String> {
         if audiences.contains(&tokens::ISSUER)
-            && let Some(user) = bootstrap_tokens::authenticate(self, token, clock::now())
+            && let Some(user) = bootstrap_tokens::authenticate(self.stored(), token, clock::now())
         {
             let audiences = vec![tokens::ISSUER.to_owned()];
             return Ok(tokens::Accepted { user: authenticated(user), audiences });
         }
         let keys = self.token_keys().ok_or("this server gives out no tokens")?;
-        tokens::authenticate(self, keys, token, audiences).map(|mut accepted| {
+        tokens::authenticate(self.stored(), keys, token, audiences).map(|mut accepted| {
             accepted.user = authenticated(accepted.user);
             accepted
         })

@@ -13,7 +13,7 @@ use ring::{
 };
 
 use super::rule::quoted;
-use crate::{Server, clock, object, random};
+use crate::{Stored, clock, object, random};
 
 /// Who gives tokens out, and for whom unless they say otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -93,7 +93,7 @@ impl TokenKeys {
 
 /// The status of a TokenRequest.
 pub(crate) fn issue(
-    server: &Server,
+    stored: &Stored,
     keys: &TokenKeys,
     account: &Value,
     spec: &Value,
@@ -116,7 +116,7 @@ pub(crate) fn issue(
         .cloned()
         .unwrap_or_else(|| vec![ISSUER.into()]);
     let mut bound = json!({"namespace": namespace, "serviceaccount": {"name": name, "uid": object::meta(account, "uid")}});
-    bind(server, account, &spec["boundObjectRef"], &mut bound)?;
+    bind(stored, account, &spec["boundObjectRef"], &mut bound)?;
     let claims = json!({
         "iss": ISSUER, "sub": format!("system:serviceaccount:{namespace}:{name}"), "aud": audiences, "iat": now, "nbf": now, "exp": expires,
         "jti": random::uid(), "kubernetes.io": bound,
@@ -130,7 +130,7 @@ pub(crate) fn issue(
 }
 
 /// Binds a token to a pod, with the node that the pod runs on, or to a node.
-fn bind(server: &Server, account: &Value, reference: &Value, bound: &mut Value) -> Result<(), String> {
+fn bind(stored: &Stored, account: &Value, reference: &Value, bound: &mut Value) -> Result<(), String> {
     let Some(kind) = reference["kind"].as_str() else { return Ok(()) };
     let name = reference["name"].as_str().unwrap_or_default();
     let (plural, namespace) = match kind {
@@ -139,7 +139,7 @@ fn bind(server: &Server, account: &Value, reference: &Value, bound: &mut Value) 
         "Secret" => ("secrets", object::meta(account, "namespace")),
         other => return Err(format!("spec.boundObjectRef.kind: cannot bind a token to a {other}")),
     };
-    let found = lazaret_kinds::find("", plural).and_then(|kind| server.get(kind, namespace, name));
+    let found = lazaret_kinds::find("", plural).and_then(|kind| stored.get(kind, namespace, name));
     let target = found.ok_or_else(|| format!("spec.boundObjectRef: {kind} {name:?} does not exist"))?;
     if let Some(uid) =
         reference["uid"].as_str().filter(|uid| !uid.is_empty() && *uid != object::meta(&target, "uid"))
@@ -157,7 +157,7 @@ fn bind(server: &Server, account: &Value, reference: &Value, bound: &mut Value) 
         }
         if let Some(node) = target["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
             let uid = lazaret_kinds::find("", "nodes")
-                .and_then(|kind| server.get(kind, "", node))
+                .and_then(|kind| stored.get(kind, "", node))
                 .map(|node| object::meta(&node, "uid").to_owned());
             bound["node"] = json!({"name": node, "uid": uid.unwrap_or_default()});
         }
@@ -176,7 +176,7 @@ pub(crate) struct Accepted {
 
 /// Authenticates a token for at least one of the audiences.
 pub(crate) fn authenticate(
-    server: &Server,
+    stored: &Stored,
     keys: &TokenKeys,
     token: &str,
     audiences: &[&str],
@@ -187,7 +187,7 @@ pub(crate) fn authenticate(
     let now = clock::now().as_second();
     check_times(&claims, now).map_err(|why| refused(why.to_owned()))?;
     let bound = &claims["kubernetes.io"];
-    check_bound(server, bound, now).map_err(refused)?;
+    check_bound(stored, bound, now).map_err(refused)?;
     Ok(Accepted { user: user(&claims, bound), audiences })
 }
 
@@ -223,9 +223,9 @@ fn check_times(claims: &Value, now: i64) -> Result<(), &'static str> {
 }
 
 /// Checks that the account and the bound object exist. For a token bound to a pod, the node is information only, as in Kubernetes.
-fn check_bound(server: &Server, bound: &Value, now: i64) -> Result<(), String> {
+fn check_bound(stored: &Stored, bound: &Value, now: i64) -> Result<(), String> {
     let namespace = bound["namespace"].as_str().unwrap_or_default();
-    let account = check_exists(server, "serviceaccounts", namespace, &bound["serviceaccount"], now);
+    let account = check_exists(stored, "serviceaccounts", namespace, &bound["serviceaccount"], now);
     account.map_err(|why| why.unwrap_or_else(|| "service account has been deleted".to_owned()))?;
     for (claim, plural, namespace) in
         [("secret", "secrets", namespace), ("pod", "pods", namespace), ("node", "nodes", "")]
@@ -233,7 +233,7 @@ fn check_bound(server: &Server, bound: &Value, now: i64) -> Result<(), String> {
         if bound[claim].is_null() || claim == "node" && !bound["pod"].is_null() {
             continue;
         }
-        check_exists(server, plural, namespace, &bound[claim], now)
+        check_exists(stored, plural, namespace, &bound[claim], now)
             .map_err(|why| why.unwrap_or_else(|| "service account token has been invalidated".to_owned()))?;
     }
     Ok(())
@@ -241,14 +241,14 @@ fn check_bound(server: &Server, bound: &Value, now: i64) -> Result<(), String> {
 
 /// Checks that the object of a claim exists with the same UID and is not deleted. `Err(None)`: it does not exist.
 fn check_exists(
-    server: &Server,
+    stored: &Stored,
     plural: &str,
     namespace: &str,
     claim: &Value,
     now: i64,
 ) -> Result<(), Option<String>> {
     let kind = lazaret_kinds::find("", plural).ok_or(None)?;
-    let found = server.get(kind, namespace, claim["name"].as_str().ok_or(None)?).ok_or(None)?;
+    let found = stored.get(kind, namespace, claim["name"].as_str().ok_or(None)?).ok_or(None)?;
     let (uid, claimed) = (object::meta(&found, "uid"), claim["uid"].as_str().unwrap_or_default());
     if uid != claimed {
         return Err(Some(format!("{} UID ({uid}) does not match claim ({claimed})", kind.singular)));

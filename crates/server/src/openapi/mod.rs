@@ -1,5 +1,7 @@
 //! The OpenAPI document of each group version, made from the table of shapes.
 
+pub(crate) mod cache;
+mod names;
 mod paths;
 pub(crate) mod v2;
 mod v2_protobuf;
@@ -10,11 +12,11 @@ use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Kind, Served, Verbs};
 use lazaret_schema::{Description, Field, Schema, Type, TypeId, builtin};
 
-use self::paths::Paths;
+use self::{
+    names::{list_name, schema_name, shape_name, shape_of},
+    paths::Paths,
+};
 use crate::{ApiError, Server, kind_ref::KindRef, respond::Answer};
-
-const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     let document = path.trim_start_matches("openapi/v3").trim_start_matches('/');
@@ -215,49 +217,4 @@ fn decorate(value: &mut Value, field: &Field, schema: &Schema) {
     if !strategies.is_empty() {
         value["x-kubernetes-patch-strategy"] = strategies.join(",").into();
     }
-}
-
-/// What the schema of a kind is called.
-fn schema_name(kind: &Kind, served: &Served) -> String {
-    match served.shape.builtin_name() {
-        Some(shape) => shape_name(shape),
-        None => {
-            let mut parts: Vec<&str> = kind.group.split('.').collect();
-            parts.reverse();
-            format!("{}.{}.{}", parts.join("."), served.version, kind.kind)
-        }
-    }
-}
-
-/// What the schema of a kind's list is called.
-fn list_name(kind: &Kind, one: &str) -> String {
-    let package = one.strip_suffix(&*kind.kind).unwrap_or(one);
-    format!("{package}{}", kind.list_kind)
-}
-
-/// A kind of the table by group, version and name.
-fn shape_of(group: &str, version: &str, kind: &str) -> Option<(TypeId, String)> {
-    let package = match group.split('.').next() {
-        None | Some("") => "core",
-        Some(package) => package,
-    };
-    let shape = format!("{package}/{version}.{kind}");
-    builtin().find(&shape).map(|id| (id, shape))
-}
-
-/// What the schema of such a kind is called.
-fn schema_of(group: &str, version: &str, kind: &str) -> Option<String> {
-    shape_of(group, version, kind).map(|(_, shape)| shape_name(&shape))
-}
-
-/// `resource/v1.ResourceClaim` as `io.k8s.api.resource.v1.ResourceClaim`.
-fn shape_name(shape: &str) -> String {
-    let (package, name) = shape.split_once('.').unwrap_or(("", shape));
-    if package == "meta/v1" {
-        return format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");
-    }
-    if let Some(version) = package.strip_prefix("apiextensions/") {
-        return format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{name}");
-    }
-    format!("io.k8s.api.{}.{name}", package.replace('/', "."))
 }

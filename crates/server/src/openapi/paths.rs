@@ -3,7 +3,7 @@
 use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Kind, Scope, Served, Subresource, Verbs};
 
-use super::{DELETE_OPTIONS, STATUS, schema_of};
+use super::names::{DELETE_OPTIONS, STATUS, schema_of};
 
 /// A parameter of a query, and the type of its value.
 type Parameter = (&'static str, &'static str);

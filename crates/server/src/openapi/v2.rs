@@ -2,13 +2,11 @@
 //!
 //! It is made from the documents of version 3 when somebody asks for it, and kept until the definitions of kinds change.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 use lazaret_json::{Map, Value, json};
 
 use super::{group_versions, of_version, v2_protobuf};
-use crate::{ApiError, Server, definitions::Customs, discovery::fingerprint, respond::Answer};
+use crate::{ApiError, Server, discovery::fingerprint, respond::Answer};
 
 pub(crate) const PATH: &str = "openapi/v2";
 
@@ -26,32 +24,15 @@ enum Form {
     Protobuf,
 }
 
-/// The document as it was made last.
-#[derive(Default)]
-pub(crate) struct Cache {
-    made: Mutex<Option<Made>>,
-}
-
-impl std::fmt::Debug for Cache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Cache")
-    }
-}
-
-#[derive(Clone)]
-struct Made {
-    /// The definitions that it was made from.
-    of: Arc<Customs>,
-    json: Bytes,
-    protobuf: Bytes,
-}
-
 /// Answers on a thread of its own: to make the document takes some milliseconds, and as long as the definitions of kinds are.
 #[allow(clippy::disallowed_methods, reason = "the task ends by itself")]
 pub(crate) async fn answer(server: &Server, accept: Option<&str>) -> Result<Answer, ApiError> {
     let form = accepted(accept)?;
     let server = server.clone();
-    let made = tokio::task::spawn_blocking(move || server.openapi_cache().get(&server)).await;
+    let made = tokio::task::spawn_blocking(move || {
+        server.openapi_cache().get(server.customs(), || encoded(&document(&server)))
+    })
+    .await;
     let made = made.map_err(ApiError::internal)?;
     let (body, content_type) = match form {
         Form::Json => (made.json, "application/json"),
@@ -70,19 +51,9 @@ fn accepted(accept: Option<&str>) -> Result<Form, ApiError> {
     accept.split(',').find_map(form).ok_or_else(|| ApiError::not_acceptable(ACCEPTED))
 }
 
-impl Cache {
-    /// One at a time makes it; the others wait for it.
-    fn get(&self, server: &Server) -> Made {
-        let of = server.customs();
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = made.as_ref().filter(|made| Arc::ptr_eq(&made.of, &of)) {
-            return made.clone();
-        }
-        let document = document(server);
-        let json = Bytes::from(document.to_string());
-        let protobuf = Bytes::from(v2_protobuf::encoded(&document));
-        made.insert(Made { of, json, protobuf }).clone()
-    }
+/// The document as JSON and as protobuf.
+fn encoded(document: &Value) -> (Bytes, Bytes) {
+    (document.to_string().into(), v2_protobuf::encoded(document).into())
 }
 
 fn document(server: &Server) -> Value {

@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     location::{Location, is_nowhere, is_own},
-    nodes::NodeTrust,
+    trust::NodeTrust,
 };
 use crate::Server;
 

@@ -7,8 +7,9 @@ mod connect;
 mod flowing;
 mod headers;
 mod location;
-mod nodes;
+pub(crate) mod nodes;
 mod pods;
+mod reach;
 mod trust;
 pub(crate) mod usage;
 
@@ -25,9 +26,15 @@ use crate::{
     tunnel::Tunnel,
 };
 
-pub use nodes::{NodeConnections, NodeTrust};
+pub use nodes::NodeConnections;
+pub use trust::NodeTrust;
 
-use self::{connect::NodeStream, flowing::Flowing, location::Location, nodes::Reached};
+use self::{
+    connect::NodeStream,
+    flowing::Flowing,
+    location::Location,
+    reach::{Reached, reach},
+};
 
 /// What is read of a node's answer that says why not, as in Kubernetes.
 const REFUSAL_BYTES_MAX: usize = 50_000;
@@ -89,7 +96,7 @@ async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     let pod = pods::get(call)?;
     let container = pods::container(call, &pod)?;
     let Some(node) = pods::node_of(&pod) else { return Err(pods::no_host(call)) };
-    let reached = match nodes::reach(call.server, &node)? {
+    let reached = match reach(call.server, &node)? {
         Reached::Node(location) => location,
         Reached::Simulated => return pods::simulated_log(call, &pod),
     };
@@ -148,7 +155,7 @@ async fn begin(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
         what => format!("/{what}/{namespace}/{name}/{}", pods::container(call, &pod)?),
     };
     let Some(node) = pods::node_of(&pod) else { return Err(pods::no_host(call)) };
-    let location = match nodes::reach(call.server, &node)? {
+    let location = match reach(call.server, &node)? {
         Reached::Node(location) => location,
         Reached::Simulated => return Err(pods::unreachable(call, &pod)),
     };
@@ -197,7 +204,7 @@ async fn node(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
         call.authorize(Verb::Create)?;
     }
     let warnings = admission::may_connect(call).await?;
-    let location = match nodes::reach(call.server, &call.target.name)? {
+    let location = match reach(call.server, &call.target.name)? {
         Reached::Node(location) => location,
         Reached::Simulated => {
             let name = &call.target.name;

@@ -6,34 +6,20 @@ use std::{
 };
 
 use jiff::Timestamp;
-use lazaret_json::Value;
 use rustls::ClientConfig;
 use tokio::sync::Semaphore;
 
-use super::{location::Location, trust};
+use super::trust::{self, NodeTrust};
 use crate::{
-    ApiError, Identity, Pem, Server, Signer, Validity,
-    auth::bootstrap::API_SERVER_TO_NODES,
+    Identity, Pem, Signer, Validity,
     certificates::{client_certificate, needs_renewal},
     clock,
 };
 
+/// How the server calls itself towards nodes, as Kubernetes' own does. In no group: the role `system:kubelet-api-admin` is bound to it.
+pub(crate) const API_SERVER_TO_NODES: &str = "kube-apiserver-kubelet-client";
 /// Connections to nodes at a time; each carries one stream and has a file.
 const CONNECTIONS_MAX: usize = 4_096;
-/// What simulated nodes are labelled with.
-const HOLLOW_LABEL: &str = "hollow.lazaret.dev/node";
-
-/// Whom a node's serving certificate must come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeTrust {
-    /// The cluster's own authority; it must name the node.
-    Cluster,
-    /// These authorities (PEM); it must be for the address that is connected to.
-    Authority(String),
-    /// Anybody. Then no address of this machine itself is connected to.
-    Nobody,
-}
-
 /// How a server connects to nodes. Cheap to clone.
 #[derive(Clone)]
 pub struct NodeConnections(Arc<Inner>);
@@ -86,32 +72,4 @@ impl NodeConnections {
         let validity = Validity::of_pem(&pem.certificate).ok_or("a certificate cannot be read")?;
         Ok(own.insert((pem, validity)).0.clone())
     }
-}
-
-/// Whether a node can be asked.
-pub(super) enum Reached {
-    Node(Location),
-    /// There is no such machine.
-    Simulated,
-}
-
-/// Where a node is.
-///
-/// # Errors
-/// When there is no such node, or it cannot be reached.
-pub(super) fn reach(server: &Server, name: &str) -> Result<Reached, ApiError> {
-    if server.node_connections().is_none() {
-        return Ok(Reached::Simulated);
-    }
-    if name.contains(':') {
-        let why =
-            format!("invalid node request {name:?}: only the port of the node's own API is connected to");
-        return Err(ApiError::bad_request(why));
-    }
-    let Some(kind) = lazaret_kinds::find("", "nodes") else { return Ok(Reached::Simulated) };
-    let node: Value = server.get(kind, "", name).ok_or_else(|| ApiError::not_found(kind, name))?;
-    if node["metadata"]["labels"][HOLLOW_LABEL].as_str().is_some() {
-        return Ok(Reached::Simulated);
-    }
-    Location::of(&node).map(Reached::Node).map_err(ApiError::of_backend)
 }

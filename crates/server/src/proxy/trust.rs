@@ -14,11 +14,21 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-use super::nodes::NodeTrust;
-use crate::{Pem, auth::of_certificate};
+use crate::{Pem, auth::identity::of_certificate};
 
 const NODE_GROUP: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
+
+/// Whom a node's serving certificate must come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeTrust {
+    /// The cluster's own authority; it must name the node.
+    Cluster,
+    /// These authorities (PEM); it must be for the address that is connected to.
+    Authority(String),
+    /// Anybody. Then no address of this machine itself is connected to.
+    Nobody,
+}
 
 /// How to talk to a node: with this certificate, and to whom.
 ///

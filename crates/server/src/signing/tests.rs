@@ -6,7 +6,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate, pem::parse_x509_pem};
 
 use super::Signer;
-use crate::{Pem, Validity, auth::of_certificate, certificate_authority};
+use crate::{Pem, Validity, auth::identity::of_certificate, certificate_authority};
 
 const NOW: i64 = 1_800_000_000;
 

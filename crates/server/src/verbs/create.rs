@@ -8,19 +8,21 @@ use lazaret_storage::{Item, Op, TxnError};
 
 use super::{
     finish::{storage, tracked, validate_metadata},
-    update::check_identity,
+    identity::check_identity,
+    services,
 };
 use crate::{
     ApiError,
     admission::{self, Refused, Subject},
     call::{Call, Write},
+    ceilings,
     input::{FieldValidation, read_object},
     limits,
     negotiate::{self, Form},
     object, random,
     request::Verb,
     respond::Answer,
-    service_pool::{self, Reservation},
+    service_pool::Reservation,
     table,
 };
 
@@ -166,7 +168,7 @@ async fn admit(
     wipe(&mut object);
     let name = object::meta(&object, "name").to_owned();
     admission::may_create(call, &name)?;
-    limits::may_create(call, &name)?;
+    ceilings::may_create(call, &name)?;
     call.with_context(|context| call.kind.rules.default(&mut object, context));
     // Who makes an object owns what it says and what that stands for, not what the server adds from its own knowledge.
     if !owners_known {
@@ -226,7 +228,7 @@ async fn prepared<'a>(
     generated: bool,
     asked: bool,
 ) -> Result<(Value, Vec<String>, Option<Reservation<'a>>), ApiError> {
-    let reserved = service_pool::allocate(call, &mut object, None)?;
+    let reserved = services::allocate(call, &mut object, None)?;
     let (errors, object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);

@@ -7,14 +7,14 @@ use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Op
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_storage::{Item, Op, TxnError};
 
-use super::scale;
+use super::{replicas, services};
 use crate::{
     ApiError,
     admission::{self, Refused, Subject},
     call::{Call, Write},
-    disk, limits,
+    ceilings, disk, limits,
     object::{self, equal_but},
-    service_pool::{self, Reservation},
+    service_pool::Reservation,
 };
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
@@ -82,7 +82,7 @@ pub(super) async fn change(
             Op::delete(key.as_str(), item.modified)
         } else {
             let value = limits::encode_fitting(&mut new, !change.owners_known)?;
-            limits::may_grow(call, name, item.value.len(), &value)?;
+            ceilings::may_grow(call, name, item.value.len(), &value)?;
             Op::update(key.as_str(), item.modified, value)
         };
         let write = Write { name, old: Some(&old), new: (!gone).then_some(&new) };
@@ -137,7 +137,7 @@ async fn prepared_update<'a>(
             (new, warnings) = mutated(call, &name, new, old, &mut owners_known).await?;
         }
     }
-    let reserved = service_pool::allocate(call, &mut new, Some(old))?;
+    let reserved = services::allocate(call, &mut new, Some(old))?;
     let (errors, mut new) = call.with_context(|context| finished(call, new, old, context));
     admission::sign(call, &mut new, Some(old));
     admission::may_update(call, &new, old)?;
@@ -165,7 +165,7 @@ fn updated<'a>(name: &'a str, new: &'a Value, old: &'a Value) -> Subject<'a> {
 
 /// What policies and webhooks are shown of an object: of a scale the scale.
 fn shown(call: &Call<'_>, object: &Value) -> Value {
-    if call.target.subresource == "scale" { scale::of(call, object) } else { object.clone() }
+    if call.target.subresource == "scale" { replicas::scale_of(call, object) } else { object.clone() }
 }
 
 /// Lets mutating webhooks change the object. What they change belongs to no manager: owners are those of what the client wants.
@@ -197,7 +197,7 @@ async fn mutated(
         new = owned;
     }
     if is_scale {
-        scale::take(call, &mut new, &mutated.object)?;
+        replicas::take(call, &mut new, &mutated.object)?;
         return Ok((new, mutated.warnings));
     }
     let mut object = mutated.object;

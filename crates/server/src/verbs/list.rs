@@ -1,5 +1,6 @@
 //! Lists: all of a collection, or a page of it.
 
+mod page;
 mod stream;
 
 use std::{sync::Arc, time::Duration};
@@ -7,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use lazaret_json::{Map, Value};
 use lazaret_storage::{Item, RangeOptions, ReadError};
 
-use self::stream::ListText;
+use self::{page::Page, stream::ListText};
 use super::options::{Freshness, freshness};
 use crate::{
     ApiError, Body, call::Call, continuation::Continuation, object, respond::Answer, selector::Selector,
@@ -17,14 +18,6 @@ use crate::{
 const AHEAD_WAIT: Duration = Duration::from_secs(3);
 /// After looking at so many bytes of objects a list lets others run: they may have to be parsed, which takes some 0.2 ms.
 const TURN_BYTES: usize = 32 << 10;
-
-/// A page of a collection, in one state of the store.
-pub(super) struct Page {
-    pub(super) items: Vec<Arc<Item>>,
-    pub(super) revision: u64,
-    pub(super) next: Option<Continuation>,
-    pub(super) remaining: Option<usize>,
-}
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     let page = read(call).await?;

@@ -5,23 +5,26 @@ mod create;
 mod delete;
 mod eviction;
 mod finish;
+mod identity;
 mod list;
 mod options;
 mod patch;
 mod pods;
+mod replicas;
 mod review;
 mod scale;
+mod services;
+mod settle;
 mod update;
 mod watch;
 
 use bytes::Bytes;
 use lazaret_kinds::Verbs;
 
-use crate::{
-    ApiError, Server, call::Call, definitions, negotiate::Form, object, request::Verb, respond::Answer, table,
-};
+use crate::{ApiError, Server, call::Call, negotiate::Form, object, request::Verb, respond::Answer, table};
 
 pub(crate) use finish::storage;
+pub(crate) use settle::settle;
 
 /// Sends a call where it is answered.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
@@ -42,7 +45,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
     // A definition has consequences, and so has the end of an object whose definition waits for it.
     let defines = call.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
     if verb.writes() && (defines || call.kind.verbs == Verbs::Ending) {
-        settle(call.server).await?;
+        settle_to_the_end(call.server).await?;
     }
     Ok(answer)
 }
@@ -52,14 +55,9 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
     clippy::disallowed_methods,
     reason = "the task ends by itself, and is waited for while somebody asks"
 )]
-async fn settle(server: &Server) -> Result<(), ApiError> {
+async fn settle_to_the_end(server: &Server) -> Result<(), ApiError> {
     let server = server.clone();
-    tokio::spawn(async move { definitions::settle(&server).await }).await.map_err(ApiError::internal)?
-}
-
-/// Deletes the object that a call names.
-pub(crate) async fn delete_now(call: &Call<'_>) -> Result<(), ApiError> {
-    delete::remove(call, &call.target.name, &delete::DeleteOptions::default()).await.map(drop)
+    tokio::spawn(async move { settle(&server).await }).await.map_err(ApiError::internal)?
 }
 
 async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {

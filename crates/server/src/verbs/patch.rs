@@ -12,8 +12,9 @@ use memchr::memmem;
 use super::{
     create,
     finish::{Change, change, ignored},
+    identity::check_identity,
     options::check_patch,
-    update::{answer, check_identity},
+    update::answer,
 };
 use crate::{
     ApiError,

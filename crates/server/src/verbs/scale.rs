@@ -4,9 +4,10 @@ use lazaret_json::{Value, json};
 
 use super::{
     finish::{Change, change},
+    identity::check_identity,
     options::check_patch,
     patch::applied,
-    update::check_identity,
+    replicas::{replicas, scale_of, set_replicas},
 };
 use crate::{
     ApiError,
@@ -31,7 +32,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
         .get(&call.kind, &call.target.namespace, name)
         .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     if verb == Verb::Get {
-        return Ok(shown(call, of(call, &current)));
+        return Ok(shown(call, scale_of(call, &current)));
     }
     if verb == Verb::Patch {
         let media = negotiate::patch(call.content_type.as_deref())?;
@@ -40,7 +41,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
             return apply(call, body).await;
         }
     }
-    let wanted = wanted(call, verb, of(call, &current), body)?;
+    let wanted = wanted(call, verb, scale_of(call, &current), body)?;
     let replicas = replicas(&wanted)?;
     // A patch is made of the scale as it is, so only what replaces it whole can speak of an older one.
     let expected = if verb == Verb::Update { revision(&wanted)? } else { None };
@@ -50,7 +51,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
-    Ok(shown(call, of(call, &object::decode(&written.item.value))).warn(written.warnings))
+    Ok(shown(call, scale_of(call, &object::decode(&written.item.value))).warn(written.warnings))
 }
 
 /// Applies a scale: the manager comes to own the number of replicas, and conflicts with other owners unless forced.
@@ -77,20 +78,7 @@ async fn apply(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         Ok(Change { object: applied(call, Some(old), &config)?, owners_known: true, expected })
     })
     .await?;
-    Ok(shown(call, of(call, &object::decode(&written.item.value))).warn(written.warnings))
-}
-
-/// Takes the number of replicas over from a scale.
-pub(super) fn take(call: &Call<'_>, object: &mut Value, scale: &Value) -> Result<(), ApiError> {
-    set_replicas(call, object, replicas(scale)?);
-    Ok(())
-}
-
-fn set_replicas(call: &Call<'_>, object: &mut Value, replicas: i64) {
-    match call.kind.rules.scale_paths() {
-        Some(paths) => paths.spec.set(object, replicas.into()),
-        None => object["spec"]["replicas"] = replicas.into(),
-    }
+    Ok(shown(call, scale_of(call, &object::decode(&written.item.value))).warn(written.warnings))
 }
 
 /// A scale in the form that the client asked for.
@@ -141,49 +129,4 @@ fn revision(scale: &Value) -> Result<Option<u64>, ApiError> {
             ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
         }),
     }
-}
-
-fn replicas(scale: &Value) -> Result<i64, ApiError> {
-    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-    if !(0..=i64::from(i32::MAX)).contains(&replicas) {
-        return Err(ApiError::bad_request("spec.replicas: must not be negative"));
-    }
-    Ok(replicas)
-}
-
-/// The scale of an object.
-pub(super) fn of(call: &Call<'_>, object: &Value) -> Value {
-    let count = |found: Option<&Value>| found.and_then(Value::as_i64).unwrap_or(0);
-    let (wanted, current, selector) = match call.kind.rules.scale_paths() {
-        Some(paths) => {
-            let selector = paths.selector.as_ref().and_then(|path| path.first(object)?.as_str());
-            let (wanted, current) = (paths.spec.first(object), paths.status.first(object));
-            (count(wanted), count(current), selector.unwrap_or_default().to_owned())
-        }
-        None => (
-            count(object.pointer("/spec/replicas")),
-            count(object.pointer("/status/replicas")),
-            selector_text(call.kind.rules.scale_labels(object)),
-        ),
-    };
-    let metadata = &object["metadata"];
-    let mut scale = json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1",
-        "metadata": {
-            "name": metadata["name"], "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
-        },
-        "spec": {"replicas": wanted}, "status": {"replicas": current, "selector": selector},
-    });
-    if metadata["namespace"].is_string() {
-        scale["metadata"]["namespace"] = metadata["namespace"].clone();
-    }
-    scale
-}
-
-fn selector_text(labels: &Value) -> String {
-    let pairs = labels.as_object().into_iter().flatten();
-    let pairs: Vec<String> =
-        pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    pairs.join(",")
 }

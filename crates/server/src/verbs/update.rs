@@ -7,6 +7,7 @@ use lazaret_kinds::FieldProblem;
 use super::{
     create,
     finish::{Change, Written, change},
+    identity::check_identity,
 };
 use crate::{
     ApiError,
@@ -63,24 +64,6 @@ pub(super) fn answer(call: &Call<'_>, code: u16, written: &Written) -> Answer {
         }
     };
     answer.warn(written.warnings.clone())
-}
-
-/// A body may leave out what the URL says, and must not contradict it.
-pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
-    let name = object::meta(object, "name");
-    if !name.is_empty() && name != call.target.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.target.name
-        )));
-    }
-    let namespace = object::meta(object, "namespace");
-    if !namespace.is_empty() && !call.target.namespace.is_empty() && namespace != call.target.namespace {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(())
 }
 
 /// Which revision may be replaced; `None` for any, where the kind allows it.

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::{Attempt, Operation, Refusal, Verdict, same};
+use super::attempt::{Attempt, Operation, Refusal, Verdict, same};
 
 /// What a node may change.
 const REPORTED: &[&str] = &["allocatedResourceStatuses", "allocatedResources", "capacity", "conditions"];

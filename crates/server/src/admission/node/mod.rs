@@ -1,6 +1,7 @@
 //! What a node must not write although it may write objects of that kind: what belongs to another node, and what would give it more than
 //! its pods need.
 
+mod attempt;
 mod claims;
 mod nodes;
 mod own;
@@ -9,71 +10,11 @@ mod pods;
 mod tests;
 mod tokens;
 
-use std::fmt;
-
 use lazaret_json::Value;
-use lazaret_kinds::{Access, Features, Kind};
+use lazaret_kinds::Kind;
 
+use self::attempt::{Attempt, Operation, Refusal, Surroundings, Verdict};
 use crate::{ApiError, auth::node::node_name, call::Call};
-
-/// What is done to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
-    Create,
-    Update,
-    Delete,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        })
-    }
-}
-
-/// A write by a node.
-struct Attempt<'a> {
-    node: &'a str,
-    user: &'a str,
-    group: &'a str,
-    resource: &'a str,
-    subresource: &'a str,
-    operation: Operation,
-    namespace: &'a str,
-    name: &'a str,
-    /// What was sent; null for a delete.
-    object: &'a Value,
-    /// The stored object that the request is about; null for a new object.
-    old: &'a Value,
-}
-
-/// What can be looked up besides the objects of an attempt.
-struct Surroundings<'a> {
-    features: &'a Features,
-    /// A stored object by group, plural, namespace and name.
-    stored: &'a dyn Fn(&str, &str, &str, &str) -> Option<Value>,
-    /// Whether roles permit the node this.
-    may: &'a dyn Fn(Access<'_>) -> bool,
-}
-
-/// Why a write is refused.
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    Forbidden(String),
-    /// An object that the write depends on does not exist: group, plural and name.
-    NotFound(&'static str, &'static str, String),
-}
-
-impl Refusal {
-    fn from(why: &str) -> Self {
-        Self::Forbidden(why.to_owned())
-    }
-}
-
-type Verdict = Result<(), Refusal>;
 
 /// The decision.
 fn admit(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
@@ -160,15 +101,4 @@ fn answer(kind: &Kind, name: &str, refusal: &Refusal) -> ApiError {
             ApiError::not_found(lazaret_kinds::find(group, plural).unwrap_or(kind), missing)
         }
     }
-}
-
-/// Whether two values say the same; what is absent and what is empty do.
-fn same(a: &Value, b: &Value) -> bool {
-    let is_nothing = |value: &Value| match value {
-        Value::Null => true,
-        Value::Array(list) => list.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => false,
-    };
-    a == b || is_nothing(a) && is_nothing(b)
 }

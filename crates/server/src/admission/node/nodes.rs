@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lazaret_json::{Text, Value};
 
-use super::{Attempt, Operation, Refusal, Verdict, same};
+use super::attempt::{Attempt, Operation, Refusal, Verdict, same};
 
 /// Labels under kubernetes.io and k8s.io that nodes set themselves.
 const OWN_LABELS: &[&str] = &[

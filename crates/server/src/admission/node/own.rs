@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_kinds::certificates::{KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER};
 
-use super::{Attempt, Operation, Refusal, Verdict};
+use super::attempt::{Attempt, Operation, Refusal, Verdict};
 use crate::{admission::certificates::parsed, auth::node::LEASE_NAMESPACE};
 
 pub(super) fn lease(attempt: &Attempt<'_>) -> Verdict {

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::{Attempt, Operation, Refusal, Surroundings, Verdict, same};
+use super::attempt::{Attempt, Operation, Refusal, Surroundings, Verdict, same};
 use crate::{
     auth::node::references::{MIRROR, config_maps, is_mirror, list, secrets, text},
     object,

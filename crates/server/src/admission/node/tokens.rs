@@ -3,7 +3,10 @@
 use lazaret_json::Value;
 use lazaret_kinds::Access;
 
-use super::{Attempt, Operation, Refusal, Surroundings, Verdict, pods::is_bound_to};
+use super::{
+    attempt::{Attempt, Operation, Refusal, Surroundings, Verdict},
+    pods::is_bound_to,
+};
 use crate::{
     auth::node::references::{list, text, volume_claim},
     object,

@@ -6,13 +6,29 @@ use bytes::Bytes;
 use lazaret_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Stage, client::Hook, response};
-use crate::{ApiError, Server, random};
+use super::{client::Hook, limits::WebhookLimits, response};
+use crate::{ApiError, Stored, random};
 
 /// An annotation for an audit log is cut at so many bytes.
 const ANNOTATION_BYTES_MAX: usize = 10 << 10;
 /// So many annotations of an answer are kept.
 const ANNOTATIONS_MAX: usize = 20;
+
+/// Whether webhooks of a configuration may change objects; as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Mutating,
+    Validating,
+}
+
+impl Stage {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Mutating => "admit",
+            Self::Validating => "validating",
+        }
+    }
+}
 
 /// How a webhook is asked.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +58,8 @@ pub(super) enum CallError {
 }
 
 pub(super) struct Caller<'a> {
-    pub(super) server: &'a Server,
+    pub(super) stored: &'a Stored,
+    pub(super) limits: &'a WebhookLimits,
     pub(super) hook: &'a Hook,
 }
 
@@ -98,13 +115,13 @@ impl Caller<'_> {
         url: &str,
     ) -> Result<(u16, Bytes), super::client::PostError> {
         let _own = self.hook.calls.acquire().await;
-        let _all = self.server.webhook_limits().calls().acquire().await;
+        let _all = self.limits.calls().acquire().await;
         let mut request = review.clone();
         request["uid"] = uid.into();
         let body = json!({"kind": "AdmissionReview", "apiVersion": api_version, "request": request});
         let body = Bytes::from(body.to_string());
         drop(request);
-        self.hook.post(self.server, url, body).await
+        self.hook.post(self.stored, url, body).await
     }
 
     // DEVIATION(policy-audit): there is no audit log to put it into.

@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{connection, resolve, trust};
-use crate::{Server, input, log_pace::LogPace};
+use crate::{Stored, input, log_pace::LogPace};
 
 /// A longer answer is none: no patch of an object of 1.5 MiB is longer.
 const RESPONSE_BYTES_MAX: usize = input::BODY_BYTES_MAX;
@@ -30,7 +30,7 @@ const USER_AGENT: &str = "kube-apiserver-admission";
 const HTTPS_PORT: u16 = 443;
 
 /// A webhook, and what calls of it share.
-pub(in crate::admission) struct Hook {
+pub(crate) struct Hook {
     pub(super) webhook: Webhook,
     /// Configuration and name.
     id: Arc<str>,
@@ -85,7 +85,7 @@ struct Place {
 }
 
 impl Hook {
-    pub(in crate::admission) fn new(webhook: Webhook) -> Self {
+    pub(crate) fn new(webhook: Webhook) -> Self {
         Self {
             id: format!("{}/{}", webhook.configuration, webhook.name).into(),
             webhook,
@@ -116,7 +116,7 @@ impl Hook {
         format!("https://{authority}/{path}?timeout={timeout_seconds}s")
     }
 
-    fn place(&self, server: &Server) -> Result<Place, PostError> {
+    fn place(&self, stored: &Stored) -> Result<Place, PostError> {
         match &self.webhook.address {
             Address::Url(text) => {
                 let url = Url::parse(text).map_err(PostError::new)?;
@@ -126,7 +126,7 @@ impl Hook {
                 Ok(Place { to: format!("{bracketed}:{port}"), name: url.host, host })
             }
             Address::Service { namespace, name, port, .. } => {
-                let to = resolve::endpoint(server, namespace, name, *port).map_err(PostError::new)?;
+                let to = resolve::endpoint(stored, namespace, name, *port).map_err(PostError::new)?;
                 let name = format!("{name}.{namespace}.svc");
                 Ok(Place { to, host: format!("{name}:{port}"), name })
             }
@@ -150,12 +150,12 @@ impl Hook {
     /// anything was sent, a new one is. A redirection is an answer like any other: nothing is called that the configuration does not name.
     pub(super) async fn post(
         &self,
-        server: &Server,
+        stored: &Stored,
         url: &str,
         body: Bytes,
     ) -> Result<(u16, Bytes), PostError> {
         let tls = self.tls()?;
-        let place = self.place(server)?;
+        let place = self.place(stored)?;
         let (_, target) = url.split_once("://").unwrap_or(("", url));
         let path = target.find('/').map_or("/", |at| &target[at..]);
         let mut request = Request::post(path)

@@ -1,9 +1,9 @@
 //! Webhooks: who is called about a request, and what follows from the answers.
 
 mod call;
-mod client;
+pub(super) mod client;
 mod connection;
-mod limits;
+pub(crate) mod limits;
 mod resolve;
 mod response;
 #[cfg(test)]
@@ -20,26 +20,10 @@ use tokio::task::JoinSet;
 use super::attributes::{self, Subject};
 use crate::{ApiError, Server, call::Call};
 
-pub(super) use client::Hook;
-pub(crate) use limits::WebhookLimits;
-
-use call::{Asked, CallError, Caller};
-
-/// Whether webhooks of a configuration may change objects; as metrics name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Mutating,
-    Validating,
-}
-
-impl Stage {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Mutating => "admit",
-            Self::Validating => "validating",
-        }
-    }
-}
+use self::{
+    call::{Asked, CallError, Caller, Stage},
+    client::Hook,
+};
 
 /// A webhook that is to be called, and what it is told of the request.
 #[derive(Debug)]
@@ -244,7 +228,7 @@ fn begin<'a>(
 /// Calls one webhook; a failure that is ignored is an answer that changes nothing.
 async fn ask(server: &Server, due: &Due, asked: &Asked) -> Result<call::Answer, ApiError> {
     let (webhook, operation) = (&due.hook.webhook, operation(&due.review));
-    let caller = Caller { server, hook: &due.hook };
+    let caller = Caller { stored: server.stored(), limits: server.webhook_limits(), hook: &due.hook };
     let started = crate::clock::instant();
     let answer = caller.call(&due.review, asked).await;
     let took = started.elapsed();

@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_storage::RangeOptions;
 
-use crate::{Server, object};
+use crate::{Stored, object};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
@@ -11,9 +11,9 @@ const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 ///
 /// # Errors
 /// Why there is none, as Kubernetes says it.
-pub(super) fn endpoint(server: &Server, namespace: &str, name: &str, port: u16) -> Result<String, String> {
-    let stored = |plural: &str| server.get(lazaret_kinds::find("", plural)?, namespace, name);
-    let service = stored("services").ok_or_else(|| format!("service {name:?} not found"))?;
+pub(super) fn endpoint(stored: &Stored, namespace: &str, name: &str, port: u16) -> Result<String, String> {
+    let found = |plural: &str| stored.get(lazaret_kinds::find("", plural)?, namespace, name);
+    let service = found("services").ok_or_else(|| format!("service {name:?} not found"))?;
     let kind = service["spec"]["type"].as_str().unwrap_or("ClusterIP");
     if !["ClusterIP", "LoadBalancer", "NodePort"].contains(&kind) {
         return Err(format!("unsupported service type {kind:?}"));
@@ -25,17 +25,17 @@ pub(super) fn endpoint(server: &Server, namespace: &str, name: &str, port: u16) 
         .ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
     let port_name = service_port["name"].as_str().unwrap_or_default();
     // DEVIATION(webhook-services): nothing routes a cluster IP here, so an endpoint is called.
-    of_slices(server, namespace, name, port_name)
-        .or_else(|| of_endpoints(&stored("endpoints")?, port_name))
+    of_slices(stored, namespace, name, port_name)
+        .or_else(|| of_endpoints(&found("endpoints")?, port_name))
         .ok_or_else(|| format!("no endpoints available for service {name:?}"))
 }
 
-fn of_slices(server: &Server, namespace: &str, name: &str, port_name: &str) -> Option<String> {
+fn of_slices(stored: &Stored, namespace: &str, name: &str, port_name: &str) -> Option<String> {
     let kind = lazaret_kinds::find("discovery.k8s.io", "endpointslices")?;
     let range =
-        server.store().range(object::key(kind, namespace, "").as_bytes(), &RangeOptions::default()).ok()?;
+        stored.store().range(object::key(kind, namespace, "").as_bytes(), &RangeOptions::default()).ok()?;
     range.items.iter().find_map(|item| {
-        let slice = server.trees().get(item);
+        let slice = stored.trees().get(item);
         if slice["metadata"]["labels"][SERVICE_NAME_LABEL].as_str() != Some(name) {
             return None;
         }

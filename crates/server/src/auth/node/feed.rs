@@ -6,7 +6,7 @@ use lazaret_json::Value;
 use lazaret_storage::{RangeOptions, Watch};
 
 use super::graph::Graph;
-use crate::{Server, object};
+use crate::{Stored, object};
 
 /// The graph, brought up to date by whoever asks: with what changed since the last question, or from all objects where that is no longer
 /// known. Costs nothing while no node asks.
@@ -57,16 +57,16 @@ static SOURCES: [Source; 4] = [
 
 impl Feed {
     /// Asks the graph as of everything that was written before this was called.
-    pub(super) fn ask<T>(&self, server: &Server, question: impl FnOnce(&Graph) -> T) -> T {
+    pub(super) fn ask<T>(&self, stored: &Stored, question: impl FnOnce(&Graph) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { graph, watches } = &mut *state;
         for (source, watch) in SOURCES.iter().zip(watches) {
             let Some(kind) = lazaret_kinds::find(source.group, source.plural) else { continue };
             let prefix = object::key(kind, "", "");
             let up_to_date =
-                watch.as_mut().is_some_and(|watch| follow(server, graph, source, &prefix, watch));
+                watch.as_mut().is_some_and(|watch| follow(stored, graph, source, &prefix, watch));
             if !up_to_date {
-                *watch = begin(server, graph, source, &prefix);
+                *watch = begin(stored, graph, source, &prefix);
             }
         }
         question(graph)
@@ -74,12 +74,12 @@ impl Feed {
 }
 
 /// Takes in what changed. False when that is no longer known.
-fn follow(server: &Server, graph: &mut Graph, source: &Source, prefix: &str, watch: &mut Watch) -> bool {
+fn follow(stored: &Stored, graph: &mut Graph, source: &Source, prefix: &str, watch: &mut Watch) -> bool {
     loop {
         match watch.try_next() {
             Ok(None) => return true,
             Ok(Some(event)) => {
-                let object = event.new.as_ref().map(|item| server.trees().get(item));
+                let object = event.new.as_ref().map(|item| stored.trees().get(item));
                 set(graph, source, prefix, &event.key, object.as_ref());
             }
             Err(_) => return false,
@@ -88,13 +88,13 @@ fn follow(server: &Server, graph: &mut Graph, source: &Source, prefix: &str, wat
 }
 
 /// Takes in all objects, and watches from there.
-fn begin(server: &Server, graph: &mut Graph, source: &Source, prefix: &str) -> Option<Watch> {
+fn begin(stored: &Stored, graph: &mut Graph, source: &Source, prefix: &str) -> Option<Watch> {
     (source.forget)(graph);
-    let range = server.store().range(prefix.as_bytes(), &RangeOptions::default()).ok()?;
+    let range = stored.store().range(prefix.as_bytes(), &RangeOptions::default()).ok()?;
     for item in &range.items {
-        set(graph, source, prefix, &item.key, Some(&server.trees().get(item)));
+        set(graph, source, prefix, &item.key, Some(&stored.trees().get(item)));
     }
-    server.store().watch(prefix.into(), range.revision).ok()
+    stored.store().watch(prefix.into(), range.revision).ok()
 }
 
 fn set(graph: &mut Graph, source: &Source, prefix: &str, key: &[u8], object: Option<&Value>) {

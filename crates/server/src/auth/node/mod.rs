@@ -10,7 +10,7 @@ mod tests;
 use lazaret_kinds::{Access, User};
 
 use self::{feed::Feed, rules::Asker};
-use crate::Server;
+use crate::Stored;
 
 pub(crate) use rules::LEASE_NAMESPACE;
 
@@ -31,14 +31,14 @@ impl NodeAuthorizer {
     ///
     /// # Errors
     /// Why this authorizer does not permit it; empty for whoever is not a node.
-    pub(super) fn access(&self, server: &Server, user: &User, access: Access<'_>) -> Result<(), String> {
+    pub(super) fn access(&self, stored: &Stored, user: &User, access: Access<'_>) -> Result<(), String> {
         let Some(node) = node_name(user) else { return Err(String::new()) };
         if node.is_empty() {
             return Err(format!("unknown node for user {:?}", user.name));
         }
         let is_related = |vertex, namespace: &str, name: &str| {
-            self.feed.ask(server, |graph| graph.has_path(node, vertex, namespace, name))
+            self.feed.ask(stored, |graph| graph.has_path(node, vertex, namespace, name))
         };
-        Asker { node, features: server.features(), is_related: &is_related }.decide(access)
+        Asker { node, features: stored.features(), is_related: &is_related }.decide(access)
     }
 }

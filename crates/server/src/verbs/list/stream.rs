@@ -11,7 +11,7 @@ use lazaret_json::Value;
 use lazaret_kinds::Served;
 use lazaret_storage::Item;
 
-use super::Page;
+use super::page::Page;
 use crate::{body::Chunks, call::Call, kind_ref::KindRef, negotiate::Form, object, table};
 
 /// A piece is sent when it is this long.

@@ -40,7 +40,7 @@ impl World {
             ..User::default()
         };
         let access = Access { verb: "get", group, resource, subresource: "", namespace, name, fields: &[] };
-        self.nodes.access(&self.server, &user, access).is_ok()
+        self.nodes.access(self.server.stored(), &user, access).is_ok()
     }
 }
 

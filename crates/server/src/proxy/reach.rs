@@ -1,0 +1,37 @@
+//! Where a node is reached, if it is a machine.
+
+use lazaret_json::Value;
+
+use super::location::Location;
+use crate::{ApiError, Server};
+
+/// What simulated nodes are labelled with.
+const HOLLOW_LABEL: &str = "hollow.lazaret.dev/node";
+
+/// Whether a node can be asked.
+pub(super) enum Reached {
+    Node(Location),
+    /// There is no such machine.
+    Simulated,
+}
+
+/// Where a node is.
+///
+/// # Errors
+/// When there is no such node, or it cannot be reached.
+pub(super) fn reach(server: &Server, name: &str) -> Result<Reached, ApiError> {
+    if server.node_connections().is_none() {
+        return Ok(Reached::Simulated);
+    }
+    if name.contains(':') {
+        let why =
+            format!("invalid node request {name:?}: only the port of the node's own API is connected to");
+        return Err(ApiError::bad_request(why));
+    }
+    let Some(kind) = lazaret_kinds::find("", "nodes") else { return Ok(Reached::Simulated) };
+    let node: Value = server.get(kind, "", name).ok_or_else(|| ApiError::not_found(kind, name))?;
+    if node["metadata"]["labels"][HOLLOW_LABEL].as_str().is_some() {
+        return Ok(Reached::Simulated);
+    }
+    Location::of(&node).map(Reached::Node).map_err(ApiError::of_backend)
+}
