@@ -7,9 +7,10 @@ use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
 };
-use lazaret_publisher::{Answer, Effect, Pool, PoolError, Scope};
+use lazaret_machine::{Effect, Machine, Turn, Wake};
+use lazaret_publisher::{Answer, EffectKind, Pool, PoolError, Scope};
 use tokio::sync::{mpsc, watch};
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::{
     clock::Clock,
@@ -113,13 +114,11 @@ impl Shell {
                 // A refusal is reported as a problem.
                 let _ = self.core.want(pools);
             }
-            if !is_paused {
-                self.core.think(now);
-            }
-            while let Some((id, effect)) = self.core.poll() {
+            self.core.handle(now, &(), Turn::leads(!is_paused));
+            while let Some(Effect { id, kind }) = self.core.poll_effect() {
                 let (client, answers) = (self.client.clone(), answer_sender.clone());
                 tasks.spawn(async move {
-                    let answer = tokio::time::timeout(WRITE_TIMEOUT, perform(&client, effect)).await;
+                    let answer = tokio::time::timeout(WRITE_TIMEOUT, perform(&client, kind)).await;
                     let answer = answer.unwrap_or_else(|_| Answer::Failed("no answer from the API".into()));
                     // Nobody hears it when the driver ends.
                     let _ = answers.send((id, answer)).await;
@@ -131,11 +130,14 @@ impl Shell {
             let is_settled = !is_paused && self.core.is_settled() && self.inventory.is_complete();
             let has = if is_settled { version } else { UNSETTLED };
             settled.send_if_modified(|before| std::mem::replace(before, has) != has);
-            let core_wake = self.core.wake().filter(|_| !is_paused);
-            let wake = [core_wake, self.inventory.wake()].into_iter().flatten().min();
+            let health = self.inventory.wake().map(|at| Wake::new(at, "the health of a device changes"));
+            let wake = Wake::first([self.core.next_wake(), health]);
+            if let Some(Wake { at, why }) = wake {
+                debug!(in_ms = at.millis_since(now), why, "next wake");
+            }
             tokio::select! {
                 () = self.inventory.changed.notified() => {}
-                () = self.clock.sleep_until(wake) => {}
+                () = self.clock.sleep_until(wake.map(|wake| wake.at)) => {}
                 Some((id, answer)) = answers.recv() => self.core.acknowledge(self.clock.now(), id, answer),
                 Some(news) = news.recv() => self.hear(news),
             }
@@ -152,28 +154,28 @@ impl Shell {
     }
 }
 
-async fn perform(client: &kube::Client, effect: Effect) -> Answer {
+async fn perform(client: &kube::Client, effect: EffectKind) -> Answer {
     let api: Api<ResourceSlice> = Api::all(client.clone());
     let stored = |slice| Answer::Stored(Box::new(slice));
     match effect {
-        Effect::Create(slice) => {
+        EffectKind::Create(slice) => {
             info!(pool = slice.spec.pool.name, generation = slice.spec.pool.generation, "create a slice");
             api.create(&PostParams::default(), &slice).await.map_or_else(|error| failed(&error), stored)
         }
-        Effect::Update(slice) => {
+        EffectKind::Update(slice) => {
             let name = slice.metadata.name.clone().unwrap_or_default();
             info!(name, generation = slice.spec.pool.generation, "update a slice");
             api.replace(&name, &PostParams::default(), &slice)
                 .await
                 .map_or_else(|error| failed(&error), stored)
         }
-        Effect::Delete { name, uid, resource_version } => {
+        EffectKind::Delete { name, uid, resource_version } => {
             info!(name, "delete a slice");
             let only = Preconditions { uid: Some(uid), resource_version: Some(resource_version) };
             let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
             api.delete(&name, &params).await.map_or_else(|error| failed(&error), |_| Answer::Gone)
         }
-        Effect::ReadOwner { name } => {
+        EffectKind::ReadOwner { name } => {
             let nodes: Api<Node> = Api::all(client.clone());
             match nodes.get(&name).await {
                 Ok(node) => Answer::Owner(node.metadata.uid.unwrap_or_default()),

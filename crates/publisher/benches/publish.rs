@@ -8,9 +8,10 @@ use k8s_openapi::{
     api::resource::v1::{Device, DeviceAttribute, DeviceCapacity},
     apimachinery::pkg::api::resource::Quantity,
 };
+use lazaret_machine::{Effect, Machine, Turn};
 use lazaret_model::{Effect as TaintEffect, Timestamp};
 use lazaret_publisher::{
-    Answer, Condition, DeviceKey, Effect, Health, HealthRule, HealthTable, Observation, Pool, Publisher,
+    Answer, Condition, DeviceKey, EffectKind, Health, HealthRule, HealthTable, Observation, Pool, Publisher,
     Scope, compose,
 };
 
@@ -55,24 +56,24 @@ fn observation(number: usize, is_failing: bool) -> Observation {
 fn settle(publisher: &mut Publisher, version: &mut u64) -> (usize, usize) {
     let (mut puts, mut others) = (0, 0);
     loop {
-        publisher.think(NOW);
-        let Some((id, effect)) = publisher.poll() else { return (puts, others) };
+        publisher.handle(NOW, &(), Turn::BecameLeader);
+        let Some(Effect { id, kind: effect }) = publisher.poll_effect() else { return (puts, others) };
         *version += 1;
         let answer = match effect {
-            Effect::ReadOwner { .. } => Answer::Owner("uid".into()),
-            Effect::Create(mut slice) => {
+            EffectKind::ReadOwner { .. } => Answer::Owner("uid".into()),
+            EffectKind::Create(mut slice) => {
                 others += 1;
                 let prefix = slice.metadata.generate_name.clone().unwrap_or_default();
                 slice.metadata.name = Some(format!("{prefix}{version}"));
                 slice.metadata.resource_version = Some(version.to_string());
                 Answer::Stored(slice)
             }
-            Effect::Update(mut slice) => {
+            EffectKind::Update(mut slice) => {
                 puts += 1;
                 slice.metadata.resource_version = Some(version.to_string());
                 Answer::Stored(slice)
             }
-            Effect::Delete { .. } => {
+            EffectKind::Delete { .. } => {
                 others += 1;
                 Answer::Gone
             }

@@ -294,12 +294,12 @@ impl Observed {
             if found.iter().any(|condition| condition.name == *name) {
                 return true;
             }
-            match *phase {
+            let since = match *phase {
                 Phase::Pending(_) => return false,
-                Phase::Active => *phase = Phase::Clearing(now),
-                Phase::Clearing(_) => {}
-            }
-            let Phase::Clearing(since) = *phase else { return true };
+                Phase::Active => now,
+                Phase::Clearing(since) => since,
+            };
+            *phase = Phase::Clearing(since);
             now.millis_since(since) < table.rule(name).clear_after_ms
         });
     }

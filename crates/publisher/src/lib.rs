@@ -27,7 +27,7 @@ mod validate;
 pub use compose::compose;
 pub use dropped::{Dropped, Gate};
 pub use health::{Condition, DeviceKey, DeviceState, Health, Observation, Status};
-pub use machine::{Answer, Effect, Problem, Publisher};
+pub use machine::{Answer, Effect, EffectKind, Problem, Publisher};
 pub use pool::{Nodes, Pool, Scope};
 pub use table::{HealthRule, HealthTable, TableError};
 pub use validate::{PoolError, validate};

@@ -9,7 +9,8 @@ use alloc::{
 use core::fmt;
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
-use lazaret_machine::{Backoff, Retry};
+use lazaret_invariant::invariant;
+use lazaret_machine::{Backoff, EffectId, Flights, Machine, Outcome, Reply, Retry, Turn, Wake};
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -34,9 +35,12 @@ const REPAIR_MS_MAX: i64 = 30_000;
 /// A pool that nobody else changed for this long is repaired at once again.
 const REPAIR_FORGET_MS: i64 = 60_000;
 
+/// Something to be done.
+pub type Effect = lazaret_machine::Effect<EffectKind>;
+
 /// A write, or a question. Each is answered once, with [`Publisher::acknowledge`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum EffectKind {
     /// Create this slice. The server completes its name.
     Create(Box<ResourceSlice>),
     /// Replace this slice, if it still has this version.
@@ -74,6 +78,19 @@ pub enum Answer {
     Failed(String),
 }
 
+impl From<Reply> for Answer {
+    /// Without the object: what the server has is not known, unless it has nothing.
+    fn from(reply: Reply) -> Self {
+        let why = reply.why.map_or_else(|| reply.outcome.name().into(), |why| why.as_str().into());
+        match reply.outcome {
+            Outcome::Gone => Self::Gone,
+            Outcome::Conflict => Self::Conflict(why),
+            Outcome::Refused | Outcome::Held => Self::Refused(why),
+            Outcome::Done | Outcome::RetryLater | Outcome::Unknown => Self::Failed(why),
+        }
+    }
+}
+
 /// Something that the driver's author or administrator should know. None ends the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
@@ -104,19 +121,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Publishes the pools of one driver.
+/// Publishes the pools of one driver, while it leads.
 #[derive(Debug)]
 pub struct Publisher {
     identity: Identity,
+    leads: bool,
     /// None until the driver said what it wants: nothing is deleted before.
     desired: Option<BTreeMap<String, Pool>>,
     /// What the server has, by name; none until it was listed.
     actual: Option<BTreeMap<String, ResourceSlice>>,
     pools: BTreeMap<String, Progress>,
     owner: OwnerState,
-    in_flight: BTreeMap<u64, Flight>,
-    effects: VecDeque<(u64, Effect)>,
-    next_id: u64,
+    flights: Flights<EffectKind, Flight>,
     problems: VecDeque<Problem>,
 }
 
@@ -158,20 +174,63 @@ struct OwnerState {
     backoff: Retry,
 }
 
+impl Machine for Publisher {
+    type View = ();
+    type Input<'a> = Turn;
+    type Kind = EffectKind;
+    type Why = &'static str;
+
+    /// Writes in flight go on without leadership: their answers say what the server has.
+    fn handle(&mut self, now: Timestamp, (): &(), turn: Turn) {
+        match turn {
+            Turn::Tick => {}
+            Turn::BecameLeader => self.leads = true,
+            Turn::LostLeadership => self.leads = false,
+            Turn::Acknowledged(id, reply) => self.acknowledge(now, id, reply.into()),
+        }
+        if self.leads {
+            self.think(now);
+        }
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        if self.leads { self.flights.take() } else { None }
+    }
+
+    fn next_wake(&self) -> Option<Wake> {
+        if !self.leads || self.desired.is_none() || self.actual.is_none() {
+            return None;
+        }
+        if self.owner.is_wanted {
+            let at = self.owner.backoff.until().filter(|_| !self.owner.is_in_flight)?;
+            return Some(Wake::new(at, "the Node that owns the slices is read again"));
+        }
+        if self.flights.len() >= IN_FLIGHT_MAX {
+            return None;
+        }
+        let waiting = self
+            .pools
+            .values()
+            .filter(|progress| !progress.is_in_flight && (progress.is_dirty || !progress.steps.is_empty()));
+        let due =
+            waiting.filter_map(|progress| progress.backoff.until().max(progress.repair.map(|(at, _)| at)));
+        Some(Wake::new(due.min()?, "a pool is written again, or repaired"))
+    }
+}
+
 impl Publisher {
-    /// A publisher for a driver, which has not been told anything yet.
+    /// A publisher for a driver, which does not lead and knows nothing yet.
     #[must_use]
     pub fn new(driver: impl Into<String>, scope: Scope) -> Self {
         let is_wanted = scope.owner().is_some();
         Self {
             identity: Identity { driver: driver.into(), scope, owner: None },
+            leads: false,
             desired: None,
             actual: None,
             pools: BTreeMap::new(),
             owner: OwnerState { is_wanted, ..OwnerState::default() },
-            in_flight: BTreeMap::new(),
-            effects: VecDeque::new(),
-            next_id: 0,
+            flights: Flights::default(),
             problems: VecDeque::new(),
         }
     }
@@ -234,6 +293,7 @@ impl Publisher {
 
     /// A slice as it is now.
     pub fn see(&mut self, now: Timestamp, slice: ResourceSlice) {
+        // A server names every object; without a name there is nothing to file it under.
         let Some(name) = slice.metadata.name.clone() else { return };
         if !self.is_ours(&slice) {
             return;
@@ -242,6 +302,7 @@ impl Publisher {
             progress.deferred.insert(name, Seen::Set(slice));
             return;
         }
+        // A watch may speak before the first list.
         let Some(actual) = &mut self.actual else { return };
         let known = actual.get(&name);
         if known.is_some_and(|known| version(known) == version(&slice) || is_newer(known, version(&slice))) {
@@ -259,6 +320,7 @@ impl Publisher {
             progress.deferred.insert(name.into(), Seen::Gone(slice.clone()));
             return;
         }
+        // A watch may speak before the first list.
         let Some(actual) = &mut self.actual else { return };
         let same = |known: &ResourceSlice| known.metadata.uid == slice.metadata.uid;
         if actual.get(name).is_some_and(same)
@@ -269,8 +331,10 @@ impl Publisher {
     }
 
     /// Decides what to do next.
-    pub fn think(&mut self, now: Timestamp) {
+    fn think(&mut self, now: Timestamp) {
+        // The driver has not said what it wants.
         let Some(desired) = &self.desired else { return };
+        // Nothing has been listed.
         let Some(actual) = &self.actual else { return };
         if self.owner.is_wanted {
             if !self.owner.is_in_flight
@@ -278,10 +342,7 @@ impl Publisher {
                 && let Some(name) = self.identity.scope.owner()
             {
                 self.owner.is_in_flight = true;
-                let effect = Effect::ReadOwner { name: name.into() };
-                self.next_id += 1;
-                self.in_flight.insert(self.next_id, Flight::Owner);
-                self.effects.push_back((self.next_id, effect));
+                self.flights.launch(Flight::Owner, EffectKind::ReadOwner { name: name.into() });
             }
             return;
         }
@@ -293,7 +354,7 @@ impl Publisher {
                 || desired.contains_key(name)
         });
         for (name, progress) in &mut self.pools {
-            if self.in_flight.len() >= IN_FLIGHT_MAX {
+            if self.flights.len() >= IN_FLIGHT_MAX {
                 return;
             }
             if progress.is_in_flight || !progress.backoff.is_over(now) {
@@ -307,17 +368,15 @@ impl Publisher {
             }
             if let Some(step) = progress.steps.pop_front() {
                 progress.is_in_flight = true;
-                self.next_id += 1;
-                self.effects.push_back((self.next_id, step.effect.clone()));
-                self.in_flight
-                    .insert(self.next_id, Flight::Step { pool: name.clone(), step: Box::new(step) });
+                let effect = step.effect.clone();
+                self.flights.launch(Flight::Step { pool: name.clone(), step: Box::new(step) }, effect);
             }
         }
     }
 
-    /// What became of an effect.
-    pub fn acknowledge(&mut self, now: Timestamp, id: u64, answer: Answer) {
-        match self.in_flight.remove(&id) {
+    /// What became of an effect, with the object that the server answered. Unknown or repeated ids are ignored.
+    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, answer: Answer) {
+        match self.flights.land(id) {
             Some(Flight::Owner) => self.owner_read(now, answer),
             Some(Flight::Step { pool, step }) => {
                 self.step_done(now, &pool, *step, answer);
@@ -330,39 +389,14 @@ impl Publisher {
                     }
                 }
             }
+            // Acknowledged before.
             None => {}
         }
-    }
-
-    /// The next thing to do, and the number to acknowledge it by.
-    pub fn poll(&mut self) -> Option<(u64, Effect)> {
-        self.effects.pop_front()
     }
 
     /// The next thing that somebody should know.
     pub fn poll_problem(&mut self) -> Option<Problem> {
         self.problems.pop_front()
-    }
-
-    /// When to think again if nothing happens before.
-    #[must_use]
-    pub fn wake(&self) -> Option<Timestamp> {
-        if self.desired.is_none() || self.actual.is_none() {
-            return None;
-        }
-        if self.owner.is_wanted {
-            return self.owner.backoff.until().filter(|_| !self.owner.is_in_flight);
-        }
-        if self.in_flight.len() >= IN_FLIGHT_MAX {
-            return None;
-        }
-        let waiting = self
-            .pools
-            .values()
-            .filter(|progress| !progress.is_in_flight && (progress.is_dirty || !progress.steps.is_empty()));
-        let due =
-            waiting.filter_map(|progress| progress.backoff.until().max(progress.repair.map(|(at, _)| at)));
-        due.min()
     }
 
     /// Whether the server has what the driver wants, as far as is known.
@@ -394,8 +428,14 @@ impl Publisher {
     }
 
     fn step_done(&mut self, now: Timestamp, pool: &str, step: Step, answer: Answer) {
-        let Some(actual) = &mut self.actual else { return };
-        let Some(progress) = self.pools.get_mut(pool) else { return };
+        let Some(actual) = invariant!(self.actual.as_mut(), "slices are listed before the first write")
+        else {
+            return;
+        };
+        let Some(progress) = invariant!(self.pools.get_mut(pool), "a pool with a write in flight is kept")
+        else {
+            return;
+        };
         progress.is_in_flight = false;
         let (why, pauses) = match answer {
             Answer::Stored(slice) => {
@@ -419,15 +459,15 @@ impl Publisher {
                 return self.advanced(pool);
             }
             Answer::Gone => match step.effect {
-                Effect::Delete { name, .. } => {
+                EffectKind::Delete { name, .. } => {
                     actual.remove(&name);
                     return self.advanced(pool);
                 }
-                Effect::Update(slice) => {
+                EffectKind::Update(slice) => {
                     actual.remove(slice.metadata.name.as_deref().unwrap_or_default());
                     ("the slice is gone".into(), PASSING)
                 }
-                Effect::Create(_) | Effect::ReadOwner { .. } => ("not found".into(), PASSING),
+                EffectKind::Create(_) | EffectKind::ReadOwner { .. } => ("not found".into(), PASSING),
             },
             Answer::Refused(why) => (why, REFUSED),
             Answer::Conflict(why) | Answer::Failed(why) => (why, PASSING),
@@ -443,7 +483,10 @@ impl Publisher {
     }
 
     fn advanced(&mut self, pool: &str) {
-        let Some(progress) = self.pools.get_mut(pool) else { return };
+        let Some(progress) = invariant!(self.pools.get_mut(pool), "a pool with a write in flight is kept")
+        else {
+            return;
+        };
         progress.backoff = Retry::default();
         progress.was_refused = false;
         // The driver wants something else by now: what is left of the plan is not it.

@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    Effect, Nodes, Pool, Scope,
+    EffectKind, Nodes, Pool, Scope,
     compare::{keep_times, says_the_same},
     pool::{Content, index_of, name_prefix, split},
 };
@@ -36,7 +36,7 @@ pub(crate) struct Step {
     pub(crate) index: Option<usize>,
     /// The content as the driver wants it, without generation and times.
     pub(crate) wanted: Option<ResourceSliceSpec>,
-    pub(crate) effect: Effect,
+    pub(crate) effect: EffectKind,
 }
 
 /// Plans one pool. `wanted` is none when there is to be no such pool.
@@ -90,8 +90,8 @@ pub(crate) fn plan(
         spec.pool.generation = generation;
         keep_times(&mut spec, existing.iter().map(|slice| &slice.spec));
         let (effect, list) = match before {
-            None => (Effect::Create(Box::new(create(identity, index, spec))), &mut creates),
-            Some(slice) => (Effect::Update(Box::new(update(identity, slice, spec))), &mut updates),
+            None => (EffectKind::Create(Box::new(create(identity, index, spec))), &mut creates),
+            Some(slice) => (EffectKind::Update(Box::new(update(identity, slice, spec))), &mut updates),
         };
         list.push(Step { index: Some(index), wanted: Some(own.clone()), effect });
     }
@@ -188,7 +188,7 @@ fn update(identity: &Identity, slice: &ResourceSlice, spec: ResourceSliceSpec) -
 }
 
 fn delete(slice: &ResourceSlice) -> Step {
-    let effect = Effect::Delete {
+    let effect = EffectKind::Delete {
         name: slice.metadata.name.clone().unwrap_or_default(),
         uid: slice.metadata.uid.clone().unwrap_or_default(),
         resource_version: slice.metadata.resource_version.clone().unwrap_or_default(),

@@ -10,8 +10,9 @@ use k8s_openapi::{
     api::resource::v1::{Counter, CounterSet, Device, DeviceCapacity, DeviceCounterConsumption},
     apimachinery::pkg::api::resource::Quantity,
 };
-use lazaret_publisher::{Answer, Gate, Nodes, Pool, PoolError, Problem, Publisher, Scope};
-use server::{DRIVER, NODE, World, device, devices, pools, taint};
+use lazaret_machine::{Effect, Machine, Outcome, Turn};
+use lazaret_publisher::{Answer, EffectKind, Gate, Nodes, Pool, PoolError, Problem, Scope};
+use server::{DRIVER, NODE, World, device, devices, leading, pools, taint};
 
 fn started(count: usize) -> World {
     let mut world = World::new();
@@ -157,7 +158,7 @@ fn edits_of_others_are_repaired_at_once_and_then_ever_more_slowly() {
     assert_eq!(world.settle(), ["update @1"]);
     world.delete(1);
     assert_eq!(world.settle(), [""; 0], "somebody does it again");
-    assert_eq!(world.publisher.wake(), Some(world.now.plus_millis(1_000)));
+    assert_eq!(world.publisher.next_wake().map(|wake| wake.at), Some(world.now.plus_millis(1_000)));
     assert_eq!(world.settle_in_time(), ["create 1@1"]);
     assert_eq!(world.visible("pool").unwrap().len(), 70);
     for _ in 0..10 {
@@ -166,7 +167,7 @@ fn edits_of_others_are_repaired_at_once_and_then_ever_more_slowly() {
     }
     world.delete(0);
     world.settle();
-    let pause = world.publisher.wake().unwrap().millis_since(world.now);
+    let pause = world.publisher.next_wake().map(|wake| wake.at).unwrap().millis_since(world.now);
     assert!((16_000..=30_000).contains(&pause), "{pause}");
     // The driver's own changes do not wait.
     world.want(pools(&[("pool", devices(3))]));
@@ -277,8 +278,8 @@ fn what_was_refused_is_tried_at_once_when_the_driver_wants_something_else() {
 fn a_conflict_is_planned_anew_from_what_is_there() {
     let mut world = started(1);
     world.want(pools(&[("pool", with_taint(devices(1), 0, "1"))]));
-    world.publisher.think(world.now);
-    let (id, _) = world.publisher.poll().unwrap();
+    world.publisher.handle(world.now, &(), Turn::Tick);
+    let Effect { id, .. } = world.publisher.poll_effect().unwrap();
     world.edit(0, |slice| slice.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into()));
     world.publisher.acknowledge(world.now, id, Answer::Conflict("modified".into()));
     assert_eq!(world.settle_in_time(), ["update @1"]);
@@ -362,12 +363,12 @@ fn mistakes_are_named_and_leave_what_was_wanted() {
 
 #[test]
 fn pools_of_a_cluster_have_no_node_and_no_owner() {
-    let mut publisher = Publisher::new(DRIVER, Scope::Cluster);
+    let mut publisher = leading(Scope::Cluster);
     publisher.list(lazaret_model::Timestamp::EPOCH, vec![], "1");
     let selected = Pool { nodes: Nodes::All, ..Pool::of(devices(1)) };
     publisher.want([("fabric".to_owned(), selected)].into()).unwrap();
-    publisher.think(lazaret_model::Timestamp::EPOCH);
-    let Some((_, lazaret_publisher::Effect::Create(slice))) = publisher.poll() else { panic!() };
+    publisher.handle(lazaret_model::Timestamp::EPOCH, &(), Turn::Tick);
+    let Some(Effect { kind: EffectKind::Create(slice), .. }) = publisher.poll_effect() else { panic!() };
     assert_eq!(slice.metadata.generate_name.as_deref(), Some("00000-gpu.example.com-"));
     assert_eq!((slice.metadata.owner_references, slice.spec.node_name), (None, None));
     assert_eq!(slice.spec.all_nodes, Some(true));
@@ -376,11 +377,11 @@ fn pools_of_a_cluster_have_no_node_and_no_owner() {
 #[test]
 fn one_pool_of_several_owners_is_left_to_its_owner() {
     let scope = Scope::Pool { owner: NODE.into(), pool: "mine".into() };
-    let mut publisher = Publisher::new(DRIVER, scope);
+    let mut publisher = leading(scope);
     let now = lazaret_model::Timestamp::EPOCH;
     let other = {
         let mut world = World::new();
-        world.publisher = Publisher::new(DRIVER, Scope::Cluster);
+        world.publisher = leading(Scope::Cluster);
         world.want(pools(&[("theirs", devices(1))]));
         world.list();
         world.settle();
@@ -392,15 +393,15 @@ fn one_pool_of_several_owners_is_left_to_its_owner() {
         assert!(error.to_string().contains("expected exactly one pool with the name mine"), "{error}");
     }
     publisher.want(pools(&[])).unwrap();
-    publisher.think(now);
-    let Some((id, lazaret_publisher::Effect::ReadOwner { name })) = publisher.poll() else { panic!() };
+    publisher.handle(now, &(), Turn::Tick);
+    let Some(Effect { id, kind: EffectKind::ReadOwner { name } }) = publisher.poll_effect() else { panic!() };
     assert_eq!(name, NODE);
     publisher.acknowledge(now, id, Answer::Owner("uid".into()));
-    publisher.think(now);
-    assert_eq!(publisher.poll(), None, "the other's slice is not deleted");
+    publisher.handle(now, &(), Turn::Tick);
+    assert_eq!(publisher.poll_effect(), None, "the other's slice is not deleted");
     publisher.want(pools(&[("mine", devices(1))])).unwrap();
-    publisher.think(now);
-    let Some((_, lazaret_publisher::Effect::Create(slice))) = publisher.poll() else { panic!() };
+    publisher.handle(now, &(), Turn::Tick);
+    let Some(Effect { kind: EffectKind::Create(slice), .. }) = publisher.poll_effect() else { panic!() };
     assert_eq!(slice.metadata.generate_name.as_deref(), Some("00000-gpu.example.com-node-1-"));
     assert_eq!(slice.metadata.owner_references.as_ref().unwrap()[0].uid, "uid");
     assert_eq!((slice.spec.node_name.as_ref(), slice.spec.all_nodes), (None, Some(true)));
@@ -418,7 +419,7 @@ fn from_where_a_pool_is_reached_can_change() {
         NodeSelector { node_selector_terms: vec![term] }
     };
     let mut world = World::new();
-    world.publisher = Publisher::new(DRIVER, Scope::Cluster);
+    world.publisher = leading(Scope::Cluster);
     world.list();
     let pool = |nodes: Nodes| [("fabric".to_owned(), Pool { nodes, ..Pool::of(devices(1)) })].into();
     world.want(pool(Nodes::Selected(selector("a"))));
@@ -431,4 +432,25 @@ fn from_where_a_pool_is_reached_can_change() {
     assert_eq!(world.settle(), ["update @1"]);
     let spec = &world.slices.values().next().unwrap().spec;
     assert_eq!((&spec.node_selector, spec.per_device_node_selection), (&None, Some(true)));
+}
+
+#[test]
+fn a_publisher_without_leadership_writes_nothing_and_hears_what_becomes_of_its_writes() {
+    let mut world = started(2);
+    world.want(pools(&[("pool", devices(3))]));
+    world.publisher.handle(world.now, &(), Turn::LostLeadership);
+    assert_eq!((world.publisher.poll_effect(), world.publisher.next_wake()), (None, None));
+    world.publisher.handle(world.now, &(), Turn::BecameLeader);
+    let Effect { id, .. } = world.publisher.poll_effect().unwrap();
+    world.publisher.handle(world.now, &(), Turn::LostLeadership);
+    let refused = Turn::Acknowledged(id, Outcome::RetryLater.into());
+    world.publisher.handle(world.now, &(), refused.clone());
+    world.publisher.handle(world.now, &(), refused);
+    assert_eq!((world.publisher.poll_effect(), world.publisher.next_wake()), (None, None));
+    assert!(!world.publisher.is_settled());
+    world.publisher.handle(world.now, &(), Turn::BecameLeader);
+    let wake = world.publisher.next_wake().unwrap();
+    assert_eq!((wake.at, wake.why), (world.now.plus_millis(200), "a pool is written again, or repaired"));
+    world.publisher.handle(wake.at, &(), Turn::Tick);
+    assert!(matches!(world.publisher.poll_effect(), Some(Effect { kind: EffectKind::Update(_), .. })));
 }

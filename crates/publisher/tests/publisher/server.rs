@@ -6,11 +6,19 @@ use k8s_openapi::{
     api::resource::v1::{Device, DeviceTaint, ResourceSlice},
     apimachinery::pkg::apis::meta::v1::Time,
 };
+use lazaret_machine::{Effect, Machine, Turn, Wake};
 use lazaret_model::Timestamp;
-use lazaret_publisher::{Answer, DEVICES_PER_SLICE_MAX, Effect, Pool, Problem, Publisher, Scope};
+use lazaret_publisher::{Answer, DEVICES_PER_SLICE_MAX, EffectKind, Pool, Problem, Publisher, Scope};
 
 pub(crate) const DRIVER: &str = "gpu.example.com";
 pub(crate) const NODE: &str = "node-1";
+
+/// A publisher that leads.
+pub(crate) fn leading(scope: Scope) -> Publisher {
+    let mut publisher = Publisher::new(DRIVER, scope);
+    publisher.handle(Timestamp::EPOCH, &(), Turn::BecameLeader);
+    publisher
+}
 
 pub(crate) fn device(name: &str) -> Device {
     Device { name: name.into(), ..Device::default() }
@@ -55,7 +63,7 @@ impl World {
         Self {
             now: Timestamp::from_secs(1_000),
             slices: BTreeMap::new(),
-            publisher: Publisher::new(DRIVER, Scope::Node { name: NODE.into() }),
+            publisher: leading(Scope::Node { name: NODE.into() }),
             log: Vec::new(),
             problems: Vec::new(),
             faults: VecDeque::new(),
@@ -68,7 +76,7 @@ impl World {
 
     /// A new process: it knows nothing.
     pub(crate) fn restart(&mut self) {
-        self.publisher = Publisher::new(DRIVER, Scope::Node { name: NODE.into() });
+        self.publisher = leading(Scope::Node { name: NODE.into() });
         self.list();
     }
 
@@ -84,8 +92,8 @@ impl World {
     /// Lets the publisher work until it waits for nothing but time. Writes are echoed by a watch, before the answer.
     pub(crate) fn settle(&mut self) -> Vec<String> {
         for _ in 0..10_000 {
-            self.publisher.think(self.now);
-            let Some((id, effect)) = self.publisher.poll() else {
+            self.publisher.handle(self.now, &(), Turn::Tick);
+            let Some(Effect { id, kind: effect }) = self.publisher.poll_effect() else {
                 while let Some(problem) = self.publisher.poll_problem() {
                     self.problems.push(problem);
                 }
@@ -101,7 +109,7 @@ impl World {
     pub(crate) fn settle_in_time(&mut self) -> Vec<String> {
         let mut log = self.settle();
         for _ in 0..1_000 {
-            let Some(at) = self.publisher.wake() else { break };
+            let Some(Wake { at, .. }) = self.publisher.next_wake() else { break };
             self.now = self.now.max(at);
             log.extend(self.settle());
         }
@@ -109,24 +117,26 @@ impl World {
         log
     }
 
-    fn perform(&mut self, effect: Effect) -> Answer {
+    fn perform(&mut self, effect: EffectKind) -> Answer {
         if let Some(fault) = self.faults.pop_front() {
             self.log.push(format!("failed {}", short(&effect)));
             return fault;
         }
         match effect {
-            Effect::ReadOwner { .. } => return Answer::Owner(self.node_uid.clone()),
-            Effect::Create(_) | Effect::Update(_) | Effect::Delete { .. } => self.log.push(short(&effect)),
+            EffectKind::ReadOwner { .. } => return Answer::Owner(self.node_uid.clone()),
+            EffectKind::Create(_) | EffectKind::Update(_) | EffectKind::Delete { .. } => {
+                self.log.push(short(&effect))
+            }
         }
         match effect {
-            Effect::Create(mut slice) => {
+            EffectKind::Create(mut slice) => {
                 self.names += 1;
                 let prefix = slice.metadata.generate_name.clone().unwrap();
                 slice.metadata.name = Some(format!("{prefix}{:05}", self.names));
                 slice.metadata.uid = Some(format!("uid-{}", self.names));
                 self.store(*slice)
             }
-            Effect::Update(slice) => {
+            EffectKind::Update(slice) => {
                 let before = self.slices.get(slice.metadata.name.as_ref().unwrap());
                 let Some(before) = before else { return Answer::Gone };
                 assert_eq!(before.metadata.uid, slice.metadata.uid);
@@ -135,7 +145,7 @@ impl World {
                 }
                 self.store(*slice)
             }
-            Effect::Delete { name, uid, resource_version } => {
+            EffectKind::Delete { name, uid, resource_version } => {
                 let Some(slice) = self.slices.get(&name) else { return Answer::Gone };
                 if slice.metadata.uid != Some(uid)
                     || slice.metadata.resource_version != Some(resource_version)
@@ -147,7 +157,7 @@ impl World {
                 self.publisher.miss(self.now, &slice);
                 Answer::Gone
             }
-            Effect::ReadOwner { .. } => unreachable!(),
+            EffectKind::ReadOwner { .. } => unreachable!(),
         }
     }
 
@@ -200,21 +210,21 @@ impl World {
     }
 }
 
-fn short(effect: &Effect) -> String {
+fn short(effect: &EffectKind) -> String {
     let index = |name: &str| name.split('-').next().unwrap_or_default().trim_start_matches('0').to_owned();
     match effect {
-        Effect::Create(slice) => {
+        EffectKind::Create(slice) => {
             let prefix = slice.metadata.generate_name.as_deref().unwrap();
             format!("create {}@{}", index(prefix), slice.spec.pool.generation)
         }
-        Effect::Update(slice) => {
+        EffectKind::Update(slice) => {
             format!(
                 "update {}@{}",
                 index(slice.metadata.name.as_deref().unwrap()),
                 slice.spec.pool.generation
             )
         }
-        Effect::Delete { name, .. } => format!("delete {}", index(name)),
-        Effect::ReadOwner { .. } => "read owner".into(),
+        EffectKind::Delete { name, .. } => format!("delete {}", index(name)),
+        EffectKind::ReadOwner { .. } => "read owner".into(),
     }
 }
