@@ -129,6 +129,6 @@ fn who_is_not_a_node_is_told_nothing() {
         ("system:node:n1", vec!["system:nodes".to_owned()], Ok(())),
     ] {
         let user = User { name: name.into(), groups, ..User::default() };
-        assert_eq!(world.nodes.access(&world.server, &user, access), expected, "{user:?}");
+        assert_eq!(world.nodes.access(world.server.stored(), &user, access), expected, "{user:?}");
     }
 }
