@@ -270,8 +270,7 @@ fn everything_is_done_by_keyboard_alone() {
     page.key("Enter");
     page.until(&state_is(device, "noschedule"));
     page.until(NO_DIALOG);
-    page.key("Escape");
-    page.until("location.hash === '#/fleet'");
+    page.key_until("Escape", "location.hash === '#/fleet'");
     for (key, place) in [
         ("d", "drains"),
         ("i", "incidents"),

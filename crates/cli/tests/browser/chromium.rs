@@ -346,6 +346,16 @@ impl Page<'_> {
         self.call("Input.dispatchKeyEvent", &event);
     }
 
+    /// Presses a key until `then` holds: a page that is about to close a dialog may not hear the first.
+    pub(crate) fn key_until(&self, key: &str, then: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.holds(then) {
+            assert!(Instant::now() < end, "pressed {key}, and never: {then}");
+            self.key(key);
+            self.holds_within(then, CLICK_AGAIN);
+        }
+    }
+
     /// Writes where the focus is.
     pub(crate) fn write(&self, text: &str) {
         self.call("Input.insertText", &json!({"text": text}));
