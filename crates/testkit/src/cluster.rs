@@ -250,8 +250,10 @@ impl Cluster {
             None => folder.insert(temporary_folder()?),
         };
         let file = format!("{}.kubeconfig", identity.name.replace([':', '/'], "-"));
-        let path = folder.path().join(file);
-        match fs::write(&path, text) {
+        let path = folder.path().join(&file);
+        // A program that was started before may be about to read the file.
+        let beside = folder.path().join(format!(".{file}"));
+        match fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)) {
             Ok(()) => Ok(path),
             Err(source) => Err(StartError::Kubeconfig { path, source }),
         }

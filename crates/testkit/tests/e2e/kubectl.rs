@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read as _},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc,
@@ -290,13 +290,22 @@ impl Running {
 
     /// The next line with this word in it.
     #[track_caller]
-    fn line(&self, word: &str) -> String {
+    fn line(&mut self, word: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line with {word:?}"));
-            if line.contains(word) {
-                return line;
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(word) => return line,
+                Ok(_) => {}
+                Err(why) => panic!("no line with {word:?}: {why}; {}", self.complaint()),
             }
         }
+    }
+
+    /// All that a command that is over, or is ended now, has complained about.
+    fn complaint(&mut self) -> String {
+        let _ = self.child.kill();
+        let mut said = String::new();
+        let _ = self.child.stderr.take().unwrap().read_to_string(&mut said);
+        said
     }
 
     /// Waits until it has said all it has to say.
@@ -335,7 +344,7 @@ fn people_wait_and_watch() {
     // A restart ends the command, without an error, as that of a kube-apiserver does; a new one goes on, and nothing was lost.
     console.cluster.restart().unwrap();
     assert!(watching.end().success());
-    let again = Running::start(&console, &["get", "pods", "-w"]);
+    let mut again = Running::start(&console, &["get", "pods", "-w"]);
     again.line("Running");
     console.ok(&["delete", "pod", "p", "--grace-period=0", "--force"]);
     console.fails(&["get", "pod", "p"], &["NotFound"]);

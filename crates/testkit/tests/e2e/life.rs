@@ -1,6 +1,10 @@
 //! How clusters begin, begin again and end.
 
-use std::{net::TcpStream, time::Duration};
+use std::{
+    net::TcpStream,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, PostParams};
@@ -33,6 +37,25 @@ async fn a_test_with_a_runtime_is_not_in_its_own_way() {
     let outside: Api<ConfigMap> = Api::default_namespaced(connect(&cluster).await);
     assert!(outside.get("a").await.is_ok(), "one server, whichever way in");
     assert_eq!(cluster.block_on(async { 7 }), 7);
+}
+
+#[test]
+fn a_kubeconfig_is_whole_whenever_it_is_read() {
+    let cluster = Cluster::start();
+    let path = cluster.kubeconfig();
+    let writes = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200 {
+                let _ = cluster.kubeconfig();
+            }
+            writes.store(false, Ordering::Relaxed);
+        });
+        while writes.load(Ordering::Relaxed) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.contains("client-key-data"), "{} bytes", text.len());
+        }
+    });
 }
 
 #[tokio::test]
