@@ -168,7 +168,7 @@ impl Claims {
         self.leads && self.synced
     }
 
-    /// Forgets all work in flight, and looks at everything if effects are wanted. What was in flight may still happen;
+    /// Forgets all work in flight, and looks at everything if effects are wanted. An effect that was in flight may still happen;
     /// nothing that happens twice does harm.
     fn start_over(&mut self) {
         self.flights.abandon();

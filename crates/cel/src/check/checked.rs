@@ -8,7 +8,7 @@ use super::{
 };
 use crate::syntax::ast::NodeId;
 
-/// What the checker found out.
+/// The result of the checker.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// By node.
@@ -28,7 +28,7 @@ impl Checked {
     }
 }
 
-/// What a name or call means.
+/// The meaning of a name or call.
 #[derive(Clone, Debug)]
 pub(crate) enum Ref {
     /// Nothing by name: a literal, or a selection from a value.

@@ -1,4 +1,4 @@
-//! What is known of each part of an expression while its cost is estimated.
+//! Facts about each part of an expression, used while its cost is estimated.
 
 use alloc::vec::Vec;
 
@@ -58,7 +58,7 @@ impl<'s> Estimator<'_, 's> {
         }
     }
 
-    /// What part of the device a node is.
+    /// The part of the device that a node stands for.
     pub(super) fn shape(&self, id: NodeId) -> Shape {
         if let Kind::Ident(name) = self.ast.kind(id)
             && let Some(local) = self.local(name)

@@ -1,4 +1,4 @@
-//! What is planned and may still be extended.
+//! A plan that may still be extended.
 
 use alloc::boxed::Box;
 

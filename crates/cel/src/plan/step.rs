@@ -77,7 +77,7 @@ pub(crate) enum Op {
 pub(crate) struct SlotRead {
     pub(crate) slot: u32,
     pub(crate) how: How,
-    /// What it costs.
+    /// Its cost.
     pub(crate) cost: u64,
     /// The variable that stands for the slot's domain, if it is read through one.
     pub(crate) via: Option<u32>,
@@ -156,7 +156,7 @@ pub(crate) struct Fold {
     pub(crate) body: Body,
 }
 
-/// What a loop does.
+/// The work of a loop.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Anything: a variable that every step replaces.
