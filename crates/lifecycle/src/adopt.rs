@@ -129,6 +129,17 @@ impl Lifecycle {
         }
     }
 
+    /// The repair or validation that runs is not wanted any more, in the stage that it was begun in. Its number is used: wanted again, it runs
+    /// under the next one.
+    pub(crate) fn withdraw(&mut self, number: u64) {
+        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+        else {
+            return;
+        };
+        incident.tries = incident.tries.saturating_add(1);
+        self.record(number);
+    }
+
     /// A device has one incident. One that is Abandoned stays open, for only a person ends that; else one that took the device out of service;
     /// of two alike the older one.
     fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {

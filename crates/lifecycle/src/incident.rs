@@ -270,6 +270,13 @@ impl Incident {
         format!("{}-{}", self.name, self.tries).into()
     }
 
+    /// A repair that was withdrawn is begun again: it has its whole time.
+    pub(crate) fn restart_repair(&mut self, now: Timestamp) {
+        if self.stage == Stage::Repairing {
+            self.since = now;
+        }
+    }
+
     /// Whether it is still going on.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -311,6 +311,7 @@ impl Lifecycle {
             return;
         }
         // Its policy has come to act on it while guards did not permit that.
+        incident.restart_repair(now);
         incident.is_enforced = true;
         if incident.stage.is_out_of_service() {
             incident.cost.out_since.get_or_insert(now);
@@ -329,6 +330,9 @@ impl Lifecycle {
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         match self.limits.refusal(&incident.device, incident.is_enforced) {
             None => {
+                if !incident.is_enforced {
+                    incident.restart_repair(now);
+                }
                 incident.is_enforced = true;
                 incident.held = None;
                 incident.cost.out_since.get_or_insert(now);

@@ -296,7 +296,8 @@ impl Lifecycle {
         }
         self.tallies.forget_policy(&name);
         let before = self.policies.insert(name.clone(), IndexedPolicy::new(policy));
-        let is_new_mode = before.is_none_or(|before| before.mode != mode);
+        let is_new_mode = before.as_ref().is_none_or(|before| before.mode != mode);
+        let lacked_step = |step| before.as_ref().is_some_and(|before| before.steps.len() <= step);
         for number in self.numbers_of(&name) {
             let Some(incident) =
                 invariant!(self.incidents.get(&number).cloned(), "an incident that was found is there")
@@ -304,11 +305,20 @@ impl Lifecycle {
                 continue;
             };
             let was_gone = incident.waits_for == POLICY_GONE;
-            if is_new_mode || was_gone {
+            // What it waits for and how long follows from the steps.
+            let is_repaired = incident.stage == Stage::Repairing;
+            if is_new_mode || was_gone || is_repaired {
+                if (was_gone || lacked_step(incident.step))
+                    && let Some(incident) = open_mut(&mut self.incidents, number)
+                {
+                    incident.restart_repair(now);
+                }
                 self.sync_mode(now, number);
                 let is_enforced = self.incidents.get(&number).is_some_and(|now| now.is_enforced);
                 if was_gone || is_enforced != incident.is_enforced {
                     self.note_mode(now, number, mode);
+                } else if self.incidents.get(&number) != Some(&incident) {
+                    self.record(number);
                 }
                 self.look(now, &incident.device);
             }

@@ -161,11 +161,14 @@ impl Reconciler {
                     }
                 }
                 Target::Job { result } => {
-                    let is_wanted = wanted.task.is_some() && child.name == incident.task_name();
+                    let is_current = child.name == incident.task_name();
+                    let is_wanted = wanted.task.is_some() && is_current;
                     has_job |= is_wanted;
                     match result {
                         // It may have ended while nobody led.
                         Some(result) if is_wanted => self.asked(now, &child.name, Some(result.clone())),
+                        // Deleted once its number is stored as used.
+                        None if is_current && !is_wanted => self.lifecycle.withdraw(incident.number),
                         None if !is_wanted => self.delete(now, &child),
                         Some(_) | None => {}
                     }

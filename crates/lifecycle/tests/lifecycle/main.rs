@@ -6,6 +6,7 @@
     reason = "a test that cannot go on has failed; it looks at one effect of many"
 )]
 
+mod cluster;
 mod counts;
 mod guards;
 mod handover;
@@ -14,4 +15,5 @@ mod pools;
 mod random;
 mod stages;
 mod taints;
+mod withdrawn;
 mod world;
