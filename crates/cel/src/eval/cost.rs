@@ -1,6 +1,6 @@
 //! What calls cost while they run. Numbers and rounding are those of cel-go and Kubernetes.
 
-use super::{context::Context, length::char_count, lists, value::Value};
+use super::{context::Context, lists, value::Value};
 use crate::{
     check::decls::{Cost, FunctionCost},
     plan::Price,
@@ -174,11 +174,6 @@ impl Pricing<'_, '_> {
             _ => 1,
         }
     }
-}
-
-/// What the comparison of two strings costs.
-pub(super) fn texts_price(a: &str, b: &str) -> u64 {
-    scaled(char_count(a).min(char_count(b)), PER_CHAR)
 }
 
 /// `size` times `factor`, rounded up, in the floating point that the reference uses.

@@ -10,7 +10,6 @@ use super::{
     cost::{self, LIST_PRICE, MAP_PRICE},
     functions, lists,
     outcome::{Outcome, unfit},
-    plain::Plain,
     texts,
     value::{Map, Str, Value},
 };
@@ -60,9 +59,6 @@ impl<'v> Machine<'v> {
             Op::And(terms) => return self.logic(terms, false),
             Op::Or(terms) => return self.logic(terms, true),
             _ => {}
-        }
-        if let Some((Plain::Bool(value), cost)) = self.plain(root) {
-            return self.spend(cost).map(|()| value);
         }
         let value = self.eval(root)?;
         if let Value::Bool(value) = value {
@@ -196,20 +192,13 @@ impl<'v> Machine<'v> {
         }
     }
 
-    /// A step as a condition; `None` if its value is none. Spares what is most often asked for the way through
-    /// values.
+    /// A step as a condition; `None` if its value is not a bool.
     pub(crate) fn truth(&mut self, id: OpId) -> Result<Option<bool>, EvalError> {
         let plan: &'v Plan = self.plan;
         let value = match &plan.ops[id.0 as usize] {
             Op::And(terms) => return self.logic(terms, false).map(Some),
             Op::Or(terms) => return self.logic(terms, true).map(Some),
-            _ => match self.plain(id) {
-                Some((Plain::Bool(value), cost)) => {
-                    self.spend(cost)?;
-                    return Ok(Some(value));
-                }
-                _ => self.eval(id)?,
-            },
+            _ => self.eval(id)?,
         };
         Ok(if let Value::Bool(value) = value { Some(value) } else { None })
     }

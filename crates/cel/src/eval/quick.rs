@@ -5,9 +5,9 @@
 
 use core::cmp::Ordering;
 
-use lazaret_model::{AttrId, AttrValue};
+use lazaret_model::{AttrId, AttrValue, Quantity, Version};
 
-use super::{plain::Plain, value::Side};
+use super::value::{Side, Value};
 use crate::{
     check::decls::Func,
     device::Device,
@@ -169,5 +169,28 @@ fn order(a: Plain<'_>, b: Plain<'_>) -> Option<Ordering> {
         (Plain::Quantity(a), Plain::Quantity(b)) => Some(a.cmp(b)),
         (Plain::Semver(a), Plain::Semver(b)) => Some(a.cmp(b)),
         _ => None,
+    }
+}
+
+/// A value that is seen where it stands.
+#[derive(Clone, Copy)]
+enum Plain<'v> {
+    Bool(bool),
+    Int(i64),
+    Text(&'v str),
+    Quantity(&'v Quantity),
+    Semver(&'v Version),
+}
+
+impl<'v> Plain<'v> {
+    fn of(value: &'v Value<'v>) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(Self::Bool(*value)),
+            Value::Int(value) => Some(Self::Int(*value)),
+            Value::Text(text) => Some(Self::Text(text)),
+            Value::Quantity(quantity) => Some(Self::Quantity(quantity)),
+            Value::Semver(version) => Some(Self::Semver(version)),
+            _ => None,
+        }
     }
 }
