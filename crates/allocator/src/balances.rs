@@ -3,8 +3,8 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
-use lazaret_fleet::{Pool, SliceState};
-use lazaret_model::{AttrNames, PoolId};
+use lazaret_fleet::Pool;
+use lazaret_model::{AttrNames, PoolId, Text};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     view::{PoolView, is_allocated, is_held},
 };
 
-/// So many counters and slices are remembered; beyond that it starts over.
+/// Counters and slices that are remembered; beyond that it starts over.
 const WEIGHT_MAX: usize = 1 << 18;
 
 /// What is left of the counters of pools, the last state of each that was seen.
@@ -24,10 +24,9 @@ pub(crate) struct Balances {
 
 #[derive(Debug)]
 struct Balance {
-    /// Held, so that the addresses of its slices stay their own.
     pool: Arc<Pool>,
-    /// The addresses of the slices that count, in order: nodes can see different parts of a pool.
-    slices: Vec<usize>,
+    /// The slices that count, in order: nodes can see different parts of a pool.
+    slices: Vec<Text>,
     has_groups: bool,
     /// Less what claims of the snapshot have.
     counters: PoolCounters,
@@ -65,14 +64,14 @@ impl Balance {
         let mut drawing = pool.slices.iter().chain(&pool.elsewhere);
         Self {
             pool: pool.pool.clone(),
-            slices: addresses(pool).collect(),
+            slices: names_of(pool).cloned().collect(),
             has_groups: drawing.any(|slice| slice.has_compatibility_groups()),
             counters: PoolCounters::new(pool, names, is_held),
         }
     }
 
     fn is_of(&self, pool: &PoolView<'_>) -> bool {
-        Arc::ptr_eq(&self.pool, pool.pool) && self.slices.iter().copied().eq(addresses(pool))
+        Arc::ptr_eq(&self.pool, pool.pool) && self.slices.iter().eq(names_of(pool))
     }
 
     fn less_in_flight(&self, pool: &PoolView<'_>, names: &AttrNames) -> PoolCounters {
@@ -93,7 +92,7 @@ impl Balance {
     }
 }
 
-fn addresses(pool: &PoolView<'_>) -> impl Iterator<Item = usize> {
+fn names_of<'v>(pool: &PoolView<'v>) -> impl Iterator<Item = &'v Text> {
     let slices = pool.counters.iter().chain(&pool.slices).chain(&pool.elsewhere);
-    slices.map(|slice: &&SliceState| core::ptr::from_ref::<SliceState>(slice).addr())
+    slices.map(|slice| slice.name())
 }
