@@ -1,21 +1,18 @@
 //! A short list: most have a few elements or none, and those need no room of their own.
 
-use alloc::vec::Vec;
 use core::ops::Deref;
+
+use smallvec::SmallVec;
 
 /// A list of small things, of which `N` fit in without an allocation: three numbers are as large as the head of a
 /// vector.
 #[derive(Clone, Debug)]
-pub(crate) enum Few<T, const N: usize = 3> {
-    /// How many there are, and after them what is of no meaning.
-    Inline(u8, [T; N]),
-    Many(Vec<T>),
-}
+pub(crate) struct Few<T, const N: usize = 3>(SmallVec<[T; N]>);
 
-impl<T: Copy + Default, const N: usize> Default for Few<T, N> {
+impl<T, const N: usize> Default for Few<T, N> {
     #[inline]
     fn default() -> Self {
-        Self::Inline(0, [T::default(); N])
+        Self(SmallVec::new())
     }
 }
 
@@ -24,33 +21,21 @@ impl<T, const N: usize> Deref for Few<T, N> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        match self {
-            Self::Inline(len, items) => &items[..usize::from(*len).min(N)],
-            Self::Many(all) => all,
-        }
+        &self.0
     }
 }
 
-impl<T: Copy + Default + Ord, const N: usize> Few<T, N> {
+impl<T: Copy + Ord, const N: usize> Few<T, N> {
     /// Whether an ascending list has this.
     #[inline]
     pub(crate) fn has(&self, item: &T) -> bool {
-        match self {
-            Self::Inline(..) => self.contains(item),
-            Self::Many(all) => all.binary_search(item).is_ok(),
-        }
+        if self.0.spilled() { self.binary_search(item).is_ok() } else { self.contains(item) }
     }
 
     /// Adds to the end.
     #[inline]
     pub(crate) fn push(&mut self, item: T) {
-        match self {
-            Self::Inline(len, items) if usize::from(*len) < N => {
-                items[usize::from(*len)] = item;
-                *len += 1;
-            }
-            Self::Inline(..) | Self::Many(_) => self.insert_at(self.len(), item),
-        }
+        self.0.push(item);
     }
 
     /// Adds to an ascending list, where it belongs, what is not there yet.
@@ -67,47 +52,19 @@ impl<T: Copy + Default + Ord, const N: usize> Few<T, N> {
 
     /// Puts something in between.
     pub(crate) fn insert_at(&mut self, at: usize, item: T) {
-        match self {
-            Self::Inline(len, items) if usize::from(*len) < N => {
-                for after in (at..usize::from(*len)).rev() {
-                    items[after + 1] = items[after];
-                }
-                items[at] = item;
-                *len += 1;
-            }
-            Self::Inline(_, items) => {
-                let mut all = Vec::with_capacity(2 * N.max(2));
-                all.extend_from_slice(items);
-                all.insert(at, item);
-                *self = Self::Many(all);
-            }
-            Self::Many(all) => all.insert(at, item),
-        }
+        self.0.insert(at, item);
     }
 
     /// Puts something in the place of what is there.
     pub(crate) fn set(&mut self, at: usize, item: T) {
-        match self {
-            Self::Inline(_, items) => items[at] = item,
-            Self::Many(all) => all[at] = item,
-        }
+        self.0[at] = item;
     }
 
     /// Takes out what is in a place.
     pub(crate) fn remove_at(&mut self, at: usize) {
-        match self {
-            Self::Inline(len, items) => {
-                for after in at + 1..usize::from(*len) {
-                    items[after - 1] = items[after];
-                }
-                *len -= 1;
-            }
-            Self::Many(all) => {
-                all.remove(at);
-                if all.is_empty() {
-                    *self = Self::default();
-                }
-            }
+        self.0.remove(at);
+        if self.0.is_empty() {
+            *self = Self::default();
         }
     }
 
@@ -122,25 +79,14 @@ impl<T: Copy + Default + Ord, const N: usize> Few<T, N> {
     /// Puts it in order, each thing once.
     #[inline]
     pub(crate) fn sort(&mut self) {
-        if self.len() > 1 {
-            match self {
-                Self::Inline(len, items) => items[..usize::from(*len)].sort_unstable(),
-                Self::Many(all) => all.sort_unstable(),
-            }
-            for at in (1..self.len()).rev() {
-                if self[at] == self[at - 1] {
-                    self.remove_at(at);
-                }
-            }
-        }
+        self.0.sort_unstable();
+        self.0.dedup();
     }
 }
 
-impl<T: Copy + Default + Ord, const N: usize> FromIterator<T> for Few<T, N> {
+impl<T, const N: usize> FromIterator<T> for Few<T, N> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut few = Self::default();
-        items.into_iter().for_each(|item| few.push(item));
-        few
+        Self(items.into_iter().collect())
     }
 }
 

@@ -4,8 +4,9 @@ use alloc::{boxed::Box, vec::Vec};
 use core::hash::Hash;
 
 use lazaret_model::{AttrId, QualifiedName, Text};
+use siphasher::sip128::Hasher128;
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint;
 
 /// The keys of the attributes (or capacities) of a slice's devices, as published and as numbers.
 #[derive(Debug)]
@@ -65,9 +66,9 @@ fn by_name(keys: &[Text], driver: &str) -> Box<[(u128, u32)]> {
         .collect();
     names.sort();
     let fingerprint = |name: &QualifiedName| {
-        let mut hasher = Fingerprint::new();
+        let mut hasher = fingerprint::hasher();
         name.hash(&mut hasher);
-        hasher.finish128()
+        hasher.finish128().as_u128()
     };
     names.iter().map(|(name, _, column)| (fingerprint(name), *column)).collect()
 }

@@ -4,12 +4,13 @@ use alloc::boxed::Box;
 use core::hash::Hasher;
 
 use once_cell::race::OnceBox;
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use lazaret_model::{AttrValue, CapacityValue, Text};
 
 use crate::{
     bits::DeviceBits,
-    fingerprint::{Fingerprint, of_hash},
+    fingerprint::{self, of_hash},
     table::Table,
 };
 
@@ -41,20 +42,20 @@ impl Shapes {
 }
 
 fn all(seen: &Seen<'_>) -> Box<[ShapeId]> {
-    let mut prefix = Fingerprint::new();
+    let mut prefix = fingerprint::hasher();
     prefix.write_u128(of_hash(seen.driver));
     let shape = |device| {
-        let mut hasher = prefix.clone();
+        let mut hasher = prefix;
         hasher.write_u64(u64::from(seen.allow_multiple.has(device)));
         feed(&mut hasher, seen.attributes.prints(device));
         feed(&mut hasher, seen.capacity.prints(device));
-        ShapeId(hasher.finish128())
+        ShapeId(hasher.finish128().as_u128())
     };
     (0..seen.len).map(shape).collect()
 }
 
 /// Names and values, and at the end how many: so no two lists of lists look alike.
-fn feed(hasher: &mut Fingerprint, prints: impl Iterator<Item = (u128, u128)>) {
+fn feed(hasher: &mut SipHasher13, prints: impl Iterator<Item = (u128, u128)>) {
     let mut count = 0;
     for (name, value) in prints {
         hasher.write_u128(name);

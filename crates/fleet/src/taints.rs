@@ -3,9 +3,10 @@
 use core::{cmp::Ordering, hash::Hash};
 
 use lazaret_model::Taint;
+use siphasher::sip128::Hasher128;
 
 use crate::{
-    fingerprint::{Fingerprint, combine},
+    fingerprint::{self, combine},
     slice::SliceState,
     source::{EffectiveTaint, Mark, Origin, OwnTaint, Source, same_slot},
 };
@@ -111,7 +112,7 @@ pub(crate) fn taint_set(taints: Taints<'_>) -> TaintSetId {
 }
 
 fn fingerprint(taint: &Taint) -> u128 {
-    let mut hasher = Fingerprint::new();
+    let mut hasher = fingerprint::hasher();
     (&taint.key, &taint.value, &taint.effect).hash(&mut hasher);
-    hasher.finish128()
+    hasher.finish128().as_u128()
 }
