@@ -27,6 +27,12 @@ impl Backoff {
         let doubled = self.first_ms.saturating_mul(1 << failures.saturating_sub(1).min(DOUBLINGS_MAX));
         doubled.clamp(0, self.longest_ms.max(0))
     }
+
+    /// The same, for cores whose instants are unsigned milliseconds.
+    #[must_use]
+    pub fn millis_after(self, failures: u32) -> u64 {
+        self.after(failures).unsigned_abs()
+    }
 }
 
 /// Failures in a row of one thing, and until when it waits.

@@ -16,7 +16,6 @@ extern crate std;
 
 mod action;
 mod answers;
-mod backoff;
 pub mod checkpoint;
 mod claims;
 mod crc;

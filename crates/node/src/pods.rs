@@ -8,12 +8,11 @@ use alloc::{
 };
 
 use lazaret_invariant::invariant;
+use lazaret_machine::Backoff;
 
 use crate::{
     Action, Call, ClaimName, ClaimView, ContainerClaim, Life, Millis, NodeError, Operation, Outcome, PodRef,
-    ResourceStatus, SeenPod,
-    backoff::Backoff,
-    mapping,
+    ResourceStatus, SeenPod, mapping,
     node::{Node, Pending},
 };
 
@@ -22,7 +21,7 @@ const PODS_MAX: usize = 1_024;
 /// Pods that are prepared or unprepared at a time.
 const BUSY_MAX: usize = 32;
 /// After a failure. Kubelet tries a pod again after about 90 s; a plugin that registers wakes every pod.
-const RETRY: Backoff = Backoff { first_ms: 1_000, most_ms: 60_000 };
+const RETRY: Backoff = Backoff::new(1_000, 60_000);
 /// The same warning about a pod is not given again within this time.
 const WARN_AGAIN_MS: Millis = 60_000;
 
@@ -309,7 +308,7 @@ impl Node {
             }
             // The watch says when it is gone. If it does not, something else kept it, and it is tried again.
             Outcome::Done | Outcome::Claims(_) | Outcome::Plugin(_) | Outcome::Answered(_) => {
-                self.set_stage(uid, Stage::Due(now + RETRY.most_ms));
+                self.set_stage(uid, Stage::Due(now + RETRY.longest_ms.unsigned_abs()));
             }
         }
     }
@@ -333,7 +332,7 @@ impl Node {
             return;
         };
         pod.failures += 1;
-        pod.stage = Stage::Due(now + RETRY.after(pod.failures));
+        pod.stage = Stage::Due(now + RETRY.millis_after(pod.failures));
         let (reason, message) = match call {
             Call::Prepare => {
                 ("FailedPrepareDynamicResources", format!("Failed to prepare dynamic resources: {why}"))

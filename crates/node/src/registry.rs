@@ -2,12 +2,14 @@
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use crate::{ClaimKind, Millis, backoff::Backoff};
+use lazaret_machine::Backoff;
+
+use crate::{ClaimKind, Millis};
 
 /// Sockets in the registration directory. More are not looked at.
 pub const SOCKETS_MAX: usize = 256;
 /// After a failed registration: the first pause and the longest, as kubelet has them.
-const RETRY: Backoff = Backoff { first_ms: 500, most_ms: 122_000 };
+const RETRY: Backoff = Backoff::new(500, 122_000);
 
 /// What tells a socket from an earlier one at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +136,7 @@ impl Registrations {
     pub(crate) fn failed(&mut self, now: Millis, path: &str) {
         if let Some(slot) = self.slots.get_mut(path) {
             slot.failures += 1;
-            slot.state = State::Waiting { at: now + RETRY.after(slot.failures) };
+            slot.state = State::Waiting { at: now + RETRY.millis_after(slot.failures) };
         }
     }
 

@@ -3,11 +3,13 @@
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use crate::{Millis, backoff::Backoff};
+use lazaret_machine::Backoff;
+
+use crate::Millis;
 
 /// A driver that cannot be called for this long loses its slices, as kubelet has it.
 pub const WIPE_AFTER_MS: Millis = 30_000;
-const RETRY: Backoff = Backoff { first_ms: 1_000, most_ms: 300_000 };
+const RETRY: Backoff = Backoff::new(1_000, 300_000);
 
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
@@ -57,7 +59,7 @@ impl Wipes {
         } else if let Some(attempt) = self.pending.get_mut(driver) {
             attempt.failures += 1;
             attempt.is_in_flight = false;
-            attempt.at = now + RETRY.after(attempt.failures);
+            attempt.at = now + RETRY.millis_after(attempt.failures);
         }
     }
 

@@ -1,5 +1,7 @@
 //! How long to wait before something is tried again.
 
+use lazaret_machine::Backoff;
+
 use crate::Millis;
 
 /// Kubelet's first pause between starts of a container, its longest, and after how long a container that ran is trusted again.
@@ -8,24 +10,9 @@ const CRASH_MOST_MS: Millis = 300_000;
 const CRASH_FORGET_MS: Millis = 2 * CRASH_MOST_MS;
 
 /// Pauses between images that cannot be pulled, as kubelet has them.
-pub(crate) const PULL: Backoff = Backoff { first_ms: 10_000, most_ms: 300_000 };
+pub(crate) const PULL: Backoff = Backoff::new(10_000, 300_000);
 /// Pauses between other things that failed. Kubelet looks at a pod every 10 s or so.
-pub(crate) const RETRY: Backoff = Backoff { first_ms: 1_000, most_ms: 30_000 };
-
-/// Pauses that double.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
-    first_ms: Millis,
-    most_ms: Millis,
-}
-
-impl Backoff {
-    /// After this many failures in a row, one or more.
-    pub(crate) fn after(self, failures: u32) -> Millis {
-        let doublings = failures.saturating_sub(1).min(16);
-        (self.first_ms << doublings).min(self.most_ms)
-    }
-}
+pub(crate) const RETRY: Backoff = Backoff::new(1_000, 30_000);
 
 /// Pauses between starts of one container: the first start after an end is at once, later ones wait 10 s to 300 s.
 #[derive(Clone, Copy, Debug, Default)]

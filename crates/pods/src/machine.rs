@@ -340,7 +340,7 @@ impl Pods {
                 | Outcome::CannotRun { .. }
                 | Outcome::Probed { .. }
                 | Outcome::Observed(_)
-                | Outcome::Measured(_) => self.list_at = now + RETRY.after(1),
+                | Outcome::Measured(_) => self.list_at = now + RETRY.millis_after(1),
             }
             return;
         }

@@ -61,7 +61,7 @@ impl Pod {
                 | Outcome::Measured(_) => (self.writing, self.shown) = (Writing::Idle, Some(*status)),
             },
             About::Delete => {
-                let pause = if is_failed(&outcome) { RETRY.after(3) } else { DELETE_AGAIN_MS };
+                let pause = if is_failed(&outcome) { RETRY.millis_after(3) } else { DELETE_AGAIN_MS };
                 self.deletion = Deletion::NotBefore(now + pause);
             }
         }
@@ -81,7 +81,7 @@ impl Pod {
             return true;
         };
         self.failures += 1;
-        self.retry_at = now + RETRY.after(self.failures);
+        self.retry_at = now + RETRY.millis_after(self.failures);
         self.warn(now, out, reason, format!("{prefix}{message}"));
         false
     }
@@ -109,7 +109,7 @@ impl Pod {
             }
             Outcome::Failed { reason, message } => {
                 container.pull_failures += 1;
-                container.retry_at = now + PULL.after(container.pull_failures);
+                container.retry_at = now + PULL.millis_after(container.pull_failures);
                 let is_pull = reason == "ErrImagePull";
                 let backs_off_at = is_pull.then_some(now + PULL_SHOWN_MS);
                 container.waiting = Some(Waiting { reason, message: message.clone(), backs_off_at });
@@ -195,7 +195,7 @@ impl Pod {
                 let reason = if reason.is_empty() { "RunContainerError" } else { reason };
                 let text = format!("Error: {message}");
                 container.start_failures += 1;
-                container.retry_at = now + RETRY.after(container.start_failures);
+                container.retry_at = now + RETRY.millis_after(container.start_failures);
                 container.waits(reason, message);
                 container.work = Work::Unsure { since: out.last_id() };
                 out.wants_list = true;

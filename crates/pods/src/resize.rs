@@ -104,7 +104,7 @@ impl Pod {
         let Some(instance) = self.current(index, id) else { return };
         if let Outcome::Failed { message, .. } = outcome {
             let (failures, message) = (failures + 1, message.clone());
-            let at = now + RETRY.after(failures);
+            let at = now + RETRY.millis_after(failures);
             instance.resizing = Resizing::Failed { failures, at, message: message.clone() };
             return self.warn(now, out, "ResizeError", format!("Error resizing: {message}"));
         }
