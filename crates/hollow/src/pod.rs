@@ -32,6 +32,8 @@ pub struct SeenPod {
     pub address: Option<String>,
     /// How often its containers were started again.
     pub restarts: u32,
+    /// Its status says that it is not ready. The node controller writes that while it does not hear from the node.
+    pub is_unready: bool,
 }
 
 /// A container.
@@ -98,6 +100,7 @@ impl SeenPod {
             start_time: wire.status.start_time.and_then(|time| lazaret_api::parse_time(&time).ok()),
             address: wire.status.pod_ip,
             restarts: restarts.unwrap_or(0),
+            is_unready: wire.status.conditions.iter().any(WireCondition::is_unready),
         })
     }
 
@@ -191,6 +194,20 @@ struct WireStatus {
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
     container_statuses: Vec<WireContainerStatus>,
+    conditions: Vec<WireCondition>,
+}
+
+#[derive(Deserialize)]
+struct WireCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl WireCondition {
+    fn is_unready(&self) -> bool {
+        self.kind == "Ready" && self.status == "False"
+    }
 }
 
 #[derive(Deserialize)]

@@ -47,6 +47,15 @@ pub(crate) fn running(seen: &SeenPod, place: &Place, since: Timestamp, restarts:
     })
 }
 
+/// A pod that runs is ready, whatever another client wrote.
+pub(crate) fn ready(seen: &SeenPod, at: Timestamp) -> Value {
+    let mut conditions = conditions(seen, &format_time(at), &[("Ready", true)]);
+    for condition in &mut conditions {
+        (condition["reason"], condition["message"]) = (Value::Null, Value::Null);
+    }
+    json!({"metadata": {"uid": &*seen.pod.uid}, "status": {"conditions": conditions}})
+}
+
 /// All containers have exited at `at`.
 pub(crate) fn ended(seen: &SeenPod, phase: PodPhase, exit_code: i32, at: Timestamp, restarts: u32) -> Value {
     let started = format_time(seen.start_time.unwrap_or(at));

@@ -247,7 +247,7 @@ impl Pods {
 
     fn seen(&mut self, now: Millis, view: PodView) {
         match self.pods.get_mut(&view.pod.uid) {
-            Some(pod) => pod.update(view),
+            Some(pod) => pod.update(now, view),
             None => drop(self.pods.insert(view.pod.uid.clone(), Pod::new(now, view))),
         }
     }

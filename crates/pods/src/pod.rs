@@ -20,6 +20,9 @@ const ORPHAN_GRACE_S: u64 = 2;
 const EVICTION_GRACE_MS: Millis = 1_000;
 /// The same warning about a pod is not given again within this time.
 const WARN_AGAIN_MS: Millis = 60_000;
+/// A condition that another client changed is written again after this time: the pod that was seen may be older than the last write, and the
+/// other client may insist.
+const CORRECT_AFTER_MS: Millis = 5_000;
 
 /// A pod of this node.
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ pub(crate) struct Pod {
     pub(crate) shown: Option<Status>,
     pub(crate) unshown_since: Option<Millis>,
     pub(crate) must_rewrite: bool,
+    /// Another client changed a condition of this node's: it is written again then.
+    pub(crate) correct_at: Option<Millis>,
     /// Its status says already how it ended.
     pub(crate) is_frozen: bool,
     pub(crate) conditions: BTreeMap<ConditionKind, (bool, Millis)>,
@@ -165,6 +170,7 @@ impl Pod {
             shown: None,
             unshown_since: None,
             must_rewrite: false,
+            correct_at: None,
             is_frozen,
             conditions: view.before.conditions.iter().map(|(kind, is, at)| (*kind, (*is, *at))).collect(),
             has_said_not_applied: false,
@@ -215,7 +221,10 @@ impl Pod {
     }
 
     /// The API has it anew.
-    pub(crate) fn update(&mut self, view: PodView) {
+    pub(crate) fn update(&mut self, now: Millis, view: PodView) {
+        let is_other = |shown: &Status| shown.differs(&view.before.conditions);
+        self.correct_at = (self.shown.as_ref().is_some_and(is_other))
+            .then(|| self.correct_at.unwrap_or(now + CORRECT_AFTER_MS));
         // Ephemeral containers may be added, at the end; nothing else can.
         let is_same = view.containers.len() >= self.view.containers.len()
             && view.containers.iter().zip(&self.view.containers).all(|(new, old)| new.name == old.name);

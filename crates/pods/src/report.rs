@@ -23,12 +23,16 @@ impl Pod {
             Writing::NotBefore(_) | Writing::Idle => {}
         }
         let status = self.status(now);
+        let is_overwritten = self.correct_at.is_some_and(|at| at <= now);
         let (is_same, is_news) = match &self.shown {
-            Some(shown) => (status == *shown && !self.must_rewrite, status.is_news_to(shown)),
+            Some(shown) => {
+                (status == *shown && !self.must_rewrite && !is_overwritten, status.is_news_to(shown))
+            }
             None => (false, status.phase != Phase::Pending),
         };
         if is_same {
             (self.unshown_since, self.writing) = (None, Writing::Idle);
+            self.correct_at.into_iter().for_each(|at| out.later(at));
             return;
         }
         let due = *self.unshown_since.get_or_insert(now) + if is_news { 0 } else { MERGE_MS };
@@ -36,6 +40,7 @@ impl Pod {
             return out.later(due);
         }
         (self.unshown_since, self.must_rewrite, self.writing) = (None, false, Writing::InFlight);
+        self.correct_at = None;
         let about = About::Status(alloc::boxed::Box::new(status.clone()));
         out.ask(&self.view.pod.uid, about, Action::WriteStatus { pod: self.reference(), status });
     }

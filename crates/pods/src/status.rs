@@ -157,6 +157,14 @@ pub enum State {
 }
 
 impl Status {
+    /// Whether a pod in the API has a condition of these with another status.
+    pub(crate) fn differs(&self, seen: &[(ConditionKind, bool, Millis)]) -> bool {
+        let is_other = |(kind, is_true, _): &(ConditionKind, bool, Millis)| {
+            self.conditions.iter().any(|own| own.kind == *kind && own.is_true != *is_true)
+        };
+        seen.iter().any(is_other)
+    }
+
     /// What others wait for: whether it runs, is ready, has addresses, has ended.
     pub(crate) fn is_news_to(&self, before: &Self) -> bool {
         let facts = |status: &Self| {

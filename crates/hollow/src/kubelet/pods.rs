@@ -53,7 +53,12 @@ enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Complaining,
-    Starting { since: Timestamp, restarts: u32 },
+    /// Another client wrote that it is not ready.
+    Correcting,
+    Starting {
+        since: Timestamp,
+        restarts: u32,
+    },
     Ending,
     Removing,
 }
@@ -214,6 +219,11 @@ impl Kubelet {
         let phase = slot.seen.phase_after_exit();
         let delay = if slot.has_claims() { self.unprepare_ms(slot.node) } else { 0 };
         let next = if phase.is_some() { exit_at.plus_millis(delay) } else { restart_at };
+        if now < next && slot.seen.is_unready && slot.seen.pod.phase == PodPhase::Running {
+            let slot = self.pods.get_mut(key)?;
+            slot.doing = Some(Doing::Correcting);
+            return Some(Effect::Calls(vec![patch_status(key, &pod_json::ready(&slot.seen, now))]));
+        }
         if now < next {
             if next < Timestamp::NEVER {
                 self.agenda.later(next, Item::Pod(key.clone()));
@@ -283,7 +293,9 @@ impl Kubelet {
             Doing::Complaining => {}
             Doing::Starting { since, restarts } => slot.progress = Progress::Running { since, restarts },
             Doing::Ending => slot.progress = Progress::Ended,
-            Doing::Removing => slot.settled_until = Some(now.plus_millis(RECHECK_MS)),
+            Doing::Correcting | Doing::Removing => {
+                slot.settled_until = Some(now.plus_millis(RECHECK_MS));
+            }
         }
     }
 }

@@ -38,6 +38,7 @@ fn pod(name: &str, script: Script, restart_policy: RestartPolicy) -> SeenPod {
         start_time: None,
         address: None,
         restarts: 0,
+        is_unready: false,
     }
 }
 
@@ -255,4 +256,30 @@ fn a_pod_reaches_its_end_only_after_its_devices_are_unprepared() {
     // A driver that is faster again is not waited for.
     kubelet.hear_node(slow_node(None, &[], &[]));
     assert_eq!(play(&mut kubelet, 10_000, 11_000), [(0, "write+delete".to_owned())]);
+}
+
+/// The node controller marks pods of a node that it does not hear from, and takes that back for none of them.
+#[test]
+fn a_pod_that_was_marked_unready_is_ready_again() {
+    let mut kubelet = kubelet(1);
+    kubelet.lead(at(0), true);
+    let seen = pod("a", Script::default(), RestartPolicy::Always);
+    kubelet.hear_pod(at(0), seen.clone());
+    assert_eq!(times(&play(&mut kubelet, 0, 1_000)), [0], "it starts");
+    let status = |is_unready| {
+        let pod = Pod { phase: PodPhase::Running, ..(*seen.pod).clone() };
+        SeenPod { pod: Arc::new(pod), is_unready, ..seen.clone() }
+    };
+    kubelet.hear_pod(at(1_000), status(false));
+    assert_eq!(play(&mut kubelet, 1_000, 2_000), []);
+    kubelet.hear_pod(at(2_000), status(true));
+    assert_eq!(times(&play(&mut kubelet, 2_000, 20_000)), [0]);
+    // Marked over and over: no write for each mark.
+    for now in 3..20 {
+        kubelet.hear_pod(at(now * 1_000), status(true));
+        assert_eq!(play(&mut kubelet, now * 1_000, now * 1_000 + 999), [], "{now}");
+    }
+    assert_eq!(times(&play(&mut kubelet, 20_000, 40_000)).len(), 1);
+    kubelet.hear_pod(at(41_000), status(false));
+    assert_eq!(play(&mut kubelet, 41_000, 200_000), []);
 }

@@ -13,7 +13,9 @@ mod random;
 mod resize;
 mod world;
 
-use lazaret_pods::{Action, Amounts, Input, Kind, Outcome, Phase, Probe, Restart, RestartRule, State};
+use lazaret_pods::{
+    Action, Amounts, ConditionKind, Input, Kind, Outcome, Phase, Probe, Restart, RestartRule, State,
+};
 use world::{World, container, pod};
 
 fn waiting(world: &World, uid: &str, index: usize) -> &'static str {
@@ -51,6 +53,42 @@ fn what_nobody_waits_for_is_written_once() {
         world.perform(0, world::Luck::Works);
     }
     assert_eq!(writes, 1, "a pod that starts at once has one status");
+}
+
+/// The node controller marks pods of a node that it does not hear from as not ready, and leaves it to the node to take that back.
+#[test]
+fn a_condition_that_another_client_changed_is_written_again() {
+    let mut world = World::new();
+    world.add(pod("a", vec![container("c", Kind::Main)], Restart::Always));
+    world.pass(1_000);
+    let seen = |is_ready| {
+        let mut view = pod("a", vec![container("c", Kind::Main)], Restart::Always);
+        view.before.conditions = vec![(ConditionKind::Ready, is_ready, 0)];
+        Input::Pod(view)
+    };
+    world.give(seen(true));
+    assert_eq!(written(&mut world, 60_000), 0, "it is as it was written");
+    world.give(seen(false));
+    assert_eq!(written(&mut world, 4_000), 0, "it may be an older pod");
+    assert_eq!(written(&mut world, 2_000), 1);
+    world.give(seen(true));
+    assert_eq!(written(&mut world, 60_000), 0);
+    world.give(seen(false));
+    world.give(seen(true));
+    assert_eq!(written(&mut world, 60_000), 0, "it was an older pod");
+    let mut writes = 0;
+    for _ in 0..100 {
+        world.give(seen(false));
+        writes += written(&mut world, 100);
+    }
+    assert!((1..=2).contains(&writes), "two clients that insist do not write all the time: {writes}");
+}
+
+/// The statuses that are written within this time.
+fn written(world: &mut World, ms: u64) -> usize {
+    let before = world.written;
+    world.pass(ms);
+    world.written - before
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) now: Millis,
     pub(crate) machine: Pods,
     pub(crate) api: BTreeMap<String, PodView>,
+    /// Statuses that were written.
+    pub(crate) written: usize,
     pub(crate) statuses: BTreeMap<String, Status>,
     pub(crate) sandboxes: BTreeMap<String, FoundSandbox>,
     pub(crate) volumes: BTreeSet<String>,
@@ -121,6 +123,7 @@ impl World {
             now: START,
             machine: Pods::new(options()),
             api: BTreeMap::new(),
+            written: 0,
             statuses: BTreeMap::new(),
             sandboxes: BTreeMap::new(),
             volumes: BTreeSet::new(),
@@ -438,6 +441,7 @@ impl World {
     }
 
     fn write(&mut self, pod: &PodRef, status: Status) {
+        self.written += 1;
         if !self.api.contains_key(&pod.uid) {
             return;
         }
