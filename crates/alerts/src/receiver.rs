@@ -164,7 +164,7 @@ impl Receiver {
             Ok(signal) => signal,
             Err(why) => return (Outcome::Malformed, Some(format!("{name}: {why}"))),
         };
-        // What is over is over, whatever became of the device.
+        // A resolved alert is cleared even if its device no longer exists.
         if alert.status() == Status::Resolved {
             return match self.client.send(Call::delete(&SIGNALS, "", &name, "{}")).await {
                 Ok(_) | Err(CallError::NotFound(_)) => (Outcome::Cleared, None),

@@ -15,7 +15,7 @@ macro_rules! features {
         }
 
         impl Features {
-            /// As Kubernetes 1.37 starts when nobody says otherwise.
+            /// The defaults of Kubernetes 1.37.
             #[must_use]
             pub const fn kubernetes_1_37() -> Self {
                 Self { $($field: $default,)* }
@@ -54,7 +54,7 @@ macro_rules! features {
 }
 
 features! {
-    /// Access for monitoring, beside whoever uses the device.
+    /// Access for monitoring, beside the regular users of the device.
     admin_access = "DRAAdminAccess", true;
     /// Alternatives in order of preference.
     prioritized_list = "DRAPrioritizedList", true;

@@ -5,7 +5,7 @@
 //! device, what is left of a pool's counters), all of it bounded, none of it able to change an answer.
 //!
 //! **Invariant.** With default options the answer is the one that Kubernetes 1.37 gives: the same devices, or no
-//! devices, or an error, for the same features. What is skipped to be faster is skipped only where Kubernetes would
+//! devices, or an error, for the same features. A part of the search is skipped only where Kubernetes would
 //! find neither a solution nor an error. Inputs are never changed, and equal inputs give equal answers.
 //!
 //! It must never know about queues, binding, the API, clocks or randomness: identifiers of shares come from outside.

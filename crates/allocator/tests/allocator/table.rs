@@ -13,7 +13,7 @@ use crate::{
     render,
 };
 
-/// What the allocator says of a case.
+/// The allocator's answer to a case.
 pub(crate) fn solve(case: &Case, options: &Options) -> Answer {
     let mut fleet = Fleet::new();
     case.inputs().into_iter().for_each(|input| fleet.apply(input));
