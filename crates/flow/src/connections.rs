@@ -132,7 +132,7 @@ impl<K: Ord + Clone> Connections<K> {
         Opened::Kept(id, evicted)
     }
 
-    /// A connection has shown credentials. What it showed first counts.
+    /// A connection has shown credentials. The first ones count.
     pub fn identify(
         &mut self,
         id: ConnectionId,

@@ -13,11 +13,11 @@ pub enum Level {
     System,
     /// Everybody else with a name.
     Workload,
-    /// Whoever shows no credentials.
+    /// Requests without credentials.
     Anonymous,
 }
 
-/// What a level is chosen by.
+/// The properties of a request that decide its level.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a, G> {
     /// The user's name.

@@ -11,8 +11,8 @@ pub(crate) struct Path {
     pub(crate) name: &'static str,
     /// So often it is run, and then twice as often.
     pub(crate) rounds: usize,
-    /// Of so many counts the least is taken. Where a second thread has a part, how often one waits for the other is up to the system, and waiting only ever
-    /// adds.
+    /// The number of counts, of which the least is taken. Where a second thread has a part, how often one waits for the other is up to the
+    /// system, and waiting only ever adds.
     pub(crate) counts: usize,
     pub(crate) run: fn(usize) -> Result<()>,
 }

@@ -339,7 +339,7 @@ impl fmt::Debug for Map {
     }
 }
 
-/// What is not there reads as null.
+/// An absent field reads as null.
 impl ops::Index<&str> for Map {
     type Output = Value;
 

@@ -1,4 +1,4 @@
-//! What calls cost while they run. Numbers and rounding are those of cel-go and Kubernetes.
+//! The cost of calls at run time. Numbers and rounding are those of cel-go and Kubernetes.
 
 use super::{context::Context, length::char_count, lists, value::Value};
 use crate::{
@@ -176,7 +176,7 @@ impl Pricing<'_, '_> {
     }
 }
 
-/// What the comparison of two strings costs.
+/// The cost of comparing two strings.
 pub(super) fn texts_price(a: &str, b: &str) -> u64 {
     scaled(char_count(a).min(char_count(b)), PER_CHAR)
 }
