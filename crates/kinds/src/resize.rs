@@ -10,7 +10,7 @@ use crate::{
 
 /// The label by which a node says what its system is.
 const OS: &str = "kubernetes.io/os";
-/// What a node must declare for the resources of a pod as a whole to change.
+/// The feature that a node must declare before the resources of a pod as a whole can change.
 const POD_LEVEL: &str = "InPlacePodLevelResourcesVerticalScaling";
 
 /// Why a resize is refused.

@@ -37,7 +37,7 @@ fn facts(kind: &Kind) -> String {
     format!("| {} | {} | {scope} |", name(kind), versions.join(", "))
 }
 
-/// What the table says of each kind: its last column.
+/// The last column of the table for each kind.
 fn said(table: &str) -> BTreeMap<String, String> {
     let rows = table.lines().skip(2).filter_map(|line| {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);
