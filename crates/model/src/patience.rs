@@ -6,7 +6,7 @@ use crate::{Taint, Timestamp, Toleration, tolerates};
 /// How long a taint is borne by somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Patience {
-    /// So many seconds from when the taint was set; zero when nothing tolerates it.
+    /// This number of seconds from when the taint was set; zero when nothing tolerates it.
     Seconds(i64),
     /// For ever.
     Forever,

@@ -36,11 +36,11 @@ pub struct WantedPolicy {
 pub struct OwnedPolicy {
     /// Its incarnation.
     pub uid: Uid,
-    /// What it says.
+    /// Its spec.
     pub said: WantedPolicy,
 }
 
-/// What a patch becomes.
+/// The policies of a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompiledPatch {
     /// Its policies, by name.
@@ -85,7 +85,7 @@ pub enum PatchInput {
     Policy(OwnedPolicy),
     /// There is no such policy, or no patch owns it.
     PolicyGone(Text),
-    /// What became of an effect.
+    /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),
     /// Effects are wanted from now on, or no longer.
     Leads(bool),
@@ -93,7 +93,7 @@ pub enum PatchInput {
     Tick,
 }
 
-/// What is to be done.
+/// The kinds of effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchEffect {
     /// Make a policy.
@@ -106,7 +106,7 @@ pub enum PatchEffect {
     Report(PatchReport),
 }
 
-/// What a patch's status says.
+/// The status of a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchReport {
     /// The patch.
@@ -169,7 +169,7 @@ impl Machine for Patches {
     type Kind = PatchEffect;
     type Why = &'static str;
 
-    /// Takes note. What is to be done is decided at the next [`PatchInput::Tick`].
+    /// Records an input. The writes are decided at the next [`PatchInput::Tick`].
     fn handle(&mut self, now: Timestamp, (): &(), input: PatchInput) {
         match input {
             PatchInput::Patch(generation, patch) => {

@@ -18,7 +18,7 @@ const EFFECTS_MAX: usize = 8;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(250, 60_000);
 
-/// What the machine is told.
+/// The inputs of the machine.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A slice as it is now.
@@ -35,7 +35,7 @@ pub enum Input {
     LostLeadership,
     /// Everything that there was when this was asked for has been told.
     ViewReached(u64),
-    /// What became of an effect.
+    /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),
     /// Time has passed, or claims or taints have changed.
     Tick,
@@ -82,7 +82,7 @@ pub struct Pools {
     /// With the names of the requests.
     flights: Flights<EffectKind, Text>,
     leading: bool,
-    /// Requests that wait for a view that nobody has asked for.
+    /// Requests that wait for a view that is not yet requested.
     unseen: BTreeSet<Text>,
     /// The view that was asked for last, and the requests that wait for it.
     view: Option<(u64, BTreeSet<Text>)>,
