@@ -1,4 +1,4 @@
-//! What the status of each quota should say, kept up with what there is.
+//! The status that each quota should have, kept up to date with the objects.
 
 use alloc::{
     borrow::ToOwned,
@@ -41,16 +41,16 @@ pub struct SetStatus {
     pub resource_version: String,
     /// The limits that are enforced from now on.
     pub hard: Amounts,
-    /// What is used of them.
+    /// The amounts used.
     pub used: Amounts,
-    /// The quota in this version, as JSON: empty, unless it was [told whole](Quota::read_whole).
+    /// The quota in this version, as JSON: empty, unless it was [read whole](Quota::read_whole).
     pub object: Contents<Arc<[u8]>>,
 }
 
-/// What a quota that was told of is to whoever tells.
+/// The consequence of a received quota for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The first of its namespace: the objects of the namespace are to be told.
+    /// The first of its namespace: the objects of the namespace are to be passed in.
     First,
     /// It counts something else than before, or is new: [`Quotas::needs`] may say something else.
     Changed,
@@ -122,7 +122,7 @@ fn place(namespace: &str, name: &str) -> Place {
 }
 
 impl Quotas {
-    /// A kind is served. Objects of it are told once [`Quotas::needs`] says that some quota counts them.
+    /// A kind is served. Its objects are passed in once [`Quotas::needs`] says that some quota counts them.
     pub fn learn(&mut self, group: &str, plural: &str) {
         if let Some(counted) = Counted::of(group, plural) {
             self.kinds.insert(place(group, plural), counted);
@@ -146,7 +146,7 @@ impl Quotas {
         self.kinds.iter().filter(|(_, kind)| wanted(kind)).map(|(name, _)| name).collect()
     }
 
-    /// Whether a namespace has a quota: only then its objects are told.
+    /// Whether a namespace has a quota: only then its objects are passed in.
     #[must_use]
     pub fn tracks(&self, namespace: &str) -> bool {
         self.namespaces.contains_key(namespace)
@@ -322,7 +322,7 @@ impl Quotas {
         }
     }
 
-    /// What became of a write.
+    /// The outcome of a write.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
         // Acknowledged before, or given up with leadership.
         let Some(at) = self.flights.land(id) else { return };

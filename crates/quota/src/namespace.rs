@@ -21,7 +21,7 @@ pub(crate) struct Namespace {
     pub(crate) objects: BTreeMap<Counted, BTreeMap<String, Known>>,
 }
 
-/// What an object uses, as it was counted.
+/// The usage of an object, as it was counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) usage: Usage,
@@ -104,7 +104,7 @@ impl Tracked {
         }
     }
 
-    /// What its status should say is used, if the status says something else; nothing while not all is known that counts against it.
+    /// The usage that its status should have, if the status differs; `None` until everything that counts against it is known.
     pub(crate) fn wanted(
         &self,
         kinds: &BTreeMap<Kind, Counted>,

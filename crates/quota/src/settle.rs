@@ -19,7 +19,7 @@ pub struct Change<'a> {
     pub subresource: &'a str,
 }
 
-/// What each quota will have used, in their order; `None` where that stays as it is.
+/// The new usage of each quota, in their order; `None` where it does not change.
 ///
 /// # Errors
 /// Why a quota does not allow it.

@@ -1,4 +1,4 @@
-//! What makes a commit last.
+//! Engines, which make a commit durable.
 
 use std::fmt::Debug;
 use std::sync::Arc;

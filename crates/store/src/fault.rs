@@ -18,7 +18,7 @@ pub struct FaultyDisk {
     world: Arc<Mutex<World>>,
 }
 
-/// What a disk does at one step. Steps are the changes and syncs of files and names, counted from zero.
+/// The behaviour of a disk at one step. Steps are the changes and syncs of files and names, counted from zero.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     /// Stops for good: this and every later call fails.

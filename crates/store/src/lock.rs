@@ -41,7 +41,7 @@ impl DirLock {
             }
             Err(TryLockError::Error(error)) => return Err(failed("lock", error).into()),
         }
-        // The number is a courtesy to whoever finds the lock taken; the lock holds without it.
+        // The process ID helps a process that finds the lock taken; the lock holds without it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
         Ok(DirLock { file })
     }

@@ -146,7 +146,7 @@ impl Keeper {
                 Err(CallError::NotFound(_)) => None,
                 Err(error) => return Err(format!("read Secret {namespace}/{name}: {error}")),
             };
-            // Whoever deleted the Secret did not mean the API server to distrust what is served with.
+            // After a deletion of the Secret the API server keeps its trust in the served certificate.
             let there = match &found {
                 Some(secret) => decoded(&secret.data).and_then(|data| Certificates::of_data(&data)),
                 None => self.served.clone(),

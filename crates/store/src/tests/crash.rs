@@ -14,7 +14,7 @@ use crate::store::FIRST_REVISION;
 /// Enough work for every seed to take a snapshot on the way.
 const GROUPS: usize = 50;
 
-/// What must be true, whatever the disk does.
+/// The expected state, whatever the disk does.
 #[derive(Debug, Clone)]
 pub(super) struct Truth {
     pub(super) revision: u64,
