@@ -242,7 +242,7 @@ impl Scheduler {
         self.pods.get(ix).is_some_and(|entry| self.now < entry.uncertain_until)
     }
 
-    /// Nobody knows whether a pod was bound.
+    /// It is not known whether a pod was bound.
     pub(crate) fn set_uncertain(&mut self, ix: u32) {
         if let Some(entry) = self.pods.get_mut(ix) {
             entry.uncertain_until = self.now.plus_millis(CERTAIN_MS);

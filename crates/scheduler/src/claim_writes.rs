@@ -12,9 +12,9 @@ use crate::effect::EffectId;
 
 /// A claim is written anew after a conflict, but only so often: then the pods are decided on anew.
 pub(crate) const TRIES_MAX: u32 = 5;
-/// How long to wait for news of a claim after a conflict, or when nobody knows what became of a write.
+/// Time to wait for a change of a claim after a conflict, or after a write with unknown outcome.
 pub(crate) const NEWS_MS_MAX: i64 = 1_000;
-/// So long after nobody knew what became of a write it would have been seen if it had been done.
+/// A write with unknown outcome that is not seen after this time was not done.
 pub(crate) const CERTAIN_MS: i64 = 30_000;
 
 /// The writes of one claim.
@@ -38,7 +38,7 @@ pub(crate) struct Entry {
     /// The version that the last write led to; 0: none.
     pub(crate) version: u64,
     pub(crate) tries: u32,
-    /// Nobody knows whether the allocation or the release was written, unless something newer than this version is
+    /// It is unknown whether the allocation or the release was written, unless something newer than this version is
     /// seen; after this instant it was not.
     pub(crate) uncertain: Option<(u64, Timestamp)>,
     /// Not to be written before something newer than this version is seen, or this instant has come.

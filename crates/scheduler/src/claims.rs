@@ -122,7 +122,7 @@ impl Book {
         claim.claim.reserved_for.iter().any(|consumer| consumer.uid == *uid)
     }
 
-    /// Whether nobody but this pod, or its group, uses a claim.
+    /// Whether no other consumer than this pod, or its group, uses a claim.
     pub(crate) fn is_free_but_for(&self, claim: &Claim, pod: &Pod) -> bool {
         let uid = self.user(pod, claim);
         claim.claim.reserved_for.iter().all(|consumer| consumer.uid == *uid)
@@ -207,7 +207,7 @@ pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimPr
     Ok(claims)
 }
 
-/// Refuses a claim that has so many users already. All pods of a group that has it are one.
+/// Refuses a claim with [`CONSUMERS_MAX`] consumers already. All pods of a group that has it are one.
 pub(crate) fn check_room(book: &Book, claim: &Claim, pod: &Pod, coming: usize) -> Result<(), ClaimProblem> {
     let coming = if book.sharing(pod, &claim.claim.key).is_some() { 0 } else { coming };
     let users = claim.claim.reserved_for.len() + coming;

@@ -55,7 +55,7 @@ impl Scheduler {
         match self.find_place(ix, &pod, &needs) {
             Ok(placement) => {
                 let held = self.hold(ix, &pod, placement);
-                // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
+                // Pods with affinity to it, or that wait for an even spread, need not wait until it is bound.
                 self.happened(Cause::Neighbours);
                 self.send(ix, &pod, held);
             }
@@ -185,8 +185,8 @@ impl Scheduler {
         (claim || gang) && self.queue.attempts(ix) <= 1 && (postponed == 0 || again)
     }
 
-    /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
-    /// back, one claim at a time, and the pod is tried again when that is seen.
+    /// A claim that only this pod uses may hold devices with which the pod can go nowhere: they are released,
+    /// one claim at a time, and the pod is tried again when that is seen.
     fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
         if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
             && self.now < until

@@ -79,8 +79,8 @@ pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
 pub use state::{Scheduler, Sizes};
 pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
 
-/// Who places pods that do not say who is to.
+/// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// So many pods may use a claim.
+/// Bound on the consumers of a claim.
 pub const CONSUMERS_MAX: usize = 256;

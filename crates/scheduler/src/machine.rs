@@ -116,7 +116,7 @@ impl Scheduler {
         self.flights.len() < self.options.in_flight_max
     }
 
-    /// What became of an effect.
+    /// The reply to an effect.
     fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
         match self.outbox.land(effect) {
             Some(Purpose::Claim(key)) => {

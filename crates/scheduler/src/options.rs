@@ -14,7 +14,7 @@ pub struct Options {
     pub names: Vec<Text>,
     /// Which of several nodes is taken.
     pub packing: Packing,
-    /// What of device allocation is switched on.
+    /// The features of device allocation that are on.
     pub features: Features,
     /// Whether devices of a class can stand in for extended resources.
     pub extended_resources: bool,

@@ -29,7 +29,7 @@ pub(crate) enum Place {
     Active {
         since: Timestamp,
     },
-    /// `hasty`: it may go before its time if nobody else wants to.
+    /// `hasty`: it may go before its time if no other pod is ready.
     BackingOff {
         until: Timestamp,
         hasty: bool,
@@ -168,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// What this pod waits for did not come about: it is tried again after a pause, however little there is to do.
+    /// The event that this pod waits for did not come about: it is tried again after its backoff, however short the queue is.
     pub(crate) fn retry(&mut self, now: Timestamp, pod: u32) {
         let parked = |waiting: &&Waiting| matches!(waiting.place, Place::Parked { .. });
         if let Some(waiting) = self.waiting.get(&pod).filter(parked) {

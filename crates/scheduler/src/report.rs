@@ -73,7 +73,7 @@ impl Scheduler {
         saying.next.as_ref().and_then(|next| next.nominated.clone()).or_else(|| saying.sent.nominated.clone())
     }
 
-    /// What became of what was said. Where room is kept is said until it is heard.
+    /// The outcome of a write of the status. A nominated node is written again until that succeeds.
     pub(crate) fn said(&mut self, ix: u32, effect: EffectId, outcome: Outcome) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
         let Some(saying) = entry.saying.take_if(|saying| saying.effect == Some(effect)) else { return };

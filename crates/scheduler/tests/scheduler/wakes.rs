@@ -11,7 +11,7 @@ use lazaret_scheduler::{
 
 use crate::world::{DRIVER, World, claim, node, pod, slice};
 
-/// Nobody is tried again just because time has passed.
+/// No pod is tried again just because time has passed.
 fn world() -> World {
     World::new(Options { flush_ms: i64::MAX / 4, ..Options::default() })
 }
@@ -40,7 +40,7 @@ fn say(world: &mut World, claim: &str, condition: &str) {
     world.tell(seen);
 }
 
-/// Carries out effects, and lets the scheduler see what they did before it is told that they are done.
+/// Carries out effects, and lets the scheduler see the changes before the replies.
 fn settle_watch_first(world: &mut World) {
     for _ in 0..10_000 {
         let Some(effect) = world.scheduler.poll_effect() else {
@@ -204,7 +204,7 @@ fn a_pod_that_waits_for_devices_is_woken_when_a_claim_is_given_others_by_somebod
     let waiting =
         ["q", "r"].into_iter().filter(|name| world.scheduler.node_of(&ObjectKey::new("ns", *name)).is_none());
     assert_eq!(waiting.count(), 1);
-    // Somebody gives the claim a device that nobody knew of.
+    // Another client allocates a device of an unknown pool to the claim.
     let elsewhere = |result: &DeviceResult| DeviceResult {
         device: DeviceId::new(DRIVER, "elsewhere", "gpu-0"),
         ..result.clone()
@@ -405,7 +405,7 @@ fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
     assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
 }
 
-/// Nobody knows that the claim was taken from the pod, and the watch is late: it is reserved once more before the pod is
+/// The outcome of the claim's release is unknown, and the watch is late: the claim is reserved once more before the pod is
 /// bound.
 #[test]
 fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
@@ -518,7 +518,7 @@ fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
     assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
 }
 
-/// Nobody knows whether the claim was allocated, and it was not: a pod that was refused for these devices is told.
+/// It is unknown whether the claim was allocated, and it was not: a pod that was refused for these devices is woken.
 #[test]
 fn a_pod_is_woken_when_an_allocation_turns_out_not_to_have_been_written() {
     let mut world = world();

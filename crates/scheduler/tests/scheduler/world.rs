@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) log: Vec<EffectKind>,
     /// News that the scheduler has not heard yet.
     pub(crate) news: Vec<Input>,
-    /// What effects are answered with instead of being done.
+    /// Outcomes of effects that are not carried out.
     pub(crate) faults: Vec<Outcome>,
 }
 
@@ -51,7 +51,7 @@ impl World {
         self.scheduler.handle(self.now, input);
     }
 
-    /// A node with so much room, and so many devices of its own.
+    /// A node with this room, and this number of devices of its own.
     pub(crate) fn node(&mut self, name: &str, cpu_milli: i64, devices: usize) {
         self.tell(Input::Node(Arc::new(node(name, cpu_milli))));
         if devices > 0 {
@@ -308,7 +308,7 @@ pub(crate) fn pod(name: &str, cpu_milli: i64, claims: &[&str]) -> Pod {
     }
 }
 
-/// A claim for so many devices.
+/// A claim for `count` devices.
 pub(crate) fn claim(name: &str, count: i64) -> ResourceClaim {
     let request =
         DeviceRequest { class: "gpu".into(), mode: AllocationMode::Exact(count), ..DeviceRequest::default() };
