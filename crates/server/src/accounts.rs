@@ -1,4 +1,4 @@
-//! What is held for users, counted in and out.
+//! Resources held for users, counted in and out.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! `POST /v1/alerts`: notifications of an alert manager, for whoever in this process takes them.
+//! `POST /v1/alerts`: notifications of an Alertmanager, for the receiver in this process.
 
 use std::{fmt, pin::Pin};
 
@@ -11,7 +11,7 @@ use crate::{ApiError, respond::Answer};
 pub(crate) const PATH: &str = "v1/alerts";
 const GROUP: &str = "lazaret.dev";
 const RESOURCE: &str = "devicesignals";
-/// What a notification may come to: an alert that fires creates a signal, and one that is resolved deletes it.
+/// The verbs that a notification needs: an alert that fires creates a signal, and one that is resolved deletes it.
 const VERBS: [&str; 2] = ["create", "delete"];
 
 /// The status and JSON that a notification is answered with.

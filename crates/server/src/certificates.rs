@@ -33,7 +33,7 @@ impl std::fmt::Debug for Pem {
     }
 }
 
-/// Who a client certificate is for.
+/// The subject of a client certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// The user.

@@ -1,4 +1,4 @@
-//! What is served, for clients to find out.
+//! Discovery: the groups, versions and resources that are served.
 
 use std::collections::BTreeMap;
 
@@ -161,7 +161,7 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
     }
 }
 
-/// What a version of a group has. The order of the fields is Kubernetes' own: clients read this with text tools as well.
+/// The resources of a version of a group. The order of the fields is Kubernetes' own: clients read this with text tools as well.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceList {
@@ -305,7 +305,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     let mut by_name: BTreeMap<&str, Value> = BTreeMap::new();
     for subresource in &kind.subresources {
         let (group, version, name) = subresource.takes.unwrap_or(("", "", &kind.kind));
-        // Of the group and version that are told already, nothing is said.
+        // The group and version of the surrounding list are not repeated.
         let version = if group.is_empty() { "" } else { version };
         let response = json!({"group": group, "version": version, "kind": name});
         by_name.insert(

@@ -1,7 +1,7 @@
 //! Events are forgotten some time after they were last written.
 //!
-//! Nobody looks into them for that: the server remembers which revision it had when, and whatever was written last before the revision
-//! of an hour ago is an hour old. After a restart the hour begins again.
+//! The objects are not parsed for that: the server remembers the revision that it had at each time, and an event whose last write is before
+//! the revision of an hour ago is an hour old. After a restart the hour begins again.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{ApiError, Server, object, verbs};
 
 /// How often revisions are noted: events live so much longer at most.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
-/// A failure to delete is told so often at most; each is counted.
+/// The interval at which failures to delete are logged; each is counted.
 const TOLD_EVERY: Duration = Duration::from_secs(600);
 /// Deleted in one write.
 const BATCH_MAX: usize = 500;
@@ -56,7 +56,7 @@ impl Server {
             let now = begin.elapsed();
             let old = marks.note(now, self.store().revision());
             let Some((revision, events)) = old.zip(find("", "events")) else { continue };
-            // What could not be deleted is still older at the next turn.
+            // An event that could not be deleted is still older at the next turn.
             let Err(error) = self.forget_until(events, revision).await else { continue };
             self.metrics().events_not_forgotten();
             if told.is_none_or(|told| told + TOLD_EVERY <= now) {

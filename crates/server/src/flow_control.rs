@@ -52,7 +52,7 @@ impl Drop for Seat {
     }
 }
 
-/// A request that waits: when nobody waits for it any more, it is taken out.
+/// A request that waits: it is removed from the queue when its client is gone.
 struct Place<'a> {
     control: &'a Arc<FlowControl>,
     id: RequestId,
@@ -123,7 +123,7 @@ impl FlowControl {
             }
         };
         drop(place);
-        // Nobody throws the other end away.
+        // The other end is never dropped.
         answer.unwrap_or(Err(Refusal::TimeOut))
     }
 
@@ -162,7 +162,7 @@ impl FlowControl {
                 self.show(&state, level);
             }
         }
-        // Only now: a seat that nobody takes comes back at once.
+        // Only now: a seat that is not taken comes back at once.
         for (tell, answer) in told {
             let answer = match answer {
                 Ok(ticket) => Ok(self.started(ticket)),

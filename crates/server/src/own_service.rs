@@ -11,9 +11,9 @@ use crate::{Server, auth::bootstrap, object};
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 const PORT: u16 = 443;
-/// What could not be written is tried again after this.
+/// A failed write is tried again after this.
 const RETRY_SECONDS: u64 = 10;
-/// What somebody changed is written again after this, so that two writers who disagree do not keep the server busy.
+/// An object that another client changed is restored after this, so that two writers who disagree do not keep the server busy.
 const RESTORE_PAUSE_MS: u64 = 100;
 /// Where the three objects are stored.
 const KEYS: [&str; 3] = [
@@ -51,7 +51,7 @@ impl Server {
     /// Writes the three objects as they should be, where they are not.
     ///
     /// # Errors
-    /// What could not be written.
+    /// The object that could not be written.
     pub async fn write_own_service(&self, address: SocketAddr) -> Result<(), String> {
         for (path, mut object) in Self::own_objects(address) {
             let plural = path.rsplit('/').next().unwrap_or_default();

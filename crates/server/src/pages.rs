@@ -1,4 +1,4 @@
-//! Pages for people beside the API, with sessions of their own. Whoever runs a server may bring some; the server has none.
+//! Pages for people beside the API, with sessions of their own. The program around a server may bring some; the server has none.
 
 use std::{fmt, sync::Arc};
 

@@ -71,7 +71,7 @@ impl Renewal {
         Secrets::kubeconfig_path(&self.folder)
     }
 
-    /// Renews what is due at `now`. What cannot be renewed stays as it was, for the next check.
+    /// Renews certificates that are due at `now`. A certificate that cannot be renewed stays as it was, for the next check.
     ///
     /// # Errors
     /// When the authority is damaged, or a file cannot be written.

@@ -1,5 +1,5 @@
-//! Quotas: asked right before a write, and charged in the transaction that writes the object. Nobody can be charged for what was not
-//! written, and what is deleted is given back at once; the controller only corrects what came about otherwise.
+//! Quotas: checked right before a write, and charged in the transaction that writes the object. A failed write is never charged,
+//! and a delete is credited at once; the controller only corrects other differences.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn measured(
     Ok((facts, usage))
 }
 
-/// What the pod uses for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
+/// The usage of the pod for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
 /// or the first.
 fn usage_of_pod(call: &Call<'_>, claim: &DeviceClaim, now: Timestamp) -> Option<Amounts> {
     let (name, uid) = claim.extended_for()?;
@@ -168,7 +168,7 @@ fn has_earlier_claim(call: &Call<'_>, claims: &Kind, claim: &DeviceClaim) -> boo
     })
 }
 
-/// What became of the object alone; the quotas are remembered as they were written.
+/// The outcome for the object alone; the quotas are cached as they were written.
 fn without_quotas(
     call: &Call<'_>,
     mut committed: Committed,

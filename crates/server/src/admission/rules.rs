@@ -17,7 +17,7 @@ pub(crate) const ADMISSION_RULES: &str = "/admissionregistration.k8s.io/";
 // DEVIATION(own-writes): nobody is asked about them.
 const OWN_USER: &str = "system:apiserver";
 
-/// Who is asked about requests besides what is built in.
+/// The policies and webhooks of the cluster, besides the built-in plugins.
 #[derive(Debug)]
 pub(crate) struct AdmissionRules {
     pub(super) policies: Policies,

@@ -134,7 +134,7 @@ const KEPT: &[&str] = &[
     "enum",
 ];
 
-/// A schema of version 3 as one of version 2. What that cannot say is left out, as in Kubernetes: clients then check less.
+/// A schema of version 3 as one of version 2. Parts that version 2 does not have are left out, as in Kubernetes: clients then check less.
 fn schema(described: &Value, depth: usize) -> Value {
     let mut out = Map::new();
     let Some(fields) = described.as_object().filter(|_| depth < DEPTH_MAX) else { return Value::Object(out) };

@@ -138,7 +138,7 @@ impl ServerCertVerifier for NodeIdentity {
     }
 }
 
-/// Whoever answers, as kube-apiserver does without `--kubelet-certificate-authority`.
+/// Trusts any server, as kube-apiserver does without `--kubelet-certificate-authority`.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -20,7 +20,7 @@ use crate::{Server, ServerAddress, Validity, auth::bootstrap_tokens, clock, obje
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
-/// What the names of bootstrap tokens begin with.
+/// The prefix of the names of bootstrap tokens.
 const TOKEN_PREFIX: &str = "bootstrap-token-";
 /// Old requests are looked for this often, as in Kubernetes.
 const CLEAN_EVERY: Duration = Duration::from_secs(3_600);

@@ -16,7 +16,7 @@ const BEHIND_RETRY_SECONDS: u32 = 10;
 const CAUSE: &str = "DisruptionBudget";
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// What an eviction cost.
+/// The charge of an eviction.
 pub(super) enum Charge {
     /// No budget covers the pod.
     NotNeeded,

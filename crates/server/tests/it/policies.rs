@@ -1,4 +1,4 @@
-//! Admission policies on a server: each kind of request is held against them, and nobody is locked out.
+//! Admission policies on a server: each kind of request is checked against them, and no user is locked out.
 
 use bytes::Bytes;
 use http::{Request, header};

@@ -406,7 +406,7 @@ async fn what_cannot_be_asked_fails_or_is_ignored_as_the_webhook_says() {
         "received invalid webhook response: expected response.uid=".to_owned(),
         "received invalid webhook response: validating webhook may not return response.patch".to_owned(),
     ]) {
-        // Whoever answers has the longest time that there is.
+        // A webhook that answers has the longest time that there is.
         let seconds = if *name == "hang" { 1 } else { 30 };
         api.configure(VALIDATING, "strict", &hook, json!({"timeoutSeconds": seconds})).await;
         let answer = api.send(&post, &map(name)).await;
@@ -448,7 +448,7 @@ async fn only_the_server_with_the_right_certificate_is_told_anything() {
             url(port)
         )
     };
-    // Nobody listens there, and nobody can while the socket is there.
+    // No program listens there, and none can while the socket exists.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = taken.local_addr().unwrap().port();

@@ -80,7 +80,7 @@ struct Place {
     to: String,
     /// The name that the certificate must be for.
     name: String,
-    /// What the request says of the host.
+    /// The host in the request.
     host: String,
 }
 

@@ -99,7 +99,7 @@ fn plain_name(shown: &str) -> &str {
     inner.trim_matches('"')
 }
 
-/// What is said of a connection that ended before an answer came.
+/// The message about a connection that ended before an answer came.
 pub(super) fn broken(error: &hyper::Error) -> String {
     let mut source = error.source();
     while let Some(inner) = source {

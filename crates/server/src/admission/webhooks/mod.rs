@@ -25,16 +25,16 @@ use self::{
     client::Hook,
 };
 
-/// A webhook that is to be called, and what it is told of the request.
+/// A webhook that is to be called, and its review.
 #[derive(Debug)]
 pub(super) struct Due {
     hook: Arc<Hook>,
-    /// Of the resource, in which it is asked.
+    /// The version of the resource in the review.
     version: String,
     review: Value,
 }
 
-/// What became of the object of a request.
+/// The outcome of mutating webhooks.
 #[derive(Debug, Default)]
 pub(crate) struct Mutated {
     /// As it is now, if it was changed.
