@@ -107,7 +107,7 @@ impl Receiver {
         self.counts.get_or_create(&Labels { outcome: outcome.name() }).inc();
     }
 
-    /// Takes in a notification of somebody who is permitted to write signals.
+    /// Takes a notification of a sender that may write signals.
     pub async fn receive(&self, by: &str, body: &[u8]) -> Answer {
         if body.len() > BODY_BYTES_MAX {
             self.refuse(Outcome::Malformed);

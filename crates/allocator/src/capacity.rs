@@ -18,11 +18,11 @@ pub(crate) enum Demand {
     Missing(Text),
     /// The amount is none that the device's policy allows.
     Refused(Text),
-    /// So much of each capacity of the device, in key order.
+    /// An amount of each capacity of the device, in key order.
     Wants(Vec<Want>),
 }
 
-/// So much of a capacity.
+/// An amount of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     key: Text,

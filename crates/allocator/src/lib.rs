@@ -54,5 +54,5 @@ pub use why::{Conflict, Group, PoolWhy, Reason, RequestWhy, TaintSource, WhyNot}
 /// How many devices a claim can hold.
 pub const RESULTS_MAX: i64 = 32;
 
-/// How many steps a search may take unless told otherwise.
+/// The default bound on the steps of a search.
 pub const BUDGET_STEPS_DEFAULT: u64 = 200_000;

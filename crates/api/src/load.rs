@@ -92,7 +92,7 @@ pub struct LoadErrors(pub Vec<LoadError>);
 ///
 /// # Errors
 /// When a file cannot be read, a document is not what it says it is, or an object is there twice. All files are
-/// looked at, so that all errors can be told at once.
+/// read, so that all errors are reported at once.
 pub fn load<P: AsRef<FilePath>>(paths: impl IntoIterator<Item = P>) -> Result<Objects, LoadErrors> {
     let mut loader = Loader::default();
     for path in paths {

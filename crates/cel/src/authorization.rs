@@ -8,7 +8,7 @@ pub trait Authorizer {
     fn decide(&self, check: &Check) -> Decision;
 }
 
-/// Whether somebody may do something.
+/// A question to the authorizer: whether a user may use a verb on an object or a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The service account that is asked about; nothing for the user of the request.

@@ -89,7 +89,7 @@ struct Court<'a> {
     left: u64,
 }
 
-/// A value, and what it was before where that can be told.
+/// A value, and its old value where it can be found.
 type States<'v> = (&'v Value, Option<&'v Value>);
 
 impl Court<'_> {
@@ -131,7 +131,7 @@ impl Court<'_> {
         let this = datum(&laws.schema, value, laws.is_object);
         let before = old.map(|old| datum(&laws.schema, old, laws.is_object));
         for law in &laws.rules {
-            // A rule that came later must not keep anybody from changing something else.
+            // A rule that was added later must not prevent changes elsewhere in the object.
             let stays = !law.rule.uses_old() && old == Some(value);
             if stays || before.is_none() && !law.rule.goes_without_old() {
                 continue;

@@ -1,5 +1,5 @@
-//! Whether a schema is structural: it says of every value what it is, outside of what it says about what must hold for it. Only then can
-//! unknown fields be told from known ones.
+//! Whether a schema is structural: it gives the type of every value outside of its value validations. Only then can
+//! unknown fields be distinguished from known ones.
 
 use std::collections::HashSet;
 

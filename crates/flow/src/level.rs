@@ -5,7 +5,7 @@
 pub enum Level {
     /// Administrators: never waits and is never counted.
     Exempt,
-    /// Health checks, from anybody.
+    /// Health checks, from any client.
     Health,
     /// Leases of nodes and system controllers.
     LeaderElection,

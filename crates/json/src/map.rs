@@ -25,8 +25,8 @@ const SPELLED_MAX: usize = 1_000;
 
 type Field = (Text, Value);
 
-/// The fields of an object in the order of their names, or as they were written where [`Map::spelled`] made it; copied when they are changed while somebody else has them.
-/// One that [`verbatim`](crate::verbatim) read has its text as well, until it is changed.
+/// The fields of an object in the order of their names, or as they were written where [`Map::spelled`] made it; copied when they are changed
+/// while they are shared. One that [`verbatim`](crate::verbatim) read has its text as well, until it is changed.
 #[derive(Clone, Default)]
 pub struct Map(Arc<Fields>);
 

@@ -13,7 +13,7 @@ const TEXT_BYTES_MAX: usize = 1_024;
 const APPROVAL_BYTES_MAX: usize = 4_096;
 /// Since when a breaker that was tripped is not, by a person's word.
 const BREAKER_RESET: &str = "lazaret.dev/breaker-reset";
-/// Why somebody set a taint or a guard, as they said.
+/// The annotation with the reason of a taint or a guard, set by its author.
 const REASON: &str = "lazaret.dev/reason";
 /// The reason of an eviction's event.
 const EVICTED: &str = "DeviceTaintManagerEviction";

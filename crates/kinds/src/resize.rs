@@ -33,7 +33,7 @@ impl ResizeRefusal {
 /// Holds the new resources of a pod against its node.
 ///
 /// # Errors
-/// When the node cannot do it, or has not so much to give.
+/// When the node cannot do it, or has too few resources left.
 pub fn check_resize(new: &Value, old: &Value, node: &Value) -> Result<(), ResizeRefusal> {
     let name = text(&node["metadata"], "name");
     let declares = |feature: &str| texts(&node["status"], "declaredFeatures").any(|known| known == feature);

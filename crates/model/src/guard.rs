@@ -41,7 +41,7 @@ impl DisruptionGuard {
         (!self.windows.is_empty()).then(|| closed().map_or(WindowStatus::Open, WindowStatus::ClosedUntil))
     }
 
-    /// Why nothing begins while none of its windows is open, wherever that is said.
+    /// The message while none of its windows is open, the same everywhere.
     #[must_use]
     pub fn closed_message(&self) -> Text {
         format!("no window of DisruptionGuard {} is open", self.name).into()
@@ -62,7 +62,7 @@ pub enum WindowStatus {
 pub struct Pause {
     /// Why, for people.
     pub reason: Text,
-    /// Until when; `None`: until somebody resumes.
+    /// The end of the pause; `None`: until a person resumes.
     pub until: Option<Timestamp>,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{Taint, Timestamp, Toleration, tolerates};
 
-/// How long a taint is borne by somebody.
+/// How long a taint is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Patience {
     /// This number of seconds from when the taint was set; zero when nothing tolerates it.

@@ -60,7 +60,7 @@ impl DeviceTaintRule {
         Some(format!("{driver} {pool} {device} {} {}", self.taint.key, self.taint.value).into())
     }
 
-    /// Whether its status says that it has expired. A spec that was changed since has not, before that is said of it, too.
+    /// Whether its status says that it has expired. A condition for another generation does not count.
     #[must_use]
     pub fn is_said_to_be_expired(&self) -> bool {
         self.conditions.iter().any(|condition| {
@@ -103,7 +103,7 @@ impl DeviceTaintRule {
 pub struct EvictionCount {
     /// Pods.
     pub pods: u64,
-    /// There may have been more: somebody counted before and may have ended before it wrote its last count.
+    /// There may have been more: an earlier controller may have ended before it wrote its last count.
     pub at_least: bool,
     /// Evictions up to this instant are in the number.
     pub until: Option<Timestamp>,

@@ -82,7 +82,7 @@ pub struct NodeReport {
 }
 
 impl NodeReport {
-    /// Whether a claim may be prepared on it, as far as anybody has said.
+    /// Whether a claim may still be prepared on it, by its report.
     #[must_use]
     pub fn may_have_prepared(&self, claim: &Uid) -> bool {
         let released = || self.awaiting.iter().any(|one| one.uid == *claim && one.released.is_some());

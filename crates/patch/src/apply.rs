@@ -58,7 +58,7 @@ pub struct Conflict {
 /// Why an apply was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
-    /// Somebody else owns fields that would change.
+    /// Another manager owns fields that would change.
     Conflicts(Vec<Conflict>),
     /// The applied object is wrong.
     Patch(PatchError),

@@ -33,7 +33,7 @@ impl FieldSet {
         !self.member && self.children.is_empty()
     }
 
-    /// The paths that somebody who applies `value`, an object of type `ty`, claims: its leaves, and the items of keyed lists and maps
+    /// The paths that a manager that applies `value`, an object of type `ty`, claims: its leaves, and the items of keyed lists and maps
     /// themselves.
     #[must_use]
     pub fn of(schema: &Schema, ty: TypeId, value: &Value) -> Self {

@@ -119,7 +119,7 @@ impl Serialize for Below<'_> {
             map.serialize_entry(".", &Nothing {})?;
         }
         let mut put = |(element, child): (&PathElement, &FieldSet)| {
-            // A leaf is itself without being told.
+            // A leaf is a member without the entry `.`.
             let own = child.member && child.children.values().any(|below| !below.is_empty());
             map.serialize_entry(element.as_str(), &Below { set: child, own })
         };

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use lazaret_machine::{Backoff, Effect, EffectId, Flights, Outcome, Wake};
 use lazaret_model::{Text, Timestamp};
 
-/// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
+/// A write that was done shows in the watch soon. Until then, or for this time, its object is not written again.
 const SEEN_WITHIN_MS: i64 = 5_000;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);

@@ -78,7 +78,7 @@ pub enum EffectKind {
 pub struct Report {
     /// The policy.
     pub policy: Owner,
-    /// Of which generation this is said.
+    /// The generation of the policy that it reports on.
     pub generation: i64,
     /// How many rules it has, as the watch shows them.
     pub rules: usize,

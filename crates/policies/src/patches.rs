@@ -111,7 +111,7 @@ pub enum PatchEffect {
 pub struct PatchReport {
     /// The patch.
     pub patch: Owner,
-    /// Of which generation this is said.
+    /// The generation of the patch that it reports on.
     pub generation: i64,
     /// How many policies it has, as the watch shows them.
     pub policies: usize,

@@ -337,7 +337,7 @@ fn a_rule_that_never_shows_is_said_to_be_missing() {
     let EffectKind::Report(Report { rules: 0, overdue: 2, .. }) = report.kind else { panic!("{report:?}") };
 }
 
-/// Somebody else's rule has the name: it is left alone, and the policy says so until the name is free.
+/// A rule of another owner has the name: it is left alone, and the policy says so until the name is free.
 #[test]
 fn a_name_that_is_taken_is_reported_and_tried_again_by_creation_alone() {
     let mut world = World::new(&[SLICE, "rule p driver=some-driver pool=worker taint=k:NoSchedule@0"]);

@@ -33,7 +33,7 @@ pub enum Input {
     BecameLeader,
     /// No effects are wanted.
     LostLeadership,
-    /// Everything that there was when this was asked for has been told.
+    /// All objects that existed when this view was requested have been received.
     ViewReached(u64),
     /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),
@@ -46,7 +46,7 @@ lazaret_machine::turns!(Input, |effect, reply| Input::Acknowledged(effect, reply
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It waits until everything has been told that there was when it was first seen.
+    /// It waits until all objects that existed when it was first seen have been received.
     Unseen,
     /// A pool that it asks for lacks slices.
     Incomplete,
@@ -162,7 +162,7 @@ impl Pools {
         let name = request.name.clone();
         let is_same = |known: &Request| (&known.uid, &known.driver) == (&request.uid, &request.driver);
         if let Some(entry) = self.requests.get_mut(&name).filter(|entry| is_same(&entry.request)) {
-            // Told once more of the same answer, it stays where it is: a delete that a finalizer holds back waits for its turn.
+            // Received again with the same answer, it stays where it is: a delete that a finalizer holds back waits for its turn.
             let answered = matches!(request.progress, Progress::Answered(_))
                 && request.progress != entry.request.progress;
             entry.request = request;

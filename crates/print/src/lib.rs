@@ -1,7 +1,7 @@
 //! The output of commands: tables as kubectl draws them for people, JSON and YAML for programs, and notes beside the output.
 //!
 //! **Invariant.** Output that a program may read goes to standard output alone and whole, notes to standard error; nothing is ever
-//! mixed. A table has no trailing spaces, and colours only where somebody asked for them.
+//! mixed. A table has no trailing spaces, and colours only on request.
 //!
 //! It must never know the content: no kinds, no figures, no words of a command.
 

@@ -17,7 +17,7 @@ use crate::{
     namespace::{Known, Namespace, Tracked},
 };
 
-/// Everything is counted anew so often, whatever was heard.
+/// Everything is counted anew at this interval, whatever changed.
 pub const RESYNC_SECS: i64 = 300;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);
@@ -203,7 +203,7 @@ impl Quotas {
         }
     }
 
-    /// All objects of a kind have been told, those of namespaces with a quota.
+    /// All objects of a kind have been received, those of namespaces with a quota.
     pub fn list(&mut self, group: &str, plural: &str) {
         if let Some(kind) = self.kinds.get(&place(group, plural)).cloned()
             && self.listed.insert(kind)
@@ -291,7 +291,7 @@ impl Quotas {
         Some((self.last_view, kinds))
     }
 
-    /// All that the server had when a view was asked for has been told.
+    /// All objects that existed when a view was requested have been received.
     pub fn view_reached(&mut self, number: u64) {
         // It was asked for before leadership was lost, or reached before.
         let Some((_, versions)) = self.view.take_if(|(wanted, _)| *wanted == number) else { return };

@@ -10,7 +10,7 @@ use lazaret_model::{Allocation, Consumer, ObjectKey, Timestamp, Uid};
 
 use crate::effect::EffectId;
 
-/// A claim is written anew after a conflict, but only so often: then the pods are decided on anew.
+/// A claim is written this number of times after conflicts: then the pods are decided on anew.
 pub(crate) const TRIES_MAX: u32 = 5;
 /// Time to wait for a change of a claim after a conflict, or after a write with unknown outcome.
 pub(crate) const NEWS_MS_MAX: i64 = 1_000;

@@ -198,7 +198,7 @@ impl Scheduler {
         };
         let Some(placement) = found else {
             self.negotiated(effect, Outcome::Conflict);
-            // It is taken out of the queue: its candidates are found anew, or it is said why there are none.
+            // It is taken out of the queue: its candidates are found anew, or a condition says why there are none.
             return self.decide(ix);
         };
         self.classic.placing.insert(ix, effect);

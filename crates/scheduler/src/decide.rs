@@ -16,7 +16,7 @@ use crate::{
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
-/// A claim or a pod that is expected to be made any moment is waited for so long before anything is said about it.
+/// Time to wait for a claim or a pod that is being created before a condition says that it is missing.
 const PATIENCE_MS: i64 = 3_000;
 /// How often that may be while claims of other pods are being made: 30 s in all.
 const POSTPONED_MAX: u32 = 10;
@@ -175,7 +175,7 @@ impl Scheduler {
         self.report(ix, why, &message, nominated);
     }
 
-    /// Whether a pod lacks something that is expected any moment. A claim is while those of other pods are being made: its own has its turn.
+    /// Whether a pod lacks an object that is being created. A claim is while those of other pods are being made: its own has its turn.
     fn is_expected(&self, ix: u32, problem: &ClaimProblem) -> bool {
         let claim = matches!(problem, ClaimProblem::NotMade { .. });
         let gang = matches!(problem, ClaimProblem::GangIncomplete { .. });

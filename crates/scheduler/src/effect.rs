@@ -269,7 +269,7 @@ pub enum WakeReason {
     Queue,
     /// A pod may be tried again.
     Backoff,
-    /// A pod has been waiting for an event for so long that it is tried without.
+    /// A pod has waited for an event for `flush_ms` and is tried without.
     Flush,
     /// A write that failed is tried again.
     Retry,

@@ -1,7 +1,7 @@
 //! Gangs: pods of a group of which at least a given number are placed together, or none.
 //!
-//! All pods of the gang that wait are placed in thought, one after the other, each as if those before it were there. If
-//! enough of them have a place, all that have one are sent there; otherwise everything is as it was.
+//! All waiting pods of the gang are placed tentatively, one after the other, each as if those before it were bound. If
+//! enough of them have a place, all that have one are sent there; otherwise every placement is undone.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::cmp::Reverse;

@@ -48,7 +48,7 @@ pub(crate) struct Neighbours {
 struct SpreadCounts {
     topology: Text,
     counts: Counts,
-    /// By so much may a value exceed the least.
+    /// The amount by which a value may exceed the least.
     skew_max: i64,
     least: i64,
     /// Whether the pod itself counts.

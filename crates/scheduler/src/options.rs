@@ -30,7 +30,7 @@ pub struct Options {
     pub backoff_ms: i64,
     /// The longest pause.
     pub backoff_ms_max: i64,
-    /// Pods that fit nowhere are tried again after so long even if nothing happened.
+    /// Pods that fit nowhere are tried again after this time even if nothing happened.
     pub flush_ms: i64,
     /// Pods that are being bound at a time; further decisions wait.
     pub in_flight_max: usize,

@@ -129,7 +129,7 @@ impl Queue {
         self.move_to(pod, Place::Parked { flush_at }, causes);
     }
 
-    /// It has to wait for something that is expected any moment: this was no attempt, and it waits for so long at most.
+    /// It waits for an object that is being created: this was no attempt, and it waits for `patience_ms` at most.
     pub(crate) fn postpone(&mut self, now: Timestamp, pod: u32, causes: Causes, patience_ms: i64) {
         if let Some(waiting) = self.waiting.get_mut(&pod) {
             waiting.tried = Timestamp::from_millis(i64::MIN);
@@ -235,7 +235,7 @@ impl Queue {
         self.waiting.get(&pod).map_or(0, |waiting| waiting.attempts)
     }
 
-    /// How often a pod was put back because of something that is expected any moment.
+    /// How often a pod was put back because of an object that is being created.
     pub(crate) fn postponed(&self, pod: u32) -> u32 {
         self.waiting.get(&pod).map_or(0, |waiting| waiting.postponed)
     }

@@ -139,7 +139,7 @@ impl Scheduler {
                 self.overlay.remove(&entry.uid);
             }
         } else if entry.written && claim.version >= entry.version && entry.write.is_none() {
-            // Written, and given back by somebody before it was seen.
+            // Written, and released by another client before it was seen.
             entry.allocation = None;
             let uid = entry.uid.clone();
             self.free(&uid);

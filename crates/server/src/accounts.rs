@@ -20,7 +20,7 @@ impl Accounts {
         self.levels[level.index()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an amount on somebody's account.
+    /// Takes an amount on the account of `holder`.
     pub(crate) fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Held, Full> {
         let mut held = Held { accounts: Arc::clone(self), holder: holder.clone(), amount: 0 };
         held.grow(amount)?;
@@ -58,7 +58,7 @@ impl Held {
         Ok(())
     }
 
-    /// Keeps so much and gives the rest back.
+    /// Keeps `amount` and releases the rest.
     pub(crate) fn shrink_to(&mut self, amount: usize) {
         let rest = self.amount.saturating_sub(amount);
         if rest > 0 {

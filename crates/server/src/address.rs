@@ -31,7 +31,7 @@ impl From<SocketAddr> for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Where clients on other machines find it; `None` if it listens on all addresses and was not told which of them to advertise.
+    /// The address for clients on other machines; `None` if it listens on all addresses and none is set to be advertised.
     #[must_use]
     pub fn endpoint(&self) -> Option<SocketAddr> {
         let ip = self.advertised.or(Some(self.bound.ip()).filter(|ip| !ip.is_unspecified()))?;

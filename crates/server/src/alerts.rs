@@ -19,7 +19,7 @@ pub type AlertAnswer = Pin<Box<dyn Future<Output = (u16, String)> + Send>>;
 
 /// Takes notifications.
 pub struct AlertSink {
-    /// One of somebody who may write signals, and their name.
+    /// Takes a notification of a user who may write signals, and the user's name.
     pub receive: Box<dyn Fn(String, Bytes) -> AlertAnswer + Send + Sync>,
     /// One was refused: whether it is known who sent it.
     pub refused: Box<dyn Fn(bool) + Send + Sync>,
@@ -32,7 +32,7 @@ impl fmt::Debug for AlertSink {
 }
 
 impl AlertSink {
-    /// Takes a notification of somebody who `may` write the signals that it becomes.
+    /// Takes a notification of a user who `may` write the signals that it becomes.
     pub(crate) async fn notify(
         &self,
         user: &User,

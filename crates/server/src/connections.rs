@@ -60,7 +60,7 @@ impl Table {
         Some(activity)
     }
 
-    /// A connection belongs to somebody from now on; `false` if that user has too many.
+    /// A connection has a user from now on; `false` if that user has too many.
     pub(crate) fn identify(&self, activity: &Activity, level: Level, user: &Arc<str>) -> bool {
         let mut state = self.lock();
         let State { connections, open } = &mut *state;

@@ -85,7 +85,7 @@ fn groups(server: &Server) -> Vec<String> {
             groups.push(kind.group.to_string());
         }
     }
-    // Where somebody defines kinds of that group, those are served.
+    // Where a definition has kinds of that group, those are served.
     if usage::is_served(server) && !groups.iter().any(|known| known == usage::GROUP) {
         groups.push(usage::GROUP.to_owned());
     }

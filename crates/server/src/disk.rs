@@ -54,7 +54,7 @@ impl Server {
         self.commit_within(ops, object::OBJECT_BYTES_MAX).await
     }
 
-    /// The same for what the server itself adds to an object that somebody else made.
+    /// The same for the server's own addition to an object of a client.
     pub(crate) async fn commit_own(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
         self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX).await
     }

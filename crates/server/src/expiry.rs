@@ -10,7 +10,7 @@ use lazaret_storage::{Op, RangeOptions, TxnError};
 
 use crate::{ApiError, Server, object, verbs};
 
-/// How often revisions are noted: events live so much longer at most.
+/// The interval at which revisions are noted: events live at most this much longer.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
 /// The interval at which failures to delete are logged; each is counted.
 const TOLD_EVERY: Duration = Duration::from_secs(600);
@@ -42,7 +42,7 @@ impl Marks {
 }
 
 impl Server {
-    /// Deletes events that were not written for so long; never ends. Zero keeps them for ever.
+    /// Deletes events whose last write is older than `kept`; never ends. Zero keeps them for ever.
     pub async fn forget_events(&self, kept: Duration) {
         if kept.is_zero() {
             return std::future::pending().await;
@@ -78,7 +78,7 @@ impl Server {
             .collect();
         for batch in old.chunks(BATCH_MAX) {
             match self.commit(batch.to_vec()).await {
-                // Somebody wrote one of them just now; the next turn sees which.
+                // One of them was written just now; the next turn sees which.
                 Ok(_) | Err(TxnError::Conflict { .. }) => {}
                 Err(error) => return Err(verbs::storage(&error)),
             }

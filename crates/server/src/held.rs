@@ -9,7 +9,7 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::flow_control::Seat;
 
-/// A request ends after so long, however many it has to ask: the `--request-timeout` of Kubernetes.
+/// A request ends after this time, whatever it waits for: the `--request-timeout` of Kubernetes.
 const REQUEST_SECONDS_MAX: u64 = 60;
 
 /// The seat and other places of one request. Clones are the same.

@@ -1,5 +1,5 @@
 //! The Service `kubernetes` in the namespace `default`: the way from pods to this server. It is made when the server starts and made again when
-//! somebody deletes or changes it, with its Endpoints and its EndpointSlice.
+//! a client deletes or changes it, with its Endpoints and its EndpointSlice.
 
 use std::{net::SocketAddr, time::Duration};
 

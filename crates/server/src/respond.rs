@@ -61,7 +61,7 @@ impl Answer {
         self
     }
 
-    /// The answer to somebody who may have it already; `known` is what `If-None-Match` says.
+    /// The answer to a client that may have it already; `known` is its `If-None-Match`.
     pub(crate) fn unless_known(self, known: Option<&str>) -> Self {
         let has = |tag: u64| known.is_some_and(|known| known.split(',').any(|one| one.trim() == quoted(tag)));
         if self.tag.is_some_and(has) { Self { code: 304, body: Body::full(""), ..self } } else { self }

@@ -208,7 +208,7 @@ impl Secrets {
         &self.authority.certificate
     }
 
-    /// The text of a kubeconfig for somebody, with a new certificate.
+    /// The text of a kubeconfig for `identity`, with a new certificate.
     ///
     /// # Errors
     /// When the authority is damaged.

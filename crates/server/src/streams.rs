@@ -65,7 +65,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Streams that are cut when nothing of theirs is taken for so long.
+    /// Streams that are cut when the client takes nothing of theirs for `patience`.
     pub(crate) fn new(patience: Duration) -> Self {
         Self { patience }
     }
@@ -208,7 +208,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// As much as anybody takes, or one piece an hour.
+    /// As much as the client takes, or one piece an hour.
     struct Talk {
         _alive: Arc<()>,
         endless: bool,

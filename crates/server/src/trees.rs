@@ -1,4 +1,4 @@
-//! Stored objects that were written a moment ago, as trees: most that is written is soon changed again.
+//! A cache of recently written objects, as trees: most objects are soon changed again.
 
 use std::{
     fmt,

@@ -115,7 +115,7 @@ impl FaultyDisk {
         FaultyDisk::from_world(World { steps: 0, faults: BTreeMap::new(), crashed: false, ..world })
     }
 
-    /// Flips one bit of a file, unnoticed by anybody.
+    /// Flips one bit of a file without any error.
     pub fn flip_bit(&self, name: &str, bit: usize) {
         let mut world = lock(&self.world);
         let id = world.names.get(name).copied();

@@ -367,7 +367,7 @@ fn controllers_write_under_a_lease_and_post_events_through_the_postbox() {
     assert_eq!(found, expected.collect());
 }
 
-/// A gate that is said to make a difference in the API server is asked for there, and no other is.
+/// A gate that is documented to act in the API server is used there, and no other is.
 #[test]
 fn gates_act_in_the_server_where_they_are_said_to() {
     let workspace = Workspace::load().unwrap();

@@ -45,7 +45,7 @@ fn check(text: &str) {
         for literal in [false, true] {
             let answer = solve(&case, &Options { literal, ..Options::default() });
             let got = render::answer(&answer, &case.claims);
-            // Step by step some cases take longer than anybody waits.
+            // Step by step some cases take longer than the budget allows.
             if got != case.expected && !(literal && got == ["exhausted"]) {
                 wrong.push(format!(
                     "{} (literal: {literal})\n  want {:?}\n  got  {got:?}\n  {answer:?}",

@@ -60,7 +60,7 @@ pub enum HealthStep {
         /// Its template: metadata and spec of a Job.
         template: Value,
     },
-    /// An object that somebody else acts on.
+    /// An object that another controller acts on.
     Request {
         /// Its version.
         api_version: String,

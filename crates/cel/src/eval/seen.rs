@@ -63,7 +63,7 @@ impl<'v> Machine<'v> {
         let found = self.peek(read.slot);
         match read.how {
             How::Value => Some((found?, read.cost)),
-            // A list is there too, but not plain: absence alone cannot be told from it.
+            // `None` does not prove absence: a list is present and not plain.
             How::Has | How::In => found.map(|_| (Plain::Bool(true), read.cost)),
             How::Optional => None,
         }

@@ -345,7 +345,7 @@ pub(super) fn request_resource(request: &Attributes<'_>) -> Datum {
     })
 }
 
-/// The request as `request` has it, to somebody who is asked about this version of the resource.
+/// The variable `request` for a policy or webhook that sees this version of the resource.
 pub(super) fn described(request: &Attributes<'_>, version: &str) -> Value {
     let kind = |version: &str| {
         let (group, version, kind) = request.kind_in(version);

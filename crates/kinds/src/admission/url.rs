@@ -9,7 +9,7 @@ pub struct Url {
     pub user: Option<String>,
     /// The host without brackets.
     pub host: String,
-    /// The port, if it is said.
+    /// The port, if there is one.
     pub port: Option<u16>,
     /// The path as it is written.
     pub path: String,

@@ -28,7 +28,7 @@ const ENCIPHERMENT: &str = "key encipherment";
 /// The next step of a controller for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateStep {
-    /// Nothing, or nothing before somebody else decides.
+    /// Nothing, or nothing before another party decides.
     Wait,
     /// Approve it if the requester has one of these permissions.
     Ask(Vec<Approval>),

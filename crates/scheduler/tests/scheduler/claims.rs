@@ -302,7 +302,7 @@ fn a_claim_that_somebody_else_changed_is_written_as_it_is_now() {
     world.add_claim(claim("c", 1));
     world.add_pod(pod("p", 100, &["c"]));
     let effect = world.scheduler.poll_effect().unwrap();
-    // Somebody adds the finalizer in between.
+    // Another client adds the finalizer in between.
     world.version += 1;
     let changed = world.claims.values_mut().next().unwrap();
     (changed.version, changed.has_finalizer) = (world.version, true);

@@ -1,4 +1,4 @@
-//! Writes that fail, are lost, or are done by somebody else first; leadership that comes and goes.
+//! Writes that fail, are lost, or are done by another client first; leadership that comes and goes.
 
 use std::sync::Arc;
 

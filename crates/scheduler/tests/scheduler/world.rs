@@ -290,7 +290,7 @@ pub(crate) fn slice(node: &str, devices: usize) -> ResourceSlice {
     }
 }
 
-/// A pod that wants so much, and these claims.
+/// A pod with this request and these claims.
 pub(crate) fn pod(name: &str, cpu_milli: i64, claims: &[&str]) -> Pod {
     Pod {
         key: ObjectKey::new("ns", name),

@@ -16,17 +16,17 @@ use crate::{
 
 /// Where quotas are stored.
 const QUOTAS: &str = "/core/resourcequotas/";
-/// A write that loses the race for a quota so often gives up. Writers of one namespace take turns, so that only writes of quotas are races.
+/// A write that conflicts with this number of quota writes gives up. Writers of one namespace take turns, so that only writes of quotas conflict.
 const RETRIES_MAX: usize = 32;
 /// Why nothing was written.
 pub(crate) enum Refused {
-    /// Somebody has to change the request or the quota.
+    /// The request or the quota has to change.
     Quota(ApiError),
     Store(TxnError),
 }
 
 // DEVIATION(quota-with-the-write): charged and given back in the transaction that writes the object.
-/// Commits a write of one object, and with it what it costs. `own`: what is written is the server's own addition to what somebody else made.
+/// Commits a write of one object, and its charge. `own`: the write is the server's own addition to an object of a client.
 pub(crate) async fn commit(
     call: &Call<'_>,
     write: Write<'_>,
@@ -46,7 +46,7 @@ pub(crate) async fn commit(
         }
         match recorded(call, write, all, own).await {
             Ok(committed) => return Ok(without_quotas(call, committed, ops.len(), charged)),
-            // Somebody else has written a quota in between.
+            // Another client has written a quota in between.
             Err(TxnError::Conflict { op, .. }) if op >= ops.len() => {}
             Err(error) => return Err(Refused::Store(error)),
         }

@@ -1,4 +1,4 @@
-//! Acting as somebody else, where that is allowed.
+//! Impersonation of other users, where that is allowed.
 
 use std::{collections::BTreeMap, sync::Arc};
 

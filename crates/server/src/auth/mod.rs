@@ -69,7 +69,7 @@ impl Authenticator {
     /// The user of a request with these headers over a connection of `peer`, which showed a certificate when it was made.
     ///
     /// # Errors
-    /// When credentials are shown and do not hold, or somebody else's name is taken without permission.
+    /// When credentials are invalid, or another user is impersonated without permission.
     pub fn authenticate(
         &self,
         server: &Server,

@@ -15,7 +15,7 @@ use crate::{Authorizer, Stored, derived::Derived, object};
 /// May do everything, whatever the roles say.
 pub(super) const MASTERS: &str = "system:masters";
 
-/// Paths that anybody may look at.
+/// Paths that any client may read.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
 
 /// Where roles and bindings are stored.

@@ -166,7 +166,7 @@ impl Metrics {
         &self.webhooks
     }
 
-    /// A connection ended before anybody could ask anything.
+    /// A connection ended before its first request.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.inc();
     }
@@ -181,7 +181,7 @@ impl Metrics {
         self.events_not_forgotten.inc();
     }
 
-    /// A write took so long to become durable.
+    /// A write took this time to become durable.
     pub(crate) fn committed(&self, took: Duration) {
         self.commits.observe(took.as_secs_f64());
     }

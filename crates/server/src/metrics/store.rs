@@ -1,4 +1,4 @@
-//! Numbers of the store, read when somebody looks.
+//! Metrics of the store, read at each scrape.
 
 use std::{fmt, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! `/openapi/v2`: one document of all group versions, for clients that do not know version 3.
 //!
-//! It is made from the documents of version 3 when somebody asks for it, and kept until the definitions of kinds change.
+//! It is made from the documents of version 3 on the first request, and cached until the definitions of kinds change.
 
 use bytes::Bytes;
 use lazaret_json::{Map, Value, json};

@@ -43,7 +43,7 @@ pub(super) struct NodeStream {
     permit: Permit,
 }
 
-/// Connects to a node. `trust` is the server's own unless somebody asked for another.
+/// Connects to a node. `trust` is the server's own unless the request sets another.
 ///
 /// # Errors
 /// Why that is not possible.

@@ -1,4 +1,4 @@
-//! `metrics.k8s.io/v1beta1`: what nodes and pods use now, as each node says when somebody asks.
+//! `metrics.k8s.io/v1beta1`: current usage of nodes and pods, read from each node on request.
 //!
 //! Nothing of it is stored. A node that cannot be reached, or is simulated, has no metrics.
 

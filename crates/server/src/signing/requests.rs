@@ -211,7 +211,7 @@ impl Server {
         let response = self.handle(&user, request).await;
         let code = response.status().as_u16();
         match code {
-            // Somebody else changed or deleted it: the watch tells of that.
+            // Another client changed or deleted it: the watch shows that.
             200..=299 | 404 | 409 => Outcome::Done,
             // A request that is refused once is refused again.
             400..=499 if code != 429 => {

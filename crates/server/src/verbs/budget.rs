@@ -7,7 +7,7 @@ use lazaret_storage::{Op, RangeOptions, TxnError};
 use super::{finish::storage, pods::set_condition};
 use crate::{ApiError, call::Call, object, selector::Selector};
 
-/// A budget that others take from at the same time is read again so often.
+/// A budget that other evictions change at the same time is read this number of times.
 const ATTEMPTS_MAX: usize = 20;
 /// Evictions that the budget's controller has not seen yet; beyond that it is not working.
 const UNCONFIRMED_MAX: usize = 2_000;

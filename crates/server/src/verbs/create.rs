@@ -26,7 +26,7 @@ use crate::{
     table,
 };
 
-/// A generated name that is taken is drawn again so often.
+/// A generated name that is taken is drawn this number of times.
 const NAME_ATTEMPTS: usize = 8;
 /// The given part of a generated name is cut to this.
 const PREFIX_MAX: usize = 58;

@@ -17,7 +17,7 @@ use crate::{
     respond::Answer,
 };
 
-/// A delete that loses the race so often gives up.
+/// A delete gives up after this number of conflicts.
 const RETRIES_MAX: usize = 32;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

@@ -17,7 +17,7 @@ use crate::{
     service_pool::Reservation,
 };
 
-/// Writes that lose the race so often give up; each loss means that somebody else's write went through.
+/// Writes give up after this number of conflicts; each means that another write went through.
 const RETRIES_MAX: usize = 32;
 
 /// Fields that only the server sets, kept from the stored object whatever a client sends.

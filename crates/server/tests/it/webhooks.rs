@@ -599,7 +599,7 @@ async fn a_request_that_waits_for_a_webhook_holds_no_seat() {
     let (_, metrics) = api.send("GET /metrics", &Value::Null).await;
     let free = "apiserver_flowcontrol_current_executing_seats{priority_level=\"workload\"} 0";
     assert!(metrics.as_str().unwrap().contains(free), "all seats are free while {REQUESTS} requests wait");
-    // A long request of somebody else finds a place.
+    // A long request of another user finds a place.
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "x".repeat(100 << 10)}});
     let posted = api.send_as((*alice).as_ref(), "POST /api/v1/namespaces/default/secrets", &secret).await;
     assert_eq!(posted.0, 201, "{}", posted.1);

@@ -24,7 +24,7 @@ const RESPONSE_BYTES_MAX: usize = input::BODY_BYTES_MAX;
 const WEBHOOK_CALLS_MAX: usize = 64;
 /// Connections to a webhook that are kept for the next call.
 const IDLE_CONNECTIONS_MAX: usize = 8;
-/// A connection that was not used for so long is not used again.
+/// A connection that was idle for this time is not used again.
 const IDLE_SECONDS_MAX: u64 = 90;
 const USER_AGENT: &str = "kube-apiserver-admission";
 const HTTPS_PORT: u16 = 443;

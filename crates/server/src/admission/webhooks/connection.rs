@@ -1,4 +1,4 @@
-//! A connection to a webhook, and what is said when there is none.
+//! A connection to a webhook, and the error when there is none.
 
 use std::{error::Error, io, sync::Arc};
 

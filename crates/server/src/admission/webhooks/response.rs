@@ -46,7 +46,7 @@ pub(super) fn read(status: u16, body: &[u8], version: ReviewVersion) -> Result<V
     Ok(value)
 }
 
-/// So much of what a webhook sent is repeated in an error.
+/// Bytes of a webhook's answer that are repeated in an error.
 const QUOTED_BYTES_MAX: usize = 2_048;
 
 fn shortened(body: &[u8]) -> String {

@@ -21,11 +21,11 @@ use super::frames::Frames;
 use crate::{ApiError, body::Chunks};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark comes so long before the end, so that the client can begin again from there.
+/// A last bookmark comes this long before the end, so that the client can begin again from there.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events that are sent in one chunk at most.
 const EVENTS_PER_CHUNK: usize = 64;
-/// Chunks in which a watch finds nothing to tell before somebody else has a turn.
+/// Chunks in which a watch finds no event before it yields.
 const CHUNKS_PER_TURN: usize = 8;
 /// A chunk that is as long as this is sent as it is: longer ones are no faster, and cost fresh memory.
 const CHUNK_BYTES: usize = 32 << 10;
