@@ -42,8 +42,8 @@ pub struct Request<'a> {
 pub struct Options {
     /// The search is given up after this number of steps.
     pub budget_steps: u64,
-    /// Of devices that would do, rather take those without informational taints, and partitions of what is in use
-    /// already. Not what Kubernetes does.
+    /// Of suitable devices, prefers those without informational taints, and partitions of devices in use
+    /// already. Kubernetes does not.
     pub prefer_healthy: bool,
     /// How tolerations with `tolerationSeconds` count.
     pub timed_tolerations: TimedTolerations,
@@ -70,7 +70,7 @@ impl Default for Options {
 pub enum Answer {
     /// One allocation for each claim, in order.
     Allocated(Vec<Allocation>),
-    /// Not on this node as things are.
+    /// The claims do not fit on this node now.
     DoesNotFit(WhyNot),
     /// It could not be found out.
     Failed(AllocateError),

@@ -19,9 +19,9 @@ pub struct AllocateError {
 /// How far an error reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// No other node will do better: give up on the pod for now.
+    /// No other node can succeed: give up on the pod for now.
     Fatal,
-    /// Another node may do.
+    /// Another node may succeed.
     Node,
 }
 

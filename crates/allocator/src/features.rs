@@ -80,7 +80,7 @@ features! {
     optional_node_operations = "DRAOptionalNodeOperations", false;
     /// Attributes computed by a request.
     derived_attributes = "DRADerivedAttributes", false;
-    /// Devices that say with whom they share a counter set.
+    /// Devices that name the groups with which they share a counter set.
     compatibility_groups = "DRADeviceCompatibilityGroups", false;
 }
 

@@ -239,7 +239,7 @@ struct Needs<'n, 'a, 's> {
     needs: Vec<Need>,
 }
 
-/// One request: any of these will do.
+/// One request: any of these choices serves it.
 struct Need {
     claim: usize,
     choices: Vec<Choice>,

@@ -163,7 +163,7 @@ impl Map {
         self.get(name).is_some()
     }
 
-    /// Sets a field, and gives back what it was before.
+    /// Sets a field, and returns its old value.
     pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
         let name = name.into();
         match self.fields_mut() {

@@ -130,7 +130,7 @@ pub enum ConstraintKind {
 /// Opaque parameters of a driver: JSON text, kept as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opaque {
-    /// For whom.
+    /// The driver that the parameters are for.
     pub driver: Text,
     /// A JSON object, at most 10 KiB.
     pub parameters: Text,

@@ -81,7 +81,7 @@ named! {
 }
 
 named! {
-    /// By which request a pod is made to leave.
+    /// The request with which a pod is evicted.
     pub enum EvictionMode {
         /// Deleted.
         #[default]

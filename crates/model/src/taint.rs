@@ -107,7 +107,7 @@ pub enum TolerationOperator {
     /// Values must be equal. Also what an absent operator means.
     #[default]
     Equal,
-    /// Any value will do.
+    /// Any value matches.
     Exists,
     /// Written by a newer server. Never matches.
     Unknown(Text),
@@ -124,7 +124,7 @@ pub struct Toleration {
     pub value: Text,
     /// `None`: any effect.
     pub effect: Option<Effect>,
-    /// How long a NoExecute taint is borne, from its `time_added`; `None`: for ever.
+    /// Seconds for which a NoExecute taint is tolerated, from its `time_added`; `None`: for ever.
     pub seconds: Option<i64>,
 }
 

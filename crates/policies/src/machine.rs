@@ -45,7 +45,7 @@ pub enum Input {
     /// There is no such rule, or no policy owns it.
     RuleGone(Text),
     /// Whether some guard wants approval of policies that reach far: then a policy stays what it was until its status says whether it is held.
-    /// True until this is heard.
+    /// True until this is received.
     ApprovalWanted(bool),
     /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),

@@ -89,7 +89,7 @@ pub enum PatchInput {
     Acknowledged(EffectId, Outcome),
     /// Effects are wanted from now on, or no longer.
     Leads(bool),
-    /// Time has passed, or much was heard.
+    /// Time has passed, or many inputs came.
     Tick,
 }
 
@@ -148,7 +148,7 @@ pub struct Patches {
     queue: VecDeque<PatchEffect>,
     attempts: Attempts<PatchEffect>,
     reported: BTreeMap<Text, PatchReport>,
-    /// Something was heard since it was last decided what to do.
+    /// An input came since the writes were last decided.
     is_stale: bool,
 }
 

@@ -11,7 +11,7 @@ use lazaret_model::{Quantity, Timestamp};
 
 use crate::{Amounts, Classes, Counted, Quota, Usage, machine::Kind};
 
-/// A usage that differs for less time is on its way: the server writes it with the object, and the two are heard of one after the other.
+/// A usage that differs for less time is on its way: the server writes it with the object, and the two are seen one after the other.
 const SETTLING_MS: i64 = 500;
 
 /// The quotas of one namespace, and what is used in it.

@@ -111,7 +111,7 @@ fn check_room(quota: &Quota, more: &Amounts) -> Result<(), String> {
     ))
 }
 
-/// Usage never becomes negative: what was not counted is not given back.
+/// Usage never becomes negative: an amount that was not counted is not credited.
 fn used_after(quota: &Quota, more: &Amounts, less: &Amounts) -> Option<Amounts> {
     let known = quota.used()?;
     let mut used = known.clone();

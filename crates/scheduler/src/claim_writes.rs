@@ -29,9 +29,9 @@ pub(crate) struct Entry {
     pub(crate) wanted: BTreeMap<u32, Consumer>,
     /// Consumers that are to be removed.
     pub(crate) unwanted: Vec<Uid>,
-    /// The devices are to be given back.
+    /// The devices are to be released.
     pub(crate) deallocate: bool,
-    /// The devices were given back by a write that is based on this version: what is seen up to it is not so any more.
+    /// The devices were released by a write that is based on this version: states up to it are out of date.
     pub(crate) freed_after: Option<u64>,
     /// The write that was given out.
     pub(crate) write: Option<Write>,
@@ -51,7 +51,7 @@ pub(crate) struct Write {
     pub(crate) effect: EffectId,
     /// The version that it is based on.
     pub(crate) version: u64,
-    /// For whom it reserves.
+    /// The consumers that it reserves for.
     pub(crate) pods: BTreeMap<u32, Consumer>,
     pub(crate) allocates: bool,
     /// It takes the claim from a pod, or gives its devices back.
@@ -65,7 +65,7 @@ impl Entry {
         self.wanted.len() + self.write.as_ref().map_or(0, |write| write.pods.len())
     }
 
-    /// Its devices are being given back, or were, which is not in what is seen of the claim.
+    /// Its devices are being released, or were, which the last state seen does not show.
     pub(crate) fn frees(&self, seen: u64) -> bool {
         self.deallocate
             || self.write.as_ref().is_some_and(|write| write.deallocates)

@@ -35,7 +35,7 @@ pub enum EffectKind {
     Bind(Bind),
     /// Say in a pod's status why it is not placed.
     SetPodCondition(SetPodCondition),
-    /// Make a pod leave for another.
+    /// Evict a pod for another.
     Evict(Evict),
     /// Write to a classic claim.
     ChangeClassicClaim(lazaret_classic::ChangeClaim),
@@ -196,7 +196,7 @@ pub enum EventKind {
     Scheduled,
     /// It could not be placed.
     FailedScheduling,
-    /// It had to leave for another.
+    /// It was preempted by another.
     Preempted,
     /// Its devices are being made ready.
     BindingConditionsPending,

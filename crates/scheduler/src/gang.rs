@@ -17,7 +17,7 @@ use crate::{
     why::{ClaimProblem, Verdict, Why},
 };
 
-/// Pods of a gang that are placed together at most: one decision must end before the next news is heard.
+/// Bound on the pods of a gang that are placed together: one decision must end before the next input is handled.
 const GANG_PODS_MAX: usize = 1_024;
 
 /// A gang of which too few pods have a place.

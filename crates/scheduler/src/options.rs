@@ -22,7 +22,7 @@ pub struct Options {
     pub node_allocatable: bool,
     /// Whether pods wait for their classic claims; if not, they are placed as if they had none.
     pub classic: bool,
-    /// Of devices that would do, rather take those without informational taints.
+    /// Of suitable devices, prefers those without informational taints.
     pub prefer_healthy: bool,
     /// Of how many in a hundred nodes to look for the best; 0: fewer the more nodes there are.
     pub sample_percent: u32,
@@ -36,7 +36,7 @@ pub struct Options {
     pub in_flight_max: usize,
     /// How long devices may take to get ready.
     pub binding_timeout_s: i64,
-    /// Whether pods may be made to leave for others of higher priority.
+    /// Whether pods may be evicted for others of higher priority.
     pub preemption: bool,
 }
 

@@ -12,7 +12,7 @@ pub(crate) enum Purpose {
     Claim(ObjectKey),
     /// A step of binding this pod.
     Pod(u32),
-    /// This pod is made to leave.
+    /// The eviction of this pod.
     Evict(u32),
     /// The old claim of this pod, which waits for that, is deleted.
     Delete(u32),

@@ -168,7 +168,7 @@ impl Scheduler {
         Ok(needs)
     }
 
-    /// Of how many nodes that would do the best is taken.
+    /// The number of suitable nodes of which the best is taken.
     fn quota(&self) -> usize {
         search::sample(self.nodes.order().len(), self.options.sample_percent as usize)
     }

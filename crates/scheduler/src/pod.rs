@@ -63,7 +63,7 @@ pub struct PodSpec {
     pub gates: Vec<Text>,
     /// Higher goes first.
     pub priority: i32,
-    /// Whether others may be made to leave for it.
+    /// Whether others may be evicted for it.
     pub preempts: bool,
     /// Its requests at their peak, overhead included.
     pub requests: Amounts,

@@ -38,7 +38,7 @@ const CANDIDATES_PERCENT: usize = 10;
 /// The result of a preemption.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Preemption {
-    /// Pods are made to leave this node.
+    /// Pods of this node are evicted.
     Node(Text),
     /// Pods are leaving already.
     Waiting(&'static str),
@@ -75,7 +75,7 @@ fn started(pod: &Pod) -> Timestamp {
 }
 
 impl Scheduler {
-    /// Makes pods leave for one that fits nowhere, if that helps.
+    /// Evicts pods for one that fits nowhere, if that helps.
     pub(crate) fn preempt(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Preemption {
         if !pod.spec.preempts {
             return Preemption::Nobody("not eligible due to preemptionPolicy=Never.".into());
@@ -126,7 +126,7 @@ impl Scheduler {
         let Some(state) = invariant!(self.nodes.get(node), "the number of a node leads to it") else {
             return Thought::Unhelpful;
         };
-        // Those that are being bound are not there yet; they can be made to leave when they are.
+        // Those that are being bound are not there yet; they can be evicted when they are.
         let lower = state.pods.iter().filter(|(other, known)| {
             known.spec.priority < pod.spec.priority
                 && known.node.is_some()
@@ -188,7 +188,7 @@ impl Scheduler {
     }
 
     // DEVIATION(preemption-frees-devices): Kubernetes never makes a pod leave for its devices.
-    /// Whether a node would have the devices if some pods were gone: their claims are thought of as given back.
+    /// Whether a node would have the devices without some pods: as if their claims were released.
     fn has_devices_without(
         &mut self,
         pod: &Pod,

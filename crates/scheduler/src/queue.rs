@@ -95,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// The next pod to be tried. It stays known, but waits nowhere, until it is given back or leaves.
+    /// The next pod to be tried. It stays known, but waits nowhere, until it is put back or removed.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<u32> {
         self.advance(now);
         let pod = match self.active.first() {

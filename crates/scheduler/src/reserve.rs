@@ -162,7 +162,7 @@ impl Scheduler {
         users.into_iter().for_each(|pod| self.proceed(pod));
     }
 
-    /// Gives out the next write of a claim, unless one is under way or it is not the time.
+    /// Gives out the next write of a claim, unless one is in flight or it is not the time.
     pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.book.get(key).cloned() else { return };
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
@@ -250,7 +250,7 @@ impl Scheduler {
             Some(Write { effect, version, pods, allocates: false, releases: true, deallocates: deallocate });
     }
 
-    /// Forgets what is under way for a claim when nothing is, and what was is in the book.
+    /// Forgets the writes of a claim once the entry is idle and the last write is seen.
     pub(crate) fn close_if_seen(&mut self, key: &ObjectKey, claim: &Claim) {
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
         if !entry.is_idle() {
@@ -350,7 +350,7 @@ impl Scheduler {
         }
     }
 
-    /// Nothing comes of what is under way for a claim: all pods that wait for it are decided on anew.
+    /// The writes of a claim came to nothing: all pods that wait for it are decided on anew.
     fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
         let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
         else {

@@ -1,4 +1,4 @@
-//! Which of the nodes that would do is the best.
+//! Scores of suitable nodes.
 
 use alloc::{vec, vec::Vec};
 

@@ -109,7 +109,7 @@ impl<'a> Search<'a> {
         self.first = node;
     }
 
-    /// The next nodes that would do, devices aside.
+    /// The next suitable nodes, devices aside.
     pub(crate) fn next_batch(&mut self, filter: &Filter<'_>) -> Vec<u32> {
         self.on_trial = false;
         if let Some(first) = self.first.take()

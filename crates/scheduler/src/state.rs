@@ -33,7 +33,7 @@ use crate::{
 pub struct Scheduler {
     pub(crate) options: Options,
     pub(crate) leads: bool,
-    /// The latest instant heard of.
+    /// The latest `now` that came in.
     pub(crate) now: Timestamp,
     pub(crate) fleet: Fleet,
     pub(crate) allocator: Allocator,
@@ -65,7 +65,7 @@ pub struct Scheduler {
     pub(crate) classic: Negotiation,
     pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
     pub(crate) outbox: Outbox,
-    /// Pods that were made to leave, and are not seen to be leaving.
+    /// Pods with an eviction in flight, or that are not yet seen to terminate.
     pub(crate) evicting: BTreeSet<u32>,
     /// How many decisions were made.
     pub(crate) decisions: u64,

@@ -145,7 +145,7 @@ pub enum ClaimProblem {
         /// Of which resource.
         resource: Text,
     },
-    /// The claim's devices are being given back.
+    /// The claim's devices are being released.
     BeingFreed(ObjectKey),
     /// The claim's devices did not get ready.
     NotReady {
@@ -161,7 +161,7 @@ pub enum ClaimProblem {
         /// The class.
         class: Text,
     },
-    /// A device of the claim has a taint that makes pods leave, and the claim does not tolerate it.
+    /// A device of the claim has a `NoExecute` taint that the claim does not tolerate.
     Tainted {
         /// The claim.
         claim: ObjectKey,

@@ -41,7 +41,7 @@ pub(crate) struct Holder {
     pub(crate) connection: ConnectionId,
 }
 
-/// An amount that is given back when this goes.
+/// An amount that is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,

@@ -152,7 +152,7 @@ pub fn server_certificate(authority: &Pem, hosts: &[String], now: Timestamp) -> 
     serving_certificate(authority, "kube-apiserver", hosts, now)
 }
 
-/// The same, that names whom it is for.
+/// The same with another common name.
 ///
 /// # Errors
 /// When the authority's PEM is damaged or a name is none.

@@ -260,7 +260,7 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Answer> {
     Some(Answer::json(200, serde_json::to_string(&list).ok()?))
 }
 
-/// Tells clients when the stored form changes. Any text that is the same for the same form will do.
+/// The hash by which clients see that the stored form changes. It need only be the same for the same form.
 fn storage_hash(kind: &Kind) -> String {
     let text = format!("{}/{}/{}", kind.group, kind.hub().version, kind.kind);
     STANDARD.encode(fingerprint(text.as_bytes()).to_be_bytes())

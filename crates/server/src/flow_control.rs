@@ -37,7 +37,7 @@ impl std::fmt::Debug for FlowControl {
     }
 }
 
-/// The right to run, given back when it goes.
+/// The right to run, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     control: Arc<FlowControl>,
@@ -145,7 +145,7 @@ impl FlowControl {
         Seat { control: Arc::clone(self), ticket: Some(ticket) }
     }
 
-    /// Changes what the seats know, and tells those whom it concerns.
+    /// Changes the seats, and answers the requests that this concerns.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut Seats<Arc<str>>, u64)) {
         let mut told = Vec::new();
         {

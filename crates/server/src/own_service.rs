@@ -70,7 +70,7 @@ impl Server {
                 Some(_) => ("PATCH", format!("{path}/{NAME}"), "application/merge-patch+json"),
             };
             match bootstrap::ask(self, method, &path, kind, object.to_string()).await? {
-                // Another writer was faster: its change is heard of.
+                // Another writer was faster: the watch shows its change.
                 200 | 201 | 404 | 409 => {}
                 code => return Err(format!("{method} {path}: answered {code}")),
             }

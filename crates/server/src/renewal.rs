@@ -82,7 +82,7 @@ impl Renewal {
         if server {
             self.server = self.secrets.replace_certificate(&self.tls, &self.address, now)?;
         }
-        // The kubeconfig says whom to trust, too.
+        // The kubeconfig has the authority, too.
         let kubeconfig = authority || due(self.client);
         if kubeconfig {
             self.client = self.secrets.write_kubeconfig(&self.folder, self.address.local(), now)?;

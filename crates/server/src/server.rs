@@ -252,12 +252,12 @@ impl Server {
         &self.inner.service_pool
     }
 
-    /// Connects to nodes from now on, for logs, exec and the like. The first who asks for it stays.
+    /// Connects to nodes from now on, for logs, exec and the like. The first call counts.
     pub fn connect_to_nodes(&self, connections: NodeConnections) {
         let _ = self.inner.node_connections.set(connections);
     }
 
-    /// Hands alerts to this from now on. The first who asks for it stays.
+    /// Hands alerts to this from now on. The first call counts.
     pub fn take_alerts(&self, sink: AlertSink) {
         let _ = self.inner.alerts.set(sink);
     }
@@ -270,7 +270,7 @@ impl Server {
         self.inner.node_connections.get()
     }
 
-    /// Serves pages for people beside the API. The first who asks for it stays.
+    /// Serves pages for people beside the API. The first call counts.
     pub fn serve_pages(&self, pages: impl Pages + 'static) {
         let _ = self.inner.pages.set(Box::new(pages));
     }

@@ -19,7 +19,7 @@ pub(crate) enum Request {
         ops: Vec<Op>,
         bytes: usize,
         reply: oneshot::Sender<Result<Committed, TxnError>>,
-        /// The request's share of the queue, given back with the answer.
+        /// The request's share of the queue, released with the answer.
         permit: Option<OwnedSemaphorePermit>,
     },
     Compact {

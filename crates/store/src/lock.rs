@@ -11,7 +11,7 @@ use crate::error::OpenError;
 
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// Held as long as the store is open. The kernel lets go of it when the process ends, however it ends, so the file
+/// Held as long as the store is open. The kernel releases it when the process ends, however it ends, so the file
 /// may stay behind.
 #[derive(Debug)]
 pub(crate) struct DirLock {

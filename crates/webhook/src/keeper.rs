@@ -203,7 +203,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells the API server whom to trust, if it does not know.
+    /// Writes the authority to the API server's configuration, if it differs.
     async fn tell(&self, certificates: &Certificates) -> Result<(), String> {
         let name = &self.identity.name;
         let bytes = match self.client.send(Call::get(&CONFIGURATIONS, "", name)).await {

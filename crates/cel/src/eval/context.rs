@@ -101,7 +101,7 @@ impl<'v> Context<'v> {
         }
     }
 
-    /// An entry of a lazy map, or why it cannot be worked out.
+    /// An entry of a lazy map, or why it cannot be computed.
     pub(crate) fn lazy(self, name: &str) -> Option<Result<Value<'v>, EvalError>> {
         let found = self.given.lazy?.get(name)?;
         Some(found.map(|found| found.0).map_err(|error| {

@@ -80,7 +80,7 @@ pub(crate) enum Map<'v> {
     Domains(Side),
     /// Their entries for a domain.
     Ids(Side, Str<'v>),
-    /// Entries that are worked out when they are asked for.
+    /// Entries that are computed on first use.
     Lazy,
 }
 

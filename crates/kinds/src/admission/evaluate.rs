@@ -234,13 +234,13 @@ pub(super) struct Court<'a> {
     authorizer: &'a dyn Authorizer,
     /// Variables that an expression has asked for.
     variables: RefCell<BTreeMap<String, Result<Datum, EvalError>>>,
-    /// A variable is being worked out.
+    /// A variable is being computed.
     asking: Cell<bool>,
     /// Nothing, if more was spent than there was.
     left: Cell<Option<u64>>,
 }
 
-/// Each variable is worked out when the first expression asks for it, and may ask for those before it.
+/// Each variable is computed when the first expression uses it, and may use those before it.
 impl Lazy for Court<'_> {
     fn get(&self, name: &str) -> Option<Result<Datum, EvalError>> {
         let known = |name: &str| self.variables.borrow().get(name).cloned();
@@ -251,7 +251,7 @@ impl Lazy for Court<'_> {
             // It is asked for in a way that its expression does not show: nothing else that is lazy may be needed for it.
             return None;
         }
-        // Those that it needs first, so that no variable is worked out within another, however long the chain.
+        // Those that it needs first, so that no variable is computed within another, however long the chain.
         for (name, expression) in self.program.needed(name) {
             if known(name).is_none() {
                 let made = self.evaluate(expression);

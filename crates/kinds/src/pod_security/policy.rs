@@ -122,7 +122,7 @@ impl Policy {
         policy
     }
 
-    /// Whether every pod will do.
+    /// Whether every pod is accepted, without a note or a warning.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|mode| mode.level == Level::Privileged)

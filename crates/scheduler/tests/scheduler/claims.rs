@@ -1,4 +1,4 @@
-//! Claims: resolved, shared, given back, waited for.
+//! Claims: resolved, shared, released, waited for.
 
 use std::sync::Arc;
 
@@ -355,7 +355,7 @@ fn devices_for_monitoring_are_free_for_all() {
 }
 
 /// A node that prepares every device cannot run a pod whose device must not be prepared, be the claim allocated for
-/// another pod, for a group, or to be given back.
+/// another pod, for a group, or to be released.
 #[test]
 fn devices_that_are_not_prepared_are_used_only_on_nodes_that_can_do_without() {
     let skipping = || {

@@ -173,7 +173,7 @@ impl Run {
         self.world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
     }
 
-    /// Slices are heard of at once here: what is decided now is not tainted.
+    /// Slices are seen at once here: a device that is allocated now has no taint.
     fn check_taints(&self, kind: &EffectKind) {
         let EffectKind::ReserveClaim(reserve) = kind else { return };
         for result in reserve.allocation.iter().flat_map(|given| &given.results) {

@@ -147,7 +147,7 @@ fn a_pod_that_waits_for_devices_of_others_hears_what_drivers_say_of_them() {
     say(&mut world, "c", "Ready");
     world.settle();
     assert!(world.node_of("p").is_some());
-    // The claim is in use, so its devices are not given back.
+    // The claim is in use, so its devices are not released.
     say(&mut world, "c", "Broken");
     world.add_pod(pod("q", 100, &["c"]));
     world.settle();
@@ -371,7 +371,7 @@ fn a_pod_whose_claim_is_given_back_by_somebody_else_is_decided_on_anew() {
     }
 }
 
-/// A claim with devices that broke is not given back as long as a pod of the group has it; then it is.
+/// A claim with devices that broke is not released as long as a pod of the group has it; then it is.
 #[test]
 fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
     let mut world = world();
@@ -419,7 +419,7 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
         world.tell(Input::Tick);
         while let Some(effect) = world.scheduler.poll_effect() {
             match &effect.kind {
-                // Bindings fail until the claim is given back, which is done and not heard of.
+                // Bindings fail until the claim is released, which is done with an unknown outcome.
                 EffectKind::Bind(_) if late.is_none() => {
                     world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
                 }
@@ -452,7 +452,7 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
 }
 
-/// A pod waits for its reservation when the claim is given back, and another pod gets devices for it elsewhere before
+/// A pod waits for its reservation when the claim is released, and another pod gets devices for it elsewhere before
 /// the first one's write is answered: it must not go where the devices were.
 #[test]
 fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
@@ -471,7 +471,7 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
     world.add_pod(on("second", "a"));
     let reserve = world.scheduler.poll_effect().unwrap();
     assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
-    // The first pod leaves, the claim is given back, and the third decides on it.
+    // The first pod is removed, the claim is released, and the third decides on it.
     world.remove_pod("first");
     std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
     world.add_pod(on("third", "b"));
@@ -494,7 +494,7 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
     assert_eq!(bound, 1);
 }
 
-/// That the devices are to be given back is decided while the claim is being taken from the pod, which fails.
+/// The release of the devices is decided while the reservation of the pod is being removed, which fails.
 #[test]
 fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
     let mut world = world();

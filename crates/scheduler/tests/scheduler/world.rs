@@ -20,7 +20,7 @@ pub(crate) struct World {
     pub(crate) events: Vec<Event>,
     /// Effects in the order in which they came.
     pub(crate) log: Vec<EffectKind>,
-    /// News that the scheduler has not heard yet.
+    /// Inputs that the scheduler has not received yet.
     pub(crate) news: Vec<Input>,
     /// Outcomes of effects that are not carried out.
     pub(crate) faults: Vec<Outcome>,

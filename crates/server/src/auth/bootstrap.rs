@@ -94,7 +94,7 @@ async fn publish(server: &Server, authority: &str) -> Result<(), String> {
     }
 }
 
-/// Tells everybody, without credentials, where the server is and whom to trust: what a node that joins looks up.
+/// Publishes, for clients without credentials, the server's address and its authority: a node that joins looks them up.
 async fn publish_cluster_info(server: &Server, authority: &str, endpoint: &str) -> Result<(), String> {
     const NAME: &str = "kubeadm:bootstrap-signer-clusterinfo";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public";

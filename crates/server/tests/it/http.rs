@@ -1,4 +1,4 @@
-//! The API over TLS: who gets in, and as whom.
+//! The API over TLS: authentication and identity.
 
 use jiff::Timestamp;
 use lazaret_json::json;

@@ -104,7 +104,7 @@ impl Header {
         Ok((bytes, cipher))
     }
 
-    /// Reads and checks the header of a file. A file that bears its final name has one.
+    /// Reads and checks the header of a file. A file with its final name has one.
     pub(super) fn read(
         file: &dyn DiskFile,
         name: &str,

@@ -45,7 +45,7 @@ impl Truth {
     }
 
     /// Checks a store that was just opened, and learns which way the doubtful group went: it is there, or the store
-    /// had begun to take writes again without it, or it was never heard of.
+    /// had begun to take writes again without it, or it never reached the disk.
     pub(super) fn check(&mut self, rig: &Rig, context: &str) {
         if let Some(doubtful) = self.doubtful.take()
             && rig.shared.revision() != self.revision

@@ -1,4 +1,4 @@
-//! Where a pod wants to be, and beside whom.
+//! Validation of a pod's affinity, spread and tolerations.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -133,7 +133,7 @@ impl Hook {
         }
     }
 
-    /// Whom the webhook's certificate must come from.
+    /// The TLS configuration, with the authority of the webhook's certificate.
     fn tls(&self) -> Result<Arc<ClientConfig>, PostError> {
         let made = self.tls.get_or_init(|| {
             let bundle = STANDARD.decode(&self.webhook.ca_bundle).map_err(|error| error.to_string())?;

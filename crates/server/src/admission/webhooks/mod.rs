@@ -212,7 +212,7 @@ fn patched(
         .map_err(|error| ApiError::internal(error.message))
 }
 
-/// A request begins to wait: what it holds of the server is given back, so that it costs others nothing.
+/// A request begins to wait: its resources of the server are released, so that it costs others nothing.
 fn begin<'a>(
     call: &Call<'_>,
     hooks: impl Iterator<Item = &'a Arc<Hook>>,

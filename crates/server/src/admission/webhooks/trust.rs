@@ -1,4 +1,4 @@
-//! Whom the certificate of a webhook must come from.
+//! The authorities that the certificate of a webhook may come from.
 
 use std::sync::{Arc, OnceLock};
 
