@@ -116,7 +116,7 @@ pub async fn serve(listener: TcpListener, serving: Serving, receiver: Receiver) 
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                // Beyond the limit a client is turned away, and those that are there stay.
+                // Beyond the limit a new connection is refused, and the open ones stay.
                 Ok((stream, _)) => if let Ok(permit) = Arc::clone(&room).try_acquire_owned() {
                     open.spawn(connection(stream, acceptor.clone(), receiver.clone(), permit));
                 },

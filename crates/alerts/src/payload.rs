@@ -67,7 +67,7 @@ impl Alert {
         self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The name of its signal, which is the same whenever it is told again: by the fingerprint of its labels.
+    /// The name of its signal, the same each time the alert is sent: made of the fingerprint of its labels.
     pub(crate) fn signal_name(&self) -> String {
         let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         let given = &self.fingerprint;

@@ -107,7 +107,7 @@ impl Receiver {
         self.counts.get_or_create(&Labels { outcome: outcome.name() }).inc();
     }
 
-    /// Takes in a notification of somebody who is permitted to write signals.
+    /// Takes a notification of a sender that may write signals.
     pub async fn receive(&self, by: &str, body: &[u8]) -> Answer {
         if body.len() > BODY_BYTES_MAX {
             self.refuse(Outcome::Malformed);
@@ -164,7 +164,7 @@ impl Receiver {
             Ok(signal) => signal,
             Err(why) => return (Outcome::Malformed, Some(format!("{name}: {why}"))),
         };
-        // What is over is over, whatever became of the device.
+        // A resolved alert is cleared even if its device no longer exists.
         if alert.status() == Status::Resolved {
             return match self.client.send(Call::delete(&SIGNALS, "", &name, "{}")).await {
                 Ok(_) | Err(CallError::NotFound(_)) => (Outcome::Cleared, None),

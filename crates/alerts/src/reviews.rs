@@ -4,7 +4,7 @@ use lazaret_runtime::{Call, CallError, Client, SIGNALS};
 use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// A longer token is nobody's.
+/// A longer token is refused without a review.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// The sender of a request.
@@ -15,7 +15,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
+    /// The caller in a verified certificate (as DER): the common name is the user, the organisations are the groups.
     pub(crate) fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let subject = certificate.subject();
@@ -42,10 +42,10 @@ pub(crate) async fn token(client: &Client, token: &str) -> Result<Option<Caller>
     Ok((status["authenticated"] == true && !caller.name.is_empty()).then_some(caller))
 }
 
-/// What a notification may come to: an alert that fires creates a signal, and one that is resolved deletes it.
+/// The verbs that a notification needs: an alert that fires creates a signal, and one that is resolved deletes it.
 const VERBS: [&str; 2] = ["create", "delete"];
 
-/// The first thing that somebody may not do with signals; `None` if they may write them.
+/// The first verb on signals that the caller lacks; `None` if it may write them.
 pub(crate) async fn lacks(client: &Client, caller: &Caller) -> Result<Option<&'static str>, CallError> {
     for verb in VERBS {
         if !may(client, caller, verb).await? {

@@ -1,8 +1,8 @@
 //! Nodes on which a search must end the same way.
 //!
-//! What a search can see of a device is what the selectors say of it, whether it is in use, which taints block it,
-//! and which devices share its values. Nodes whose devices are the same in all that, in order, are alike, however
-//! their devices are called. Devices with counters, shares or amounts are left to be searched.
+//! A search sees of a device the results of the selectors, whether it is in use, the taints that block it, and the
+//! devices that share its values. Nodes whose devices are equal in all of that, in order, are alike, whatever the names
+//! of their devices. Devices with counters, shares or amounts are always searched.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ use crate::{
     why::WhyNot,
 };
 
-/// So many kinds of node are remembered in one search over nodes.
+/// Bound on the kinds of node remembered in one search over nodes.
 const ALIKE_MAX: usize = 256;
 
 /// Nodes on which nothing was found, for one set of claims.
@@ -42,7 +42,7 @@ impl Alike {
     }
 }
 
-/// What a search can see of a node; `None` where that is more than meets the eye.
+/// The properties of a node that decide the search; `None` where others decide as well.
 fn likeness(state: &mut State<'_, '_>) -> Option<Vec<u64>> {
     if state.timed.depend_on_time() {
         return None;

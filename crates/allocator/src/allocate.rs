@@ -22,7 +22,7 @@ use crate::{
     why::WhyNot,
 };
 
-/// What to look for, and where.
+/// The claims to allocate, and the node to allocate them on.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The fleet.
@@ -31,7 +31,7 @@ pub struct Request<'a> {
     pub node: &'a Node,
     /// The claims of one pod that have nothing yet. They are served together or not at all.
     pub claims: &'a [Arc<ResourceClaim>],
-    /// What was decided but is not in the snapshot.
+    /// Allocations that are decided but not yet in the snapshot.
     pub in_flight: &'a Overlay,
     /// How to search.
     pub options: &'a Options,
@@ -40,10 +40,10 @@ pub struct Request<'a> {
 /// How to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Give up after so many steps.
+    /// The search is given up after this number of steps.
     pub budget_steps: u64,
-    /// Of devices that would do, rather take those without informational taints, and partitions of what is in use
-    /// already. Not what Kubernetes does.
+    /// Of suitable devices, prefers those without informational taints, and partitions of devices in use
+    /// already. Kubernetes does not.
     pub prefer_healthy: bool,
     /// How tolerations with `tolerationSeconds` count.
     pub timed_tolerations: TimedTolerations,
@@ -65,12 +65,12 @@ impl Default for Options {
     }
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// One allocation for each claim, in order.
     Allocated(Vec<Allocation>),
-    /// Not on this node as things are.
+    /// The claims do not fit on this node now.
     DoesNotFit(WhyNot),
     /// It could not be found out.
     Failed(AllocateError),
@@ -80,7 +80,7 @@ pub enum Answer {
 
 /// Answers requests, and remembers what helps with the next.
 ///
-/// Made for one thread; every thread can have its own. What it remembers is bounded and only saves time.
+/// Made for one thread; every thread can have its own. Its caches are bounded and only save time.
 #[derive(Debug, Default)]
 pub struct Allocator {
     pub(crate) features: Features,
@@ -115,7 +115,7 @@ impl Allocator {
             .unwrap_or_else(Answer::Failed)
     }
 
-    /// What the node sees.
+    /// The part of the fleet that the node can reach.
     pub(crate) fn view<'a>(&self, request: &Request<'a>) -> Result<View<'a>, AllocateError> {
         View::new(request.snapshot, request.node, &self.features, request.in_flight)
     }

@@ -1,4 +1,4 @@
-//! What is left of a pool's counters before a search gives anything out, worked out once for each state of the pool.
+//! The remaining counters of a pool before a search allocates anything, computed once for each state of the pool.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -12,10 +12,10 @@ use crate::{
     view::{PoolView, is_allocated, is_held},
 };
 
-/// Counters and slices that are remembered; beyond that it starts over.
+/// Bound on the counters and slices remembered; beyond it the cache is emptied.
 const WEIGHT_MAX: usize = 1 << 18;
 
-/// What is left of the counters of pools, the last state of each that was seen.
+/// The remaining counters of pools, each for the last state of the pool that was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Balances {
     pools: HashMap<PoolId, Balance, FxBuildHasher>,
@@ -33,7 +33,7 @@ struct Balance {
 }
 
 impl Balances {
-    /// What is left of the pool's counters, less what is in flight.
+    /// The remaining counters of the pool, less the amounts in flight.
     pub(crate) fn of(&mut self, pool: &PoolView<'_>, names: &AttrNames) -> PoolCounters {
         if let Some(known) = self.pools.get(pool.id)
             && known.is_of(pool)

@@ -11,18 +11,18 @@ use lazaret_model::{CapacityValue, Quantity, RequestPolicy, Text, ValidRange};
 /// Amounts by capacity key, in key order.
 pub(crate) type Amounts = Vec<(Text, Quantity)>;
 
-/// What a request asks of one device, before asking what is left of it.
+/// The amounts that a request takes of one device, before the remaining capacity is considered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// The request names a capacity that the device does not have.
     Missing(Text),
     /// The amount is none that the device's policy allows.
     Refused(Text),
-    /// So much of each capacity of the device, in key order.
+    /// An amount of each capacity of the device, in key order.
     Wants(Vec<Want>),
 }
 
-/// So much of a capacity.
+/// An amount of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     key: Text,
@@ -38,14 +38,14 @@ pub enum CapacityError {
     NotRepresentable {
         /// Which capacity.
         capacity: Text,
-        /// What was asked for.
+        /// The requested amount.
         amount: Quantity,
     },
     /// Less than nothing.
     Negative {
         /// Which capacity.
         capacity: Text,
-        /// What it came to.
+        /// The amount that resulted.
         amount: Quantity,
     },
 }
@@ -67,7 +67,7 @@ impl fmt::Display for CapacityError {
 impl core::error::Error for CapacityError {}
 
 impl Demand {
-    /// What `request` (amounts by key, in order) asks of a device with these capacities. Errors come before
+    /// The amounts that `request` (amounts by key, in order) takes of a device with these capacities. Errors come before
     /// refusals, so that the outcome does not depend on the order of capacities.
     pub(crate) fn of(
         request: &[(Text, Quantity)],

@@ -4,7 +4,7 @@ use alloc::{format, vec, vec::Vec};
 
 use lazaret_model::{ClaimSpec, ConfigSource, DeviceClass, ResultConfig, Text};
 
-/// What was chosen for one request of a claim.
+/// The choice made for one request of a claim.
 pub(crate) struct Chosen<'a> {
     pub(crate) request: &'a Text,
     /// The alternative, if it is a list of alternatives.
@@ -34,7 +34,7 @@ impl Chosen<'_> {
 }
 
 /// Class configuration first, each class once, with the requests that use it; then the claim's, unless it is only
-/// for alternatives that were not chosen. What covers every request names none.
+/// for alternatives that were not chosen. A configuration for every request names none.
 pub(crate) fn collect(spec: &ClaimSpec, chosen: &[Chosen<'_>]) -> Vec<ResultConfig> {
     let mut entries: Vec<ResultConfig> = Vec::new();
     let mut classes: Vec<(&Text, core::ops::Range<usize>)> = Vec::new();

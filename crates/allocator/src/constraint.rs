@@ -1,4 +1,4 @@
-//! What the devices of a claim must have in common, or must not.
+//! Constraints: attributes whose values the devices of a claim must share, or must not.
 
 use alloc::vec::Vec;
 
@@ -53,12 +53,12 @@ impl Taken {
         self.stack.pop();
     }
 
-    /// What a further device must share; `None` when nothing is taken yet.
+    /// The values that a further device must share; `None` when nothing is taken yet.
     pub(crate) fn common(&self) -> Option<&Values> {
         self.stack.last()
     }
 
-    /// What each device has.
+    /// The values of each device taken.
     pub(crate) fn each(&self) -> &[Values] {
         &self.stack
     }

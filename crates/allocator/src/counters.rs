@@ -1,4 +1,4 @@
-//! What is left of a pool's shared counters, and which groups of devices draw from each set.
+//! The remaining shared counters of a pool, and which groups of devices draw from each set.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
@@ -13,7 +13,7 @@ use crate::view::PoolView;
 #[derive(Clone, Debug)]
 pub(crate) struct PoolCounters {
     layout: Arc<Layout>,
-    /// Of each counter of each set: what nobody has taken yet. May be less than nothing.
+    /// Of each counter of each set: the amount that remains. May be negative.
     left: Vec<Quantity>,
     /// Of each set.
     members: Vec<Members>,
@@ -21,7 +21,7 @@ pub(crate) struct PoolCounters {
     short: usize,
 }
 
-/// What the counters are called.
+/// The names of the counters.
 #[derive(Debug, Default)]
 struct Layout {
     sets: Vec<Set>,
@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     Group { set: Text },
 }
 
-/// What undoing needs to know about groups: the members before, by set.
+/// The members before a change, by set, for undoing it.
 pub(crate) type GroupsBefore = Vec<(usize, MembersBefore)>;
 pub(crate) struct MembersBefore(Members);
 

@@ -1,4 +1,4 @@
-//! What stops an allocation altogether, as opposed to devices that do not fit.
+//! Errors that end an allocation, as opposed to devices that do not fit.
 
 use alloc::{boxed::Box, string::String};
 use core::fmt;
@@ -12,16 +12,16 @@ use crate::capacity::CapacityError;
 pub struct AllocateError {
     /// How far it reaches.
     pub reach: Reach,
-    /// What it is.
+    /// The error itself.
     pub kind: Box<ErrorKind>,
 }
 
 /// How far an error reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// No other node will do better: give up on the pod for now.
+    /// No other node can succeed: give up on the pod for now.
     Fatal,
-    /// Another node may do.
+    /// Another node may succeed.
     Node,
 }
 
@@ -52,7 +52,7 @@ pub enum ErrorKind {
         at: InRequest,
         /// The gate.
         gate: &'static str,
-        /// What was used.
+        /// The feature that was used.
         what: &'static str,
     },
     /// The request is of a kind this version does not know.
@@ -74,7 +74,7 @@ pub enum ErrorKind {
         /// Its name.
         class: Text,
     },
-    /// Neither so many nor all.
+    /// The allocation mode is neither `ExactCount` nor `All`.
     UnsupportedMode {
         /// Whose.
         at: InRequest,
@@ -115,7 +115,7 @@ pub enum ErrorKind {
         at: Written,
         /// Its place in the list.
         index: usize,
-        /// What the compiler says.
+        /// The compiler's message.
         message: String,
     },
     /// An expression failed on a device.
@@ -126,7 +126,7 @@ pub enum ErrorKind {
         index: usize,
         /// The device.
         device: DeviceId,
-        /// What went wrong.
+        /// The evaluator's message.
         message: String,
     },
     /// A derived attribute is no CEL, or failed on a device.
@@ -135,14 +135,14 @@ pub enum ErrorKind {
         attribute: Text,
         /// The device.
         device: DeviceId,
-        /// What went wrong.
+        /// The compiler's or evaluator's message.
         message: String,
     },
     /// A slice's or device's node selector cannot be evaluated.
     NodeSelector {
         /// The slice.
         slice: Text,
-        /// What is wrong with it.
+        /// The reason.
         message: String,
     },
     /// A node selector has several terms, where a claim can only carry one.
@@ -165,7 +165,7 @@ pub enum ErrorKind {
         at: InRequest,
         /// The device.
         device: DeviceId,
-        /// What is wrong with it.
+        /// The reason.
         error: CapacityError,
     },
     /// Nothing fitted, and some pools contradict themselves.

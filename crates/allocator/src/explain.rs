@@ -154,7 +154,7 @@ fn taint_reason(taint: EffectiveTaint<'_>) -> Reason {
     )
 }
 
-/// What stands in the way of asks that could each be served.
+/// The conflict between asks that could each be served alone.
 fn conflict(state: &mut State<'_, '_>) -> Conflict {
     // An error could be met.
     let Some(analysis) = Analysis::new(state) else { return Conflict::Combination };

@@ -23,7 +23,7 @@ const ANSWERS_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Chain(u32);
 
-/// What a chain says of a device.
+/// The result of a chain of selectors for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Match,
@@ -130,7 +130,7 @@ impl Expressions {
         id
     }
 
-    /// What a chain says of a device.
+    /// The result of a chain for a device, from the cache if it is there.
     pub(crate) fn verdict(&mut self, chain: Chain, device: DeviceRef<'_>) -> Verdict {
         let key = (chain, device.shape());
         if let Some(&verdict) = self.answers.get(&key) {
@@ -183,7 +183,7 @@ impl Expressions {
     }
 }
 
-/// What is wrong with a selector.
+/// The error of a selector.
 pub(crate) enum Trouble {
     /// It has no expression.
     Unsupported,

@@ -15,7 +15,7 @@ macro_rules! features {
         }
 
         impl Features {
-            /// As Kubernetes 1.37 starts when nobody says otherwise.
+            /// The defaults of Kubernetes 1.37.
             #[must_use]
             pub const fn kubernetes_1_37() -> Self {
                 Self { $($field: $default,)* }
@@ -54,7 +54,7 @@ macro_rules! features {
 }
 
 features! {
-    /// Access for monitoring, beside whoever uses the device.
+    /// Access for monitoring, beside the regular users of the device.
     admin_access = "DRAAdminAccess", true;
     /// Alternatives in order of preference.
     prioritized_list = "DRAPrioritizedList", true;
@@ -80,7 +80,7 @@ features! {
     optional_node_operations = "DRAOptionalNodeOperations", false;
     /// Attributes computed by a request.
     derived_attributes = "DRADerivedAttributes", false;
-    /// Devices that say with whom they share a counter set.
+    /// Devices that name the groups with which they share a counter set.
     compatibility_groups = "DRADeviceCompatibilityGroups", false;
 }
 

@@ -17,7 +17,7 @@ use crate::{
     plan::Plan,
 };
 
-/// What to look for, and on which nodes.
+/// The claims to allocate, and the nodes to try.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeSearch<'a> {
     /// The fleet.
@@ -26,13 +26,13 @@ pub struct NodeSearch<'a> {
     pub nodes: &'a [Arc<Node>],
     /// The claims of one pod that have nothing yet.
     pub claims: &'a [Arc<ResourceClaim>],
-    /// What was decided but is not in the snapshot.
+    /// Allocations that are decided but not yet in the snapshot.
     pub in_flight: &'a Overlay,
     /// How to search each node.
     pub options: &'a Options,
 }
 
-/// What came of it.
+/// The outcome of a search over nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// This node has room.
@@ -90,7 +90,7 @@ impl Allocator {
             let Some(node) = nodes.get(index) else { break };
             let request = Request { snapshot, node, claims, in_flight, options };
             let answer = match self.view(&request) {
-                // What is in flight fills the node: why it is refused matters only if all others are.
+                // Allocations in flight fill the node: the reason of its refusal matters only if all other nodes are refused.
                 Ok(view) if needs_free && view.is_full() => {
                     later.push(index);
                     index += 1;

@@ -1,11 +1,11 @@
 //! Which devices satisfy these claims on this node: in Kubernetes' order, fast, and if none do, why not.
 //!
-//! A pure function of a fleet's snapshot, of what is in flight on top of it, of a node and of claims. An
-//! [`Allocator`] only remembers what it has worked out before (compiled selectors, what they said of which shape of
-//! device, what is left of a pool's counters), all of it bounded, none of it able to change an answer.
+//! A pure function of a fleet's snapshot, of the allocations in flight on top of it, of a node and of claims. An
+//! [`Allocator`] only caches earlier results (compiled selectors, their results for each shape of
+//! device, the remaining counters of a pool), all of it bounded, none of it able to change an answer.
 //!
 //! **Invariant.** With default options the answer is the one that Kubernetes 1.37 gives: the same devices, or no
-//! devices, or an error, for the same features. What is skipped to be faster is skipped only where Kubernetes would
+//! devices, or an error, for the same features. A part of the search is skipped only where Kubernetes would
 //! find neither a solution nor an error. Inputs are never changed, and equal inputs give equal answers.
 //!
 //! It must never know about queues, binding, the API, clocks or randomness: identifiers of shares come from outside.
@@ -54,5 +54,5 @@ pub use why::{Conflict, Group, PoolWhy, Reason, RequestWhy, TaintSource, WhyNot}
 /// How many devices a claim can hold.
 pub const RESULTS_MAX: i64 = 32;
 
-/// How many steps a search may take unless told otherwise.
+/// The default bound on the steps of a search.
 pub const BUDGET_STEPS_DEFAULT: u64 = 200_000;

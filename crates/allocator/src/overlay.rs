@@ -6,7 +6,7 @@ use lazaret_model::{Allocation, PoolId, Quantity, Text, Uid};
 
 use crate::capacity;
 
-/// What in-flight claims hold, on top of what a snapshot knows.
+/// The devices and amounts held by in-flight claims, on top of those in a snapshot.
 ///
 /// Put an allocation in when it is decided; take it out when the fleet has seen it or it was given up. A claim that
 /// is in both is counted twice where amounts are summed.
@@ -16,7 +16,7 @@ pub struct Overlay {
     pools: BTreeMap<PoolId, BTreeMap<Text, InFlight>>,
 }
 
-/// What in-flight claims hold of one device.
+/// The shares and amounts of one device held by in-flight claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
     holdings: Vec<Holding>,

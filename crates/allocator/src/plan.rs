@@ -17,7 +17,7 @@ use crate::{
     expressions::{Chain, Expressions},
 };
 
-/// What a pod's claims ask for.
+/// The requests and constraints of a pod's claims, resolved for a search.
 pub(crate) struct Plan<'a> {
     pub(crate) claims: Vec<ClaimPlan<'a>>,
     /// All requests and alternatives of all claims.

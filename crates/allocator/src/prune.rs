@@ -17,7 +17,7 @@ use lazaret_invariant::invariant;
 
 use crate::{bits::Bits, constraint::Rule, plan::RequestPlan, search::Spot, state::State, values::Values};
 
-/// At most so many states that lead nowhere are remembered.
+/// Bound on the remembered states that lead nowhere.
 const FAILED_MAX: usize = 1 << 14;
 
 /// Whether branches are skipped.
@@ -44,7 +44,7 @@ pub(crate) struct Memo(Box<[u64]>);
 /// The state is one of those from which nothing was found.
 pub(crate) struct KnownToFail;
 
-/// What can be known of asks and devices whoever gets what.
+/// Properties of asks and devices that hold for every assignment.
 pub(crate) struct Analysis {
     /// By ask: the devices that it could be given, if it were alone.
     viable: Vec<Bits>,
@@ -232,20 +232,20 @@ fn rest<'p>(
     })
 }
 
-/// What is left to be given out.
+/// The requests that are not yet served.
 struct Needs<'n, 'a, 's> {
     analysis: &'n Analysis,
     state: &'n State<'a, 's>,
     needs: Vec<Need>,
 }
 
-/// One request: any of these will do.
+/// One request: any of these choices serves it.
 struct Need {
     claim: usize,
     choices: Vec<Choice>,
 }
 
-/// So many devices of these.
+/// A number of devices out of a set.
 struct Choice {
     ask: usize,
     domain: Bits,

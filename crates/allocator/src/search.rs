@@ -42,7 +42,7 @@ enum Frame {
     Device { spot: Spot, slot: usize, failed: Vec<u32> },
     /// The one device of all that is next.
     All,
-    /// What fails from here fails from this state.
+    /// A failure from here is a failure of this state.
     Remember(Box<Memo>),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Search<'a, 's> {
 }
 
 impl<'a, 's> Search<'a, 's> {
-    /// A search that gives up after so many steps. `literal`: as Kubernetes does it, step for step.
+    /// A search that gives up after `budget` steps. `literal`: as Kubernetes does it, step for step.
     pub(crate) fn new(state: State<'a, 's>, budget: u64, literal: bool) -> Self {
         let claims = state.plan.claims.iter();
         let chosen =

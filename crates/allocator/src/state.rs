@@ -1,4 +1,4 @@
-//! What has been given out so far in a search, and whether one more device can be.
+//! The devices allocated so far in a search, and whether one more device can be.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
@@ -63,7 +63,7 @@ pub(crate) enum Obstacle<'a> {
     Capacity(Text),
 }
 
-/// What a search has given out.
+/// The devices that a search has allocated.
 pub(crate) struct State<'a, 's> {
     pub(crate) plan: &'s Plan<'a>,
     pub(crate) view: &'s View<'a>,
@@ -198,7 +198,7 @@ impl<'a, 's> State<'a, 's> {
         Ok(selected)
     }
 
-    /// What the selectors alone say.
+    /// The result of the selectors alone.
     pub(crate) fn verdict(&mut self, ask: usize, slot: usize) -> Verdict {
         self.expressions.verdict(self.plan.asks[ask].chain, self.view.slots[slot].device)
     }
@@ -272,7 +272,7 @@ impl<'a, 's> State<'a, 's> {
         Ok(self.demands.get(&(ask, slot)).and_then(|demand| demand.fits(&taken).err()).cloned())
     }
 
-    /// What the ask would take of the device, for those who explain.
+    /// The amounts that the ask would take of the device, for explanations.
     pub(crate) fn demand_of(&mut self, ask: usize, slot: usize) -> Result<Demand, AllocateError> {
         self.demand(ask, slot).cloned()
     }
@@ -289,7 +289,7 @@ impl<'a, 's> State<'a, 's> {
         self.features.consumable_capacity && self.view.slots[slot].device.allow_multiple()
     }
 
-    /// What keeps the ask from any device of this kind on this node, whoever else has what.
+    /// The obstacle between the ask and any device of this kind on this node, whatever is allocated to others.
     pub(crate) fn standing_obstacle(&self, ask: &Ask<'a>, slot: usize) -> Option<Obstacle<'a>> {
         let device = self.view.slots[slot].device;
         if !device.slice().skip_node_operations().is_empty() {

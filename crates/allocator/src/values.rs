@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lazaret_model::{AttrValue, Text};
 use rustc_hash::FxBuildHasher;
 
-/// What a device has for an attribute, as a constraint sees it.
+/// The values of a device for an attribute, as a constraint sees them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Values {
     /// Nothing: the constraint refuses the device.
@@ -35,7 +35,7 @@ impl Values {
         }
     }
 
-    /// What both have; `None` when that is nothing.
+    /// The values that both have; `None` when there are none.
     pub(crate) fn intersection(&self, other: &Self) -> Option<Self> {
         if let (Self::One(a), Self::One(b)) = (self, other) {
             return (a == b).then_some(Self::One(*a));

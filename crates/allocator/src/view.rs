@@ -20,7 +20,7 @@ use crate::{
     timed::is_tolerated_for_a_time,
 };
 
-/// What one node sees of a fleet.
+/// The pools and devices of a fleet that one node can reach.
 pub(crate) struct View<'a> {
     pub(crate) node: &'a Node,
     pub(crate) names: &'a AttrNames,
@@ -68,14 +68,14 @@ impl<'a> PoolView<'a> {
         Self { pool, id: &pool.id, state, slices, elsewhere, counters, in_flight: None, slots: 0..0 }
     }
 
-    /// What in-flight claims hold of a device.
+    /// The parts of a device held by in-flight claims.
     pub(crate) fn in_flight(&self, device: &Text) -> Option<&'a InFlight> {
         self.in_flight?.get(device)
     }
 }
 
 impl<'a> View<'a> {
-    /// What `node` sees.
+    /// The view of `node`.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         node: &'a Node,
@@ -244,7 +244,7 @@ impl<'a> Gather<'a, '_> {
         let (generation, slice_count) = (first.generation(), first.slice_count());
         let is_all = |slices: usize| i64::try_from(slices).is_ok_and(|slices| slices == slice_count);
         let mut others = Vec::new();
-        // What lives only on other nodes is looked at only if something seems to be missing, as in Kubernetes.
+        // Slices of other nodes are looked at only if something seems to be missing, as in Kubernetes.
         if !is_all(relevant.len()) {
             if pool.newest().is_some_and(|newest| newest.number > generation) {
                 return Ok(None);

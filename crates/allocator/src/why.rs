@@ -14,13 +14,13 @@ pub struct WhyNot {
     pub requests: Vec<RequestWhy>,
     /// Pools that were left out.
     pub pools: Vec<PoolWhy>,
-    /// What stands in the way when every request alone could be served.
+    /// The conflict when every request alone could be served.
     pub conflict: Option<Conflict>,
     /// How many steps the search took.
     pub steps: u64,
 }
 
-/// What there is for one request.
+/// The devices available to one request, and the reasons against the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestWhy {
     /// The claim.
@@ -71,7 +71,7 @@ pub enum Reason {
     Tainted {
         /// `key=value:effect`.
         taint: String,
-        /// Who set it.
+        /// The source of the taint.
         by: TaintSource,
     },
     /// It cannot be reached from the node.
@@ -102,7 +102,7 @@ pub enum Reason {
     NoAttribute(Text),
 }
 
-/// Who set a taint.
+/// The object that holds a taint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaintSource {
     /// The driver, on the device in this slice.
@@ -124,7 +124,7 @@ pub struct PoolWhy {
     pub invalid: Option<String>,
 }
 
-/// What stands in the way of requests that could each be served.
+/// The reason why requests that could each be served cannot be served together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// Together these want more devices than there are for them.

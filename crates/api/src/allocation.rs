@@ -69,7 +69,7 @@ fn config(config: &lazaret_model::ResultConfig) -> wire::AllocationConfig {
     }
 }
 
-/// Parameters that came over the wire are JSON. Whatever else somebody put there becomes null.
+/// Parameters that came over the wire are JSON. Any other text becomes null.
 fn opaque(opaque: &Opaque) -> wire::Opaque {
     wire::Opaque {
         driver: string(&opaque.driver),

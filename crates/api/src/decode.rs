@@ -16,7 +16,7 @@ use crate::{
 /// An object of a kind that matters here, or the mention of one that does not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
-    /// What a driver publishes.
+    /// Devices that a driver publishes.
     Slice(ResourceSlice),
     /// A class of devices.
     Class(DeviceClass),

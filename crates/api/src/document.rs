@@ -15,7 +15,7 @@ const LIST_DEPTH_MAX: usize = 8;
 const YAML_DEPTH_MAX: usize = 100;
 /// More than a file of 64 MiB can hold of what it spells out.
 const YAML_NODES_MAX: usize = 32 << 20;
-/// What anchors may hold and aliases repeat on top of that: enough for shared parts, too little for a bomb.
+/// Bound on the events held by anchors and repeated by aliases: enough for shared parts, too few for a bomb.
 const YAML_REPLAYED_EVENTS_MAX: usize = 1 << 17;
 
 /// How a text is written.
@@ -116,7 +116,7 @@ fn not_a_list(error: serde_json::Error) -> FieldError {
     Path::ROOT.error(format!("is not a list: {}", without_position(&error)))
 }
 
-/// What the items of a typed list are, for they do not say it themselves. The items of a plain `List` do.
+/// The type of the items of a typed list, which do not carry it themselves. The items of a plain `List` do.
 fn element_header(mut list: Header) -> Header {
     let kind = list.kind.0.strip_suffix("List").unwrap_or_default().to_owned();
     list.kind.0 = kind;

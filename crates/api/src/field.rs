@@ -7,7 +7,7 @@ use std::fmt;
 pub struct FieldError {
     /// As in `spec.devices.requests[0].exactly.count`; empty for the object as a whole.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
 }
 
@@ -115,7 +115,7 @@ fn is_map(parents: [&str; 2], key: &str) -> bool {
     }
 }
 
-/// The message without line and column: they count in one document's JSON, which nobody has seen when it was YAML.
+/// The message without line and column: they count in the JSON made of one document, which the author of YAML never sees.
 pub(crate) fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());

@@ -35,7 +35,7 @@ pub fn last_published_to_text(devices: &[LastPublished]) -> String {
     Value::from(all).to_string()
 }
 
-/// What the annotation says. Anybody may write annotations: what cannot be understood says nothing.
+/// Reads the annotation. Any user may write annotations: text that cannot be parsed counts as none.
 pub(crate) fn read_last_published(text: &str) -> Vec<LastPublished> {
     let wire = (text.len() <= LastPublished::BYTES_MAX).then(|| parse_quietly::<Vec<Wire>>(text));
     let devices = wire.flatten().unwrap_or_default().into_iter().take(DEVICES_MAX);

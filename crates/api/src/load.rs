@@ -22,13 +22,13 @@ use crate::{
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Directories within directories are followed this far.
 const DIRECTORY_DEPTH_MAX: usize = 32;
-/// So many errors are reported; whoever has more starts with these.
+/// Bound on the errors reported at once.
 const ERRORS_MAX: usize = 100;
 
 /// Everything that was loaded, in the order of the files and the documents in them.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    /// What drivers publish.
+    /// Slices that drivers publish.
     pub slices: Vec<ResourceSlice>,
     /// Classes of devices.
     pub classes: Vec<DeviceClass>,
@@ -80,7 +80,7 @@ pub struct LoadError {
     pub item: Option<usize>,
     /// Kind, namespace and name, as far as they are known.
     pub object: String,
-    /// What is wrong.
+    /// The field and the reason.
     pub error: FieldError,
 }
 
@@ -92,7 +92,7 @@ pub struct LoadErrors(pub Vec<LoadError>);
 ///
 /// # Errors
 /// When a file cannot be read, a document is not what it says it is, or an object is there twice. All files are
-/// looked at, so that all errors can be told at once.
+/// read, so that all errors are reported at once.
 pub fn load<P: AsRef<FilePath>>(paths: impl IntoIterator<Item = P>) -> Result<Objects, LoadErrors> {
     let mut loader = Loader::default();
     for path in paths {
@@ -226,8 +226,8 @@ impl Loader {
         Ok(())
     }
 
-    /// A name that no slice has yet and that sorts right behind `name`: what two captures say of a pool, or two pools
-    /// whose author did not care for names, is told apart by it.
+    /// A name that no slice has yet and that sorts right behind `name`: it separates two captures of a pool, or two pools
+    /// with the same names of slices.
     fn name_beside(&self, name: &Text) -> Text {
         let taken = |candidate: &str| self.objects.slices.iter().any(|slice| slice.name == candidate);
         let mut number = 2_usize;

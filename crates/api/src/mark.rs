@@ -39,7 +39,7 @@ pub fn eviction_mark_to_text(mark: &EvictionMark) -> String {
     serde_json::to_string(&Wire { at_ms: Some(mark.at.as_millis()), rules }).unwrap_or_default()
 }
 
-/// What the annotation says. Anybody may write annotations: what is no mark is none.
+/// Reads the annotation. Any user may write annotations: text that is no mark counts as none.
 pub(crate) fn read_eviction_mark(text: &str) -> Option<Box<EvictionMark>> {
     let wire: Wire = (text.len() <= BYTES_MAX).then(|| parse_quietly(text)).flatten()?;
     let rules = wire.rules?.into_iter().take(EvictionMark::RULES_MAX);

@@ -60,7 +60,7 @@ pub fn approval_to_text(approval: &Approval, reason: &str) -> String {
         .unwrap_or_default()
 }
 
-/// What the annotations of a rule say. Anybody may write annotations: what is no approval is none.
+/// Reads the annotations of a rule. Any user may write annotations: text that is no approval counts as none.
 pub(crate) fn read_review(annotations: &BTreeMap<String, Nullable<String>>) -> Option<Box<Review>> {
     let text = |name: &str| annotations.get(name).map(|text| text.0.as_str()).filter(|text| !text.is_empty());
     let written_by = text(WRITTEN_BY).map(Text::from);

@@ -18,7 +18,7 @@ pub fn format_time_precise(time: Timestamp) -> String {
     format!("{}.{:03}000Z", whole.trim_end_matches('Z'), time.as_millis().rem_euclid(1_000))
 }
 
-/// Writes an instant as the API does: in UTC, whole seconds. What no calendar has is written as its limit.
+/// Writes an instant as the API does: in UTC, whole seconds. An instant outside the calendar is written as its limit.
 #[must_use]
 pub fn format_time(time: Timestamp) -> String {
     lazaret_cel::write_instant(time.as_millis())

@@ -1,4 +1,4 @@
-//! What the claim controller asks a node about claims that may be prepared on it, and what the node answers: annotations of the Node.
+//! The claim controller's question to a node about claims that may be prepared on it, and the node's answer: annotations of the Node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ pub fn awaiting_to_text(awaiting: &[Awaited]) -> String {
     serde_json::to_string(&entries).unwrap_or_default()
 }
 
-/// What the annotation [`AWAITING_UNPREPARE`] of a Node says. Anybody who may write Nodes may write it: what is not understood is nothing.
+/// Reads the annotation [`AWAITING_UNPREPARE`] of a Node. Any writer of Nodes may set it: text that cannot be parsed counts as none.
 #[must_use]
 pub fn read_awaiting(text: &str) -> Vec<Awaited> {
     if text.len() > BYTES_MAX {
@@ -89,7 +89,7 @@ pub fn unprepared_to_text(claims: &BTreeSet<Uid>) -> String {
     serde_json::to_string(&claims).unwrap_or_default()
 }
 
-/// What the annotation [`UNPREPARED`] of a Node says.
+/// Reads the annotation [`UNPREPARED`] of a Node.
 #[must_use]
 pub fn read_unprepared(text: &str) -> BTreeSet<Uid> {
     if text.len() > BYTES_MAX {
@@ -121,7 +121,7 @@ fields! {
     }
 }
 
-/// What a Node's JSON says of the claims prepared on it; `None` if it is no node.
+/// Reads the requests and answers about unpreparing claims from the JSON of a Node; `None` if it is no node.
 #[must_use]
 pub fn read_node_report(json: &[u8]) -> Option<NodeReport> {
     report(json, AWAITING_UNPREPARE)

@@ -41,7 +41,7 @@ fn find(_name: &str) -> Option<Zone> {
     Zone::new(vec![(Timestamp::from_millis(i64::MIN), 0)])
 }
 
-/// A zone by its name, spelled as in the database. Each is worked out once; there are some hundred.
+/// A zone by its name, spelled as in the database. Each is computed once; there are some hundred.
 #[cfg(not(target_family = "wasm"))]
 fn find(name: &str) -> Option<Zone> {
     static KNOWN: Mutex<BTreeMap<&'static str, Zone>> = Mutex::new(BTreeMap::new());

@@ -1,4 +1,4 @@
-//! What expressions ask an authorizer.
+//! Checks that expressions make with an authorizer.
 
 use lazaret_model::Text;
 
@@ -8,12 +8,12 @@ pub trait Authorizer {
     fn decide(&self, check: &Check) -> Decision;
 }
 
-/// Whether somebody may do something.
+/// A question to the authorizer: whether a user may use a verb on an object or a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The service account that is asked about; nothing for the user of the request.
     pub account: Option<ServiceAccount>,
-    /// What it would be done to.
+    /// The objects or path that the check is about.
     pub about: Subject,
     /// The verb of the API, or of HTTP for a path.
     pub verb: Text,
@@ -24,11 +24,11 @@ pub struct Check {
 pub struct ServiceAccount {
     /// Where it is.
     pub namespace: Text,
-    /// What it is called there.
+    /// Its name in that namespace.
     pub name: Text,
 }
 
-/// What a check is about.
+/// The object of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A path that is no object.
@@ -37,7 +37,7 @@ pub enum Subject {
     Resource(ResourceCheck),
 }
 
-/// Objects that a check is about. What is empty is not said.
+/// Objects that a check is about. An empty field is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceCheck {
     /// The API group.
@@ -56,13 +56,13 @@ pub struct ResourceCheck {
     pub label_selector: Text,
 }
 
-/// What an authorizer says to a check.
+/// The answer of an authorizer to a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it may be done.
     pub allowed: bool,
     /// Why, or why not.
     pub reason: Text,
-    /// What went wrong with the check itself, or nothing.
+    /// The error of the check itself, or empty.
     pub error: Text,
 }

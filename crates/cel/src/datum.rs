@@ -20,7 +20,7 @@ pub struct Datum(pub(crate) Value<'static>);
 
 /// The entries of [`Datum::lazy`].
 pub trait Lazy {
-    /// The entry of this name, or why it cannot be worked out; nothing where there is no such entry.
+    /// The entry of this name, or why it cannot be computed; `None` where there is no such entry.
     fn get(&self, name: &str) -> Option<Result<Datum, EvalError>>;
 }
 
@@ -55,7 +55,7 @@ impl Datum {
         Self(Value::Authorization(Arc::new(Asked::Resource(None, check))))
     }
 
-    /// A map whose entries are those that an expression is evaluated with, each worked out when it is asked for.
+    /// A map whose entries are those that an expression is evaluated with, each computed on first use.
     #[must_use]
     pub fn lazy() -> Self {
         Self(Value::Map(Map::Lazy))

@@ -1,4 +1,4 @@
-//! What an expression is asked about.
+//! Devices, as expressions see them.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Quantity, Text}
 /// `names` must be the table that the ids come from, and one that grew out of the table that the program was bound
 /// to.
 pub trait Device {
-    /// Who publishes it.
+    /// The driver that publishes it.
     fn driver(&self) -> &str;
     /// The attribute of this name.
     fn attribute(&self, id: AttrId) -> Option<&AttrValue>;

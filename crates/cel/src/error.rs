@@ -1,4 +1,4 @@
-//! What can be wrong with an expression, before and while it runs.
+//! Errors of an expression, at compile time and at run time.
 
 use alloc::{borrow::ToOwned, boxed::Box, format, string::String, vec::Vec};
 use core::{fmt, ops::Range};
@@ -13,7 +13,7 @@ pub struct CompileError {
 /// One thing wrong with an expression, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// What is wrong and what to write instead.
+    /// The problem and its correction.
     pub message: String,
     /// Where, in bytes of the expression.
     pub span: Range<usize>,

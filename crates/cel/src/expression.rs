@@ -17,7 +17,7 @@ use crate::{
     syntax::{ast::Kind, parse},
 };
 
-/// What an expression must come to.
+/// The type that an expression must result in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// True or false.
@@ -89,7 +89,7 @@ impl Expression {
         self.0.selected.iter().filter(move |(from, _)| &**from == name).map(|(_, field)| &**field)
     }
 
-    /// What it comes to with these values, in the order of the names that it was compiled with; and what that cost.
+    /// The result with these values, in the order of the names that it was compiled with; and the cost.
     pub fn evaluate(&self, values: &[Datum]) -> (Result<Datum, EvalError>, u64) {
         self.run(values, Given::NOTHING)
     }

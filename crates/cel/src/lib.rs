@@ -3,7 +3,7 @@
 //!
 //! An expression is parsed, type-checked, priced, and turned into a plan whose attribute names are numbers of a
 //! table ([`Program::bind`]). Running a plan neither parses nor looks up names, and for common expressions it does
-//! not allocate. What is accepted, what it means and what it costs is what Kubernetes says; see `docs/deviations.md` for
+//! not allocate. Accepted expressions, their meaning and their cost are those of Kubernetes; see `docs/deviations.md` for
 //! the exceptions.
 //!
 //! **Invariant.** Total and bounded: any text compiles or is refused with its place and a reason, any program ends

@@ -18,7 +18,7 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// What is wrong with it, or that it takes too much memory.
+    /// The syntax error of the pattern, or that it takes too much memory.
     pub fn compile(source: &str) -> Result<Self, String> {
         let regex = ext::regexes::compile(source).map_err(|error| error.0)?;
         Ok(Self { regex, source: source.to_owned() })

@@ -61,7 +61,7 @@ pub struct Bound {
     ids: Arc<[AttrId]>,
 }
 
-/// What a selector says of a device.
+/// The result of a selector for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is wanted.
@@ -103,13 +103,13 @@ impl Program {
         &self.0.expression
     }
 
-    /// What it can cost, as Kubernetes estimates it.
+    /// The cost range, as Kubernetes estimates it.
     #[must_use]
     pub fn estimated_cost(&self) -> CostRange {
         self.0.cost
     }
 
-    /// What of a device it looks at.
+    /// The fields of a device that it reads.
     #[must_use]
     pub fn reads(&self) -> &Reads {
         &self.0.plan.reads
@@ -142,8 +142,8 @@ impl Bound {
         self.matches_with_cost(device).0
     }
 
-    /// What of a device it looks at, apart from the driver: devices of one driver that agree on this get the same
-    /// answer. `None` where it may look at anything.
+    /// The fields of a device that it reads, apart from the driver: devices of one driver that agree on them get the same
+    /// answer. `None` where it may read any field.
     pub fn looks_at(&self) -> Option<impl Iterator<Item = Look>> {
         let Plan { slots, reads, .. } = &self.program.0.plan;
         let named = slots.iter().zip(&*self.ids).map(|(slot, id)| match slot.side {

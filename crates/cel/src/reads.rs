@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use lazaret_model::QualifiedName;
 
-/// What of a device an expression looks at. Devices that agree on it get the same answer.
+/// The fields of a device that an expression reads. Devices that agree on them get the same answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Its driver.

@@ -21,11 +21,11 @@ use crate::{
 /// Where `oldSelf` stands among the variables.
 const OLD: u32 = 1;
 
-/// What is known of a value before it exists.
+/// The static type of a value, as a schema gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape(pub(crate) Type);
 
-/// What a rule may speak of.
+/// The variables of a rule.
 #[derive(Clone, Debug)]
 pub struct Variables {
     /// The shape of `self`.
@@ -189,7 +189,7 @@ impl Shape {
         Self(Type::Authorization(Step::Authorizer))
     }
 
-    /// What may be done to which objects can be asked of it.
+    /// A check of verbs on objects, not yet decided.
     #[must_use]
     pub fn resource_check() -> Self {
         Self(Type::Authorization(Step::ResourceCheck))

@@ -1,4 +1,4 @@
-//! What of an object rules written in CEL can see: its schema as a shape, its JSON as values of that shape.
+//! Objects as rules written in CEL see them: the schema as a shape, the JSON as values of that shape.
 
 use lazaret_cel::{Datum, Shape};
 use lazaret_fields::value::{entries, has, is_true, text};

@@ -1,21 +1,21 @@
-//! What a schema does to an object before it is looked at: unknown fields go, absent ones get their defaults.
+//! Changes that a schema makes to an object before validation: unknown fields are pruned, absent ones get their defaults.
 
 use lazaret_json::Value;
 use lazaret_schema::Finding;
 
 use crate::structural::{Additional, Structural};
 
-/// What every object has whether its schema says so or not.
+/// Fields that every object has, whether its schema lists them or not.
 const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
 
-/// So many unknown fields are named; more are only taken out.
+/// Bound on the unknown fields that are reported; more are pruned without a report.
 const FINDINGS_MAX: usize = 64;
 
-/// The defaults that one object gets have at most so many bytes: a default of a list's items is there once for each of them. No object
+/// Bound on the bytes of the defaults of one object: a default of a list's items is repeated for each of them. No object
 /// of half that size can be stored, so that none is stored with less than all of its defaults.
 const DEFAULTS_BYTES_MAX: usize = 6 << 20;
 
-/// Takes out what the schema does not know, and says what that was.
+/// Prunes the fields that the schema does not list, and returns them.
 pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<Finding> {
     let mut unknown = Vec::new();
     Pruner { unknown: &mut unknown }.fields(schema, object, &mut String::new(), true);

@@ -1,4 +1,4 @@
-//! What a text of a named format looks like. A format that is not known says nothing.
+//! Checks of text by the name of its format. An unknown format accepts any text.
 
 use std::{net::IpAddr, str::FromStr};
 

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-/// So many steps at most; no object is that deep.
+/// Bound on the steps of a path; no object is that deep.
 const STEPS_MAX: usize = 64;
 
 /// A path into an object.
@@ -30,7 +30,7 @@ impl JsonPath {
     /// Reads `.spec.replicas` and the like.
     ///
     /// # Errors
-    /// What in it is not understood.
+    /// The part that cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         let mut steps = Vec::new();
@@ -137,7 +137,7 @@ fn field(text: &str) -> Result<(Step, &str), String> {
     }
 }
 
-/// What stands in brackets.
+/// The step in brackets.
 fn bracket(text: &str) -> Result<(Step, &str), String> {
     if let Some(rest) = text.strip_prefix("?(") {
         let end = rest.find(")]").ok_or("a filter is not closed with ')]'")?;

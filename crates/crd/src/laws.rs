@@ -17,7 +17,7 @@ use crate::{
 };
 
 const KEYWORD: &str = "x-kubernetes-validations";
-/// What all rules together may cost for one object.
+/// Bound on the cost of all rules together for one object.
 ///
 /// DEVIATION(crd-rule-estimates): the definition itself is not refused for what its rules might cost.
 const COST_MAX: u64 = 10_000_000;
@@ -48,7 +48,7 @@ struct Law {
 }
 
 impl Laws {
-    /// Reads and compiles the rules of a schema. What does not compile is passed over: it was refused when the definition came.
+    /// Reads and compiles the rules of a schema. A rule that does not compile is skipped: it was refused when the definition was written.
     pub(crate) fn read(schema: &Value, is_object: bool) -> Option<Self> {
         let variables = |optional_old| Variables { this: shape(schema, is_object), optional_old };
         let law = |said: &Value| {
@@ -89,7 +89,7 @@ struct Court<'a> {
     left: u64,
 }
 
-/// A value, and what it was before where that can be told.
+/// A value, and its old value where it can be found.
 type States<'v> = (&'v Value, Option<&'v Value>);
 
 impl Court<'_> {
@@ -131,7 +131,7 @@ impl Court<'_> {
         let this = datum(&laws.schema, value, laws.is_object);
         let before = old.map(|old| datum(&laws.schema, old, laws.is_object));
         for law in &laws.rules {
-            // A rule that came later must not keep anybody from changing something else.
+            // A rule that was added later must not prevent changes elsewhere in the object.
             let stays = !law.rule.uses_old() && old == Some(value);
             if stays || before.is_none() && !law.rule.goes_without_old() {
                 continue;
@@ -221,7 +221,7 @@ fn field_path(text: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// What is wrong with the rules of a new schema. `comparable`: what a value was before can be told.
+/// The errors in the rules of a new schema. `comparable`: the old value of a field can be found.
 pub(crate) fn check_rules(
     schema: &Value,
     is_object: bool,

@@ -77,7 +77,7 @@ impl<'v> Earlier<'v> {
         Self { items }
     }
 
-    /// What an item of the list was before.
+    /// The old value of an item of the list.
     pub(crate) fn get(&self, schema: &Structural, item: &Value) -> Option<&'v Value> {
         match &schema.list {
             ListType::Map(keys) if !self.items.is_empty() => {

@@ -1,5 +1,5 @@
-//! Whether a schema is structural: it says of every value what it is, outside of what it says about what must hold for it. Only then can
-//! unknown fields be told from known ones.
+//! Whether a schema is structural: it gives the type of every value outside of its value validations. Only then can
+//! unknown fields be distinguished from known ones.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ const UNSUPPORTED: &[&str] =
     &["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 const JUNCTORS: &[&str] = &["allOf", "anyOf", "oneOf"];
 
-/// What only the structure of a schema may say, and how Kubernetes refuses it elsewhere.
+/// Fields that only the structure of a schema may set, and the message with which Kubernetes refuses them elsewhere.
 const STRUCTURE_ONLY: &[(&str, &str)] = &[
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),
@@ -38,7 +38,7 @@ const STRUCTURE_ONLY: &[(&str, &str)] = &[
     ("x-kubernetes-validations", "must be empty to be structural"),
 ];
 
-/// What is wrong with a schema at `path`.
+/// The errors in a schema at `path`.
 pub fn check_schema(schema: &Value, path: &str, errors: &mut Errors) {
     if is_true(schema, "nullable") {
         errors.forbidden(format!("{path}.nullable"), "nullable cannot be true at the root");
@@ -89,7 +89,7 @@ fn keywords(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     if *additional == false {
         errors.forbidden(at.as_str(), "additionalProperties cannot be set to false");
     } else if !additional.is_null() {
-        // What may be anything restricts nothing that is named.
+        // Free additional properties restrict no named property.
         if *additional != true && fields(schema).next().is_some() {
             errors.forbidden(at.as_str(), "additionalProperties and properties are mutual exclusive");
         }
@@ -235,7 +235,7 @@ fn keyed_items(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) 
     }
 }
 
-/// What a schema may say of `apiVersion`, `kind` and `metadata`, which the server keeps.
+/// Rules for `apiVersion`, `kind` and `metadata` in a schema, which the server keeps.
 fn own_fields(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     let embedded = is_true(schema, "x-kubernetes-embedded-resource");
     if level == Level::Root || embedded {
@@ -272,7 +272,7 @@ fn own_fields(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     }
 }
 
-/// What a schema says must hold: about values whose structure is said outside (`outer`).
+/// Checks the value validations of a schema: for values whose structure is given outside (`outer`).
 fn values(schema: &Value, outer: &Value, path: &str, outer_path: &str, errors: &mut Errors) {
     if let Some(pattern) = schema["pattern"].as_str().filter(|pattern| !pattern.is_empty())
         && let Err(why) = Pattern::compile(pattern)

@@ -1,4 +1,4 @@
-//! What the status of definitions says: which names are theirs, whether they are served, how far their removal is.
+//! The status of definitions: accepted names, whether they are served, and the progress of their removal.
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ pub(crate) fn shape(root: &Structural) -> (Arc<Schema>, TypeId) {
     (Arc::new(maker.table), id)
 }
 
-/// What nothing is known of is divided by what it happens to be: objects by field, the rest not at all.
+/// A value without a schema is divided by its own type: objects by field, other values not at all.
 fn deduced(table: &mut Schema) -> TypeId {
     let id = table.declare("deduced");
     table.define("deduced", Type::Map(id))

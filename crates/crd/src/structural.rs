@@ -8,7 +8,7 @@ use lazaret_json::{Map, Text, Value};
 /// A schema: what a value is, and what else must hold for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
-    /// What it must be; nothing said means anything.
+    /// The required type; `None` allows any.
     pub(crate) ty: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,
@@ -26,7 +26,7 @@ pub(crate) struct Structural {
     pub(crate) checks: Option<Box<Checks>>,
 }
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Object,
@@ -37,7 +37,7 @@ pub(crate) enum Type {
     Boolean,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are distinguished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListType {
     #[default]
@@ -46,7 +46,7 @@ pub(crate) enum ListType {
     Map(Vec<String>),
 }
 
-/// What an object may hold besides its properties.
+/// The fields that an object may have besides its properties.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Additional {
     #[default]
@@ -55,7 +55,7 @@ pub(crate) enum Additional {
     Each(Box<Structural>),
 }
 
-/// What must hold for a value besides its type.
+/// The validations of a value besides its type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) values: Option<Vec<Value>>,
@@ -108,7 +108,7 @@ impl Type {
 }
 
 impl Structural {
-    /// Reads a schema. What is not understood is passed over: whether it may be there was decided when the definition was accepted.
+    /// Reads a schema. Unknown parts are skipped: the definition was validated when it was accepted.
     pub(crate) fn read(schema: &Value) -> Self {
         let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
         let keys = texts(&schema["x-kubernetes-list-map-keys"]);
@@ -143,7 +143,7 @@ impl Structural {
         }
     }
 
-    /// What is called `name` in an object of this schema.
+    /// The schema of the field `name` in an object of this schema.
     pub(crate) fn child(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {
             Additional::Each(each) => Some(each),

@@ -10,8 +10,8 @@ use crate::{
     structural::{Bound, Checks, Size, Structural, Type},
 };
 
-/// What is wrong with `value`. With `old`, what was already there and stays as it is may stay wrong: a schema that became stricter must
-/// not keep anybody from changing something else.
+/// Validates `value`. With `old`, unchanged parts may stay invalid: a schema that became stricter must not
+/// prevent changes elsewhere in the object.
 pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, errors: &mut Errors) {
     let mut steps = 0;
     Walk { errors, steps: &mut steps }.value(schema, value, old, &mut String::new(), 0);

@@ -1,10 +1,10 @@
-//! What is wrong with an object, field by field, in the words that clients know.
+//! Errors of an object, field by field, in the words that clients know.
 
 use std::fmt;
 
 use lazaret_json::Value;
 
-/// So many errors are collected; an object with more is wrong enough.
+/// Bound on the errors collected for one object.
 const ERRORS_MAX: usize = 100;
 
 /// One field that is wrong.
@@ -12,7 +12,7 @@ const ERRORS_MAX: usize = 100;
 pub struct FieldError {
     /// `spec.devices.requests[0].name`.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub problem: FieldProblem,
 }
 
@@ -31,7 +31,7 @@ pub enum FieldProblem {
     Forbidden(String),
     /// More bytes than this.
     TooLong(usize),
-    /// So many items where at most so many may be.
+    /// The number of items, and the number that is allowed.
     TooMany(usize, usize),
     /// It names something that does not exist.
     NotFound(Value),
@@ -99,7 +99,7 @@ impl fmt::Display for FieldProblem {
     }
 }
 
-/// What was found wrong so far, and what deserves a warning.
+/// The errors found so far, and the warnings.
 #[derive(Debug, Default)]
 pub struct Errors {
     list: Vec<FieldError>,
@@ -154,13 +154,13 @@ impl Errors {
         self.list.len()
     }
 
-    /// What is wrong.
+    /// The errors found so far.
     #[must_use]
     pub fn list(&self) -> &[FieldError] {
         &self.list
     }
 
-    /// What deserves a warning.
+    /// The warnings, for the `Warning` header.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

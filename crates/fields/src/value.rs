@@ -203,7 +203,7 @@ pub fn same_field(a: &Value, b: &Value, field: &str) -> bool {
     same(a.get(field).unwrap_or(&Value::Null), b.get(field).unwrap_or(&Value::Null))
 }
 
-/// Writes every quantity of an object in canonical form. What is no quantity stays for the validation to refuse.
+/// Writes every quantity of an object in canonical form. Text that is no quantity stays, and validation refuses it.
 pub fn canonical_quantities(object: &mut Value, shape: &str) {
     if let Some(ty) = builtin().find(shape) {
         canonical(builtin(), ty, object);

@@ -1,6 +1,6 @@
 //! How long a body may take to arrive.
 
-/// What a body may take however short it is.
+/// The time that any body may take, however short.
 const BODY_GRACE_MS: u64 = 10_000;
 /// A body arrives at least this fast once the grace is over: 1 MiB a minute.
 const BODY_BYTES_PER_SECOND_MIN: u64 = 16 << 10;

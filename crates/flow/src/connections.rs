@@ -46,7 +46,7 @@ impl ConnectionLimits {
 pub enum Opened {
     /// It stays, and another one is closed for it if one is named.
     Kept(ConnectionId, Option<ConnectionId>),
-    /// It is closed: all others belong to somebody.
+    /// It is closed: all others have authenticated users.
     Refused,
 }
 
@@ -132,7 +132,7 @@ impl<K: Ord + Clone> Connections<K> {
         Opened::Kept(id, evicted)
     }
 
-    /// A connection has shown credentials. What it showed first counts.
+    /// A connection has shown credentials. The first ones count.
     pub fn identify(
         &mut self,
         id: ConnectionId,
@@ -174,7 +174,7 @@ impl<K: Ord + Clone> Connections<K> {
         Identified::Kept(evicted)
     }
 
-    /// A connection is closed, or told to close.
+    /// A connection is closed, or about to close.
     pub fn close(&mut self, id: ConnectionId) {
         let Some(entry) = self.entries.remove(&id) else { return };
         match entry.user {

@@ -20,7 +20,7 @@ pub(crate) struct Waiting {
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
-    /// What it was served, or where the others were when it began.
+    /// The seats that it was given, or the position of the others when it began.
     served: u64,
     executing: u32,
     waiting: VecDeque<Waiting>,

@@ -1,4 +1,4 @@
-//! What is held for users: bytes in flight, watches. Limited for each connection, for each user and in total.
+//! Resources held for users: bytes in flight, watches. Limited for each connection, for each user and in total.
 
 use alloc::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub struct LedgerLimits {
     pub per_user: u64,
     /// One connection.
     pub per_connection: u64,
-    /// A user who holds nothing may take this much even if the others have taken everything: nobody can be locked out for ever.
+    /// A user who holds nothing may take this much even if the others have taken everything: no user is locked out for ever.
     pub first_of_user: u64,
 }
 
@@ -36,19 +36,19 @@ pub struct Ledger<K> {
 }
 
 impl<K: Ord + Clone> Ledger<K> {
-    /// A ledger in which nobody holds anything.
+    /// An empty ledger.
     #[must_use]
     pub fn new(limits: LedgerLimits) -> Self {
         Self { limits, total: 0, users: BTreeMap::new(), connections: BTreeMap::new() }
     }
 
-    /// What all hold together.
+    /// The amount held by all users together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// What a user holds.
+    /// The amount held by a user.
     #[must_use]
     pub fn of_user(&self, user: &K) -> u64 {
         self.users.get(user).copied().unwrap_or(0)

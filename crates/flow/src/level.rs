@@ -5,7 +5,7 @@
 pub enum Level {
     /// Administrators: never waits and is never counted.
     Exempt,
-    /// Health checks, from anybody.
+    /// Health checks, from any client.
     Health,
     /// Leases of nodes and system controllers.
     LeaderElection,
@@ -13,11 +13,11 @@ pub enum Level {
     System,
     /// Everybody else with a name.
     Workload,
-    /// Whoever shows no credentials.
+    /// Requests without credentials.
     Anonymous,
 }
 
-/// What a level is chosen by.
+/// The properties of a request that decide its level.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a, G> {
     /// The user's name.

@@ -1,6 +1,6 @@
 //! Which request runs next.
 //!
-//! Each level has seats. Some of them are guaranteed: nobody else ever takes them. The rest is lent to whoever needs it. When a seat
+//! Each level has seats. Some of them are guaranteed: no other level ever takes them. The rest is lent to any level that needs it. When a seat
 //! becomes free, it goes to the waiting level that uses the smallest part of its share.
 
 use alloc::{
@@ -13,14 +13,14 @@ use crate::{
     flows::{Flows, Waiting},
 };
 
-/// What a level has. The share of [`Level::Exempt`] is not looked at.
+/// The limits of a level. The share of [`Level::Exempt`] is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelLimits {
-    /// The share: what it gets when all levels want everything.
+    /// The share: the seats that it gets when all levels want everything.
     pub nominal_seats: u32,
     /// The part of the share that is never lent. A request that takes more seats takes this many.
     pub guaranteed_seats: u32,
-    /// What it may have at most, with what others lend.
+    /// Bound on its seats, including those that others lend.
     pub seats_max: u32,
     /// Requests that may wait, of one flow.
     pub waiting_per_flow_max: usize,
@@ -71,7 +71,7 @@ impl Refusal {
     }
 }
 
-/// What becomes of a request that arrives.
+/// The decision about a request that arrives.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision<K> {
     /// It runs at once.
@@ -82,7 +82,7 @@ pub enum Decision<K> {
     Refuse(Refusal),
 }
 
-/// What becomes of a request that waits.
+/// The outcome of a request that waits.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect<K> {
     /// It runs.
@@ -201,7 +201,7 @@ impl<K: Ord + Clone> Seats<K> {
         self.dispatch(now_ms);
     }
 
-    /// Whoever sent a request that waits is gone; `false` if it waits no more.
+    /// The client of a waiting request is gone; `false` if the request no longer waits.
     pub fn cancel(&mut self, now_ms: u64, id: RequestId) -> bool {
         let waited = self.forget(id).is_some();
         // It may have been the one that did not fit.
@@ -222,7 +222,7 @@ impl<K: Ord + Clone> Seats<K> {
         self.dispatch(now_ms);
     }
 
-    /// What is to be done next.
+    /// The next effect.
     pub fn poll_effect(&mut self) -> Option<Effect<K>> {
         self.effects.pop_front()
     }
@@ -250,7 +250,7 @@ impl<K: Ord + Clone> Seats<K> {
         Some(level)
     }
 
-    /// Whether a level may take so many seats more: neither over its own limit nor out of what others are guaranteed.
+    /// Whether a level may take `seats` more: neither over its own limit nor out of the seats guaranteed to others.
     fn fits(&self, level: Level, seats: u32) -> bool {
         let own = &self.levels[level.index()];
         let reserved: u32 = self

@@ -201,7 +201,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a test knows of the requests it sent.
+/// The requests that a test has sent.
 #[derive(Default)]
 struct Known {
     running: Vec<Ticket<u8>>,
@@ -294,7 +294,7 @@ proptest! {
             known.take_effects(&mut seats, now);
             known.check(&seats, now);
         }
-        // Whatever waits runs once others have ended: nobody starves.
+        // Every waiting request runs once others have ended: none starves.
         while let Some(ticket) = known.running.pop() {
             seats.finish(now, ticket);
             known.take_effects(&mut seats, now);

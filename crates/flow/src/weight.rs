@@ -1,19 +1,19 @@
 //! How many seats a request takes.
 
-/// A list of so many objects takes one seat, as in Kubernetes.
+/// Objects of a list per seat, as in Kubernetes.
 const OBJECTS_PER_SEAT: usize = 100;
-/// A body of so many bytes takes one seat: reading and merging it takes as long as a list of 100 objects.
+/// Bytes of a body per seat: reading and merging it takes as long as a list of 100 objects.
 const BODY_BYTES_PER_SEAT: usize = 64 << 10;
 /// No request takes more seats, as in Kubernetes. Each level guarantees as many, so that every request fits some day.
 pub const LIST_SEATS_MAX: u32 = 10;
 
-/// Seats of a list that looks at so many objects.
+/// Seats of a list that looks at `objects` objects.
 #[must_use]
 pub fn seats_of_list(objects: usize) -> u32 {
     seats(objects, OBJECTS_PER_SEAT)
 }
 
-/// Seats of a request with so long a body.
+/// Seats of a request with a body of this length.
 #[must_use]
 pub fn seats_of_body(bytes: usize) -> u32 {
     seats(bytes, BODY_BYTES_PER_SEAT)

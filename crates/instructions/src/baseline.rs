@@ -1,4 +1,4 @@
-//! What the paths took when somebody last looked, in a file that is part of the repository.
+//! The counts of the paths at the last update, in a file that is part of the repository.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths::{ALL, Path};
 
-/// What each path takes a round, in the order of [`ALL`].
+/// The instructions of each path per round, in the order of [`ALL`].
 pub(crate) fn all() -> Result<Vec<(&'static str, u64)>> {
     ALL.iter()
         .map(|path| Ok((path.name, round(path).with_context(|| format!("count {}", path.name))?)))

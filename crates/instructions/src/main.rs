@@ -1,9 +1,9 @@
 //! How many instructions the hot paths take: CEL evaluation, rule match, plan step, allocation, a signal of a health policy, commit, watch
 //! fan-out.
 //!
-//! **Invariant.** Counts, and never reads a clock: a busy machine changes nothing. Each path is run under `valgrind --tool=callgrind` twice, with as many and with
-//! twice as many rounds; the difference is what the rounds cost, without what came before them. More than a tenth above the baseline is a failure; a
-//! compiler or a machine that the baseline was not made for is told and is none.
+//! **Invariant.** Counts, and never reads a clock: a busy machine changes nothing. Each path is run under `valgrind --tool=callgrind` twice, with
+//! as many and with twice as many rounds; the difference is the cost of the rounds, without the setup. More than a tenth above the baseline is
+//! a failure; a compiler or a machine other than the baseline's is reported and is no failure.
 //!
 //! It must never know what a path is for, or how fast it is wanted.
 

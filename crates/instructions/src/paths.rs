@@ -9,10 +9,10 @@ use anyhow::Result;
 /// A path.
 pub(crate) struct Path {
     pub(crate) name: &'static str,
-    /// So often it is run, and then twice as often.
+    /// Rounds of the first run; the second has twice as many.
     pub(crate) rounds: usize,
-    /// Of so many counts the least is taken. Where a second thread has a part, how often one waits for the other is up to the system, and waiting only ever
-    /// adds.
+    /// The number of counts, of which the least is taken. Where a second thread has a part, how often one waits for the other is up to the
+    /// system, and waiting only ever adds.
     pub(crate) counts: usize,
     pub(crate) run: fn(usize) -> Result<()>,
 }

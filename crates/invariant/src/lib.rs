@@ -92,7 +92,7 @@ macro_rules! invariant {
     };
 }
 
-/// What `invariant!` expands to.
+/// The expansion of `invariant!`.
 #[inline]
 pub fn check<T: Holds>(value: T, violation: &'static Violation) -> T {
     if !value.holds() {

@@ -5,7 +5,7 @@ use serde_json::Value as Plain;
 
 use crate::{List, Map, Number, Text, Value};
 
-/// What a value says, as another type. It goes over `serde_json`'s tree: not for what happens at every request.
+/// Converts a value to another type. It goes over `serde_json`'s tree: not for work done at every request.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     serde_json::from_value(value.into())
 }

@@ -25,10 +25,10 @@ impl Encoded {
         Ok(Self(text.into()))
     }
 
-    /// What something says, as JSON.
+    /// Serializes a value to JSON.
     ///
     /// # Errors
-    /// When it cannot be said in JSON.
+    /// When the value cannot be represented in JSON.
     pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
         serde_json::to_string(value).map(|text| Self(text.into()))
     }
@@ -52,7 +52,7 @@ impl From<&RawValue> for Encoded {
     }
 }
 
-/// As its tree, so that every format gets what it can write. Whoever writes JSON can take [`Encoded::as_str`].
+/// As its tree, so that every format can write it. A writer of JSON can take [`Encoded::as_str`].
 impl Serialize for Encoded {
     fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
         serde_json::from_str::<Value>(&self.0).map_err(S::Error::custom)?.serialize(text)

@@ -8,9 +8,9 @@ static NULL: Value = Value::Null;
 
 /// Where in a value another stands: a field's name, or a position in a list.
 pub trait Place {
-    /// What stands there.
+    /// The value at this place.
     fn within<'a>(&self, value: &'a Value) -> Option<&'a Value>;
-    /// What stands there, to be changed.
+    /// The value at this place, to be changed.
     fn within_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value>;
 }
 
@@ -66,7 +66,7 @@ impl<P: Place + ?Sized> Place for &P {
     }
 }
 
-/// What is not there reads as null.
+/// An absent value reads as null.
 impl<P: Place> ops::Index<P> for Value {
     type Output = Self;
 

@@ -4,10 +4,10 @@
 //! a change copies only the way to it, and what two trees still share is equal without being looked at. Short texts and all usual names
 //! of fields stand in the tree itself.
 //!
-//! The words are those of `serde_json`, which reads and writes the text, so that who knows the one knows the other.
+//! The names are those of `serde_json`, which reads and writes the text, so that a reader who knows the one knows the other.
 //!
-//! **Invariant.** A tree that somebody holds never changes under them; an object's fields stand in the order of their names, but for
-//! those that [`Spelled`] reads: they are kept as they were written, and equal to the same fields in any order. What [`verbatim`] reads
+//! **Invariant.** A tree never changes while it is shared; an object's fields are in the order of their names, except
+//! those that [`Spelled`] reads: they are kept as they were written, and equal to the same fields in any order. Text that [`verbatim`] reads
 //! is written byte for byte as it was read.
 //!
 //! It must never know what the objects mean.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::Value;
 
-/// The values of an array: a vector that is copied when it is changed while somebody else has it.
+/// The values of an array: a vector that is copied when it is changed while it is shared.
 #[derive(Clone, Default)]
 pub struct List(Arc<Vec<Value>>);
 

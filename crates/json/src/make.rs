@@ -133,7 +133,7 @@ impl ser::Serializer for Maker {
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Items, Error> {
-        // What a type says of itself is no reason to take memory.
+        // The length that a type claims does not decide how much memory is allocated.
         Ok(Items(Vec::with_capacity(length.unwrap_or_default().min(1_024))))
     }
 

@@ -25,8 +25,8 @@ const SPELLED_MAX: usize = 1_000;
 
 type Field = (Text, Value);
 
-/// The fields of an object in the order of their names, or as they were written where [`Map::spelled`] made it; copied when they are changed while somebody else has them.
-/// One that [`verbatim`](crate::verbatim) read has its text as well, until it is changed.
+/// The fields of an object in the order of their names, or as they were written where [`Map::spelled`] made it; copied when they are changed
+/// while they are shared. One that [`verbatim`](crate::verbatim) read has its text as well, until it is changed.
 #[derive(Clone, Default)]
 pub struct Map(Arc<Fields>);
 
@@ -163,7 +163,7 @@ impl Map {
         self.get(name).is_some()
     }
 
-    /// Sets a field, and gives back what it was before.
+    /// Sets a field, and returns its old value.
     pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
         let name = name.into();
         match self.fields_mut() {
@@ -339,7 +339,7 @@ impl fmt::Debug for Map {
     }
 }
 
-/// What is not there reads as null.
+/// An absent field reads as null.
 impl ops::Index<&str> for Map {
     type Output = Value;
 

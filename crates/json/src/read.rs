@@ -19,7 +19,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// What a `Visitor` that reads trees does with single values, whatever it does with lists and objects.
+/// The methods of a `Visitor` of trees for single values, whatever it does with lists and objects.
 #[macro_export]
 macro_rules! visit_scalars {
     () => {

@@ -69,17 +69,17 @@ impl Hash for Value {
 }
 
 impl Value {
-    /// What stands at a field's name or at a position.
+    /// The value at a field's name or at a position.
     pub fn get(&self, place: impl Place) -> Option<&Self> {
         place.within(self)
     }
 
-    /// What stands at a field's name or at a position, to be changed.
+    /// The value at a field's name or at a position, to be changed.
     pub fn get_mut(&mut self, place: impl Place) -> Option<&mut Self> {
         place.within_mut(self)
     }
 
-    /// What a JSON pointer (`/metadata/name`) points at.
+    /// The value at a JSON pointer (`/metadata/name`).
     #[must_use]
     pub fn pointer(&self, path: &str) -> Option<&Self> {
         steps(path)?.try_fold(self, |at, step| match at {
@@ -89,9 +89,9 @@ impl Value {
         })
     }
 
-    /// What a JSON pointer points at, to be changed.
+    /// The value at a JSON pointer, to be changed.
     pub fn pointer_mut(&mut self, path: &str) -> Option<&mut Self> {
-        // Asked first: what is not there is not worth copying the way to it.
+        // Looked up first: the path to an absent value is not copied.
         self.pointer(path)?;
         steps(path)?.try_fold(self, |at, step| match at {
             Self::Object(map) => map.get_mut(&unescaped(step)),

@@ -9,7 +9,7 @@ pub(crate) fn is_ipv6(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6())
 }
 
-/// What is wrong with a text that should be an IP address.
+/// The error in a text that should be an IP address.
 pub(crate) fn address_problem(text: &str) -> Option<&'static str> {
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {

@@ -1,6 +1,6 @@
-//! What a write decides about devices, for the record that outlives events: incidents, guards, rules, approvals, evicted pods.
+//! Decisions about devices that a write makes, for the record that outlives events: incidents, guards, rules, approvals, evicted pods.
 //!
-//! One write gives a few records of a few hundred bytes each. Texts of clients are cut, so that nobody can write a large record.
+//! One write gives a few records of a few hundred bytes each. Texts of clients are cut, so that no client can write a large record.
 
 use lazaret_json::{Value, json};
 use lazaret_model::{APPROVAL, APPROVED_BY};
@@ -13,9 +13,9 @@ const TEXT_BYTES_MAX: usize = 1_024;
 const APPROVAL_BYTES_MAX: usize = 4_096;
 /// Since when a breaker that was tripped is not, by a person's word.
 const BREAKER_RESET: &str = "lazaret.dev/breaker-reset";
-/// Why somebody set a taint or a guard, as they said.
+/// The annotation with the reason of a taint or a guard, set by its author.
 const REASON: &str = "lazaret.dev/reason";
-/// What an eviction's event is called.
+/// The reason of an eviction's event.
 const EVICTED: &str = "DeviceTaintManagerEviction";
 /// Blocks that guards are the reason of, or windows; others, as a budget, come and go with every pod.
 const GUARD_BLOCKS: [&str; 4] = ["Held", "Paused", "Breaker", "Window"];
@@ -34,7 +34,7 @@ pub const RECORDED: [(&str, &str); 5] = [
 pub struct RecordedWrite<'a> {
     /// The resource, in the plural.
     pub plural: &'a str,
-    /// Who writes, as the server knows them.
+    /// The authenticated user who writes.
     pub user: &'a str,
     /// When.
     pub at: &'a str,
@@ -44,7 +44,7 @@ pub struct RecordedWrite<'a> {
     pub new: Option<&'a Value>,
 }
 
-/// What a write decides, in order.
+/// The decisions of a write, in order.
 #[must_use]
 pub fn records(write: RecordedWrite<'_>) -> Vec<Value> {
     match write.plural {
@@ -149,7 +149,7 @@ fn of_incident(write: RecordedWrite<'_>) -> Vec<Value> {
     records
 }
 
-/// What people wrote into an incident, under the name that the server knows them by.
+/// Acts of people in an incident, under the name that the server authenticated.
 fn acts(write: RecordedWrite<'_>, device: &str, name: &str) -> Vec<Value> {
     let mut records = Vec::new();
     if write.new.is_none() {
@@ -250,7 +250,7 @@ fn of_rule(write: RecordedWrite<'_>, kind: &str) -> Vec<Value> {
     let tainted = || format!("{} tainted {} (rule {name})", selected(rule), taint(rule));
     let (was, is) = write.both(|rule| &rule["spec"]);
     let is_other = |field: &str| was[field] != is[field];
-    // What controllers make for an incident or a policy is told by those.
+    // A rule that controllers make for an incident or a policy is recorded with that object.
     if !(write.is_by_controllers() && is_made_for_another(rule)) {
         if write.new.is_none() {
             add(
@@ -298,7 +298,7 @@ fn of_rule(write: RecordedWrite<'_>, kind: &str) -> Vec<Value> {
     records
 }
 
-/// What an approval says. Anybody may write annotations: what is no approval says nothing.
+/// The fields of an approval. Any user may write annotations: text that is no approval has none.
 fn approval(text: &str) -> Value {
     let is_short = text.len() <= APPROVAL_BYTES_MAX;
     is_short.then(|| serde_json::from_str(text).ok()).flatten().unwrap_or_default()
@@ -314,7 +314,7 @@ fn is_made_for_another(rule: &Value) -> bool {
     owners.into_iter().any(|owner| owner["controller"] == true)
 }
 
-/// What a rule selects, as `kubectl device` writes it.
+/// The selector of a rule, as `kubectl device` writes it.
 fn selected(rule: &Value) -> String {
     let selector = &rule["spec"]["deviceSelector"];
     let part = |field: &str| selector[field].as_str().unwrap_or("*");
@@ -336,7 +336,7 @@ fn taint(rule: &Value) -> String {
 
 // ---- events
 
-/// Only controllers are believed: whoever may write events in a namespace could fill the record otherwise.
+/// Only events of controllers are recorded: any user who may write events in a namespace could fill the record otherwise.
 fn of_event(write: RecordedWrite<'_>) -> Vec<Value> {
     let (None, Some(event)) = (write.old, write.new) else { return Vec::new() };
     if !write.is_by_controllers() || event["reason"] != EVICTED {

@@ -14,7 +14,7 @@ use crate::{
     value::{entries, has, list, number, same_field, text, texts},
 };
 
-/// What is said of a field that may not change.
+/// The message for a field that may not change.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
 const DRIVER_BYTES_MAX: usize = 63;

@@ -1,4 +1,4 @@
-//! What a rule may look at besides the object.
+//! The inputs of a rule besides the object.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use lazaret_json::Value;
 
 use crate::Features;
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
@@ -15,19 +15,19 @@ pub struct User {
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// What else is known, by key.
+    /// Further attributes from authentication, by key.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// What a rule may look at besides the object.
+/// The inputs of a rule besides the object.
 pub struct Context<'a> {
     /// Now, to the second.
     pub now: jiff::Timestamp,
     /// Which features are on.
     pub features: &'a Features,
-    /// Who asks.
+    /// The user of the request.
     pub user: &'a User,
-    /// What is done: `create`, `update`, `patch` and so on.
+    /// The verb of the request: `create`, `update`, `patch` and so on.
     pub verb: &'a str,
     /// The version of the endpoint, for rules that differ by it: `v1`, `v1alpha3`.
     pub version: &'a str,
@@ -54,7 +54,7 @@ pub struct Access<'a> {
     pub namespace: &'a str,
     /// The object's name, or empty.
     pub name: &'a str,
-    /// What a list, watch or deletecollection is restricted to; empty for everything else.
+    /// The field selector of a list, watch or deletecollection; empty for everything else.
     pub fields: &'a [FieldRequirement],
 }
 

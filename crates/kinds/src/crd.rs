@@ -142,7 +142,7 @@ fn validate(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Names that were accepted are those by which objects are served, whoever writes that they were.
+/// Objects are served by the accepted names, so these are checked whichever client writes them.
 fn check_accepted_names(names: &Value, errors: &mut Errors) {
     if ["plural", "kind"].iter().any(|field| is_filled(names, field)) {
         check_names(names, &Path::root("status").field("acceptedNames"), errors);

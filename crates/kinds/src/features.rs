@@ -32,7 +32,7 @@ impl Release {
         self.minor
     }
 
-    /// The oldest release that could still work beside this one, as Kubernetes counts when nobody says otherwise: the one before, if it can be had.
+    /// The oldest release that can run beside this one, by the default of Kubernetes: the one before, if it can be had.
     #[must_use]
     pub fn compatible_from(self) -> Self {
         Self { minor: self.minor - 1 }.max(Self::OLDEST)
@@ -76,13 +76,13 @@ impl Default for Features {
 }
 
 impl Features {
-    /// As Kubernetes 1.37 starts when nobody says otherwise.
+    /// The defaults of Kubernetes 1.37.
     #[must_use]
     pub fn kubernetes_1_37() -> Self {
         Self::of(Release::NEWEST)
     }
 
-    /// As a release starts when nobody says otherwise.
+    /// The defaults of a release.
     #[must_use]
     pub fn of(release: Release) -> Self {
         let on = GATES.iter().filter(|gate| gate.at(release).is_some_and(|step| step.on));
@@ -231,13 +231,13 @@ enum Stage {
     Stable,
 }
 
-/// What became of a gate in a release.
+/// The state of a gate from a release on.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     since_minor: u8,
     stage: Stage,
     on: bool,
-    /// Nobody can turn it any more.
+    /// It can no longer be changed.
     fixed: bool,
 }
 

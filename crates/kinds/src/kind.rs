@@ -20,7 +20,7 @@ pub enum Scope {
     Namespaced,
 }
 
-/// What can be done to a kind.
+/// The verbs of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verbs {
     /// Everything.
@@ -38,9 +38,9 @@ pub enum Verbs {
 pub struct Served {
     /// `v1`.
     pub version: Name,
-    /// What objects look like.
+    /// The type of the objects.
     pub shape: Shape,
-    /// Served unless told otherwise.
+    /// Served by default.
     pub by_default: bool,
     /// Not served at a release before this one; absent when it is older than any that can be had.
     pub since: Option<Release>,
@@ -84,7 +84,7 @@ pub struct Subresource {
     pub name: &'static str,
     /// Group, version and kind of what it takes, where that is not the object itself.
     pub takes: Option<(&'static str, &'static str, &'static str)>,
-    /// What can be done there.
+    /// The verbs of the subresource.
     pub verbs: &'static [&'static str],
 }
 
@@ -110,7 +110,7 @@ pub struct Kind {
     pub versions: Vec<Served>,
     /// Parts with endpoints of their own.
     pub subresources: Vec<Subresource>,
-    /// What can be done.
+    /// The verbs of the kind.
     pub verbs: Verbs,
     /// `metadata.generation` counts changes of the spec.
     pub generation: bool,
@@ -120,7 +120,7 @@ pub struct Kind {
     pub create_on_update: bool,
     /// A DELETE answers with the object, not with a Status.
     pub delete_returns_object: bool,
-    /// What a client is warned of who writes one: that nothing acts on it here.
+    /// The warning for a client that writes one: that nothing acts on it here.
     pub unheeded: Option<&'static str>,
     /// The rest.
     pub rules: RuleSet,
@@ -221,10 +221,10 @@ impl Kind {
     }
 }
 
-/// A column of a table, as clients are told of it.
+/// A column of a table, as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// What stands above it.
+    /// The name above the column.
     pub name: Name,
     /// `string`, `integer`, `number`, `boolean`, `date`.
     pub kind: Name,

@@ -1,9 +1,9 @@
-//! What an API server does with each kind of object: in which versions it is served, what an absent field stands for, what the server
-//! sets itself, what it refuses, what may change, and which columns a table of it has.
+//! The rules of an API server for each kind of object: the versions in which it is served, its defaults, the fields that the server
+//! sets itself, validation, the fields that may change, and the columns of its table.
 //!
-//! **Invariant.** Pure functions over JSON objects. No I/O and no clock: the time, the user and what else a rule must look at come in a
-//! [`Context`]. Objects are in the one form that is stored (the hub); other versions are converted at the edge. A rule never panics on what a
-//! client sent, and every refusal names the field.
+//! **Invariant.** Pure functions over JSON objects. No I/O and no clock: the time, the user and other inputs of a rule come in a
+//! [`Context`]. Objects are in the one form that is stored (the hub); other versions are converted at the edge. A rule never panics on the
+//! input of a client, and every refusal names the field.
 
 mod addresses;
 pub mod admission;

@@ -7,7 +7,7 @@ use crate::Kind;
 /// Whether `name` may be the name of an object of this kind.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The rule that it breaks.
 pub fn check_name(kind: &Kind, name: &str) -> Result<(), String> {
     match (&*kind.group, &*kind.plural) {
         ("", "namespaces") => validate_dns_label(name).map_err(|error| error.to_string()),
@@ -21,7 +21,7 @@ pub fn check_name(kind: &Kind, name: &str) -> Result<(), String> {
 /// Whether `key` may be the key of a label, or in lower case of an annotation.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The rule that it breaks.
 pub fn check_label_name(key: &str) -> Result<(), String> {
     validate_label_name(key).map_err(|error| error.to_string())
 }
@@ -29,7 +29,7 @@ pub fn check_label_name(key: &str) -> Result<(), String> {
 /// Whether `value` may be the value of a label.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The rule that it breaks.
 pub fn check_label_value(value: &str) -> Result<(), String> {
     validate_label_value(value).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Where in an object something is, written out only when somebody must be told.
+//! The path of a field in an object, formatted only for an error.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Groups of pods. What only other features of groups would use (composite groups, topology, a preemption policy of their own) is dropped
-//! while those are off, and they are off.
+//! Groups of pods. Fields that only other features of groups would use (composite groups, topology, a preemption policy of their own) are
+//! dropped while those are off, and they are off.
 
 use lazaret_json::Value;
 use lazaret_model::validate_dns_subdomain;
@@ -20,7 +20,7 @@ const CLAIMS_MAX: usize = 4;
 const PRIORITY_MAX: i64 = 1_000_000_000;
 /// A condition of each type that there is or may be.
 const CONDITIONS_MAX: usize = 16;
-/// What never changes; of the policy only the count of a gang does.
+/// Fields that never change; of the policy only the count of a gang does.
 const FIXED: &[&str] = &["workloadRef", "resourceClaims", "disruptionMode", "priorityClassName", "priority"];
 
 const GATES: &[Gate] = &[

@@ -10,7 +10,7 @@ use crate::{
 
 /// The label by which a node says what its system is.
 const OS: &str = "kubernetes.io/os";
-/// What a node must declare for the resources of a pod as a whole to change.
+/// The feature that a node must declare before the resources of a pod as a whole can change.
 const POD_LEVEL: &str = "InPlacePodLevelResourcesVerticalScaling";
 
 /// Why a resize is refused.
@@ -33,7 +33,7 @@ impl ResizeRefusal {
 /// Holds the new resources of a pod against its node.
 ///
 /// # Errors
-/// When the node cannot do it, or has not so much to give.
+/// When the node cannot do it, or has too few resources left.
 pub fn check_resize(new: &Value, old: &Value, node: &Value) -> Result<(), ResizeRefusal> {
     let name = text(&node["metadata"], "name");
     let declares = |feature: &str| texts(&node["status"], "declaredFeatures").any(|known| known == feature);

@@ -43,7 +43,7 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains(NATIVE_DOMAIN)
 }
 
-/// Whether it is a resource that somebody other than Kubernetes brings.
+/// Whether it is an extended resource, which Kubernetes itself does not define.
 pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with(REQUESTS)

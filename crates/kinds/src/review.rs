@@ -1,4 +1,4 @@
-//! Who wrote a rule and who approved it. The server says so in annotations; what a client says about it counts for nothing.
+//! The author and the approver of a rule. The server records both in annotations; values that a client sends for them are ignored.
 
 use lazaret_json::{Value, json};
 use lazaret_model::{APPROVAL, APPROVED_BY, WRITTEN_BY};
@@ -27,7 +27,7 @@ pub fn sign(rule: &mut Value, old: Option<&Value>, user: &str, wanted: bool) {
     } else {
         None
     };
-    // Nobody can have approved what was not there.
+    // A rule that did not exist cannot have been approved.
     let approval = old.and_then(|_| said(rule, APPROVAL));
     let approver = match &approval {
         None => None,

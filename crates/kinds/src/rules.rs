@@ -1,4 +1,4 @@
-//! What can differ from kind to kind.
+//! The parts of the API that differ from kind to kind.
 
 use lazaret_json::{Map, Value};
 use lazaret_schema::Finding;
@@ -18,7 +18,7 @@ pub trait Rules: Send + Sync {
     /// Sets what the server sets on a new object, and drops what clients may not set.
     fn prepare_create(&self, _object: &mut Value, _context: &Context<'_>) {}
 
-    /// What is wrong with a new object.
+    /// Validates a new object.
     fn validate_create(&self, _object: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
     /// Sets what the server sets on a changed object. The generation is taken care of elsewhere.
@@ -26,7 +26,7 @@ pub trait Rules: Send + Sync {
         keep_status(new, old);
     }
 
-    /// What is wrong with the change from `old` to `new`.
+    /// Validates the change from `old` to `new`.
     fn validate_update(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
     /// Paths that a write to the status subresource neither changes nor owns. Metadata that is not among them may change with the status.
@@ -39,19 +39,19 @@ pub trait Rules: Send + Sync {
         keep_all_but_status(new, old, self.status_resets());
     }
 
-    /// What is wrong with a change of the status.
+    /// Validates a change of the status.
     fn validate_status(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
     /// Reduces a write to the `approval` subresource to what it may change.
     fn prepare_approval(&self, _new: &mut Value, _old: &Value, _context: &Context<'_>) {}
 
-    /// What is wrong with a change through the `approval` subresource.
+    /// Validates a change through the `approval` subresource.
     fn validate_approval(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
     /// Reduces a write to a subresource that is a part of the spec to that part.
     fn prepare_part(&self, _part: SpecPart, _new: &mut Value, _old: &Value, _context: &Context<'_>) {}
 
-    /// What is wrong with a change of that part.
+    /// Validates a change of that part.
     fn validate_part(&self, _part: SpecPart, _new: &Value, _old: &Value, _errors: &mut Errors) {}
 
     /// Why an object of this name may not be deleted.
@@ -131,7 +131,7 @@ pub trait Rules: Send + Sync {
         &[Column::AGE]
     }
 
-    /// The columns as clients are told of them; those of a defined kind are known only here.
+    /// The columns as clients see them; those of a defined kind are known only here.
     fn headings(&self) -> Vec<Heading> {
         self.columns().iter().map(Heading::from).collect()
     }
@@ -151,7 +151,7 @@ pub trait Rules: Send + Sync {
         &object["spec"]["selector"]["matchLabels"]
     }
 
-    /// What whoever uses this version should be told.
+    /// The warning for users of this version.
     fn deprecation(&self) -> Option<&str> {
         None
     }
@@ -239,7 +239,7 @@ fn keep_all_but(new: &mut Map, old: &Map, but: &[&str]) {
     }
 }
 
-/// Mostly nobody tried to change it, and comparing costs less than copying.
+/// The field is mostly unchanged, and comparing costs less than copying.
 fn keep(new: &mut Map, old: &Map, field: &str) {
     if new.get(field) == old.get(field) {
         return;

@@ -72,7 +72,7 @@ fn scheduling(errors: &mut Errors, path: &Path<'_>, scheduling: &Value) {
 /// Gives a new pod the overhead of its class, and has it placed where the class says.
 ///
 /// # Errors
-/// What of the pod contradicts the class.
+/// The contradiction between the pod and the class.
 pub fn admit(pod: &mut Value, class: &Value) -> Result<(), String> {
     let spec = field_mut(pod, "spec");
     if let Some(overhead) = some(class, "overhead") {

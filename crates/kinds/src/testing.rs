@@ -1,10 +1,10 @@
-//! What tests share: a server's way through the rules, in memory.
+//! Shared helpers of tests: a server's way through the rules, in memory.
 
 use lazaret_json::{Value, json};
 
 use crate::{Access, Context, Errors, Features, Kind, User, find};
 
-/// What is around a request.
+/// The surroundings of a request.
 pub(crate) struct World {
     pub(crate) features: Features,
     pub(crate) user: User,
@@ -14,7 +14,7 @@ pub(crate) struct World {
     pub(crate) others: Vec<(&'static str, &'static str, Value)>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) object: Value,

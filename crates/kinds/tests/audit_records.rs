@@ -1,4 +1,4 @@
-//! What writes decide about devices, as it is recorded.
+//! Decisions of writes about devices, as they are recorded.
 #![allow(missing_docs)]
 
 use lazaret_json::{Value, json};
@@ -10,7 +10,7 @@ fn of(plural: &str, user: &str, old: Option<&Value>, new: Option<&Value>) -> Vec
     records(RecordedWrite { plural, user, at: "2026-01-31T12:00:00Z", old, new })
 }
 
-/// What was recorded, by whom, and the sentence.
+/// The decision, its user, and the sentence of each record.
 fn lines(records: &[Value]) -> Vec<String> {
     let text = |record: &Value, field: &str| record[field].as_str().unwrap_or_default().to_owned();
     let line = |record: &Value| {

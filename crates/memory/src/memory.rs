@@ -140,7 +140,7 @@ impl Shared {
 }
 
 impl State {
-    /// What a watch looks at: its position, all events, and whether the store is closed.
+    /// The state that a watch reads: its position, all events, and whether the store is closed.
     pub(crate) fn of_watch(&mut self, id: u64) -> (&mut Position, &Versions, bool) {
         let position = self.watches.get_mut(&id).expect("a watch has a position until it is dropped");
         (position, &self.versions, self.closed)

@@ -1,4 +1,4 @@
-//! What is known of a device by name: attributes and their values.
+//! Attributes of a device: names and values.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;

@@ -19,17 +19,17 @@ pub struct ResourceClaim {
     pub deleting: bool,
     /// Made by the scheduler for a pod's extended resources.
     pub extended_resource: bool,
-    /// What is asked for; shared, for it never changes.
+    /// Requests, constraints and configuration; shared, because it never changes.
     pub spec: Arc<ClaimSpec>,
-    /// What was given.
+    /// The allocation, once there is one.
     pub allocation: Option<Arc<Allocation>>,
-    /// Who uses it, at most 256.
+    /// The consumers that reserve it, at most 256.
     pub reserved_for: Vec<Consumer>,
-    /// What those of its devices were like that no slice has any more.
+    /// The last published attributes of its devices that no slice has any more.
     pub last_published: Vec<LastPublished>,
 }
 
-/// What a claim asks for.
+/// The devices and constraints that a claim requests.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ClaimSpec {
     /// At most 32.
@@ -45,7 +45,7 @@ pub struct ClaimSpec {
 pub struct Request {
     /// Unique in the claim.
     pub name: Text,
-    /// What is asked for.
+    /// Exact, or a list of alternatives.
     pub kind: RequestKind,
 }
 
@@ -60,7 +60,7 @@ pub enum RequestKind {
     Unknown,
 }
 
-/// What is asked of devices.
+/// The properties of the devices requested.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeviceRequest {
     /// The alternative's name; empty in [`RequestKind::Exactly`].
@@ -73,7 +73,7 @@ pub struct DeviceRequest {
     pub mode: AllocationMode,
     /// `Some` when the field is set at all.
     pub admin_access: Option<bool>,
-    /// What it bears.
+    /// The taints that it tolerates.
     pub tolerations: Vec<Toleration>,
     /// Amounts by capacity key, compared literally, in key order. `None` when the field is absent.
     pub capacity: Option<Vec<(Text, Quantity)>>,
@@ -84,7 +84,7 @@ pub struct DeviceRequest {
 /// How many devices a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllocationMode {
-    /// So many.
+    /// This number of devices.
     Exact(i64),
     /// All that match.
     All,
@@ -107,7 +107,7 @@ pub struct DerivedAttribute {
     pub expression: Text,
 }
 
-/// What several devices must have in common, or not.
+/// An attribute that several devices must have in common, or must not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constraint {
     /// Names of requests (`r`) or alternatives (`r/s`); empty: all.
@@ -130,7 +130,7 @@ pub enum ConstraintKind {
 /// Opaque parameters of a driver: JSON text, kept as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opaque {
-    /// For whom.
+    /// The driver that the parameters are for.
     pub driver: Text,
     /// A JSON object, at most 10 KiB.
     pub parameters: Text,
@@ -145,7 +145,7 @@ pub struct ClaimConfig {
     pub opaque: Option<Opaque>,
 }
 
-/// What a claim was given.
+/// The devices allocated to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Allocation {
     /// At most 32.
@@ -184,7 +184,7 @@ pub struct DeviceResult {
 /// Configuration that goes with an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultConfig {
-    /// Who asked for it.
+    /// The object that it comes from.
     pub source: ConfigSource,
     /// For which requests; empty: all.
     pub requests: Vec<Text>,
@@ -192,7 +192,7 @@ pub struct ResultConfig {
     pub opaque: Option<Opaque>,
 }
 
-/// Who asked for a configuration.
+/// The source of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigSource {
     /// The device class.
@@ -221,7 +221,7 @@ pub struct DeviceClass {
     pub name: Text,
     /// CEL expressions that must all match. `None`: a selector of a kind this version does not know.
     pub selectors: Vec<Option<Text>>,
-    /// Opaque configuration for whoever gets a device of the class.
+    /// Opaque configuration for claims with a device of the class.
     pub config: Vec<Option<Opaque>>,
     /// The extended resource that it backs.
     pub extended_resource_name: Option<Text>,

@@ -1,4 +1,4 @@
-//! What time it is for a core, from two clocks: one that can be set, and one that only counts.
+//! The time of a core, from two clocks: one that can be set, and one that only counts.
 //!
 //! A core compares instants that it finds in objects (a taint's `timeAdded`, a Job's `startTime`) with `now`, so `now` must agree with the
 //! wall clock; and it measures durations (backoff, pace, how long a lease has not been renewed), so `now` must advance at the rate of the
@@ -11,7 +11,7 @@ use crate::Timestamp;
 /// The two clocks may disagree by this much within an era. Clocks are corrected by less all the time; more is a clock that was set, or a
 /// machine that was suspended, during which only the wall clock goes on.
 pub const STEP_MS_MIN: i64 = 1_000;
-/// A smaller disagreement is made up for by one part in so many of the time that passes: a duration is wrong by at most 5 %.
+/// A smaller disagreement is made up for by one part in `SLEW` of the time that passes: a duration is wrong by at most 5 %.
 const SLEW: i64 = 20;
 
 /// The time of a core, and the era it belongs to.
@@ -28,15 +28,15 @@ pub struct Reading {
 /// A clock that was set back: what it would show, and what it showed instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetBack {
-    /// What it would have shown.
+    /// The time that it would have shown.
     pub from: Timestamp,
-    /// What it showed.
+    /// The time that it showed.
     pub to: Timestamp,
 }
 
 impl SetBack {
-    /// An instant found in an object, as the clock shows it after it was set. What had come before must not have to come again: it came as long
-    /// ago as it did. What lay ahead even then is left where it is, and so is what was written since.
+    /// An instant found in an object, as the clock shows it after it was set. An instant that had passed must not pass again: it keeps its
+    /// distance from now. An instant that lay ahead even then stays, and so does one that was written since.
     #[must_use]
     pub fn dated(&self, now: Timestamp, instant: Timestamp) -> Timestamp {
         if instant > now && instant <= self.from {
@@ -50,7 +50,7 @@ impl SetBack {
 /// Makes readings of both clocks one time.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// What [`Reading::now`] is ahead of the monotonic clock; `None` before the first reading.
+    /// Milliseconds that [`Reading::now`] is ahead of the monotonic clock; `None` before the first reading.
     offset: Option<i64>,
     monotonic: i64,
     /// Time that passed while the clocks disagreed, and was not used yet to make up for it.

@@ -4,11 +4,11 @@ use core::fmt;
 
 use crate::{DeviceTaintRule, Share, Text, Uid};
 
-/// Who wrote the spec of a rule, in the server's words. A rule that has it takes effect once its condition `Held` says False.
+/// The author of a rule's spec, recorded by the server. A rule that has it takes effect once its condition `Held` is False.
 pub const WRITTEN_BY: &str = "lazaret.dev/written-by";
-/// Who approved a rule, in the server's words.
+/// The approver of a rule, recorded by the server.
 pub const APPROVED_BY: &str = "lazaret.dev/approved-by";
-/// What was approved: a spec of a rule, and how much it reached.
+/// The approval: a spec of a rule, and how much it reached.
 pub const APPROVAL: &str = "lazaret.dev/approval";
 
 /// Which request of a client a rule was made by, with how much that request reaches.
@@ -51,7 +51,7 @@ impl fmt::Display for Impact {
     }
 }
 
-/// A rule that reaches more than this has no effect before it is approved. What is absent is no limit.
+/// A rule that reaches more than this has no effect before it is approved. An absent field is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ConfirmAbove {
     /// Pods.
@@ -63,7 +63,7 @@ pub struct ConfirmAbove {
 }
 
 impl ConfirmAbove {
-    /// Whether a rule reaches more than this, where the guard selects so many devices in all.
+    /// Whether a rule reaches more than this, where the guard selects `devices_total` devices in all.
     #[must_use]
     pub fn is_exceeded_by(&self, impact: Impact, devices_total: u64) -> bool {
         self.pods.is_some_and(|most| impact.pods > most)
@@ -90,10 +90,10 @@ impl fmt::Display for ConfirmAbove {
     }
 }
 
-/// Who may approve a rule.
+/// The users who may approve a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Approvers {
-    /// Whoever may write the rule.
+    /// Any user who may write the rule.
     #[default]
     Anyone,
     /// Not the user who wrote it.
@@ -109,11 +109,11 @@ pub struct Approval {
     pub generation: i64,
     /// How much the rule reached.
     pub seen: Impact,
-    /// Who approved it, in the server's words.
+    /// The approver, recorded by the server.
     pub by: Option<Text>,
     /// The request that was approved with all of its rules.
     pub request: Option<Text>,
-    /// What the rule of a request is about: see [`DeviceTaintRule::subject`].
+    /// The subject of a rule of a request: see [`DeviceTaintRule::subject`].
     pub subject: Option<Text>,
 }
 
@@ -154,12 +154,12 @@ impl Approval {
     }
 }
 
-/// Who wrote a rule and who approved it.
+/// The author and the approval of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Review {
     /// The rule has no effect before its status says that it is not held.
     pub is_required: bool,
-    /// Who wrote its spec, in the server's words.
+    /// The author of its spec, recorded by the server.
     pub written_by: Option<Text>,
     /// The last approval.
     pub approval: Option<Approval>,

@@ -2,7 +2,7 @@
 
 use alloc::{format, string::String};
 
-/// A schedule that never comes within so many days never comes: four years and a leap year that was left out.
+/// A schedule without an occurrence within this number of days has none: four years and a leap year that was left out.
 const DAYS_MAX: i64 = 366 * 9;
 const DAY_SECS: i64 = 86_400;
 const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -13,7 +13,7 @@ const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 pub enum Schedule {
     /// At times that fields describe.
     At(Fields),
-    /// So many seconds apart.
+    /// With this number of seconds in between.
     Every(i64),
 }
 
@@ -34,7 +34,7 @@ impl Schedule {
     /// Reads five fields, or a name like `@daily`, or `@every 1h30m`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The field that is invalid, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
         let fields = match text.trim() {
             "@yearly" | "@annually" => "0 0 1 1 *",

@@ -63,7 +63,7 @@ pub struct Device {
     pub attributes: Vec<(Text, AttrValue)>,
     /// By key as published, in key order.
     pub capacity: Vec<(Text, CapacityValue)>,
-    /// What it takes of the pool's shared counters.
+    /// The amounts that it takes of the pool's shared counters.
     pub consumes_counters: Vec<CounterConsumption>,
     /// Where it can be reached; only with [`NodeScope::PerDevice`] on the slice.
     pub nodes: Option<NodeScope>,
@@ -77,18 +77,18 @@ pub struct Device {
     pub binding_failure_conditions: Option<Vec<Text>>,
     /// May be given to several requests at once.
     pub allow_multiple_allocations: Option<bool>,
-    /// What it takes of the node's own resources, by resource, in order.
+    /// The amounts that it takes of the node's own resources, by resource, in order.
     pub node_allocatable: Vec<(Text, NodeAllocatable)>,
 }
 
-/// What a device takes of a resource of its own node.
+/// The amount that a device takes of a resource of its own node.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeAllocatable {
-    /// What it stands for.
+    /// The amount that the device itself stands for.
     pub mapping: Option<NodeMapping>,
-    /// What it costs for each pod that uses it.
+    /// The further amount for each pod that uses it.
     pub per_pod: Option<Quantity>,
-    /// What it costs for each container that uses it.
+    /// The further amount for each container that uses it.
     pub per_container: Option<Quantity>,
 }
 
@@ -99,10 +99,10 @@ pub enum NodeMapping {
     Capacity {
         /// Which capacity.
         key: Text,
-        /// So many times; `None`: once.
+        /// The factor; `None`: 1.
         multiplier: Option<Quantity>,
     },
-    /// The device so much.
+    /// This amount for the device.
     PerDevice(Quantity),
 }
 
@@ -137,7 +137,7 @@ pub struct ValidRange {
     pub step: Option<Quantity>,
 }
 
-/// What a device takes of one counter set.
+/// The amounts that a device takes of one counter set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterConsumption {
     /// The set's name.

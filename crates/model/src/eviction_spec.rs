@@ -81,7 +81,7 @@ named! {
 }
 
 named! {
-    /// By which request a pod is made to leave.
+    /// The request with which a pod is evicted.
     pub enum EvictionMode {
         /// Deleted.
         #[default]
@@ -93,7 +93,7 @@ named! {
     }
 }
 
-/// What a workload says about its eviction.
+/// The wish of a workload for its eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum EvictionSay {
     /// It need not wait.
@@ -101,12 +101,12 @@ pub enum EvictionSay {
     Immediate,
     /// It wants to end by itself.
     AllowCompletion,
-    /// It wants to stay for so long.
+    /// It wants to stay for this number of seconds.
     Seconds(u32),
 }
 
 impl EvictionSay {
-    /// What a text says; `None`: nothing that is understood.
+    /// Parses the value of the annotation; `None` if it is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {

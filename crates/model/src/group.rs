@@ -18,7 +18,7 @@ pub struct PodGroup {
     pub deleting: bool,
     /// The claims that its pods have together, by entry.
     pub claims: Vec<PodClaim>,
-    /// None of its pods is to be placed before there are so many.
+    /// The size of the gang: none of its pods is placed before this number of them exist.
     pub gang: Option<u32>,
 }
 

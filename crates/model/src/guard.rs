@@ -1,4 +1,4 @@
-//! What evictions must never exceed, whoever wants them.
+//! Limits that no eviction exceeds, whatever its reason.
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -23,7 +23,7 @@ pub struct DisruptionGuard {
     pub windows: Vec<Window>,
     /// A rule that reaches more has no effect before it is approved.
     pub confirm_above: Option<ConfirmAbove>,
-    /// Who may approve it.
+    /// The users who may approve it.
     pub approvers: Approvers,
     /// Since this instant a breaker that was tripped before is not, by a person's word.
     pub reset_at: Option<Timestamp>,
@@ -41,7 +41,7 @@ impl DisruptionGuard {
         (!self.windows.is_empty()).then(|| closed().map_or(WindowStatus::Open, WindowStatus::ClosedUntil))
     }
 
-    /// Why nothing begins while none of its windows is open, wherever that is said.
+    /// The message while none of its windows is open, the same everywhere.
     #[must_use]
     pub fn closed_message(&self) -> Text {
         format!("no window of DisruptionGuard {} is open", self.name).into()
@@ -62,7 +62,7 @@ pub enum WindowStatus {
 pub struct Pause {
     /// Why, for people.
     pub reason: Text,
-    /// Until when; `None`: until somebody resumes.
+    /// The end of the pause; `None`: until a person resumes.
     pub until: Option<Timestamp>,
 }
 
@@ -92,12 +92,12 @@ pub struct Breaker {
 pub enum Share {
     /// A number.
     Count(u64),
-    /// So many of a hundred, rounded down.
+    /// This percentage, rounded down.
     Percent(u64),
 }
 
 impl Share {
-    /// How many that is of so many.
+    /// The number that this share is of `total`.
     #[must_use]
     pub fn of(self, total: u64) -> u64 {
         match self {
@@ -107,7 +107,7 @@ impl Share {
     }
 }
 
-/// What a breaker counts.
+/// The things that a breaker counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum BreakerUnit {
     /// Devices with a taint that keeps new claims away.
@@ -123,7 +123,7 @@ pub enum BreakerUnit {
 }
 
 impl BreakerUnit {
-    /// What is counted, in messages.
+    /// The plural of the unit, in messages.
     #[must_use]
     pub fn plural(&self) -> &'static str {
         match self {

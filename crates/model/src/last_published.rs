@@ -1,4 +1,4 @@
-//! What a device was like when a slice last had it.
+//! A device as its slice last published it.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ impl LastPublished {
     /// 256 KiB in all annotations of an object.
     pub const BYTES_MAX: usize = 32 * 1024;
 
-    /// Of the device of this name. What selectors do not look at is left out.
+    /// The record of this device. Fields that selectors do not read are left out.
     #[must_use]
     pub fn new(
         id: &DeviceId,

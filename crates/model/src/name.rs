@@ -14,7 +14,7 @@ const IDENTIFIER_LEN_MAX: usize = 32;
 pub enum NameError {
     /// There is nothing.
     Empty(NamePart),
-    /// Longer than so many bytes.
+    /// Longer than this number of bytes.
     TooLong(NamePart, usize),
     /// Characters that the part does not allow, or not where they stand.
     Characters(NamePart),
@@ -22,7 +22,7 @@ pub enum NameError {
     TooManySlashes,
 }
 
-/// What a name, or the part of it that is wrong, is made of.
+/// The syntax of a name, or of the part of it that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamePart {
     /// Lower-case letters, digits, hyphens.
@@ -171,7 +171,7 @@ fn has_ends(text: &str, allowed: impl Fn(u8) -> bool) -> bool {
 }
 
 impl NamePart {
-    /// What it is called, and what it may be.
+    /// Its name in messages, and the characters that it allows.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::DnsLabel => {

@@ -5,7 +5,7 @@ use core::{cmp::Ordering, fmt};
 
 use crate::{NameError, Taint, Text, validate_label_name, validate_label_value};
 
-/// What matters of a node to devices.
+/// The fields of a node that matter to devices.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Node {
     /// Its name.
@@ -60,7 +60,7 @@ pub enum Operator {
     Gt,
     /// A whole number less than the one value.
     Lt,
-    /// Not known: whoever evaluates it must report an error.
+    /// Not known: its evaluation is an error.
     Unknown(Text),
 }
 
@@ -71,11 +71,11 @@ pub struct SelectorError {
     pub term: usize,
     /// The requirement's key.
     pub key: Text,
-    /// What is wrong with it.
+    /// The reason.
     pub problem: SelectorProblem,
 }
 
-/// What is wrong with a requirement.
+/// The error in a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectorProblem {
     /// An operator that does not exist, or not for fields.

@@ -3,10 +3,10 @@
 
 use crate::{Taint, Timestamp, Toleration, tolerates};
 
-/// How long a taint is borne by somebody.
+/// How long a taint is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Patience {
-    /// So many seconds from when the taint was set; zero when nothing tolerates it.
+    /// This number of seconds from when the taint was set; zero when nothing tolerates it.
     Seconds(i64),
     /// For ever.
     Forever,
@@ -24,8 +24,8 @@ impl Patience {
     }
 }
 
-/// How long these tolerations bear `taint`. Of several that match, one without a limit wins; otherwise the shortest. A rule that gives notice is borne
-/// until the notice is over.
+/// How long these tolerations tolerate `taint`. Of several that match, one without a limit wins; otherwise the shortest. A rule that gives
+/// notice is tolerated until the notice is over.
 /// Negative seconds are none. DEVIATION(empty-effect-toleration): a toleration with an empty effect counts here as it does for the scheduler;
 /// Kubernetes 1.37 wants the literal `NoExecute` and so evicts pods that it keeps placing.
 #[must_use]

@@ -31,7 +31,7 @@ pub struct Pod {
     pub owner: Option<Owner>,
     /// Conditions of its status.
     pub conditions: Vec<Condition>,
-    /// What its owner says about its eviction.
+    /// The wish of its owner for its eviction.
     pub eviction_say: Option<EvictionSay>,
     /// The pods of its namespace with the same value leave together with it, where a rule wants that.
     pub eviction_group: Option<Text>,
@@ -73,7 +73,7 @@ impl Pod {
     }
 }
 
-/// What an eviction leaves behind on a pod, for whoever leads next to count.
+/// The annotation that an eviction leaves on a pod, for the next leader to count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct EvictionMark {
     /// When it was decided.
@@ -152,7 +152,7 @@ pub struct Owner {
 /// A condition of an object's status.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Condition {
-    /// What it is about.
+    /// The type of the condition.
     pub kind: Text,
     /// Whether it holds.
     pub status: ConditionStatus,
@@ -173,7 +173,7 @@ pub enum ConditionStatus {
     True,
     /// No.
     False,
-    /// Nobody knows.
+    /// It is not known.
     #[default]
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! What was out of service a short time ago: a breaker with a window counts it although it is back.
+//! Devices, nodes and domains that were out of service a short time ago: a breaker with a window counts them although they are back.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use crate::{BreakerStatus, Timestamp, Unit};
 /// Of more that are back in service the first is forgotten: as many devices as a large cluster has.
 const BACK_MAX: usize = 100_000;
 
-/// What is out of service, and what was so within the window of a breaker.
+/// The units that are out of service, and those that were so within the window of a breaker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecentlyOut {
     out: BTreeSet<Unit>,
-    /// When each of those that are back in service was first seen to be.
+    /// When each unit that is back in service was first seen to be.
     back: BTreeMap<Unit, Timestamp>,
-    /// As many more an earlier controller has seen come back, and until when they count. It is not known which they are.
+    /// The number of further units that an earlier controller has seen come back, and until when they count. Their names are not known.
     inherited: Option<(u64, Timestamp)>,
 }
 
 impl RecentlyOut {
-    /// What an earlier controller has seen, as a guard's status says it.
+    /// The count of an earlier controller, from a guard's status.
     #[must_use]
     pub fn inherit(status: &BreakerStatus) -> Self {
         let inherited = status.recent_until.filter(|_| status.recent > 0).map(|until| (status.recent, until));

@@ -1,4 +1,4 @@
-//! What an administrator says about devices: taint rules and patches.
+//! An administrator's changes of devices: taint rules and patches.
 
 use alloc::{boxed::Box, format, vec::Vec};
 
@@ -11,7 +11,7 @@ use crate::{
 /// DEVIATION(rules-beyond-v1).
 pub const V1ALPHA3_FIELDS_ANNOTATION: &str = "lazaret.dev/v1alpha3-fields";
 
-/// What other versions than v1alpha3 show as the driver of a rule that selects by class or expression. Without it the rule would read as one
+/// The driver that other versions than v1alpha3 show for a rule that selects by class or expression. Without it the rule would read as one
 /// that selects every device, and a client that only knows v1 would taint them all; no driver has a name under `invalid`.
 pub const V1ALPHA3_ONLY_DRIVER: &str = "selected-in-v1alpha3.invalid";
 
@@ -30,11 +30,11 @@ pub struct DeviceTaintRule {
     pub selector: Option<DeviceSelector>,
     /// The taint.
     pub taint: Taint,
-    /// What its status says.
+    /// The conditions of its status.
     pub conditions: Vec<Condition>,
     /// How many pods were evicted because of it, as its status says.
     pub evictions: Option<EvictionCount>,
-    /// Who wrote it and who approved it, where that is known.
+    /// Its author and its approval, where known.
     pub review: Option<Box<Review>>,
     /// A DeviceTaintPolicy controls it.
     pub is_compiled: bool,
@@ -46,7 +46,7 @@ impl DeviceTaintRule {
     /// The type of the condition that says that a rule has no effect before it is approved.
     pub const HELD: &'static str = "Held";
 
-    /// What a rule is about that selects by names alone and does not say how pods leave: its devices and the taint's key and value. Nothing
+    /// The subject of a rule that selects by names alone and does not set how pods leave: its devices and the taint's key and value. `None`
     /// for other rules.
     #[must_use]
     pub fn subject(&self) -> Option<Text> {
@@ -60,7 +60,7 @@ impl DeviceTaintRule {
         Some(format!("{driver} {pool} {device} {} {}", self.taint.key, self.taint.value).into())
     }
 
-    /// Whether its status says that it has expired. A spec that was changed since has not, before that is said of it, too.
+    /// Whether its status says that it has expired. A condition for another generation does not count.
     #[must_use]
     pub fn is_said_to_be_expired(&self) -> bool {
         self.conditions.iter().any(|condition| {
@@ -70,8 +70,8 @@ impl DeviceTaintRule {
         })
     }
 
-    /// Whether it has no effect because it is held: its status says so, or does not say yet that a rule which needs a decision is not. What
-    /// was said of another spec holds nothing but a rule that was held.
+    /// Whether it has no effect because it is held: its status says so, or it needs a decision that its status does not have yet. A condition for
+    /// another generation counts only if it is True.
     #[must_use]
     pub fn is_held(&self) -> bool {
         let is_required = self.review.as_ref().is_some_and(|review| review.is_required);
@@ -103,13 +103,13 @@ impl DeviceTaintRule {
 pub struct EvictionCount {
     /// Pods.
     pub pods: u64,
-    /// There may have been more: somebody counted before and may have ended before it wrote its last count.
+    /// There may have been more: an earlier controller may have ended before it wrote its last count.
     pub at_least: bool,
     /// Evictions up to this instant are in the number.
     pub until: Option<Timestamp>,
 }
 
-/// Which devices. What is absent is no restriction; what is present must all hold.
+/// Selects devices. An absent field is no restriction; all present ones must match.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeviceSelector {
     /// Devices of this class (by its CEL expressions).
@@ -156,11 +156,11 @@ pub struct ResourceSlicePatch {
     pub uid: Uid,
     /// Which devices; `None` selects nothing, empty selects everything.
     pub selector: Option<DeviceSelector>,
-    /// What is overridden.
+    /// The changes.
     pub patch: DevicePatch,
 }
 
-/// What a patch overrides or adds.
+/// The fields that a patch overrides or adds.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DevicePatch {
     /// The higher wins where two patches say different things; then the name that sorts first.

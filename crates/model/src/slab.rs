@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Of so many values there is room for one more in a clone, and beyond what [`Slab::reserve`] was asked for: the next
+/// A clone has room for one more value per this number of values, and so has [`Slab::reserve`] beyond its argument: the next
 /// value must not move all others.
 const VALUES_PER_SPARE: usize = 8;
 
@@ -44,7 +44,7 @@ impl<T> Slab<T> {
         u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Makes room for so many more values.
+    /// Makes room for `more` values.
     pub fn reserve(&mut self, more: usize) {
         let more = more.saturating_sub(self.free.len());
         self.slots.reserve(more + more / VALUES_PER_SPARE);

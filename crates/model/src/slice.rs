@@ -1,4 +1,4 @@
-//! What a driver publishes of a pool.
+//! Slices: the parts of a pool that a driver publishes.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ pub struct ResourceSlice {
     pub name: Text,
     /// The incarnation.
     pub uid: Uid,
-    /// Who publishes it.
+    /// The driver that publishes it.
     pub driver: Text,
     /// Which pool it is part of.
     pub pool: PoolSpec,

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::{EvictionSpec, Text, Timestamp};
 
-/// What a taint does to claims that do not tolerate it.
+/// The effect of a taint on claims that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Effect {
     /// Informational.
@@ -68,13 +68,13 @@ pub struct Taint {
     pub key: Text,
     /// A label value, may be empty.
     pub value: Text,
-    /// What it does.
+    /// The effect.
     pub effect: Effect,
     /// When it was set; tolerations count from here.
     pub time_added: Option<Timestamp>,
-    /// At most so many pods a second leave because of this taint. Absent: as the controller is set up.
+    /// Limit on the pods evicted per second because of this taint. Absent: the controller's setting.
     pub evictions_per_second: Option<i64>,
-    /// Why, in the words of whoever set it.
+    /// The reason, from the author of the taint.
     pub description: Option<Text>,
     /// How pods leave because of it. Only the taint of a rule says.
     pub eviction: Option<Arc<EvictionSpec>>,
@@ -107,13 +107,13 @@ pub enum TolerationOperator {
     /// Values must be equal. Also what an absent operator means.
     #[default]
     Equal,
-    /// Any value will do.
+    /// Any value matches.
     Exists,
     /// Written by a newer server. Never matches.
     Unknown(Text),
 }
 
-/// What a request is ready to bear.
+/// The taints that a request tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Toleration {
     /// Empty: any key.
@@ -124,7 +124,7 @@ pub struct Toleration {
     pub value: Text,
     /// `None`: any effect.
     pub effect: Option<Effect>,
-    /// How long a NoExecute taint is borne, from its `time_added`; `None`: for ever.
+    /// Seconds for which a NoExecute taint is tolerated, from its `time_added`; `None`: for ever.
     pub seconds: Option<i64>,
 }
 

@@ -23,7 +23,7 @@ impl Text {
         &self.0
     }
 
-    /// Whether no clone shares the characters: then a table of shared strings may let go of them.
+    /// Whether no clone shares the characters: then a table of shared strings may remove them.
     #[must_use]
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1

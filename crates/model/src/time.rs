@@ -1,4 +1,4 @@
-//! Time as a number. Nothing in a core reads a clock: whoever calls says what time it is.
+//! Time as a number. A core never reads a clock: its caller passes the time.
 
 use alloc::{format, string::String};
 use core::fmt;

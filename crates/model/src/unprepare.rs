@@ -1,4 +1,4 @@
-//! What is waited for before a device whose pod vanished is given to another claim: the word of its node.
+//! The report of a node that precedes the next allocation of a device whose pod vanished.
 //!
 //! A pod that ends on its node reaches a terminal phase, and a node lets it do so only after it has unprepared the devices. A pod whose
 //! object was removed before that says nothing. The claim controller then asks the node by listing the claim in an annotation of the
@@ -32,7 +32,7 @@ pub struct Awaited {
     pub claim: ObjectKey,
     /// Which incarnation of it.
     pub uid: Uid,
-    /// What it was given.
+    /// The devices allocated to it.
     pub devices: Vec<DeviceId>,
     /// Since when.
     pub since: Option<Timestamp>,
@@ -50,7 +50,7 @@ impl Awaited {
         self.claim.namespace.len() + self.claim.name.len() + self.uid.len() + devices + reason + 96
     }
 
-    /// What people read, wherever it is said.
+    /// The message for people, the same everywhere.
     #[must_use]
     pub fn words(&self, node: &str) -> String {
         let devices: Vec<String> = self.devices.iter().map(|device| format!("{device}")).collect();
@@ -62,7 +62,7 @@ impl Awaited {
     }
 }
 
-/// What a node says of the claims that are prepared on it, and what it is asked.
+/// The claims prepared on a node, and the claim controller's requests to it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeReport {
     /// Its name.
@@ -75,14 +75,14 @@ pub struct NodeReport {
     pub reports: bool,
     /// Whether it has the taint [`OUT_OF_SERVICE`].
     pub out_of_service: bool,
-    /// What it is asked.
+    /// The claims that it is to unprepare.
     pub awaiting: Vec<Awaited>,
-    /// What it answered.
+    /// The claims that it has unprepared.
     pub unprepared: BTreeSet<Uid>,
 }
 
 impl NodeReport {
-    /// Whether a claim may be prepared on it, as far as anybody has said.
+    /// Whether a claim may still be prepared on it, by its report.
     #[must_use]
     pub fn may_have_prepared(&self, claim: &Uid) -> bool {
         let released = || self.awaiting.iter().any(|one| one.uid == *claim && one.released.is_some());
@@ -110,7 +110,7 @@ impl Allocation {
         self.node_selector.as_ref()?.only_node()
     }
 
-    /// The devices that nobody else can have while it stands.
+    /// The devices that no other claim can have while it stands.
     pub fn held_devices(&self) -> impl Iterator<Item = &DeviceId> {
         self.results.iter().filter(|result| !result.admin_access).map(|result| &result.device)
     }

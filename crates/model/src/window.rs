@@ -32,7 +32,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// A clock that is ahead by so many seconds from these instants on; nothing unless there is one and they ascend.
+    /// A clock with these offsets in seconds, each from an instant on; `None` unless there is one and the instants ascend.
     #[must_use]
     pub fn new(offsets: Vec<(Timestamp, i32)>) -> Option<Self> {
         let ascends = offsets.is_sorted_by(|one, other| one.0 < other.0);

@@ -15,10 +15,10 @@ use lazaret_schema::{Schema, TypeId};
 
 use crate::{FieldSet, ManagedFields, Manager, Operation, PatchError, PathElement};
 
-/// Who owns what was there before anybody kept a record.
+/// The manager of the fields that were there before the first record.
 const UNKNOWN: &str = "before-first-apply";
 
-/// Who applies or writes, and how.
+/// The manager and the version of an apply or a write, and how it is done.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyRequest<'a> {
     /// The field manager.
@@ -29,7 +29,7 @@ pub struct ApplyRequest<'a> {
     pub subresource: &'a str,
     /// Take fields from others.
     pub force: bool,
-    /// What is written as the time of the change.
+    /// The time recorded for the change.
     pub time: &'a str,
     /// Paths that this endpoint never changes: `status` on the object, `spec` and perhaps `metadata.labels` on its status.
     pub ignored: &'a [&'a str],
@@ -47,7 +47,7 @@ pub struct Ownership {
 /// Fields that another manager owns and that would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who owns them.
+    /// The manager that owns them.
     pub manager: Manager,
     /// When that manager wrote last.
     pub time: String,
@@ -58,7 +58,7 @@ pub struct Conflict {
 /// Why an apply was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
-    /// Somebody else owns fields that would change.
+    /// Another manager owns fields that would change.
     Conflicts(Vec<Conflict>),
     /// The applied object is wrong.
     Patch(PatchError),
@@ -151,7 +151,7 @@ pub fn apply(
     merge::check_unique(schema, ty, None, &config, "")?;
 
     if live.is_some() && owners.is_empty() {
-        // Nobody knows who wrote what is there; it must not pass for unowned.
+        // The author of the existing fields is not known; they must not pass for unowned.
         let unknown = Manager { name: UNKNOWN.into(), ..request.as_manager(Operation::Update) };
         owners.set(
             unknown,
@@ -185,7 +185,7 @@ pub fn apply(
     Ok(Ownership { object: after, changed })
 }
 
-/// Records a write that was no apply: what it changed now belongs to whoever wrote it.
+/// Records a write that was no apply: the changed fields now belong to its manager.
 #[must_use]
 pub fn track_update(
     schema: &Schema,
@@ -221,7 +221,7 @@ pub fn track_update(
     after
 }
 
-/// A new object belongs to whoever wrote it, whole: there is nothing to compare with and nobody to take from.
+/// A new object belongs to its first manager, whole: there is no earlier version and no other owner.
 fn first_written(
     schema: &Schema,
     ty: TypeId,
@@ -243,7 +243,7 @@ fn first_written(
     object
 }
 
-/// What a plain write says of the record of owners.
+/// The record of owners in a plain write.
 enum Record {
     /// Absent or malformed: the stored record stays, so that clients that do not know the field do not delete it.
     Kept,
@@ -282,7 +282,7 @@ impl ApplyRequest<'_> {
         }
     }
 
-    /// What is recorded of what a write changed: nothing of what this endpoint never changes.
+    /// The recorded part of the changes of a write: without the paths that this endpoint never changes.
     fn recorded(&self, difference: compare::Difference) -> FieldSet {
         let mut set = recorded(difference.changed);
         for name in self.ignored {
@@ -331,7 +331,7 @@ fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> V
         .collect()
 }
 
-/// Fields that identify an object or belong to the server are nobody's.
+/// Fields that identify an object or belong to the server have no owner.
 fn recorded(set: FieldSet) -> FieldSet {
     let mut kept = set;
     kept.children.remove("f:apiVersion");

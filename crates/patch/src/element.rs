@@ -46,7 +46,7 @@ impl PathElement {
         value[..end].parse().ok()
     }
 
-    /// What a step in `fieldsV1` says, if it is one.
+    /// Parses a step in `fieldsV1`; `None` if it is none.
     pub(crate) fn read(text: &str) -> Option<Self> {
         matches!(text.as_bytes(), [b'f' | b'k' | b'v', b':', ..]).then(|| Self(text.into()))
     }

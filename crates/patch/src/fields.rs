@@ -33,7 +33,7 @@ impl FieldSet {
         !self.member && self.children.is_empty()
     }
 
-    /// The paths that somebody who applies `value`, an object of type `ty`, claims: its leaves, and the items of keyed lists and maps
+    /// The paths that a manager that applies `value`, an object of type `ty`, claims: its leaves, and the items of keyed lists and maps
     /// themselves.
     #[must_use]
     pub fn of(schema: &Schema, ty: TypeId, value: &Value) -> Self {
@@ -131,7 +131,7 @@ fn collect(schema: &Schema, ty: TypeId, field: Option<&Field>, value: &Value, se
     }
 }
 
-/// The paths of a field of a struct or map. What stands in a map is owned itself, too, and so is what is empty.
+/// The paths of a field of a struct or map. An entry of a map is owned itself, too, and so is an empty value.
 fn collect_field(schema: &Schema, owner: TypeId, name: &str, value: &Value, set: &mut FieldSet) {
     let child = set.children.entry(PathElement::field(name)).or_default();
     match child_type(schema, owner, name) {
@@ -188,7 +188,7 @@ pub(crate) fn child_type<'a>(
     }
 }
 
-/// What identifies an item of a list. A key that the item omits and that has no default is no part of its identity.
+/// The identity of an item of a list. A key that the item omits and that has no default is no part of it.
 pub(crate) fn item_element(schema: &Schema, item: TypeId, kind: &ListKind, value: &Value) -> PathElement {
     let ListKind::Map(keys) = kind else { return PathElement::value(value) };
     let fields = schema.get_struct(item).map(|found| &found.fields);

@@ -10,17 +10,17 @@ use crate::PatchError;
 /// More operations than this in one JSON patch are refused.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// All that a JSON patch copies and moves has at most so many bytes: what is copied into itself again and again doubles each time.
+/// Bound on the bytes that a JSON patch copies and moves: a value that is copied into itself again and again doubles each time.
 const CARRIED_MAX: usize = 3 << 20;
 
-/// So many items of lists may be moved by one place to make room or to close a gap: as many as all operations at the front of a list
+/// Bound on the items of lists that are moved by one place to make room or to close a gap: as many as all operations at the front of a list
 /// of 5,000 items. Each is a few bytes to copy, all of them a tenth of a second.
 const SHIFTED_MAX: usize = OPERATIONS_MAX * 5_000;
 
 /// Applies a JSON patch (RFC 6902), all of it or nothing. `null` is a patch that does nothing.
 ///
-/// What RFC 6902 forbids and Kubernetes lets pass, passes: a field that is not there may be replaced, copied and tested, and is null; a
-/// value that is not given is null; an index may count from the end.
+/// Three things that RFC 6902 forbids are allowed, as in Kubernetes: an absent field may be replaced, copied and tested, and is null; an
+/// absent value is null; an index may count from the end.
 ///
 /// # Errors
 /// When the patch is malformed, too long, or an operation does not apply.
@@ -42,7 +42,7 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
         operations.iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
     let mut spent = Spent::default();
     for (at, operation) in operations.iter().enumerate() {
-        // What was done before an operation failed goes with the object: nothing is to be undone.
+        // The changes before a failed operation are dropped with the object: nothing is to be undone.
         operation.apply(&mut object, &mut spent).map_err(|why| {
             let Operation { op, path, .. } = operation;
             PatchError::DoesNotApply(format!("operation {at}, {op:?} at {:?}: {why}", path.unwrap_or("")))
@@ -51,7 +51,7 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
     Ok(object)
 }
 
-/// What the operations of a patch have taken so far.
+/// The work done by the operations of a patch so far.
 #[derive(Default)]
 struct Spent {
     /// Bytes copied and moved.
@@ -132,7 +132,7 @@ const NO_PATH: &str = "there is no such path";
 const NO_INDEX: &str = "there is no such index";
 const TOO_DEEP: &str = "what it makes is nested too deep";
 
-/// The steps to what holds a path's end, and the end. What stands before the first slash does not count.
+/// The steps to the parent of a path's end, and the end. The part before the first slash does not count.
 fn steps(path: &str) -> Result<(Vec<Cow<'_, str>>, Cow<'_, str>), &'static str> {
     let mut steps: Vec<Cow<'_, str>> = path.split('/').skip(1).map(unescaped).collect();
     let last = steps.pop().ok_or(NO_PATH)?;
@@ -233,13 +233,13 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), &'static 
     Ok(())
 }
 
-/// How deep what is put at a path may be, so that the whole is nested no deeper than a body may be: whoever walks through an object relies
+/// Levels that a value at a path may have, so that the whole is nested no deeper than a body may be: every walk through an object relies
 /// on it.
 fn levels_below(path: &str) -> Result<usize, &'static str> {
     DEPTH_MAX.checked_sub(path.matches('/').count()).ok_or(TOO_DEEP)
 }
 
-/// About how many bytes of text a value has, if it is nested no deeper than so many levels.
+/// The approximate bytes of a value as text, if it is nested no deeper than `levels`.
 fn weigh(value: &Value, levels: usize) -> Result<usize, &'static str> {
     let below = || levels.checked_sub(1).ok_or(TOO_DEEP);
     match value {

@@ -32,7 +32,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields: the same name owns separately by operation, version and subresource.
+/// An owner of fields: the same name owns separately by operation, version and subresource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     /// By apply or otherwise.
@@ -110,7 +110,7 @@ impl ManagedFields {
         }
     }
 
-    /// What a record's text says; one that cannot be read says nothing.
+    /// Parses the text of a record; one that cannot be parsed is empty.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let lines: Vec<Line<'_>> = serde_json::from_str(text).unwrap_or_default();
@@ -182,7 +182,7 @@ impl ManagedFields {
         }
     }
 
-    /// Whether nobody owns anything.
+    /// Whether there is no owner.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -199,7 +199,7 @@ impl ManagedFields {
                 .all(|((a, mine), (b, theirs))| a == b && mine.fields == theirs.fields)
     }
 
-    /// What `manager` owns.
+    /// The fields that `manager` owns.
     #[must_use]
     pub fn owned_by(&self, manager: &Manager) -> FieldSet {
         self.entries.get(manager).map(|entry| entry.fields.set().into_owned()).unwrap_or_default()
@@ -213,7 +213,7 @@ impl ManagedFields {
         }
     }
 
-    /// Adds to what `manager` owns. Who gets nothing new keeps the time of before.
+    /// Adds to the fields of `manager`. An owner that gets no new field keeps its time.
     pub(crate) fn add(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         match self.entries.get(&manager) {
             Some(entry) => {

@@ -1,5 +1,5 @@
-//! What one manager owns, left as text for as long as nobody must look into it: most writes touch the fields of one manager alone, and
-//! the others' go from one revision to the next as they are.
+//! The fields of one manager, kept as text until they are needed: most writes touch the fields of one manager alone, and
+//! those of the others go from one revision to the next unchanged.
 
 use std::{borrow::Cow, fmt};
 
@@ -56,7 +56,7 @@ impl PartialEq for Owned {
     }
 }
 
-/// What a `fieldsV1` says; one that cannot be read says nothing.
+/// Parses a `fieldsV1`; one that cannot be parsed is empty.
 fn read(text: &str) -> FieldSet {
     let mut json = serde_json::Deserializer::from_str(text);
     Whole.deserialize(&mut json).unwrap_or_default()
@@ -106,7 +106,7 @@ impl Serialize for Owned {
     }
 }
 
-/// What is below a node, and the node itself if it is to be told.
+/// The elements below a node, and the node itself if `own`.
 struct Below<'a> {
     set: &'a FieldSet,
     own: bool,
@@ -119,7 +119,7 @@ impl Serialize for Below<'_> {
             map.serialize_entry(".", &Nothing {})?;
         }
         let mut put = |(element, child): (&PathElement, &FieldSet)| {
-            // A leaf is itself without being told.
+            // A leaf is a member without the entry `.`.
             let own = child.member && child.children.values().any(|below| !below.is_empty());
             map.serialize_entry(element.as_str(), &Below { set: child, own })
         };

@@ -5,14 +5,14 @@ use alloc::collections::BTreeMap;
 use lazaret_machine::{Backoff, Effect, EffectId, Flights, Outcome, Wake};
 use lazaret_model::{Text, Timestamp};
 
-/// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
+/// A write that was done shows in the watch soon. Until then, or for this time, its object is not written again.
 const SEEN_WITHIN_MS: i64 = 5_000;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);
 
 /// Something to be written.
 pub(crate) trait Write: Clone {
-    /// What it is about: an object's name; of a status, the name after a slash, which no name has.
+    /// The key of its object: the name; of a status, the name after a slash, which no name has.
     fn key(&self) -> Text;
     /// Whether no watch shows that it was done.
     fn is_unseen(&self) -> bool;
@@ -21,7 +21,7 @@ pub(crate) trait Write: Clone {
 #[derive(Debug)]
 pub(crate) struct Attempts<W> {
     flights: Flights<W, W>,
-    /// What is left alone until then, and how often a write of it failed; by [`Write::key`].
+    /// The next attempt of each write, and the number of its failures; by [`Write::key`].
     not_before: BTreeMap<Text, (Timestamp, u32)>,
     /// When it was last decided what to write.
     planned: Option<Timestamp>,
@@ -39,7 +39,7 @@ impl<W: Write> Attempts<W> {
         self.flights.send(write.clone(), write)
     }
 
-    /// What became of it: the write, and whether it is done.
+    /// The outcome of an effect: the write, and whether it is done.
     pub(crate) fn acknowledge(
         &mut self,
         now: Timestamp,
@@ -89,7 +89,7 @@ impl<W: Write> Attempts<W> {
         self.not_before.get(key).is_some_and(|(at, failures)| *failures > 0 || *at <= now)
     }
 
-    /// Forgets what nobody wants to write any more.
+    /// Forgets writes that are no longer wanted.
     pub(crate) fn keep(&mut self, is_wanted: impl Fn(&Text) -> bool) {
         self.not_before.retain(|key, _| is_wanted(key));
     }

@@ -1,4 +1,4 @@
-//! What has to be written so that the rules are as the policies want them.
+//! The writes that make the rules agree with the policies.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -25,7 +25,7 @@ pub struct Owned {
     pub uid: Uid,
     /// Its policy.
     pub owner: Owner,
-    /// What it selects.
+    /// Its selector.
     pub selector: DeviceSelector,
     /// The key of its taint.
     pub key: Text,
@@ -45,9 +45,9 @@ pub enum Input {
     /// There is no such rule, or no policy owns it.
     RuleGone(Text),
     /// Whether some guard wants approval of policies that reach far: then a policy stays what it was until its status says whether it is held.
-    /// True until this is heard.
+    /// True until this is received.
     ApprovalWanted(bool),
-    /// What became of an effect.
+    /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),
     /// Effects are wanted from now on.
     BecameLeader,
@@ -60,7 +60,7 @@ pub enum Input {
 /// Something to be done.
 pub type Effect = lazaret_machine::Effect<EffectKind>;
 
-/// What is to be done.
+/// The kinds of effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EffectKind {
     /// Make a rule.
@@ -73,12 +73,12 @@ pub enum EffectKind {
     Report(Report),
 }
 
-/// What a policy's status says.
+/// The status of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The policy.
     pub policy: Owner,
-    /// Of which generation this is said.
+    /// The generation of the policy that it reports on.
     pub generation: i64,
     /// How many rules it has, as the watch shows them.
     pub rules: usize,
@@ -115,7 +115,7 @@ pub struct Policies {
     taken: BTreeSet<Text>,
     queue: VecDeque<EffectKind>,
     attempts: Attempts<EffectKind>,
-    /// What the status of each policy says.
+    /// The last status of each policy.
     reported: BTreeMap<Owner, Report>,
 }
 

@@ -36,11 +36,11 @@ pub struct WantedPolicy {
 pub struct OwnedPolicy {
     /// Its incarnation.
     pub uid: Uid,
-    /// What it says.
+    /// Its spec.
     pub said: WantedPolicy,
 }
 
-/// What a patch becomes.
+/// The policies of a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompiledPatch {
     /// Its policies, by name.
@@ -85,15 +85,15 @@ pub enum PatchInput {
     Policy(OwnedPolicy),
     /// There is no such policy, or no patch owns it.
     PolicyGone(Text),
-    /// What became of an effect.
+    /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),
     /// Effects are wanted from now on, or no longer.
     Leads(bool),
-    /// Time has passed, or much was heard.
+    /// Time has passed, or many inputs came.
     Tick,
 }
 
-/// What is to be done.
+/// The kinds of effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchEffect {
     /// Make a policy.
@@ -106,12 +106,12 @@ pub enum PatchEffect {
     Report(PatchReport),
 }
 
-/// What a patch's status says.
+/// The status of a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchReport {
     /// The patch.
     pub patch: Owner,
-    /// Of which generation this is said.
+    /// The generation of the patch that it reports on.
     pub generation: i64,
     /// How many policies it has, as the watch shows them.
     pub policies: usize,
@@ -148,7 +148,7 @@ pub struct Patches {
     queue: VecDeque<PatchEffect>,
     attempts: Attempts<PatchEffect>,
     reported: BTreeMap<Text, PatchReport>,
-    /// Something was heard since it was last decided what to do.
+    /// An input came since the writes were last decided.
     is_stale: bool,
 }
 
@@ -169,7 +169,7 @@ impl Machine for Patches {
     type Kind = PatchEffect;
     type Why = &'static str;
 
-    /// Takes note. What is to be done is decided at the next [`PatchInput::Tick`].
+    /// Records an input. The writes are decided at the next [`PatchInput::Tick`].
     fn handle(&mut self, now: Timestamp, (): &(), input: PatchInput) {
         match input {
             PatchInput::Patch(generation, patch) => {

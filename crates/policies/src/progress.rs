@@ -17,7 +17,7 @@ pub(crate) enum Stage {
     Pending,
 }
 
-/// What can be said of all of them.
+/// The progress of all objects together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// How many there are as they should be.

@@ -8,7 +8,7 @@ use lazaret_model::{ConditionStatus, DeviceId, DeviceSelector, DeviceTaintRule, 
 /// Rules of one policy. Every scheduler and every controller evaluates each of them against each device, so there cannot be one for each device
 /// of a large cluster.
 pub const RULES_PER_POLICY_MAX: usize = 256;
-/// What a name leaves of its owner's: 253 bytes, less a dash and 16 digits.
+/// Bytes of a name for the name of its owner: 253, less a dash and 16 digits.
 const NAME_BYTES_MAX: usize = 236;
 /// The condition of a policy that says whether its devices are idle.
 const DRAINED: &str = "Drained";
@@ -29,7 +29,7 @@ pub struct Wanted {
     pub name: Text,
     /// Whose it is.
     pub owner: Owner,
-    /// What it selects, by names alone.
+    /// Its selector, by names alone.
     pub selector: DeviceSelector,
     /// The key of its taint.
     pub key: Text,
@@ -39,7 +39,7 @@ pub struct Wanted {
     pub effect: Effect,
 }
 
-/// What a policy becomes.
+/// The rules of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
     /// Its rules, by name.
@@ -90,7 +90,7 @@ fn wanted(policy: &DeviceTaintRule, selector: DeviceSelector) -> Wanted {
     }
 }
 
-/// Kubernetes evicts for `NoExecute` at once: a rule has it only when nobody is left to be evicted.
+/// Kubernetes evicts for `NoExecute` at once: a rule has it only when no pod is left to evict.
 fn effect(policy: &DeviceTaintRule) -> Effect {
     let is_idle = policy.conditions.iter().any(|condition| {
         condition.kind == DRAINED

@@ -17,7 +17,7 @@ use lazaret_policies::{
 const SLICE: &str = "slice worker a[model=big] b[model=small] c[model=big]";
 const POLICY: &str = r#"rule p cel=device.attributes["some-driver"].model=="big" taint=k=v:NoExecute@0~2"#;
 
-/// A cluster as far as the machine can see it, whose server does what it is told.
+/// A cluster as far as the machine can see it, whose server carries out every effect.
 struct World {
     fleet: Fleet,
     policies: Policies,
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// What the statuses are to say now. Nothing else may be left to do.
+    /// The statuses after all reports. No other effect may be left.
     fn told(&mut self) -> Vec<String> {
         for Effect { id, kind } in self.effects() {
             assert!(matches!(kind, EffectKind::Report(_)), "{kind:?}");
@@ -112,7 +112,7 @@ impl World {
         std::mem::take(&mut self.reports)
     }
 
-    /// What there is, one line a rule.
+    /// The rules, one line each.
     fn shown(&self) -> Vec<String> {
         let part = |name: &Option<lazaret_model::Text>| name.clone().unwrap_or_else(|| "*".into());
         let mut lines: Vec<String> = self
@@ -188,7 +188,7 @@ fn rules_follow_the_devices() {
     let mut world = World::new(&[SLICE, POLICY]);
     world.settle();
     world.say("slice worker a[model=small] b[model=big]");
-    // What is newly selected is tainted before what is not any more is freed.
+    // Newly selected devices are tainted before those no longer selected are freed.
     let kinds: Vec<&str> = world
         .effects()
         .iter()
@@ -223,7 +223,7 @@ fn a_rule_evicts_only_when_its_policy_says_that_nobody_is_left() {
     world.settle();
     world.drained(1);
     assert_eq!(world.shown(), ["some-driver/worker/a k=v:NoExecute", "some-driver/worker/c k=v:NoExecute"]);
-    // What was said of another generation of the policy counts for nothing.
+    // A condition for another generation of the policy does not count.
     world.drained(2);
     assert!(world.shown().iter().all(|line| line.ends_with("NoSchedule")), "{:?}", world.shown());
 }
@@ -337,7 +337,7 @@ fn a_rule_that_never_shows_is_said_to_be_missing() {
     let EffectKind::Report(Report { rules: 0, overdue: 2, .. }) = report.kind else { panic!("{report:?}") };
 }
 
-/// Somebody else's rule has the name: it is left alone, and the policy says so until the name is free.
+/// A rule of another owner has the name: it is left alone, and the policy says so until the name is free.
 #[test]
 fn a_name_that_is_taken_is_reported_and_tried_again_by_creation_alone() {
     let mut world = World::new(&[SLICE, "rule p driver=some-driver pool=worker taint=k:NoSchedule@0"]);

@@ -1,4 +1,4 @@
-//! What patches become on a cluster whose scheduler does not read them.
+//! Patches compiled to policies, on a cluster whose scheduler does not read patches.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;

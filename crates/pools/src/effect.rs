@@ -1,4 +1,4 @@
-//! What is to be done.
+//! The effects of the machine.
 
 use lazaret_model::{Text, Uid};
 

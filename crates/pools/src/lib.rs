@@ -1,6 +1,6 @@
 //! Answers requests for the status of resource pools, and deletes requests that are old.
 //!
-//! [`Pools`] is a state machine over ResourcePoolStatusRequests and ResourceSlices as they are told to it, and over a
+//! [`Pools`] is a state machine over the ResourcePoolStatusRequests and ResourceSlices that it receives, and over a
 //! [`Fleet`](lazaret_fleet::Fleet) for claims and effective taints. It yields effects: write this status, delete that request.
 //!
 //! **Invariant.** A request is answered once. A status counts everything that the server had when the request was first seen, and never a

@@ -18,7 +18,7 @@ const EFFECTS_MAX: usize = 8;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(250, 60_000);
 
-/// What the machine is told.
+/// The inputs of the machine.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A slice as it is now.
@@ -33,9 +33,9 @@ pub enum Input {
     BecameLeader,
     /// No effects are wanted.
     LostLeadership,
-    /// Everything that there was when this was asked for has been told.
+    /// All objects that existed when this view was requested have been received.
     ViewReached(u64),
-    /// What became of an effect.
+    /// The outcome of an effect.
     Acknowledged(EffectId, Outcome),
     /// Time has passed, or claims or taints have changed.
     Tick,
@@ -46,7 +46,7 @@ lazaret_machine::turns!(Input, |effect, reply| Input::Acknowledged(effect, reply
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It waits until everything has been told that there was when it was first seen.
+    /// It waits until all objects that existed when it was first seen have been received.
     Unseen,
     /// A pool that it asks for lacks slices.
     Incomplete,
@@ -82,7 +82,7 @@ pub struct Pools {
     /// With the names of the requests.
     flights: Flights<EffectKind, Text>,
     leading: bool,
-    /// Requests that wait for a view that nobody has asked for.
+    /// Requests that wait for a view that is not yet requested.
     unseen: BTreeSet<Text>,
     /// The view that was asked for last, and the requests that wait for it.
     view: Option<(u64, BTreeSet<Text>)>,
@@ -162,7 +162,7 @@ impl Pools {
         let name = request.name.clone();
         let is_same = |known: &Request| (&known.uid, &known.driver) == (&request.uid, &request.driver);
         if let Some(entry) = self.requests.get_mut(&name).filter(|entry| is_same(&entry.request)) {
-            // Told once more of the same answer, it stays where it is: a delete that a finalizer holds back waits for its turn.
+            // Received again with the same answer, it stays where it is: a delete that a finalizer holds back waits for its turn.
             let answered = matches!(request.progress, Progress::Answered(_))
                 && request.progress != entry.request.progress;
             entry.request = request;

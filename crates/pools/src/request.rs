@@ -4,7 +4,7 @@ use lazaret_model::{Text, Timestamp, Uid};
 
 /// Seconds that a request is kept after it was answered.
 pub const COMPLETED_SECONDS_MAX: i64 = 3_600;
-/// Seconds that a request is kept that nobody answered.
+/// Seconds that an unanswered request is kept.
 pub const PENDING_SECONDS_MAX: i64 = 24 * 3_600;
 
 /// A ResourcePoolStatusRequest.

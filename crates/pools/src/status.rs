@@ -1,4 +1,4 @@
-//! What the pools of a driver have, and what is left of it.
+//! The devices of a driver's pools, and how many are available.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -62,12 +62,12 @@ pub struct PoolStatus {
     pub partitions: Vec<PartitionStatus>,
     /// Devices that several claims may share.
     pub shareable: Option<ShareableStatus>,
-    /// What is wrong with it.
+    /// The reason why it could not be counted.
     pub error: Option<String>,
 }
 
 impl PoolStatus {
-    /// What it takes as JSON at most, roughly: names of fields and numbers, then texts.
+    /// Its approximate bytes as JSON, at most: names of fields and numbers, then texts.
     fn bytes(&self) -> usize {
         let texts = self.driver.len() + self.pool.len() + self.node.as_ref().map_or(0, |node| node.len());
         let partitions: usize =
@@ -99,7 +99,7 @@ pub struct Counts {
     pub unavailable: usize,
 }
 
-/// What claims have of a pool.
+/// The devices and amounts of a pool that claims hold.
 #[derive(Debug, Default)]
 pub(crate) struct Usage<'a> {
     /// Devices in use; watching a device does not use it.
@@ -219,7 +219,7 @@ fn to_i64(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The text without what is beyond so many bytes.
+/// The text, cut after at most `bytes_max` bytes.
 fn shortened(mut text: String, bytes_max: usize) -> String {
     let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     text.truncate(end.unwrap_or(0));

@@ -51,7 +51,7 @@ pub struct CapacityStatus {
     pub available: Quantity,
 }
 
-/// What is known of a pool besides its counts.
+/// The partitions and shared devices of a pool.
 pub(crate) struct Views {
     pub(crate) partitions: Vec<PartitionStatus>,
     pub(crate) shareable: Option<ShareableStatus>,
@@ -172,7 +172,7 @@ fn cost_of(consumption: &[CounterConsumption]) -> String {
     parts.join(",")
 }
 
-/// What is left of the counters of a pool.
+/// The remaining counters of a pool.
 #[derive(Clone, Default)]
 struct Counters<'a>(BTreeMap<(&'a str, &'a str), Quantity>);
 

@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// What is done, in short.
+    /// The effects, in short.
     fn steps(&mut self, outcome: Outcome) -> String {
         let show = |effect: EffectKind| match effect {
             EffectKind::SetStatus(write) => format!("answer {}@{}", write.request, write.version),

@@ -1,9 +1,9 @@
-//! What the commands show: tables as kubectl draws them for people, JSON and YAML for programs, and notes beside the output.
+//! The output of commands: tables as kubectl draws them for people, JSON and YAML for programs, and notes beside the output.
 //!
 //! **Invariant.** Output that a program may read goes to standard output alone and whole, notes to standard error; nothing is ever
-//! mixed. A table has no trailing spaces, and colours only where somebody asked for them.
+//! mixed. A table has no trailing spaces, and colours only on request.
 //!
-//! It must never know what it shows: no kinds, no figures, no words of a command.
+//! It must never know the content: no kinds, no figures, no words of a command.
 
 mod structured;
 mod table;
@@ -24,7 +24,7 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// A note for people, on standard error so that it never mixes with output that a program reads.
 pub fn note(text: &str) {
-    // Nobody is left to tell if standard error is closed.
+    // A closed standard error has no reader.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

@@ -72,7 +72,7 @@ impl Amounts {
         }
     }
 
-    /// What is more here than there: nothing below zero, and no zeros.
+    /// The amounts by which this exceeds the other: nothing below zero, and no zeros.
     pub(crate) fn beyond(&self, other: &Self) -> Self {
         let more = self.iter().filter_map(|(name, amount)| {
             let more = other.get(name).map_or_else(|| amount.clone(), |known| amount.sub(known));

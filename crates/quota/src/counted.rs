@@ -7,7 +7,7 @@ use alloc::{
     string::String,
 };
 
-/// What is counted against these names can be requested by pods.
+/// The names of resources that pods can request.
 const POD_RESOURCES: &[&str] = &[
     "cpu",
     "memory",

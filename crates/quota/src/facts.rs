@@ -1,4 +1,4 @@
-//! What of an object matters to a quota, as it is on the wire.
+//! The fields of an object that matter to a quota, as they are on the wire.
 
 use alloc::{boxed::Box, collections::BTreeMap, string::String, vec::Vec};
 

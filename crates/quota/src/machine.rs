@@ -1,4 +1,4 @@
-//! What the status of each quota should say, kept up with what there is.
+//! The status that each quota should have, kept up to date with the objects.
 
 use alloc::{
     borrow::ToOwned,
@@ -17,7 +17,7 @@ use crate::{
     namespace::{Known, Namespace, Tracked},
 };
 
-/// Everything is counted anew so often, whatever was heard.
+/// Everything is counted anew at this interval, whatever changed.
 pub const RESYNC_SECS: i64 = 300;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);
@@ -41,16 +41,16 @@ pub struct SetStatus {
     pub resource_version: String,
     /// The limits that are enforced from now on.
     pub hard: Amounts,
-    /// What is used of them.
+    /// The amounts used.
     pub used: Amounts,
-    /// The quota in this version, as JSON: empty, unless it was [told whole](Quota::read_whole).
+    /// The quota in this version, as JSON: empty, unless it was [read whole](Quota::read_whole).
     pub object: Contents<Arc<[u8]>>,
 }
 
-/// What a quota that was told of is to whoever tells.
+/// The consequence of a received quota for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The first of its namespace: the objects of the namespace are to be told.
+    /// The first of its namespace: the objects of the namespace are to be passed in.
     First,
     /// It counts something else than before, or is new: [`Quotas::needs`] may say something else.
     Changed,
@@ -122,7 +122,7 @@ fn place(namespace: &str, name: &str) -> Place {
 }
 
 impl Quotas {
-    /// A kind is served. Objects of it are told once [`Quotas::needs`] says that some quota counts them.
+    /// A kind is served. Its objects are passed in once [`Quotas::needs`] says that some quota counts them.
     pub fn learn(&mut self, group: &str, plural: &str) {
         if let Some(counted) = Counted::of(group, plural) {
             self.kinds.insert(place(group, plural), counted);
@@ -146,7 +146,7 @@ impl Quotas {
         self.kinds.iter().filter(|(_, kind)| wanted(kind)).map(|(name, _)| name).collect()
     }
 
-    /// Whether a namespace has a quota: only then its objects are told.
+    /// Whether a namespace has a quota: only then its objects are passed in.
     #[must_use]
     pub fn tracks(&self, namespace: &str) -> bool {
         self.namespaces.contains_key(namespace)
@@ -203,7 +203,7 @@ impl Quotas {
         }
     }
 
-    /// All objects of a kind have been told, those of namespaces with a quota.
+    /// All objects of a kind have been received, those of namespaces with a quota.
     pub fn list(&mut self, group: &str, plural: &str) {
         if let Some(kind) = self.kinds.get(&place(group, plural)).cloned()
             && self.listed.insert(kind)
@@ -291,7 +291,7 @@ impl Quotas {
         Some((self.last_view, kinds))
     }
 
-    /// All that the server had when a view was asked for has been told.
+    /// All objects that existed when a view was requested have been received.
     pub fn view_reached(&mut self, number: u64) {
         // It was asked for before leadership was lost, or reached before.
         let Some((_, versions)) = self.view.take_if(|(wanted, _)| *wanted == number) else { return };
@@ -322,7 +322,7 @@ impl Quotas {
         }
     }
 
-    /// What became of a write.
+    /// The outcome of a write.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
         // Acknowledged before, or given up with leadership.
         let Some(at) = self.flights.land(id) else { return };

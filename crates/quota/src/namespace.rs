@@ -11,7 +11,7 @@ use lazaret_model::{Quantity, Timestamp};
 
 use crate::{Amounts, Classes, Counted, Quota, Usage, machine::Kind};
 
-/// A usage that differs for less time is on its way: the server writes it with the object, and the two are heard of one after the other.
+/// A usage that differs for less time is on its way: the server writes it with the object, and the two are seen one after the other.
 const SETTLING_MS: i64 = 500;
 
 /// The quotas of one namespace, and what is used in it.
@@ -21,7 +21,7 @@ pub(crate) struct Namespace {
     pub(crate) objects: BTreeMap<Counted, BTreeMap<String, Known>>,
 }
 
-/// What an object uses, as it was counted.
+/// The usage of an object, as it was counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) usage: Usage,
@@ -104,7 +104,7 @@ impl Tracked {
         }
     }
 
-    /// What its status should say is used, if the status says something else; nothing while not all is known that counts against it.
+    /// The usage that its status should have, if the status differs; `None` until everything that counts against it is known.
     pub(crate) fn wanted(
         &self,
         kinds: &BTreeMap<Kind, Counted>,

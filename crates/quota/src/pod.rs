@@ -1,4 +1,4 @@
-//! What a pod uses, and which scopes are about it.
+//! The usage of a pod, and the scopes that apply to it.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -93,7 +93,7 @@ fn is_pod_level(resource: &str) -> bool {
     ["cpu", "memory"].contains(&resource) || resource.starts_with(HUGE_PAGES)
 }
 
-/// What a quota makes containers say.
+/// The resources that a quota forces containers to specify.
 const MUST_SPECIFY: &[&str] =
     &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const AFFINITIES: &[&str] = &["podAffinity", "podAntiAffinity"];
@@ -128,12 +128,12 @@ impl Pod {
         }
     }
 
-    /// What it uses while it is active, but for its own number.
+    /// The amounts that it uses while it is active, without the count of pods.
     pub(crate) fn amounts(&self) -> Amounts {
         of_requests(&self.requests(), &self.limits())
     }
 
-    /// What containers do not say although a quota of these resources wants it.
+    /// The resources that a quota requires and containers do not specify.
     pub(crate) fn unspecified<'a>(&self, required: impl Iterator<Item = &'a str>) -> Option<String> {
         if self.has_own_resources(|_| true) {
             return None;
@@ -232,8 +232,8 @@ impl Pod {
         }
     }
 
-    /// What all containers together need at their most demanding: those that run on, and each that runs before them with those that were
-    /// started before it and run on.
+    /// The amounts of all containers together at their peak: those that keep running, and each init container with the sidecars that were
+    /// started before it.
     fn peak<'p>(
         &'p self,
         of: impl Fn(&'p Container, Option<&'p ContainerStatus>) -> Option<&'p Amounts>,

@@ -60,7 +60,7 @@ impl Quota {
         serde_json::from_slice(text)
     }
 
-    /// The same with the whole object, for whoever writes its status.
+    /// The same with the whole object, for the write of its status.
     ///
     /// # Errors
     /// When it is none.
@@ -94,7 +94,7 @@ impl Quota {
             && selector.into_iter().flatten().all(|requirement| traits.meet(requirement))
     }
 
-    /// What is enforced: the limits that its usage was counted for.
+    /// The enforced resources: the limits that its usage was counted for.
     pub(crate) fn enforced(&self) -> impl Iterator<Item = &str> {
         self.enforced_amounts().into_iter().flat_map(Amounts::names)
     }

@@ -4,7 +4,7 @@ use alloc::{string::String, vec::Vec};
 
 use serde::Deserialize;
 
-/// What must be true of an object.
+/// A condition of a scope on an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requirement {
@@ -13,7 +13,7 @@ pub(crate) struct Requirement {
     pub(crate) values: Vec<String>,
 }
 
-/// What scopes look at.
+/// The properties of an object that scopes match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Traits {
     Pod {

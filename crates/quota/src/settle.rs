@@ -19,7 +19,7 @@ pub struct Change<'a> {
     pub subresource: &'a str,
 }
 
-/// What each quota will have used, in their order; `None` where that stays as it is.
+/// The new usage of each quota, in their order; `None` where it does not change.
 ///
 /// # Errors
 /// Why a quota does not allow it.
@@ -111,7 +111,7 @@ fn check_room(quota: &Quota, more: &Amounts) -> Result<(), String> {
     ))
 }
 
-/// Usage never becomes negative: what was not counted is not given back.
+/// Usage never becomes negative: an amount that was not counted is not credited.
 fn used_after(quota: &Quota, more: &Amounts, less: &Amounts) -> Option<Amounts> {
     let known = quota.used()?;
     let mut used = known.clone();

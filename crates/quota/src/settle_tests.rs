@@ -21,7 +21,7 @@ fn seen(group: &str, plural: &str, text: &str, classes: &Classes) -> Seen {
     Seen { kind, facts, usage }
 }
 
-/// What comes of a write: what each quota has used, `-` where it stays, or why not.
+/// The outcome of a write: the usage of each quota, `-` where it stays, or the refusal.
 fn outcome(
     quotas: &[Quota],
     old: Option<&Seen>,

@@ -1,4 +1,4 @@
-//! What one object uses.
+//! The usage of one object.
 
 use alloc::{collections::BTreeMap, format, string::String};
 
@@ -12,19 +12,19 @@ use crate::{
     scopes::Traits,
 };
 
-/// What one object uses, and what scopes look at.
+/// The amounts that one object uses, and the properties that scopes match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// As long as it is there.
+    /// As long as the object exists.
     always: Amounts,
-    /// What ends with a pod, although the pod may stay.
+    /// Amounts that a pod no longer uses once it has ended.
     while_active: Amounts,
     activity: Activity,
     pub(crate) traits: Traits,
 }
 
 impl Usage {
-    /// What an object of a kind uses. `pod`: what the pod uses for whose extended resources a claim was made, if it was.
+    /// The usage of an object of a kind. `pod`: the usage of the pod for whose extended resources a claim was made, if it was.
     #[must_use]
     pub fn of(kind: &Counted, facts: &Facts, classes: &Classes, pod: Option<&Amounts>) -> Self {
         let one = || Quantity::from_i64(1);
@@ -52,7 +52,7 @@ impl Usage {
         usage
     }
 
-    /// What it uses at a time.
+    /// The amounts used at a time.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Amounts {
         let mut amounts = self.always.clone();

@@ -1,4 +1,4 @@
-//! What the status of a quota should say, and when it is written.
+//! The status that a quota should have, and when it is written.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use lazaret_machine::{Machine as _, Outcome};
@@ -24,7 +24,7 @@ fn put(quotas: &mut Quotas, now: Timestamp, plural: &str, name: &str, text: &str
     quotas.put(now, &kind, "n", name, usage);
 }
 
-/// What is written after a view of everything.
+/// The write after a view of everything.
 fn written(quotas: &mut Quotas, now: Timestamp) -> Option<Effect> {
     quotas.think(now);
     let (number, _) = quotas.wants_view(now)?;

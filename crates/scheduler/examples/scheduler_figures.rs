@@ -17,7 +17,7 @@ use cluster::{PODS, all_in_use, arrivals, cluster, free_one, keeping_apart, run,
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The best of so many.
+/// Rounds, of which the best counts.
 const ROUNDS: usize = 3;
 /// Clusters with waiting pods at a time.
 const CLUSTERS: usize = 20;

@@ -1,4 +1,4 @@
-//! Taking in what is heard of nodes, pods, claims and devices, and waking whom it can help.
+//! Inputs about nodes, pods, claims and devices, and the pods that they wake.
 
 use alloc::{format, sync::Arc, vec::Vec};
 
@@ -192,7 +192,7 @@ impl Scheduler {
         self.nodes.displace(on, ix);
         self.happened(Cause::Room);
         self.happened(Cause::Neighbours);
-        // As long as it was there the devices of its group's claims were not given back.
+        // As long as it existed the devices of its group's claims were not released.
         if let Some(group) = self.pods.get(ix).and_then(|entry| claims::group_key(&entry.pod)) {
             self.wake_members(&group);
         }
@@ -218,7 +218,7 @@ impl Scheduler {
             now_on.and_then(|on| self.nodes.get(on)).map(|state| &state.name) == pod.nominated.as_ref();
         if !same {
             self.set_nominated(ix, pod.nominated.as_ref());
-            // Whether others still leave for it is found out by trying.
+            // The next attempt finds out whether others still have to be evicted for it.
             self.queue.wake(self.now, ix);
         }
     }
@@ -242,7 +242,7 @@ impl Scheduler {
         self.pods.get(ix).is_some_and(|entry| self.now < entry.uncertain_until)
     }
 
-    /// Nobody knows whether a pod was bound.
+    /// It is not known whether a pod was bound.
     pub(crate) fn set_uncertain(&mut self, ix: u32) {
         if let Some(entry) = self.pods.get_mut(ix) {
             entry.uncertain_until = self.now.plus_millis(CERTAIN_MS);
@@ -377,7 +377,7 @@ impl Scheduler {
         }
     }
 
-    /// A pod could not be made to leave: pods that were promised its room are tried again.
+    /// A pod could not be evicted: pods that are nominated for its room are tried again.
     pub(crate) fn eviction_failed(&mut self, victim: u32) {
         self.evicting.remove(&victim);
         let on = self.pods.get(victim).and_then(|entry| entry.on);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use lazaret_model::Text;
 
-/// So much of each resource. What is not mentioned is none.
+/// An amount of each resource. A resource that is not mentioned has 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Amounts {
     /// Thousandths of a processor.

@@ -22,7 +22,7 @@ use crate::{
 
 /// Events that wait to be taken; more are dropped. As many may wait to be posted.
 const EVENTS_WAITING_MAX: usize = 16_384;
-/// A binding that failed is tried again, but only so often: then the pod is decided on anew.
+/// A failed binding is tried this number of times: then the pod is decided on anew.
 const BIND_TRIES_MAX: u32 = 5;
 
 impl Scheduler {

@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Cause {
-    /// What nodes are: names, labels, taints, that they are cordoned, that there are none.
+    /// Properties of nodes: names, labels, taints, that they are cordoned, that there are none.
     Nodes,
-    /// What pods leave free on nodes: resources, ports.
+    /// The room that pods leave on nodes: resources, ports.
     Room,
     /// Which pods are near.
     Neighbours,

@@ -10,11 +10,11 @@ use lazaret_model::{Allocation, Consumer, ObjectKey, Timestamp, Uid};
 
 use crate::effect::EffectId;
 
-/// A claim is written anew after a conflict, but only so often: then the pods are decided on anew.
+/// A claim is written this number of times after conflicts: then the pods are decided on anew.
 pub(crate) const TRIES_MAX: u32 = 5;
-/// How long to wait for news of a claim after a conflict, or when nobody knows what became of a write.
+/// Time to wait for a change of a claim after a conflict, or after a write with unknown outcome.
 pub(crate) const NEWS_MS_MAX: i64 = 1_000;
-/// So long after nobody knew what became of a write it would have been seen if it had been done.
+/// A write with unknown outcome that is not seen after this time was not done.
 pub(crate) const CERTAIN_MS: i64 = 30_000;
 
 /// The writes of one claim.
@@ -29,16 +29,16 @@ pub(crate) struct Entry {
     pub(crate) wanted: BTreeMap<u32, Consumer>,
     /// Consumers that are to be removed.
     pub(crate) unwanted: Vec<Uid>,
-    /// The devices are to be given back.
+    /// The devices are to be released.
     pub(crate) deallocate: bool,
-    /// The devices were given back by a write that is based on this version: what is seen up to it is not so any more.
+    /// The devices were released by a write that is based on this version: states up to it are out of date.
     pub(crate) freed_after: Option<u64>,
     /// The write that was given out.
     pub(crate) write: Option<Write>,
     /// The version that the last write led to; 0: none.
     pub(crate) version: u64,
     pub(crate) tries: u32,
-    /// Nobody knows whether the allocation or the release was written, unless something newer than this version is
+    /// It is unknown whether the allocation or the release was written, unless something newer than this version is
     /// seen; after this instant it was not.
     pub(crate) uncertain: Option<(u64, Timestamp)>,
     /// Not to be written before something newer than this version is seen, or this instant has come.
@@ -51,7 +51,7 @@ pub(crate) struct Write {
     pub(crate) effect: EffectId,
     /// The version that it is based on.
     pub(crate) version: u64,
-    /// For whom it reserves.
+    /// The consumers that it reserves for.
     pub(crate) pods: BTreeMap<u32, Consumer>,
     pub(crate) allocates: bool,
     /// It takes the claim from a pod, or gives its devices back.
@@ -65,7 +65,7 @@ impl Entry {
         self.wanted.len() + self.write.as_ref().map_or(0, |write| write.pods.len())
     }
 
-    /// Its devices are being given back, or were, which is not in what is seen of the claim.
+    /// Its devices are being released, or were, which the last state seen does not show.
     pub(crate) fn frees(&self, seen: u64) -> bool {
         self.deallocate
             || self.write.as_ref().is_some_and(|write| write.deallocates)

@@ -13,7 +13,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{CONSUMERS_MAX, Claim, Pod, why::ClaimProblem};
 
-/// The claims as last heard of.
+/// The claims as last seen.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     claims: HashMap<ObjectKey, Arc<Claim>, FxBuildHasher>,
@@ -32,7 +32,7 @@ impl Book {
         self.claims.get(key)
     }
 
-    /// Takes in a claim; gives back what it was.
+    /// Sets a claim; returns its old state.
     pub(crate) fn set(&mut self, claim: &Arc<Claim>) -> Option<Arc<Claim>> {
         let old = self.claims.insert(claim.claim.key.clone(), claim.clone());
         if let Some(pod) = old.as_ref().and_then(|old| made_for(old)) {
@@ -96,7 +96,7 @@ impl Book {
         }
     }
 
-    /// As whom a pod uses a claim: as itself, or as its group where that has the claim for all of its pods.
+    /// The consumer as which a pod uses a claim: itself, or its group where that has the claim for all of its pods.
     pub(crate) fn consumer(&self, pod: &Pod, claim: &ObjectKey) -> Consumer {
         match self.sharing(pod, claim) {
             Some(group) => group.consumer(),
@@ -122,7 +122,7 @@ impl Book {
         claim.claim.reserved_for.iter().any(|consumer| consumer.uid == *uid)
     }
 
-    /// Whether nobody but this pod, or its group, uses a claim.
+    /// Whether no other consumer than this pod, or its group, uses a claim.
     pub(crate) fn is_free_but_for(&self, claim: &Claim, pod: &Pod) -> bool {
         let uid = self.user(pod, claim);
         claim.claim.reserved_for.iter().all(|consumer| consumer.uid == *uid)
@@ -207,7 +207,7 @@ pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimPr
     Ok(claims)
 }
 
-/// Refuses a claim that has so many users already. All pods of a group that has it are one.
+/// Refuses a claim with [`CONSUMERS_MAX`] consumers already. All pods of a group that has it are one.
 pub(crate) fn check_room(book: &Book, claim: &Claim, pod: &Pod, coming: usize) -> Result<(), ClaimProblem> {
     let coming = if book.sharing(pod, &claim.claim.key).is_some() { 0 } else { coming };
     let users = claim.claim.reserved_for.len() + coming;
@@ -237,7 +237,7 @@ fn classes(spec: &ClaimSpec) -> impl Iterator<Item = &Text> {
 }
 
 // DEVIATION(reserve-tainted): a pod that Kubernetes would let use such a claim would be evicted at once.
-/// Refuses an allocation with a device that has a taint which makes pods leave and is not tolerated, or not any more.
+/// Refuses an allocation with a device whose `NoExecute` taint is not tolerated, or not any more.
 pub(crate) fn check_taints(
     fleet: &Fleet,
     claim: &ObjectKey,

@@ -1,7 +1,7 @@
 //! Pods with classic claims: drivers decide whether their devices can be had on a node, so the scheduler names the nodes that everything else
 //! permits, and binds the pod when its classic claims are allocated and reserved for it.
 //!
-//! The [`Negotiator`](lazaret_classic::Negotiator) writes to the claims. What is here tells it of pods, nodes and candidates, and places a pod
+//! The [`Negotiator`](lazaret_classic::Negotiator) writes to the claims. This module passes pods, nodes and candidates to it, and places a pod
 //! on the node that came out of the negotiation, with its structured claims.
 
 use alloc::{sync::Arc, vec::Vec};
@@ -198,7 +198,7 @@ impl Scheduler {
         };
         let Some(placement) = found else {
             self.negotiated(effect, Outcome::Conflict);
-            // It is taken out of the queue: its candidates are found anew, or it is said why there are none.
+            // It is taken out of the queue: its candidates are found anew, or a condition says why there are none.
             return self.decide(ix);
         };
         self.classic.placing.insert(ix, effect);

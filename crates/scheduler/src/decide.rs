@@ -16,7 +16,7 @@ use crate::{
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
-/// A claim or a pod that is expected to be made any moment is waited for so long before anything is said about it.
+/// Time to wait for a claim or a pod that is being created before a condition says that it is missing.
 const PATIENCE_MS: i64 = 3_000;
 /// How often that may be while claims of other pods are being made: 30 s in all.
 const POSTPONED_MAX: u32 = 10;
@@ -55,7 +55,7 @@ impl Scheduler {
         match self.find_place(ix, &pod, &needs) {
             Ok(placement) => {
                 let held = self.hold(ix, &pod, placement);
-                // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
+                // Pods with affinity to it, or that wait for an even spread, need not wait until it is bound.
                 self.happened(Cause::Neighbours);
                 self.send(ix, &pod, held);
             }
@@ -175,7 +175,7 @@ impl Scheduler {
         self.report(ix, why, &message, nominated);
     }
 
-    /// Whether a pod lacks something that is expected any moment. A claim is while those of other pods are being made: its own has its turn.
+    /// Whether a pod lacks an object that is being created. A claim is while those of other pods are being made: its own has its turn.
     fn is_expected(&self, ix: u32, problem: &ClaimProblem) -> bool {
         let claim = matches!(problem, ClaimProblem::NotMade { .. });
         let gang = matches!(problem, ClaimProblem::GangIncomplete { .. });
@@ -185,8 +185,8 @@ impl Scheduler {
         (claim || gang) && self.queue.attempts(ix) <= 1 && (postponed == 0 || again)
     }
 
-    /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
-    /// back, one claim at a time, and the pod is tried again when that is seen.
+    /// A claim that only this pod uses may hold devices with which the pod can go nowhere: they are released,
+    /// one claim at a time, and the pod is tried again when that is seen.
     fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
         if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
             && self.now < until

@@ -22,7 +22,7 @@ const UNMADE: &str = "<extended-resources>";
 /// Nodes on which alternatives are compared at most.
 const ALTERNATIVES_TRIED_MAX: usize = 16;
 
-/// What to look with, and for what.
+/// The inputs of a search for devices.
 pub(crate) struct Devices<'a> {
     pub(crate) allocator: &'a mut Allocator,
     pub(crate) snapshot: &'a Arc<Snapshot>,
@@ -35,7 +35,7 @@ pub(crate) struct Devices<'a> {
     pub(crate) ids: ShareIds<'a>,
 }
 
-/// What came of it.
+/// The result of a search.
 pub(crate) enum Had<T> {
     /// It can be had there.
     On(T),

@@ -1,4 +1,4 @@
-//! What the scheduler wants done, and what it hears back.
+//! The effects of the scheduler, and the replies to them.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -12,11 +12,11 @@ pub const CLAIM_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation, with the value `true`, of claims for extended resources.
 pub const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// Something to be done by whoever runs the scheduler. Effects are independent of each other: whatever must wait for
+/// An effect, carried out by the shell. Effects are independent of each other: an effect that must wait for
 /// another is not given out before that is acknowledged.
 pub type Effect = lazaret_machine::Effect<EffectKind>;
 
-/// What is to be done. All but [`EffectKind::Event`] are to be acknowledged.
+/// The kinds of effects. All but [`EffectKind::Event`] are to be acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EffectKind {
     /// Give a claim to pods.
@@ -35,7 +35,7 @@ pub enum EffectKind {
     Bind(Bind),
     /// Say in a pod's status why it is not placed.
     SetPodCondition(SetPodCondition),
-    /// Make a pod leave for another.
+    /// Evict a pod for another.
     Evict(Evict),
     /// Write to a classic claim.
     ChangeClassicClaim(lazaret_classic::ChangeClaim),
@@ -85,7 +85,7 @@ pub struct CreateExtendedClaim {
     pub owner: Owner,
     /// `metadata.generateName`.
     pub generate_name: Text,
-    /// What it asks for.
+    /// The spec of the claim.
     pub spec: Arc<ClaimSpec>,
 }
 
@@ -183,20 +183,20 @@ pub struct Event {
     pub pod: ObjectKey,
     /// Which incarnation of it.
     pub uid: Uid,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// For people.
     pub message: Text,
 }
 
-/// What an event is about.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
     /// It was bound.
     Scheduled,
     /// It could not be placed.
     FailedScheduling,
-    /// It had to leave for another.
+    /// It was preempted by another.
     Preempted,
     /// Its devices are being made ready.
     BindingConditionsPending,
@@ -231,7 +231,7 @@ impl EventKind {
     }
 }
 
-/// What became of an effect.
+/// The reply to an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Whether it was done.
@@ -262,14 +262,14 @@ pub struct Written {
 /// When the scheduler wants to be called again, if nothing happens before.
 pub type Wake = lazaret_machine::Wake<WakeReason>;
 
-/// What a wake-up is for.
+/// The reason of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeReason {
     /// More pods can be decided on.
     Queue,
     /// A pod may be tried again.
     Backoff,
-    /// A pod has been waiting for an event for so long that it is tried without.
+    /// A pod has waited for an event for `flush_ms` and is tried without.
     Flush,
     /// A write that failed is tried again.
     Retry,

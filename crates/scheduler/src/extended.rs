@@ -49,10 +49,10 @@ pub(crate) fn wanted(pod: &Pod, delegated: &Delegated) -> Vec<Text> {
     asked.into_iter().filter(|name| delegated.contains_key(*name)).cloned().collect()
 }
 
-/// What a claim must ask for so that devices serve these resources, and which request serves which container.
+/// The spec of a claim whose devices serve these resources, and which request serves which container.
 ///
-/// A container that only initialises makes do with devices of containers that come after it; for what they lack there
-/// is one request, as large as the most demanding of them needs.
+/// An init container reuses devices of containers that come after it; for the devices that they lack there
+/// is one request, as large as the most demanding init container needs.
 pub(crate) fn requests(pod: &Pod, resources: &[Text], delegated: &Delegated) -> (ClaimSpec, Vec<Mapping>) {
     let mut all: Vec<Request> = Vec::new();
     let mut mappings = Vec::new();

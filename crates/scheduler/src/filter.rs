@@ -27,7 +27,7 @@ pub(crate) struct Filter<'a> {
     pub(crate) delegated: &'a Delegated,
     pub(crate) neighbours: &'a Neighbours,
     pub(crate) usable: &'a Usable<'a>,
-    /// What the claims that it has already take of its node beside its requests.
+    /// The amounts that its allocated claims take of its node beside its requests.
     pub(crate) extra: Option<&'a Amounts>,
 }
 
@@ -151,7 +151,7 @@ fn sum(one: &Amounts, other: &Amounts) -> Amounts {
     sum
 }
 
-/// What a node lacks for a pod whose claims take so much beside its requests.
+/// The resources that a node lacks for a pod whose claims take `extra` beside its requests.
 pub(crate) fn lacks(state: &NodeState, pod: &Pod, extra: &Amounts, delegated: &Delegated) -> Vec<Refusal> {
     let mut short = Vec::new();
     if let Some(node) = &state.node {

@@ -18,12 +18,12 @@ pub(crate) struct Flight {
     pub(crate) reserving: BTreeSet<ObjectKey>,
     /// The claim that is made for it.
     pub(crate) extended: Option<ExtendedClaim>,
-    /// What its claims take of the node, if its status is to say so.
+    /// The amounts that its claims take of the node, if its status is to record them.
     pub(crate) taken: Option<Arc<[NodeAllocatableStatus]>>,
-    /// Its status may say so already.
+    /// Its status may record them already.
     pub(crate) stated: bool,
     pub(crate) phase: Phase,
-    /// What it waits for to be acknowledged.
+    /// The effect whose acknowledgement it waits for.
     pub(crate) awaits: Option<EffectId>,
     pub(crate) tries: u32,
 }

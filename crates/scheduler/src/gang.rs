@@ -1,7 +1,7 @@
-//! Gangs: pods of a group of which so many are placed together, or none.
+//! Gangs: pods of a group of which at least a given number are placed together, or none.
 //!
-//! All pods of the gang that wait are placed in thought, one after the other, each as if those before it were there. If
-//! enough of them have a place, all that have one are sent there; otherwise everything is as it was.
+//! All waiting pods of the gang are placed tentatively, one after the other, each as if those before it were bound. If
+//! enough of them have a place, all that have one are sent there; otherwise every placement is undone.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::cmp::Reverse;
@@ -17,7 +17,7 @@ use crate::{
     why::{ClaimProblem, Verdict, Why},
 };
 
-/// Pods of a gang that are placed together at most: one decision must end before the next news is heard.
+/// Bound on the pods of a gang that are placed together: one decision must end before the next input is handled.
 const GANG_PODS_MAX: usize = 1_024;
 
 /// A gang of which too few pods have a place.
@@ -29,7 +29,7 @@ pub(crate) struct Gang {
     placed: usize,
 }
 
-/// What came of placing some pods in thought.
+/// The result of placing some pods tentatively.
 #[derive(Default)]
 struct Rehearsal {
     placed: Vec<(u32, Arc<Pod>, Held)>,
@@ -54,7 +54,7 @@ impl Scheduler {
         let missing = gang.wanted - gang.placed;
         let group = gang.key.clone();
         if there < gang.wanted {
-            // The others are told when the gang is complete.
+            // The other pods are decided on when the gang is complete.
             return self.refuse(first, ClaimProblem::GangIncomplete { group, there, wanted: gang.wanted });
         }
         if missing > GANG_PODS_MAX {
@@ -66,7 +66,7 @@ impl Scheduler {
         let mut again = None;
         if found.placed.len() < missing {
             let placed: Vec<(u32, Arc<Pod>)> = self.take_back(&mut found.placed);
-            // Whoever found no place comes first: it may need what another took without needing it.
+            // A pod without a place comes first: it may need devices that another took without needing them.
             if found.refused.iter().any(|(_, _, verdict)| matches!(verdict, Verdict::Nowhere(_))) {
                 let refused = found.refused.iter().map(|(pod_ix, pod, _)| (*pod_ix, pod.clone()));
                 let order = refused.chain(placed.iter().cloned()).chain(found.left.iter().cloned()).collect();
@@ -109,7 +109,7 @@ impl Scheduler {
         pods
     }
 
-    /// Places pods in thought until so many are placed and all were tried, or enough cannot be placed any more.
+    /// Places pods tentatively until `missing` are placed and all were tried, or enough cannot be placed any more.
     fn rehearse(&mut self, pods: Vec<(u32, Arc<Pod>)>, missing: usize) -> Rehearsal {
         let mut found = Rehearsal::default();
         let all = pods.len();
@@ -131,7 +131,7 @@ impl Scheduler {
         found
     }
 
-    /// Nobody was told of these placements: it is as if they had never been.
+    /// These placements were not yet sent: they are undone.
     fn take_back(&mut self, placed: &mut Vec<(u32, Arc<Pod>, Held)>) -> Vec<(u32, Arc<Pod>)> {
         let mut pods = Vec::with_capacity(placed.len());
         for (ix, pod, _) in placed.drain(..).rev() {
@@ -146,7 +146,7 @@ impl Scheduler {
     // DEVIATION(gang-placement): Kubernetes also makes pods leave for a gang.
     fn conclude(&mut self, gang: &Gang, found: Rehearsal) {
         if !found.placed.is_empty() {
-            // Whoever must be near them, or waits for an even spread, need not wait until they are bound.
+            // Pods with affinity to them, or that wait for an even spread, need not wait until they are bound.
             self.happened(Cause::Neighbours);
         }
         for (ix, pod, held) in found.placed {

@@ -1,4 +1,4 @@
-//! Devices that no claim holds any more and that a node may still have prepared: nobody gets them before the node has unprepared them.
+//! Devices that no claim holds any more and that a node may still have prepared: they are not allocated before the node has unprepared them.
 //!
 //! The claim controller writes into the Node which claims it waits for. In the fleet each is a claim of its own, in a namespace that no
 //! real claim can have.
@@ -51,7 +51,7 @@ impl Scheduler {
         }
     }
 
-    /// What the claim controller has not asked for by now is not waited for.
+    /// A claim that the claim controller does not list by now is not waited for.
     pub(crate) fn let_go_unlisted(&mut self, node: &Text, claim: &Uid) {
         let listed =
             self.node_named(node).is_some_and(|node| node.awaiting.iter().any(|one| one.uid == *claim));

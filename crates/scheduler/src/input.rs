@@ -1,4 +1,4 @@
-//! What the scheduler hears.
+//! The inputs of the scheduler.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -16,7 +16,7 @@ pub enum Input {
     Node(Arc<Node>),
     /// No node of this name.
     NodeGone(Text),
-    /// A pod, whoever is to place it.
+    /// A pod, of any scheduler.
     Pod(Arc<Pod>),
     /// No such pod.
     PodGone(ObjectKey),
@@ -41,12 +41,12 @@ pub enum Input {
     Budget(Arc<Budget>),
     /// No such budget.
     BudgetGone(ObjectKey),
-    /// What became of an effect. Unknown or repeated ids are ignored.
+    /// The reply to an effect. Unknown or repeated ids are ignored.
     Acknowledged(EffectId, Reply),
     /// Time has passed. May come early, late, or for nothing.
     Tick,
-    /// From now on effects are wanted. Whoever says so makes sure that everything that was written before it led has been
-    /// told: what another gave away and is not seen here would be given twice.
+    /// From now on effects are wanted. The caller makes sure that every write from before the lease was acquired has been passed in:
+    /// devices allocated by another leader and not seen here would be allocated twice.
     BecameLeader,
     /// From now on none are.
     LostLeadership,
@@ -61,7 +61,7 @@ pub struct Claim {
     pub version: u64,
     /// Whether it has [`crate::CLAIM_FINALIZER`].
     pub has_finalizer: bool,
-    /// What drivers say of its devices.
+    /// The statuses of its devices, reported by drivers.
     pub devices: Vec<DeviceStatus>,
 }
 

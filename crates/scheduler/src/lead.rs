@@ -16,7 +16,7 @@ impl Scheduler {
         }
     }
 
-    /// Forgets what was given out: it may or may not be done, the watch will tell. What is known to be done stays.
+    /// Forgets effects in flight: they may or may not be done, the watch will show it. Acknowledged effects stay.
     pub(crate) fn stop_leading(&mut self) {
         if !self.leads {
             return;

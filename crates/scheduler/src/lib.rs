@@ -1,9 +1,9 @@
 //! Which node and which devices a pod gets, when, and why not.
 //!
-//! [`Scheduler`] is a state machine: it hears of nodes, pods, claims, slices, classes and rules, of what became of its
-//! effects, and that time has passed; it yields effects: reserve this claim with these devices, bind this pod, say
-//! why that one waits, make a third one leave. Effects of many pods are under way at a time; what was decided counts
-//! at once, and is taken back when it could not be done.
+//! [`Scheduler`] is a state machine: its inputs are nodes, pods, claims, slices, classes and rules, the replies to its
+//! effects, and the passing of time; it yields effects: reserve this claim with these devices, bind this pod, write the
+//! condition of a pod that waits, evict a third one. Effects of many pods are in flight at a time; a decision counts
+//! at once, and is undone when its effect fails.
 //!
 //! **Invariant.** No room and no device is given twice, as far as is known; no device with a taint that the claim does
 //! not tolerate is given at all; every write names the incarnation, and claims also the version, that it is meant
@@ -79,8 +79,8 @@ pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
 pub use state::{Scheduler, Sizes};
 pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
 
-/// Who places pods that do not say who is to.
+/// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// So many pods may use a claim.
+/// Bound on the consumers of a claim.
 pub const CONSUMERS_MAX: usize = 256;

@@ -10,7 +10,7 @@ use crate::{
     state::Scheduler,
 };
 
-/// Decisions that one call of [`Scheduler::poll_effect`] makes at most, so that inputs are heard in between.
+/// Bound on the decisions of one call of [`Scheduler::poll_effect`], so that inputs are handled in between.
 const DECISIONS_PER_POLL_MAX: usize = 32;
 
 impl Machine for Scheduler {
@@ -116,7 +116,7 @@ impl Scheduler {
         self.flights.len() < self.options.in_flight_max
     }
 
-    /// What became of an effect.
+    /// The reply to an effect.
     fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
         match self.outbox.land(effect) {
             Some(Purpose::Claim(key)) => {

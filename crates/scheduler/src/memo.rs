@@ -1,8 +1,8 @@
-//! What was found out about pods that fit nowhere, so that their like need not be looked at: a workload that does not
-//! fit has many pods that do not, and whatever wakes one of them wakes them all.
+//! A cache of verdicts on pods that fit nowhere, so that equal pods need not be tried: a workload that does not
+//! fit has many pods that do not, and an event that wakes one of them wakes them all.
 //!
-//! What is remembered holds as long as nothing happened that could help, of the kinds that the pod waits for. Taking
-//! up room or devices helps nobody; being somebody's neighbour does, and counts as happening.
+//! A verdict holds until something happens that could help, of the kinds that the pod waits for. Taking
+//! up room or devices helps no pod; a new neighbour may, and counts as happening.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
@@ -10,10 +10,10 @@ use lazaret_model::{ClaimSpec, Text};
 
 use crate::{Pod, causes::Cause, needs::Needs, why::Why};
 
-/// So many different kinds of pods are remembered; the oldest is forgotten.
+/// Bound on the kinds of pods in the cache; the oldest is removed.
 const KINDS_MAX: usize = 64;
 
-/// What was found out.
+/// The cached verdicts.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     /// How often something of each kind happened.

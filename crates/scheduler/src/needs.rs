@@ -14,7 +14,7 @@ pub(crate) struct Placement {
     pub(crate) claims: Vec<(Arc<Claim>, Option<Allocation>)>,
     /// The claim to be made for it.
     pub(crate) extended: Option<ExtendedClaim>,
-    /// What its claims take of the node.
+    /// The amounts that its claims take of the node.
     pub(crate) footprint: Option<Footprint>,
 }
 
@@ -28,16 +28,16 @@ pub(crate) struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) claims: Vec<Arc<Claim>>,
-    /// What claims have already, by claim.
+    /// The allocations of allocated claims, by claim.
     pub(crate) allocations: Vec<Option<Arc<Allocation>>>,
     /// Resources that devices can stand in for where nodes have none of their own.
     pub(crate) extended: Vec<Text>,
-    /// What the claims that have devices already take of the node.
+    /// The amounts that the allocated claims take of the node.
     pub(crate) footprint: Option<Footprint>,
 }
 
 impl Needs {
-    /// What the claims take of the node beside the pod's requests, as far as is known before a node is chosen.
+    /// The amounts that the claims take of the node beside the pod's requests, as far as is known before a node is chosen.
     pub(crate) fn extra(&self) -> Option<&Amounts> {
         self.footprint.as_ref().map(|footprint| &*footprint.extra)
     }

@@ -29,12 +29,12 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) without: &'a [u32],
 }
 
-/// What a pod's rules, and those of others, mean for each node.
+/// The effect of a pod's affinity terms, and of those of others, on each node.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     /// For each term, where pods are that satisfy all of them.
     affinity: Vec<(Text, Counts)>,
-    /// Nobody satisfies the terms but the pod itself: it may be the first.
+    /// Only the pod itself satisfies the terms: it may be the first.
     is_first: bool,
     /// For each term, where pods are that it keeps away from.
     anti_affinity: Vec<(Text, Counts)>,
@@ -48,7 +48,7 @@ pub(crate) struct Neighbours {
 struct SpreadCounts {
     topology: Text,
     counts: Counts,
-    /// By so much may a value exceed the least.
+    /// The amount by which a value may exceed the least.
     skew_max: i64,
     least: i64,
     /// Whether the pod itself counts.
@@ -104,7 +104,7 @@ impl Neighbours {
     }
 }
 
-/// What the pod would rather be near of, for each of the nodes. `None`: it does not care.
+/// The score of each node by the pod's preferred pod affinity. `None`: it has none.
 pub(crate) fn preferences(pod: &Pod, around: Surroundings<'_>, nodes: &[&NodeState]) -> Option<Vec<i64>> {
     if pod.spec.preferred_pods.is_empty() {
         return None;

@@ -21,6 +21,6 @@ pub struct Node {
     pub pods_max: i64,
     /// Whether it says what is prepared on it.
     pub reports: bool,
-    /// Claims that it is asked about: until it has answered, nobody gets what they were given.
+    /// Claims that it has yet to unprepare: their devices are not allocated before that.
     pub awaiting: Vec<Awaited>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct NodeState {
     pub(crate) used: Amounts,
     pub(crate) weighed: Weighed,
     pub(crate) ports: Vec<HostPort>,
-    /// Pods for which others were made to leave here.
+    /// Pods that are nominated for this node: others were evicted for them.
     pub(crate) nominated: Vec<(u32, Arc<Pod>)>,
     /// Devices of its own that no claim of the fleet has to itself, at most.
     pub(crate) devices_free: usize,
@@ -118,7 +118,7 @@ impl Nodes {
         &self.apart
     }
 
-    /// Takes in a node as it is now; gives back what it was.
+    /// Sets a node; returns its old state.
     pub(crate) fn set(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
         let ix = self.find_or_new(&node.facts.name);
         let old = self.slots.get_mut(ix)?.node.replace(node.clone());

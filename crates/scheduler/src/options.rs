@@ -14,7 +14,7 @@ pub struct Options {
     pub names: Vec<Text>,
     /// Which of several nodes is taken.
     pub packing: Packing,
-    /// What of device allocation is switched on.
+    /// The features of device allocation that are on.
     pub features: Features,
     /// Whether devices of a class can stand in for extended resources.
     pub extended_resources: bool,
@@ -22,7 +22,7 @@ pub struct Options {
     pub node_allocatable: bool,
     /// Whether pods wait for their classic claims; if not, they are placed as if they had none.
     pub classic: bool,
-    /// Of devices that would do, rather take those without informational taints.
+    /// Of suitable devices, prefers those without informational taints.
     pub prefer_healthy: bool,
     /// Of how many in a hundred nodes to look for the best; 0: fewer the more nodes there are.
     pub sample_percent: u32,
@@ -30,13 +30,13 @@ pub struct Options {
     pub backoff_ms: i64,
     /// The longest pause.
     pub backoff_ms_max: i64,
-    /// Pods that fit nowhere are tried again after so long even if nothing happened.
+    /// Pods that fit nowhere are tried again after this time even if nothing happened.
     pub flush_ms: i64,
     /// Pods that are being bound at a time; further decisions wait.
     pub in_flight_max: usize,
     /// How long devices may take to get ready.
     pub binding_timeout_s: i64,
-    /// Whether pods may be made to leave for others of higher priority.
+    /// Whether pods may be evicted for others of higher priority.
     pub preemption: bool,
 }
 

@@ -5,18 +5,18 @@ use lazaret_model::ObjectKey;
 
 use crate::effect::EffectKind;
 
-/// What an effect is for.
+/// The purpose of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A write of this claim.
     Claim(ObjectKey),
     /// A step of binding this pod.
     Pod(u32),
-    /// This pod is made to leave.
+    /// The eviction of this pod.
     Evict(u32),
     /// The old claim of this pod, which waits for that, is deleted.
     Delete(u32),
-    /// What is said in the status of this pod.
+    /// A condition in the status of this pod.
     Say(u32),
     /// A write to a classic claim, by its id in the negotiation.
     Classic(EffectId),

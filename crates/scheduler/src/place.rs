@@ -123,7 +123,7 @@ impl Scheduler {
         let mut needs = Needs::default();
         if !pod.spec.containers.is_empty() {
             needs.extended = extended::wanted(pod, &self.delegated);
-            // Of an earlier attempt: whether it would do on the node that is found now, nobody knows.
+            // Of an earlier attempt: it may not fit the node that is found now.
             if let Some(left) = self.book.made_for(&pod.uid).and_then(|key| self.book.get(key)).cloned() {
                 self.delete_claim(ix, left.claim.key.clone(), left.claim.uid.clone());
                 return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
@@ -168,7 +168,7 @@ impl Scheduler {
         Ok(needs)
     }
 
-    /// Of how many nodes that would do the best is taken.
+    /// The number of suitable nodes of which the best is taken.
     fn quota(&self) -> usize {
         search::sample(self.nodes.order().len(), self.options.sample_percent as usize)
     }
@@ -196,7 +196,7 @@ fn devices_free(snapshot: &Snapshot, node: &Text) -> usize {
     slices.filter(is_own).map(free).sum()
 }
 
-/// What the claims of a pod take of nodes, while one is looked for.
+/// The amounts that the claims of a pod take of nodes, during a search.
 struct Taken<'a> {
     shares: &'a Shares,
     pod: &'a Pod,

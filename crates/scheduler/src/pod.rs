@@ -31,7 +31,7 @@ pub struct Pod {
     pub started: Option<Timestamp>,
     /// `status.nominatedNodeName`.
     pub nominated: Option<Text>,
-    /// What its `PodScheduled` condition says, if that is `False`.
+    /// Its `PodScheduled` condition, if that is `False`.
     pub unscheduled: Option<Unscheduled>,
     /// Its claims, by entry.
     pub claims: Vec<PodClaim>,
@@ -39,9 +39,9 @@ pub struct Pod {
     pub extended_claim: Option<Text>,
     /// The group it belongs to, where groups matter.
     pub group: Option<Text>,
-    /// What its claims take of its node beside its requests, as its status says.
+    /// The amounts that its claims take of its node beside its requests, from its status.
     pub extra: Option<Arc<Amounts>>,
-    /// What does not change.
+    /// The fields that do not change.
     pub spec: Arc<PodSpec>,
 }
 
@@ -54,18 +54,18 @@ pub struct Unscheduled {
     pub message: Text,
 }
 
-/// What a pod asks for.
+/// The scheduling requirements of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSpec {
-    /// Who is to place it.
+    /// The name of its scheduler.
     pub scheduler: Text,
-    /// What keeps it from being placed at all.
+    /// The gates that keep it from being placed at all.
     pub gates: Vec<Text>,
     /// Higher goes first.
     pub priority: i32,
-    /// Whether others may be made to leave for it.
+    /// Whether others may be evicted for it.
     pub preempts: bool,
-    /// What it needs at its most demanding moment, overhead included.
+    /// Its requests at their peak, overhead included.
     pub requests: Amounts,
     /// The same with [`CPU_MILLI_ASSUMED`] and [`MEMORY_ASSUMED`] for containers that ask for none: what a node is
     /// weighed by.
@@ -76,11 +76,11 @@ pub struct PodSpec {
     pub classic: Vec<lazaret_classic::PodClaim>,
     /// Containers that use claims, those that initialise first, each with the entries that it names.
     pub claim_users: Vec<(Text, Vec<Text>)>,
-    /// What the pod as a whole asks for.
+    /// The requests of the pod as a whole.
     pub pod_level: Vec<PodLevel>,
     /// Ports of the node that it needs.
     pub ports: Vec<HostPort>,
-    /// What taints of nodes it bears.
+    /// The taints of nodes that it tolerates.
     pub tolerations: Vec<Toleration>,
     /// Labels that a node must have.
     pub node_selector: Labels,
@@ -98,9 +98,9 @@ pub struct PodSpec {
     pub spread: Vec<Spread>,
 }
 
-/// What a node is weighed by when it asks for none, as in Kubernetes.
+/// The CPU assumed in scores for a container that requests none, as in Kubernetes.
 pub const CPU_MILLI_ASSUMED: i64 = 100;
-/// What a node is weighed by when it asks for none, as in Kubernetes: 200 MiB.
+/// The memory assumed in scores for a container that requests none, as in Kubernetes: 200 MiB.
 pub const MEMORY_ASSUMED: i64 = 200 << 20;
 
 /// Processor and memory as nodes are weighed by.
@@ -112,7 +112,7 @@ pub struct Weighed {
     pub memory: i64,
 }
 
-/// What a pod as a whole asks for of a resource; thousandths of `cpu`, whole units of everything else.
+/// The request of a pod as a whole for a resource; thousandths of `cpu`, whole units of everything else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodLevel {
     /// Which resource.
@@ -137,7 +137,7 @@ pub struct Container {
     pub extended: BTreeMap<Text, Extended>,
 }
 
-/// What a container asks of an extended resource.
+/// The request of a container for an extended resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extended {
     /// How many.
@@ -182,7 +182,7 @@ impl HostPort {
 /// Some pods, and what being near them means.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodTerm {
-    /// Which pods; `None`: none at all. What `matchLabelKeys` add is in here already.
+    /// Which pods; `None`: none at all. Includes the requirements from `matchLabelKeys`.
     pub selector: Option<LabelSelector>,
     /// In these namespaces.
     pub namespaces: Vec<Text>,
@@ -195,15 +195,15 @@ pub struct PodTerm {
 /// How evenly pods are to be spread over the values of a label of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Spread {
-    /// By so many may the fullest differ from the emptiest.
+    /// The difference allowed between the fullest and the emptiest.
     pub skew_max: i64,
     /// The label.
     pub topology: Text,
     /// Whether it must be so or had better be.
     pub required: bool,
-    /// Which pods count; `None`: none. What `matchLabelKeys` add is in here already.
+    /// Which pods count; `None`: none. Includes the requirements from `matchLabelKeys`.
     pub selector: Option<LabelSelector>,
-    /// As if there were at least so many values.
+    /// The number of values assumed at least.
     pub domains_min: i64,
     /// Count only nodes that the pod's node affinity and selector admit.
     pub honors_affinity: bool,

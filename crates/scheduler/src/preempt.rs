@@ -30,23 +30,23 @@ use crate::{
     state::Scheduler,
 };
 
-/// At least so many nodes that would do are compared, if there are so many.
+/// The number of suitable nodes compared at least, if there are as many.
 const CANDIDATES_MIN: usize = 100;
 /// Of how many in a hundred nodes.
 const CANDIDATES_PERCENT: usize = 10;
 
-/// What came of it.
+/// The result of a preemption.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Preemption {
-    /// Pods are made to leave this node.
+    /// Pods of this node are evicted.
     Node(Text),
     /// Pods are leaving already.
     Waiting(&'static str),
-    /// Nobody is made to leave, and why.
+    /// No pod is evicted, for this reason.
     Nobody(String),
 }
 
-/// A node on which the pod would fit, and who would have to leave.
+/// A node on which the pod would fit, and the pods that would have to leave.
 #[derive(Debug)]
 struct Candidate {
     node: u32,
@@ -75,7 +75,7 @@ fn started(pod: &Pod) -> Timestamp {
 }
 
 impl Scheduler {
-    /// Makes pods leave for one that fits nowhere, if that helps.
+    /// Evicts pods for one that fits nowhere, if that helps.
     pub(crate) fn preempt(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Preemption {
         if !pod.spec.preempts {
             return Preemption::Nobody("not eligible due to preemptionPolicy=Never.".into());
@@ -126,7 +126,7 @@ impl Scheduler {
         let Some(state) = invariant!(self.nodes.get(node), "the number of a node leads to it") else {
             return Thought::Unhelpful;
         };
-        // Those that are being bound are not there yet; they can be made to leave when they are.
+        // Those that are being bound are not there yet; they can be evicted when they are.
         let lower = state.pods.iter().filter(|(other, known)| {
             known.spec.priority < pod.spec.priority
                 && known.node.is_some()
@@ -188,7 +188,7 @@ impl Scheduler {
     }
 
     // DEVIATION(preemption-frees-devices): Kubernetes never makes a pod leave for its devices.
-    /// Whether a node would have the devices if some pods were gone: their claims are thought of as given back.
+    /// Whether a node would have the devices without some pods: as if their claims were released.
     fn has_devices_without(
         &mut self,
         pod: &Pod,
@@ -220,7 +220,7 @@ impl Scheduler {
         found
     }
 
-    /// The claims that nobody but these pods uses.
+    /// The claims that only these pods use.
     fn claims_of(&self, pods: &[(u32, Arc<Pod>)]) -> Vec<Arc<ResourceClaim>> {
         let uids: BTreeSet<&Uid> = pods.iter().map(|(_, pod)| &pod.uid).collect();
         let keys: BTreeSet<ObjectKey> = pods.iter().flat_map(|(_, pod)| claims::claim_keys(pod)).collect();
@@ -258,14 +258,14 @@ impl Scheduler {
     }
 }
 
-/// What was found out about a node.
+/// The result for one node.
 #[derive(Debug)]
 enum Thought {
     /// It fits if these leave.
     Fits(Candidate),
     /// Even without all of lower priority it does not.
     Unhelpful,
-    /// Nobody there has a lower priority.
+    /// No pod there has a lower priority.
     NoVictims,
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Place {
     Active {
         since: Timestamp,
     },
-    /// `hasty`: it may go before its time if nobody else wants to.
+    /// `hasty`: it may go before its time if no other pod is ready.
     BackingOff {
         until: Timestamp,
         hasty: bool,
@@ -95,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// The next pod to be tried. It stays known, but waits nowhere, until it is given back or leaves.
+    /// The next pod to be tried. It stays known, but waits nowhere, until it is put back or removed.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<u32> {
         self.advance(now);
         let pod = match self.active.first() {
@@ -129,7 +129,7 @@ impl Queue {
         self.move_to(pod, Place::Parked { flush_at }, causes);
     }
 
-    /// It has to wait for something that is expected any moment: this was no attempt, and it waits for so long at most.
+    /// It waits for an object that is being created: this was no attempt, and it waits for `patience_ms` at most.
     pub(crate) fn postpone(&mut self, now: Timestamp, pod: u32, causes: Causes, patience_ms: i64) {
         if let Some(waiting) = self.waiting.get_mut(&pod) {
             waiting.tried = Timestamp::from_millis(i64::MIN);
@@ -168,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// What this pod waits for did not come about: it is tried again after a pause, however little there is to do.
+    /// The event that this pod waits for did not come about: it is tried again after its backoff, however short the queue is.
     pub(crate) fn retry(&mut self, now: Timestamp, pod: u32) {
         let parked = |waiting: &&Waiting| matches!(waiting.place, Place::Parked { .. });
         if let Some(waiting) = self.waiting.get(&pod).filter(parked) {
@@ -235,7 +235,7 @@ impl Queue {
         self.waiting.get(&pod).map_or(0, |waiting| waiting.attempts)
     }
 
-    /// How often a pod was put back because of something that is expected any moment.
+    /// How often a pod was put back because of an object that is being created.
     pub(crate) fn postponed(&self, pod: u32) -> u32 {
         self.waiting.get(&pod).map_or(0, |waiting| waiting.postponed)
     }

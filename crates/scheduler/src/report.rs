@@ -15,7 +15,7 @@ use crate::{
 };
 
 // DEVIATION(scheduling-words): Kubernetes says it after every attempt, and of devices only that they cannot be had.
-/// Of one pod something new is said at most this often: counts of nodes change all the time.
+/// A new condition of one pod is written at most this often: counts of nodes change all the time.
 const PAUSE_MS: i64 = 5_000;
 
 impl Scheduler {
@@ -46,8 +46,8 @@ impl Scheduler {
         self.say(ix, SetPodCondition { pod: key, uid, reason, message, at: self.now, nominated });
     }
 
-    /// Writes it, or has it written after what is being written: of two writes under way the first could come last, and room would be kept
-    /// on a node for a pod that was told to go elsewhere.
+    /// Writes it, or writes it after the write in flight: of two writes in flight the first could come last, and room would be kept
+    /// on a node for a pod that is nominated for another.
     fn say(&mut self, ix: u32, mut condition: SetPodCondition) {
         let Some(entry) = invariant!(self.pods.get_mut(ix), "the number of a pod leads to it") else {
             return;
@@ -73,7 +73,7 @@ impl Scheduler {
         saying.next.as_ref().and_then(|next| next.nominated.clone()).or_else(|| saying.sent.nominated.clone())
     }
 
-    /// What became of what was said. Where room is kept is said until it is heard.
+    /// The outcome of a write of the status. A nominated node is written again until that succeeds.
     pub(crate) fn said(&mut self, ix: u32, effect: EffectId, outcome: Outcome) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
         let Some(saying) = entry.saying.take_if(|saying| saying.effect == Some(effect)) else { return };

@@ -27,7 +27,7 @@ fn distinct(pods: &BTreeMap<u32, Consumer>) -> Vec<Consumer> {
 
 impl Scheduler {
     // DEVIATION(shared-claim-in-flight): Kubernetes makes further pods wait until the first is bound.
-    /// What a claim was given, be it that only this scheduler knows yet.
+    /// The allocation of a claim, even if only this scheduler knows it yet.
     pub(crate) fn allocation_of(&self, claim: &Claim) -> Option<Arc<Allocation>> {
         let decided = || {
             let entry = self.claim_writes.get(&claim.claim.key)?;
@@ -72,7 +72,7 @@ impl Scheduler {
     /// A pod is not to have a claim after all.
     pub(crate) fn unwant_claim(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
         let may_be_bound = self.may_be_bound(pod_ix);
-        // What a group has stays its own for the sake of its other pods, until it is gone.
+        // A claim of a group stays reserved for its other pods until the group is gone.
         let is_shared = self.book.sharing(pod, key).is_some();
         let reserved =
             !is_shared && self.book.get(key).is_some_and(|claim| self.book.is_reserved_for(claim, pod));
@@ -101,8 +101,8 @@ impl Scheduler {
         self.wake_refused(key, leaves_room);
     }
 
-    /// Wakes pods that were refused for what was under way for a claim, if nothing of it is left. What was written and
-    /// is not seen yet wakes them when it is.
+    /// Wakes pods that were refused because of writes in flight for a claim, if none is left. A write that is done and
+    /// not seen yet wakes them when it is.
     fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {
         let seen = self.book.get(key).map_or(u64::MAX, |claim| claim.version);
         let settled = self.claim_writes.get(key).is_none_or(|entry| {
@@ -113,10 +113,10 @@ impl Scheduler {
         }
     }
 
-    /// The devices of a claim that nobody uses are to be given back.
+    /// The devices of an unused claim are to be released.
     pub(crate) fn give_back(&mut self, claim: &Claim) {
         let entry = self.claim_writes.open(&claim.claim.key, &claim.claim.uid);
-        // What was written and is not seen yet may have given it to a pod.
+        // A write that is not seen yet may have reserved it for a pod.
         if entry.coming() == 0 && entry.is_seen(claim.version) {
             entry.deallocate = true;
             self.write_claim(&claim.claim.key);
@@ -139,7 +139,7 @@ impl Scheduler {
                 self.overlay.remove(&entry.uid);
             }
         } else if entry.written && claim.version >= entry.version && entry.write.is_none() {
-            // Written, and given back by somebody before it was seen.
+            // Written, and released by another client before it was seen.
             entry.allocation = None;
             let uid = entry.uid.clone();
             self.free(&uid);
@@ -162,7 +162,7 @@ impl Scheduler {
         users.into_iter().for_each(|pod| self.proceed(pod));
     }
 
-    /// Gives out the next write of a claim, unless one is under way or it is not the time.
+    /// Gives out the next write of a claim, unless one is in flight or it is not the time.
     pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.book.get(key).cloned() else { return };
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
@@ -229,7 +229,7 @@ impl Scheduler {
         };
         let deallocate = entry.deallocate && claim.claim.allocation.is_some();
         let is_there = |uid: &&Uid| {
-            // What this scheduler wrote may not be seen yet.
+            // Writes of this scheduler may not be seen yet.
             entry.version > claim.version || claim.claim.reserved_for.iter().any(|c| c.uid == **uid)
         };
         let consumer = entry.unwanted.iter().find(is_there).cloned();
@@ -250,7 +250,7 @@ impl Scheduler {
             Some(Write { effect, version, pods, allocates: false, releases: true, deallocates: deallocate });
     }
 
-    /// Forgets what is under way for a claim when nothing is, and what was is in the book.
+    /// Forgets the writes of a claim once the entry is idle and the last write is seen.
     pub(crate) fn close_if_seen(&mut self, key: &ObjectKey, claim: &Claim) {
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
         if !entry.is_idle() {
@@ -272,7 +272,7 @@ impl Scheduler {
         }
     }
 
-    /// What became of a claim's write.
+    /// The outcome of a claim's write.
     pub(crate) fn claim_written(&mut self, key: &ObjectKey, reply: &Reply) {
         // The claim is gone.
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
@@ -294,7 +294,7 @@ impl Scheduler {
                     entry.freed_after = Some(write.version);
                 }
                 match &reply.written {
-                    // What a release left is known when it is seen.
+                    // The result of a release is known when it is seen.
                     Some(written) if write.releases => {
                         entry.version = written.version;
                         let until = self.now.plus_millis(NEWS_MS_MAX);
@@ -350,7 +350,7 @@ impl Scheduler {
         }
     }
 
-    /// Nothing comes of what is under way for a claim: all pods that wait for it are decided on anew.
+    /// The writes of a claim came to nothing: all pods that wait for it are decided on anew.
     fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
         let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
         else {
@@ -368,7 +368,7 @@ impl Scheduler {
         }
         let message: String = format!("resourceclaim {:?}: {why}", key.name.as_str());
         pods.into_iter().for_each(|pod| self.roll_back(pod, &message));
-        // Whoever waits for what did not come about must ask for it again.
+        // Pods that wait for the failed write must try again.
         for pod in self.book.users(key).to_vec() {
             self.queue.retry(self.now, pod);
         }

@@ -1,4 +1,4 @@
-//! Which of the nodes that would do is the best.
+//! Scores of suitable nodes.
 
 use alloc::{vec, vec::Vec};
 
@@ -11,7 +11,7 @@ use crate::{
     nodes::NodeState,
 };
 
-/// What a rule can give a node at most.
+/// The highest score of one rule.
 const SCORE_MAX: i64 = 100;
 /// Weights as in Kubernetes.
 const WEIGHT_TAINTS: i64 = 3;
@@ -19,7 +19,7 @@ const WEIGHT_NODE_AFFINITY: i64 = 2;
 const WEIGHT_NEIGHBOURS: i64 = 2;
 const WEIGHT_SPREAD: i64 = 2;
 
-/// Up to this number of pods, nodes of the same score are told apart by it.
+/// Up to this number of pods, nodes of the same score are distinguished by it.
 const EQUALS: i64 = 1_024;
 
 /// For each of the nodes how good it is for the pod; more is better.

@@ -17,13 +17,13 @@ use crate::{
 /// Why a node without a free device is passed over.
 const NO_FREE_DEVICE: &str = "no device of the node is free";
 
-/// At least so many nodes are compared, if there are so many.
+/// The number of nodes compared at least, if there are as many.
 const SAMPLE_MIN: usize = 100;
-/// At least so many in a hundred, unless told otherwise, until that is as many as this.
+/// The percentage of nodes compared at least, unless set otherwise, up to `SAMPLE_MAX` nodes.
 const SAMPLE_PERCENT_MIN: usize = 5;
 // DEVIATION(sample-limit): Kubernetes compares a twentieth of the nodes, however many that is.
 const SAMPLE_MAX: usize = 500;
-/// How many of so many nodes are compared; `percent`: as told, or 0.
+/// The number of nodes compared, out of `nodes`; `percent`: as set, or 0.
 pub(crate) fn sample(nodes: usize, percent: usize) -> usize {
     let many = match percent {
         0 => {
@@ -109,7 +109,7 @@ impl<'a> Search<'a> {
         self.first = node;
     }
 
-    /// The next nodes that would do, devices aside.
+    /// The next suitable nodes, devices aside.
     pub(crate) fn next_batch(&mut self, filter: &Filter<'_>) -> Vec<u32> {
         self.on_trial = false;
         if let Some(first) = self.first.take()

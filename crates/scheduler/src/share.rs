@@ -6,7 +6,7 @@ use core::hash::BuildHasher;
 use lazaret_model::{Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-/// Gives lower-case UUIDs (of version 8: made up by whoever uses them) that depend on the pod, the instant and the
+/// Gives lower-case UUIDs (of version 8: with content of our own) that depend on the pod, the instant and the
 /// decision: a pod's UID is random, and no two decisions of one scheduler are the same.
 #[derive(Debug)]
 pub(crate) struct ShareIds<'a> {

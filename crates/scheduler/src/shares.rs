@@ -1,8 +1,8 @@
-//! What devices take of the resources of their own node: processors, memory, huge pages.
+//! The resources of a node that its devices take: processors, memory, huge pages.
 //!
-//! A device can stand for such resources, which are then counted as the pod's (*mapping*), or cost some on top of what
-//! it is used for (*overhead*). What the claims of a pod take in this way is said in the pod's status before the pod is
-//! bound, and counts as if the pod had asked for it.
+//! A device can stand for such resources, which are then counted as the pod's (*mapping*), or cost some on top of its
+//! use (*overhead*). The amounts that the claims of a pod take in this way are written to the pod's status before the pod is
+//! bound, and count as if the pod had requested them.
 
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
@@ -20,13 +20,13 @@ pub struct NodeAllocatableStatus {
     pub claim: Text,
     /// The containers that use it, those that initialise first.
     pub containers: Vec<Text>,
-    /// What its devices stand for, by resource, in order.
+    /// The amounts that its devices stand for, by resource, in order.
     pub mapping: Vec<(Text, Quantity)>,
-    /// What its devices cost, by resource, in order.
+    /// The amounts that its devices cost, by resource, in order.
     pub overhead: Vec<(Text, Overhead)>,
 }
 
-/// What a device costs on top of what it is used for.
+/// The cost of a device on top of its use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     /// Once for the pod.
@@ -35,11 +35,11 @@ pub struct Overhead {
     pub per_container: Option<Quantity>,
 }
 
-/// What the claims of a pod take of its node.
+/// The amounts that the claims of a pod take of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footprint {
     pub(crate) statuses: Arc<[NodeAllocatableStatus]>,
-    /// What is counted beside the pod's own requests.
+    /// The amounts counted beside the pod's own requests.
     pub(crate) extra: Arc<Amounts>,
 }
 
@@ -94,7 +94,7 @@ impl Shares {
         !self.slices.is_empty() && allocation.results.iter().any(maps)
     }
 
-    /// What the allocations of a pod's claims take of its node; `None`: nothing.
+    /// The amounts that the allocations of a pod's claims take of its node; `None`: nothing.
     pub(crate) fn footprint<'a>(
         &self,
         pod: &Pod,
@@ -148,7 +148,7 @@ fn mapped(mapping: &NodeMapping, result: &DeviceResult) -> Option<Quantity> {
     match mapping {
         NodeMapping::PerDevice(amount) => Some(amount.clone()),
         NodeMapping::Capacity { key, multiplier } => {
-            // What of the capacity is not consumed takes nothing.
+            // Capacity that is not consumed takes nothing.
             let (_, consumed) = result.consumed_capacity.iter().find(|(known, _)| known == key)?;
             Some(multiplier.as_ref().map_or_else(|| consumed.clone(), |factor| consumed.mul(factor)))
         }
@@ -162,8 +162,8 @@ fn add(sum: &mut Option<Quantity>, more: Option<&Quantity>) {
 }
 
 // DEVIATION(node-allocatable-limits): Kubernetes also holds it against the limits of the pod as a whole.
-/// What is counted beside the pod's own requests. Where the pod as a whole asks for so much of a resource, that covers
-/// what its claims take.
+/// The amounts counted beside the pod's own requests. A request of the pod as a whole for a resource covers
+/// the amount that its claims take.
 ///
 /// # Errors
 /// When it does not.
@@ -179,7 +179,7 @@ fn counted(statuses: &[NodeAllocatableStatus], spec: &PodSpec) -> Result<Amounts
     Ok(extra)
 }
 
-/// What a pod's status says that its claims take of its node beside its own requests.
+/// The amounts that a pod's claims take of its node beside its own requests, by its status.
 #[must_use]
 pub fn node_allocatable_extra(statuses: &[NodeAllocatableStatus], spec: &PodSpec) -> Amounts {
     let mut extra = taken(statuses);

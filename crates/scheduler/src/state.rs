@@ -33,7 +33,7 @@ use crate::{
 pub struct Scheduler {
     pub(crate) options: Options,
     pub(crate) leads: bool,
-    /// The latest instant heard of.
+    /// The latest `now` that came in.
     pub(crate) now: Timestamp,
     pub(crate) fleet: Fleet,
     pub(crate) allocator: Allocator,
@@ -65,11 +65,11 @@ pub struct Scheduler {
     pub(crate) classic: Negotiation,
     pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
     pub(crate) outbox: Outbox,
-    /// Pods that were made to leave, and are not seen to be leaving.
+    /// Pods with an eviction in flight, or that are not yet seen to terminate.
     pub(crate) evicting: BTreeSet<u32>,
     /// How many decisions were made.
     pub(crate) decisions: u64,
-    /// Pods are placed in thought: nobody is woken by that.
+    /// Pods are placed tentatively: that wakes no pod.
     pub(crate) rehearsing: bool,
 }
 
@@ -83,17 +83,17 @@ pub(crate) struct PodEntry {
     pub(crate) nominated: Option<u32>,
     /// Why it was not placed when last tried.
     pub(crate) why: Option<Arc<Why>>,
-    /// Until then nobody knows whether it was bound: its claims must not be taken from it.
+    /// Until then it is unknown whether it was bound: its claims must not be released.
     pub(crate) uncertain_until: Timestamp,
-    /// What was last said of that in its status.
+    /// The last `PodScheduled` condition written to its status.
     pub(crate) told: Option<Unscheduled>,
     /// When that was.
     pub(crate) told_at: Timestamp,
-    /// What is being said, and what next.
+    /// The condition in flight, and the next one.
     pub(crate) saying: Option<Box<Saying>>,
 }
 
-/// What is to be looked at when its time has come.
+/// The object to look at when its time has come.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Alarm {
     /// A claim that could not be written.
@@ -102,7 +102,7 @@ pub(crate) enum Alarm {
     Pod(u32),
     /// A pod of which something new is to be said.
     Report(u32),
-    /// What is kept from others for a claim that was removed while it was prepared on a node.
+    /// Devices held back for a claim that was removed while it was prepared on a node.
     Hold(Text, Uid),
     /// A pod whose claims may be taken from it from now on.
     Retry(u32),

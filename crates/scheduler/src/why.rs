@@ -13,21 +13,21 @@ use lazaret_model::{DeviceId, ObjectKey, Text};
 
 use crate::causes::{Cause, Causes};
 
-/// A message is cut to so many bytes: the API server keeps longer ones, but people do not read them.
+/// A message is cut to this number of bytes: the API server keeps longer ones, but people do not read them.
 pub const MESSAGE_BYTES_MAX: usize = 1_024;
-/// Of so many groups of nodes is told why their devices do not do; the rest is counted.
+/// Groups of nodes whose devices are explained in a message; the rest is counted.
 const GROUPS_TOLD_MAX: usize = 3;
 
 /// Why a pod is not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
-    /// What stands in the way.
+    /// The obstacle.
     pub verdict: Verdict,
-    /// What was found out about making room by force.
+    /// The result of the preemption.
     pub preemption: Option<String>,
 }
 
-/// What stands in the way of a pod.
+/// The obstacle to placing a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It has scheduling gates.
@@ -88,7 +88,7 @@ pub enum Refusal {
     ClaimElsewhere,
     /// Devices for all claims cannot be had.
     Devices,
-    /// The same, and pools of the node are invalid: nobody knows what they have.
+    /// The same, and pools of the node are invalid: their devices are not known.
     InvalidPools,
 }
 
@@ -140,18 +140,18 @@ pub enum ClaimProblem {
     Full(ObjectKey),
     /// Devices of the claim stand for resources of the node, and another pod uses it.
     NotShareable(ObjectKey),
-    /// What the pod as a whole asks for does not cover what its claims take.
+    /// The request of the pod as a whole does not cover the amounts that its claims take.
     PodLevelTooSmall {
         /// Of which resource.
         resource: Text,
     },
-    /// The claim's devices are being given back.
+    /// The claim's devices are being released.
     BeingFreed(ObjectKey),
     /// The claim's devices did not get ready.
     NotReady {
         /// The claim.
         claim: ObjectKey,
-        /// What is wrong with them.
+        /// The error in them.
         message: Text,
     },
     /// A class that the claim asks for does not exist.
@@ -161,7 +161,7 @@ pub enum ClaimProblem {
         /// The class.
         class: Text,
     },
-    /// A device of the claim has a taint that makes pods leave, and the claim does not tolerate it.
+    /// A device of the claim has a `NoExecute` taint that the claim does not tolerate.
     Tainted {
         /// The claim.
         claim: ObjectKey,
@@ -199,7 +199,7 @@ impl ClaimProblem {
 }
 
 impl Refusal {
-    /// What would have to change.
+    /// The change that could remove the obstacle.
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
@@ -247,8 +247,8 @@ impl Why {
         Self { verdict, preemption: None }
     }
 
-    /// What would have to change. Waiting for nodes and for a claim's release always helps: a new node may do, and
-    /// what is refused for one reason may have been refused for another before.
+    /// The changes that could help. Waiting for nodes and for a claim's release always helps: a new node may do, and
+    /// a pod refused for one reason may have been refused for another before.
     #[must_use]
     pub fn causes(&self) -> Causes {
         match &self.verdict {

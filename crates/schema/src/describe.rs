@@ -24,7 +24,7 @@ const COMMON: &[(&str, &str)] = &[
 /// A type lends its fields to one that lends them to another, and no further.
 const INLINE_DEPTH_MAX: usize = 4;
 
-/// What is said of one type.
+/// The descriptions of one type.
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
     package: &'a str,
@@ -39,13 +39,13 @@ impl<'a> Description<'a> {
         Self { package, name }
     }
 
-    /// What the type is.
+    /// The description of the type itself.
     #[must_use]
     pub fn itself(self) -> Option<&'static str> {
         self.sections().find_map(|(_, section)| section.lines().nth(1).and_then(described))
     }
 
-    /// What a field of it means.
+    /// The description of a field.
     #[must_use]
     pub fn field(self, name: &str) -> Option<&'static str> {
         self.own_field(name, 0).or_else(|| {

@@ -79,7 +79,7 @@ pub(crate) fn is_base64(text: &str) -> bool {
     padding <= 2 && (digits + padding).is_multiple_of(4)
 }
 
-/// What follows digits with at most one point among them; `None` if there is no digit.
+/// The text after digits with at most one point among them; `None` if there is no digit.
 fn after_number(text: &str) -> Option<&str> {
     let whole = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = match whole.strip_prefix('.') {

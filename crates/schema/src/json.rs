@@ -15,10 +15,10 @@ pub const DEPTH_MAX: usize = 100;
 /// and each of them would take a hundred bytes of memory.
 pub const VALUES_MAX: usize = 200_000;
 
-/// The texts of a body have at most so many bytes. Only where a text can be repeated, as aliases of YAML do, is that less than the body.
+/// Bound on the bytes of a body's texts. It is less than the body only where a text can be repeated, as with aliases of YAML.
 const TEXT_BYTES_MAX: usize = 3 << 20;
 
-/// So many repeated fields are named; more are only dropped. The last one of them counts, as in Kubernetes.
+/// Bound on the repeated fields that are reported; more are only dropped. The last one of them counts, as in Kubernetes.
 const DUPLICATES_MAX: usize = 32;
 
 /// A body and what was odd about it.
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Parsed {
     }
 }
 
-/// What was seen of a body so far.
+/// The state of parsing a body.
 #[derive(Default)]
 struct Seen {
     duplicates: Vec<String>,

@@ -25,7 +25,7 @@ impl Scalar {
 }
 
 impl Field {
-    /// Adds to the schema of its values how items of a list are told apart, the default and the limits.
+    /// Adds to the schema of its values the identity of list items, the default and the limits.
     pub fn decorate(&self, value: &mut Value, schema: &Schema) {
         if matches!(schema.get(self.ty), Type::List(_)) {
             match &self.list {

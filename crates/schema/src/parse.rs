@@ -126,7 +126,7 @@ impl Reader {
         Some(self.schema.add(ty))
     }
 
-    /// Embedded structs lend their fields to whoever embeds them; innermost first, so order does not matter.
+    /// Embedded structs lend their fields to the struct that embeds them; innermost first, so order does not matter.
     fn finish(mut self) -> Schema {
         let names: Vec<String> = self.structs.keys().cloned().collect();
         for name in &names {

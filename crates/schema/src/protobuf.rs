@@ -1,7 +1,7 @@
 //! Protobuf bodies, as JSON.
 //!
-//! Typed clients send protobuf and do not fall back. What they send becomes the JSON that Go would have printed for the same object,
-//! and takes the same path as every other body from there.
+//! Typed clients send protobuf and do not fall back. Their bodies become the JSON that Go would have printed for the same object,
+//! and take the same path as every other body from there.
 
 mod wire;
 

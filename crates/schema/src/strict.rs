@@ -1,4 +1,4 @@
-//! Holding a body against its type: fields nobody knows, values of the wrong kind.
+//! Checks a body against its type: unknown fields, values of the wrong kind.
 
 use lazaret_json::Value;
 
@@ -6,10 +6,10 @@ use crate::formats::{is_base64, is_duration, is_quantity, is_time};
 use crate::path::Path;
 use crate::table::{Scalar, Schema, Type, TypeId};
 
-/// So many findings are reported; a body with more is wrong enough.
+/// Bound on the findings reported for one body.
 const FINDINGS_MAX: usize = 64;
 
-/// What is wrong with a body, and where.
+/// An error in a body, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A field that the type does not have. Whether that matters is the request's to say.
@@ -21,9 +21,9 @@ pub enum Finding {
     Kind {
         /// `spec.foo`.
         path: String,
-        /// What it must be.
+        /// The type that the schema requires.
         expected: &'static str,
-        /// What it is.
+        /// The type of the value.
         found: &'static str,
     },
 }
@@ -36,7 +36,7 @@ const NUMBER: &str = "a number";
 const TRUTH: &str = "true or false";
 
 impl Finding {
-    /// What Kubernetes says where a strategic merge makes something of the wrong type. Clients match on it.
+    /// The message of Kubernetes where a strategic merge results in a wrong type. Clients match on it.
     #[must_use]
     pub fn restore_error(&self) -> Option<String> {
         let Self::Kind { expected, found, .. } = self else { return None };

@@ -20,16 +20,16 @@ pub struct Schema {
     names: BTreeMap<String, TypeId>,
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {
     /// A single value.
     Scalar(Scalar),
-    /// Any JSON; nothing is known of what is inside.
+    /// Any JSON without a schema.
     Any(Holder),
     /// Named fields.
     Struct(StructType),
-    /// Several values of one type. How they are told apart is the field's to say.
+    /// Several values of one type. How they are distinguished is a property of the field.
     List(TypeId),
     /// Values of one type by name.
     Map(TypeId),
@@ -116,15 +116,15 @@ impl StructType {
 /// A field of a struct.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// What it holds.
+    /// The type of its value.
     pub ty: TypeId,
     /// Distinguishes absent from zero.
     pub optional: bool,
     /// Written even when zero.
     pub always: bool,
-    /// Must be given by whoever writes the object.
+    /// Must be set by the client that writes the object.
     pub required: bool,
-    /// For a list: how its items are told apart.
+    /// For a list: how its items are distinguished.
     pub list: ListKind,
     /// For a map or struct: owned as a whole.
     pub atomic: bool,
@@ -136,13 +136,13 @@ pub struct Field {
     pub replace: bool,
     /// A strategic merge patch may name the only keys to keep.
     pub retain_keys: bool,
-    /// What an absent value stands for.
+    /// The value that stands for an absent one.
     pub default: Option<Value>,
     /// The values that it may have, where its type permits more.
     pub limits: Option<Box<Limits>>,
 }
 
-/// How items of a list are told apart.
+/// How items of a list are distinguished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListKind {
     /// They are not: the list is one value.

@@ -1,4 +1,4 @@
-//! What is held for users, counted in and out.
+//! Resources held for users, counted in and out.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ impl Accounts {
         self.levels[level.index()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an amount on somebody's account.
+    /// Takes an amount on the account of `holder`.
     pub(crate) fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Held, Full> {
         let mut held = Held { accounts: Arc::clone(self), holder: holder.clone(), amount: 0 };
         held.grow(amount)?;
@@ -41,7 +41,7 @@ pub(crate) struct Holder {
     pub(crate) connection: ConnectionId,
 }
 
-/// An amount that is given back when this goes.
+/// An amount that is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,
@@ -58,7 +58,7 @@ impl Held {
         Ok(())
     }
 
-    /// Keeps so much and gives the rest back.
+    /// Keeps `amount` and releases the rest.
     pub(crate) fn shrink_to(&mut self, amount: usize) {
         let rest = self.amount.saturating_sub(amount);
         if rest > 0 {

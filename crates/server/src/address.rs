@@ -16,9 +16,9 @@ const HOSTS: &[&str] = &[
 /// Where a server is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// What it listens on.
+    /// The address that it listens on.
     pub bound: SocketAddr,
-    /// The address that clients are told, if not the one that it listens on.
+    /// The address published to clients, if not the one that it listens on.
     pub advertised: Option<IpAddr>,
     /// Further names and addresses that its certificate is valid for.
     pub names: Vec<String>,
@@ -31,7 +31,7 @@ impl From<SocketAddr> for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Where clients on other machines find it; `None` if it listens on all addresses and was not told which of them to advertise.
+    /// The address for clients on other machines; `None` if it listens on all addresses and none is set to be advertised.
     #[must_use]
     pub fn endpoint(&self) -> Option<SocketAddr> {
         let ip = self.advertised.or(Some(self.bound.ip()).filter(|ip| !ip.is_unspecified()))?;
@@ -48,7 +48,7 @@ impl ServerAddress {
         self.endpoint().unwrap_or_else(|| SocketAddr::new(loopback, self.bound.port()))
     }
 
-    /// What its certificate is valid for.
+    /// The names that its certificate is valid for.
     pub(crate) fn certificate_names(&self) -> Vec<String> {
         let mut names: Vec<String> = HOSTS.iter().map(|&host| host.to_owned()).collect();
         let addresses = [Some(self.bound.ip()), self.advertised];

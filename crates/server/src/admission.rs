@@ -1,13 +1,13 @@
-//! What is looked at beyond the object itself before it is written.
+//! Admission: checks beyond the object itself before it is written.
 //!
 //! The order is that of Kubernetes. The object has its defaults; then
 //!
-//! 1. what is built in changes and refuses: [`before_create`], [`before_update`];
-//! 2. mutating webhooks change and refuse: [`mutate`]. What they changed gets its defaults and goes through 1 once more;
+//! 1. built-in plugins change and refuse: [`before_create`], [`before_update`];
+//! 2. mutating webhooks change and refuse: [`mutate`]. An object that they changed gets its defaults and goes through 1 once more;
 //! 3. the rules of the kind prepare and validate the object;
 //! 4. policies and validating webhooks refuse: [`validate`].
 //!
-//! A delete has 1 and 4 with a mutating webhook between, in [`may_delete`]; what is posted to a part of an object has all of them in
+//! A delete has 1 and 4 with a mutating webhook between, in [`may_delete`]; an object posted to a subresource has all of them in
 //! [`create_subresource`].
 
 mod ask;
@@ -68,14 +68,14 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a new object gets from its surroundings before it is prepared; its defaults are there.
+/// Built-in admission of a new object before it is prepared; its defaults are there.
 pub(crate) fn before_create(call: &Call<'_>, object: &mut Value, name: &str) -> Result<(), ApiError> {
     escalation::check(call, object, None)?;
     node::create(call, object, name)?;
     if call.kind.is("", "pods") { pods::before_create(call, object, name) } else { Ok(()) }
 }
 
-/// What a changed object may not become because of who asks, whatever else is wrong with it.
+/// Refuses a change that would grant rights which its user does not hold; this comes before all other checks.
 pub(crate) fn may_update(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
     escalation::check(call, new, Some(old))
 }
@@ -120,7 +120,7 @@ pub(crate) async fn may_delete(
     Ok(warnings)
 }
 
-/// What a new object gets from its surroundings.
+/// Fields that the server sets on a new object.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
     sign(call, object, None);
     if call.kind.is("", "nodes") && call.server.runs_plugin(AdmissionPlugin::TaintNodesByCondition) {
@@ -142,13 +142,13 @@ fn taint_not_ready(node: &mut Value) {
     }
 }
 
-/// What may not change because of who asks. The new object is as the client wants it.
+/// Refuses a change that a node may not make. The new object is as the client wants it.
 pub(crate) fn before_update(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
     node::update(call, new, old)
 }
 
-/// What may not be stored because of its surroundings, although it is valid. Policies, webhooks and quotas come after this. Says what to
-/// warn of.
+/// Checks of a valid object against its surroundings. Policies, webhooks and quotas come after this. Returns the
+/// warnings.
 pub(crate) fn check_surroundings(
     call: &Call<'_>,
     name: &str,
@@ -164,8 +164,8 @@ pub(crate) fn check_surroundings(
     Ok(warnings)
 }
 
-/// What may not be sent to a subresource of a stored object, because of who asks or because a policy or a webhook says so. A webhook may change
-/// what was sent. Says what to warn of.
+/// Admission of an object sent to a subresource: rules for nodes, policies and webhooks. A webhook may change
+/// the object. Returns the warnings.
 pub(crate) async fn create_subresource(
     call: &Call<'_>,
     sent: &mut Value,
@@ -191,7 +191,7 @@ fn posted<'a>(call: &'a Call<'_>, new: &'a Value) -> Subject<'a> {
     Subject { operation, name, generated: false, new, old: &Value::Null, delete: None }
 }
 
-/// What may not be sent to a subresource because of who asks, looked at again when the stored object changed in between.
+/// Refuses an object that a node may not send to a subresource; repeated when the stored object changed in between.
 pub(crate) fn check_subresource(call: &Call<'_>, sent: &Value, stored: &Value) -> Result<(), ApiError> {
     node::create_subresource(call, sent, stored)
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/alerts`: notifications of an alert manager, for whoever in this process takes them.
+//! `POST /v1/alerts`: notifications of an Alertmanager, for the receiver in this process.
 
 use std::{fmt, pin::Pin};
 
@@ -11,7 +11,7 @@ use crate::{ApiError, respond::Answer};
 pub(crate) const PATH: &str = "v1/alerts";
 const GROUP: &str = "lazaret.dev";
 const RESOURCE: &str = "devicesignals";
-/// What a notification may come to: an alert that fires creates a signal, and one that is resolved deletes it.
+/// The verbs that a notification needs: an alert that fires creates a signal, and one that is resolved deletes it.
 const VERBS: [&str; 2] = ["create", "delete"];
 
 /// The status and JSON that a notification is answered with.
@@ -19,7 +19,7 @@ pub type AlertAnswer = Pin<Box<dyn Future<Output = (u16, String)> + Send>>;
 
 /// Takes notifications.
 pub struct AlertSink {
-    /// One of somebody who may write signals, and their name.
+    /// Takes a notification of a user who may write signals, and the user's name.
     pub receive: Box<dyn Fn(String, Bytes) -> AlertAnswer + Send + Sync>,
     /// One was refused: whether it is known who sent it.
     pub refused: Box<dyn Fn(bool) + Send + Sync>,
@@ -32,7 +32,7 @@ impl fmt::Debug for AlertSink {
 }
 
 impl AlertSink {
-    /// Takes a notification of somebody who `may` write the signals that it becomes.
+    /// Takes a notification of a user who `may` write the signals that it becomes.
     pub(crate) async fn notify(
         &self,
         user: &User,

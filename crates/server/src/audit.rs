@@ -90,7 +90,7 @@ impl Audit {
         ops
     }
 
-    /// What became of a write alone, of `own` operations; what was recorded is counted.
+    /// The result of a write without its records, of `own` operations; the records are counted.
     pub(crate) fn without_records(&self, kind: &Kind, mut committed: Committed, own: usize) -> Committed {
         if committed.events.len() <= own {
             return committed;

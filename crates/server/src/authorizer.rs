@@ -5,7 +5,7 @@ use lazaret_kinds::{Access, User};
 
 use crate::Stored;
 
-/// Who may do what.
+/// Decides whether a user may do something.
 pub trait Authorizer: Send + Sync {
     /// Whether `user` may do this to objects.
     ///

@@ -1,4 +1,4 @@
-//! What an answer carries: bytes at once, or a stream of events.
+//! The body of an answer: bytes at once, or a stream of events.
 
 use std::{
     convert::Infallible,

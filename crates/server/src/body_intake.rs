@@ -12,7 +12,7 @@ use crate::{
     accounts::{Accounts, Held, Holder},
     input::BODY_BYTES_MAX,
 };
-/// What a request whose body is on its way costs besides the bytes: buffers of the connection, the task that waits.
+/// The cost of a request whose body is arriving, besides the bytes: buffers of the connection, the task that waits.
 const INTAKE_BYTES: usize = 32 << 10;
 
 /// A body that has arrived; its bytes are counted until this goes.
@@ -79,7 +79,7 @@ fn too_large() -> ApiError {
     ApiError::too_large(format!("the body must not be larger than {BODY_BYTES_MAX} bytes"))
 }
 
-/// What has arrived. Most bodies come in one piece, which is kept as it is.
+/// The bytes that have arrived. Most bodies come in one piece, which is kept as it is.
 struct Collected {
     held: Held,
     first: Bytes,

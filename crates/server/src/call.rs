@@ -28,7 +28,7 @@ pub(crate) struct Call<'a> {
     /// `fieldManager`, or what the client calls itself.
     pub(crate) manager: String,
     pub(crate) content_type: Option<String>,
-    /// What the request holds while it runs.
+    /// The resources held while the request runs.
     pub(crate) held: Held,
 }
 
@@ -83,7 +83,7 @@ impl Call<'_> {
         self.server.find(&Target { version: version.to_owned(), ..self.target.clone() })
     }
 
-    /// What numbers know of this call.
+    /// The labels of this call in metrics.
     pub(crate) fn subject(&self, verb: Verb) -> Subject {
         let apply =
             self.content_type.as_deref().is_some_and(|text| text.starts_with("application/apply-patch"));

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Pem {
     }
 }
 
-/// Who a client certificate is for.
+/// The subject of a client certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// The user.
@@ -152,7 +152,7 @@ pub fn server_certificate(authority: &Pem, hosts: &[String], now: Timestamp) -> 
     serving_certificate(authority, "kube-apiserver", hosts, now)
 }
 
-/// The same, that names whom it is for.
+/// The same with another common name.
 ///
 /// # Errors
 /// When the authority's PEM is damaged or a name is none.

@@ -14,7 +14,7 @@ use tower_service::Service;
 use crate::{ApiError, Body, Server, User, respond::failure};
 
 impl Server {
-    /// A client that speaks for `user`, with no socket between. What the user may not do is refused as over HTTP.
+    /// A client for `user`, with no socket between. The user's permissions are checked as over HTTP.
     #[must_use]
     pub fn client(&self, user: User) -> kube::Client {
         kube::Client::new(InProcess { server: self.clone(), user: Arc::new(user) }, "default")

@@ -100,7 +100,7 @@ impl Gzip {
         Body::Stream(Box::new(self))
     }
 
-    /// What is compressed next.
+    /// The next piece to compress.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(first) = self.begin.front_mut() {
             let piece = first.split_to(PIECE_BYTES.min(first.len()));

@@ -25,14 +25,14 @@ use crate::{
 /// Streams of one HTTP/2 connection: client-go sends all watches of a process over one.
 const STREAMS_MAX: u32 = 1_000;
 const HEADER_BYTES_MAX: u32 = 64 << 10;
-/// What one HTTP/1.1 connection buffers at most in each direction.
+/// Bound on the bytes that one HTTP/1.1 connection buffers in each direction.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// What an HTTP/2 client may send before it is read, on all streams together and on one.
+/// Bytes that an HTTP/2 client may send before they are read, on all streams together and on one.
 const WINDOW_BYTES: u32 = 512 << 10;
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// What waits to be sent on one HTTP/2 stream.
+/// Bytes that may wait to be sent on one HTTP/2 stream.
 const STREAM_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// Streams that a client has reset and nobody has looked at yet: with more, the connection ends. The first number of CVE-2023-44487.
+/// Streams that a client has reset and the server has not handled yet: with more, the connection ends. The first number of CVE-2023-44487.
 const RESET_STREAMS_MAX: usize = 20;
 /// Streams that the server had to reset because of the client: with more, the connection ends.
 const ERROR_STREAMS_MAX: usize = 256;
@@ -63,7 +63,7 @@ pub(crate) async fn serve<S>(
                     front.server.metrics().handshake_failed();
                     return;
                 };
-                // Who it is does not change while the connection lasts.
+                // The identity does not change while the connection lasts.
                 let peer = tls.peer(stream.get_ref().1);
                 if let Peer::Certified { user, .. } = &peer
                     && !front.table.identify(&activity, standing(user), &user.name.as_str().into())

@@ -44,7 +44,7 @@ impl Table {
     pub(crate) fn open(&self, address: IpAddr) -> Option<Arc<Activity>> {
         let number = match address {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            // Whoever has one address of a network has all of them.
+            // A client with one address of a network has all of them.
             IpAddr::V6(address) => address.to_bits() >> 64 << 64,
         };
         let mut state = self.lock();
@@ -60,7 +60,7 @@ impl Table {
         Some(activity)
     }
 
-    /// A connection belongs to somebody from now on; `false` if that user has too many.
+    /// A connection has a user from now on; `false` if that user has too many.
     pub(crate) fn identify(&self, activity: &Activity, level: Level, user: &Arc<str>) -> bool {
         let mut state = self.lock();
         let State { connections, open } = &mut *state;
@@ -100,7 +100,7 @@ fn is_idle(open: &BTreeMap<ConnectionId, Arc<Activity>>, id: ConnectionId) -> bo
     open.get(&id).is_some_and(|activity| activity.requests.is_idle())
 }
 
-/// What goes on over a connection.
+/// The activity of a connection.
 #[derive(Debug)]
 pub(crate) struct Activity {
     pub(crate) id: ConnectionId,

@@ -1,4 +1,4 @@
-//! What an answer holds on its way out: bytes that are rendered and not sent, a watch, a seat while a list is being rendered.
+//! Resources held by an answer that is being sent: bytes that are rendered and not sent, a watch, a seat while a list is being rendered.
 
 use std::{
     pin::Pin,
@@ -25,10 +25,10 @@ const RETRY_EVERY: Duration = Duration::from_millis(50);
 /// Room that a stream asks for before it renders the next piece, at least and at most.
 const ROOM_BYTES_MIN: usize = 64 << 10;
 const ROOM_BYTES_MAX: usize = 1 << 20;
-/// What a stream costs besides its bytes.
+/// The cost of a stream besides its bytes.
 const STREAM_BYTES: usize = 4 << 10;
 
-/// What an answer holds. All of it is given back when the answer is sent, or given up.
+/// The resources held by an answer. All are released when the answer is sent, or given up.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     account: Option<(Arc<Accounts>, Holder)>,
@@ -45,7 +45,7 @@ impl Delivery {
         Self { account: None, whole: None, retry: None, _busy: busy, _watch: None, _seat: None }
     }
 
-    /// What the answer of a request that has run holds.
+    /// The resources held by the answer of a request that has run.
     pub(crate) fn deliver(
         &mut self,
         outbound: &Arc<Accounts>,

@@ -1,4 +1,4 @@
-//! What is worked out from all objects under a prefix of the store, and worked out again only when one of them changed.
+//! Values computed from all objects under a prefix of the store, and computed again only when one of them changed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What is served, for clients to find out.
+//! Discovery: the groups, versions and resources that are served.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn groups(server: &Server) -> Vec<String> {
             groups.push(kind.group.to_string());
         }
     }
-    // Where somebody defines kinds of that group, those are served.
+    // Where a definition has kinds of that group, those are served.
     if usage::is_served(server) && !groups.iter().any(|known| known == usage::GROUP) {
         groups.push(usage::GROUP.to_owned());
     }
@@ -161,7 +161,7 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
     }
 }
 
-/// What a version of a group has. The order of the fields is Kubernetes' own: clients read this with text tools as well.
+/// The resources of a version of a group. The order of the fields is Kubernetes' own: clients read this with text tools as well.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceList {
@@ -260,7 +260,7 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Answer> {
     Some(Answer::json(200, serde_json::to_string(&list).ok()?))
 }
 
-/// Tells clients when the stored form changes. Any text that is the same for the same form will do.
+/// The hash by which clients see that the stored form changes. It need only be the same for the same form.
 fn storage_hash(kind: &Kind) -> String {
     let text = format!("{}/{}/{}", kind.group, kind.hub().version, kind.kind);
     STANDARD.encode(fingerprint(text.as_bytes()).to_be_bytes())
@@ -305,7 +305,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     let mut by_name: BTreeMap<&str, Value> = BTreeMap::new();
     for subresource in &kind.subresources {
         let (group, version, name) = subresource.takes.unwrap_or(("", "", &kind.kind));
-        // Of the group and version that are told already, nothing is said.
+        // The group and version of the surrounding list are not repeated.
         let version = if group.is_empty() { "" } else { version };
         let response = json!({"group": group, "version": version, "kind": name});
         by_name.insert(

@@ -11,9 +11,9 @@ use crate::{ApiError, Server, clock, limits, object, respond::Answer};
 /// Where a snapshot is asked for, with POST.
 pub(crate) const COMPACT_PATH: &str = "lazaret/store/compact";
 
-/// A write that is not durable by then is answered with "nobody knows"; Kubernetes waits as long for its handlers.
+/// A write that is not durable by then is answered with an unknown outcome; Kubernetes waits as long for its handlers.
 pub(crate) const WRITE_SECONDS_MAX: u64 = 34;
-/// A disk that has not answered for so long is in trouble: a sync takes milliseconds.
+/// A disk that has not answered for this number of seconds is reported as stalled: a sync takes milliseconds.
 const STALLED_SECONDS: u64 = 5;
 /// How often the disk is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl Server {
         self.store().stats().disk_busy.filter(|busy| busy.as_secs() >= STALLED_SECONDS)
     }
 
-    /// What is wrong with the disk, if something is.
+    /// The problem of the disk, if there is one.
     pub(crate) fn disk_trouble(&self) -> Option<String> {
         if let Some(cause) = self.store().stats().read_only {
             return Some(format!("the store is read-only: {cause}"));
@@ -54,7 +54,7 @@ impl Server {
         self.commit_within(ops, object::OBJECT_BYTES_MAX).await
     }
 
-    /// The same for what the server itself adds to an object that somebody else made.
+    /// The same for the server's own addition to an object of a client.
     pub(crate) async fn commit_own(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
         self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX).await
     }
@@ -100,7 +100,7 @@ impl Server {
     }
 }
 
-/// What a client is told of a write that was not acknowledged.
+/// The error for a client whose write was not acknowledged.
 pub(crate) fn refusal(error: &TxnError) -> ApiError {
     match error {
         TxnError::Invalid(TxnInvalid::TooLarge { .. }) => limits::object_too_large(),

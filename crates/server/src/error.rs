@@ -1,4 +1,4 @@
-//! What a client is told when something cannot be done: a Status, with the code, reason and causes that clients act on.
+//! Errors for clients: a Status, with the code, reason and causes that clients act on.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ pub struct ApiError {
     details: Option<Map>,
     /// Seconds after which a retry makes sense.
     pub retry_after: Option<u32>,
-    /// What the client is warned of besides.
+    /// Further warnings for the client.
     pub(crate) warnings: Vec<String>,
-    /// The whole Status where somebody else made it: a webhook.
+    /// The whole Status where a webhook made it.
     verbatim: Option<Value>,
 }
 
@@ -259,7 +259,7 @@ impl ApiError {
         .without_details()
     }
 
-    /// What validation found.
+    /// The errors of validation.
     pub(crate) fn invalid(kind: &Kind, name: &str, errors: &Errors) -> Self {
         Self::found(&kind.qualified_kind(), name, &kind.group, &kind.kind, errors)
     }
@@ -305,7 +305,7 @@ impl ApiError {
         error
     }
 
-    /// `seconds` until another try is worth it; 0 if nobody knows.
+    /// `seconds` until another try is worth it; 0 if that is not known.
     pub(crate) fn too_many_requests(message: impl Into<String>, seconds: u32) -> Self {
         let error = Self::new(429, "TooManyRequests", message);
         if seconds == 0 { error } else { error.retry_after(seconds) }
@@ -325,7 +325,7 @@ impl ApiError {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }
 
-    /// What is said of a node that does not answer, or not as it should: in its own words, as Kubernetes does.
+    /// The error of a node that does not answer, or not as it should: in its own words, as Kubernetes does.
     pub(crate) fn of_backend(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }

@@ -1,7 +1,7 @@
 //! Events are forgotten some time after they were last written.
 //!
-//! Nobody looks into them for that: the server remembers which revision it had when, and whatever was written last before the revision
-//! of an hour ago is an hour old. After a restart the hour begins again.
+//! The objects are not parsed for that: the server remembers the revision that it had at each time, and an event whose last write is before
+//! the revision of an hour ago is an hour old. After a restart the hour begins again.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -10,9 +10,9 @@ use lazaret_storage::{Op, RangeOptions, TxnError};
 
 use crate::{ApiError, Server, object, verbs};
 
-/// How often revisions are noted: events live so much longer at most.
+/// The interval at which revisions are noted: events live at most this much longer.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
-/// A failure to delete is told so often at most; each is counted.
+/// The interval at which failures to delete are logged; each is counted.
 const TOLD_EVERY: Duration = Duration::from_secs(600);
 /// Deleted in one write.
 const BATCH_MAX: usize = 500;
@@ -42,7 +42,7 @@ impl Marks {
 }
 
 impl Server {
-    /// Deletes events that were not written for so long; never ends. Zero keeps them for ever.
+    /// Deletes events whose last write is older than `kept`; never ends. Zero keeps them for ever.
     pub async fn forget_events(&self, kept: Duration) {
         if kept.is_zero() {
             return std::future::pending().await;
@@ -56,7 +56,7 @@ impl Server {
             let now = begin.elapsed();
             let old = marks.note(now, self.store().revision());
             let Some((revision, events)) = old.zip(find("", "events")) else { continue };
-            // What could not be deleted is still older at the next turn.
+            // An event that could not be deleted is still older at the next turn.
             let Err(error) = self.forget_until(events, revision).await else { continue };
             self.metrics().events_not_forgotten();
             if told.is_none_or(|told| told + TOLD_EVERY <= now) {
@@ -78,7 +78,7 @@ impl Server {
             .collect();
         for batch in old.chunks(BATCH_MAX) {
             match self.commit(batch.to_vec()).await {
-                // Somebody wrote one of them just now; the next turn sees which.
+                // One of them was written just now; the next turn sees which.
                 Ok(_) | Err(TxnError::Conflict { .. }) => {}
                 Err(error) => return Err(verbs::storage(&error)),
             }

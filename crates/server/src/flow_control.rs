@@ -37,7 +37,7 @@ impl std::fmt::Debug for FlowControl {
     }
 }
 
-/// The right to run, given back when it goes.
+/// The right to run, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     control: Arc<FlowControl>,
@@ -52,7 +52,7 @@ impl Drop for Seat {
     }
 }
 
-/// A request that waits: when nobody waits for it any more, it is taken out.
+/// A request that waits: it is removed from the queue when its client is gone.
 struct Place<'a> {
     control: &'a Arc<FlowControl>,
     id: RequestId,
@@ -123,7 +123,7 @@ impl FlowControl {
             }
         };
         drop(place);
-        // Nobody throws the other end away.
+        // The other end is never dropped.
         answer.unwrap_or(Err(Refusal::TimeOut))
     }
 
@@ -145,7 +145,7 @@ impl FlowControl {
         Seat { control: Arc::clone(self), ticket: Some(ticket) }
     }
 
-    /// Changes what the seats know, and tells those whom it concerns.
+    /// Changes the seats, and answers the requests that this concerns.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut Seats<Arc<str>>, u64)) {
         let mut told = Vec::new();
         {
@@ -162,7 +162,7 @@ impl FlowControl {
                 self.show(&state, level);
             }
         }
-        // Only now: a seat that nobody takes comes back at once.
+        // Only now: a seat that is not taken comes back at once.
         for (tell, answer) in told {
             let answer = match answer {
                 Ok(ticket) => Ok(self.started(ticket)),

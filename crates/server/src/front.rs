@@ -33,7 +33,7 @@ const HEAVY_BODY_BYTES: usize = 64 << 10;
 /// After this many seconds a client may try again, as in Kubernetes.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Front {
     pub(crate) server: Server,
     pub(crate) limits: FrontLimits,
@@ -58,7 +58,7 @@ pub(crate) fn standing(user: &User) -> Level {
     Level::of(&Caller { name: &user.name, groups: &user.groups, health: false, lease: false })
 }
 
-/// What a request asks for, as far as it matters for when it runs.
+/// The properties of a request that decide when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     health: bool,
@@ -68,7 +68,7 @@ struct Asked {
     stream: bool,
 }
 
-/// What nodes answer, by the last part of a path.
+/// Subresources answered by nodes, by the last part of a path.
 const STREAMS: &[&str] = &["log", "exec", "attach", "portforward", "proxy"];
 
 impl Asked {
@@ -258,7 +258,7 @@ impl Front {
         if level == Level::Exempt || request.body().len() < HEAVY_BODY_BYTES {
             return self.server.handle(&user, request).await;
         }
-        // Nobody closes it. The server reads such a body on a thread of its own.
+        // The semaphore is never closed. The server reads such a body on a thread of its own.
         if let Ok(turn) = Arc::clone(&self.heavy[level.index()]).acquire_owned().await {
             held.keep_turn(turn);
         }

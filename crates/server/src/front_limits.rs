@@ -1,4 +1,4 @@
-//! What the front takes from clients, in numbers.
+//! The limits of the front.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use lazaret_flow::{ConnectionLimits, LedgerLimits, Level, LevelLimits};
 
 /// Connections, if the system permits as many files: each costs some 30 KB.
 const CONNECTIONS_MAX: usize = 8_192;
-/// Files that are left to the store, its snapshots and whoever else runs in this process.
+/// Files that are left to the store, its snapshots and other parts of this process.
 const RESERVED_FILES: usize = 256;
 /// With fewer connections than these an ordinary cluster is in trouble: said when the server starts.
 const CONNECTIONS_EXPECTED: usize = 1_024;
@@ -18,7 +18,7 @@ pub(crate) struct FrontLimits {
     pub(crate) connections: ConnectionLimits,
     /// A connection over which nothing was ever asked is closed after this.
     pub(crate) first_request: Duration,
-    /// A connection of nobody in particular over which nothing is asked any more is closed after this.
+    /// A connection without credentials and without requests is closed after this.
     pub(crate) idle_unidentified: Duration,
     /// The same for everybody else: as in Kubernetes.
     pub(crate) idle: Duration,

@@ -71,7 +71,7 @@ impl Rig {
         Self { front: Arc::new(front), _stop: stop, stopped }
     }
 
-    /// Objects of so many bytes each.
+    /// Objects of `bytes` bytes each.
     async fn fill(&self, objects: usize, bytes: usize) {
         for number in 0..objects {
             let object = json!({"metadata": {"name": format!("map-{number}"), "namespace": "default"}, "data": {"key": "x".repeat(bytes)}});
@@ -154,7 +154,7 @@ async fn large_bodies_on_their_way_take_no_more_than_a_users_share() {
     for _ in 0..20 {
         let mut stream = rig.connect();
         begin(&mut stream, "alice", "POST", MAPS, "Content-Length: 3000000\r\n").await;
-        // The last byte never comes; whoever is refused cannot send all of it.
+        // The last byte never comes; a refused client cannot send all of it.
         let _ = stream.write_all(&vec![b' '; 2_900_000]).await;
         half_sent.push(stream);
     }

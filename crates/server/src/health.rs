@@ -14,7 +14,7 @@ fn store_writes(server: &Server) -> Result<(), String> {
     server.disk_trouble().map_or(Ok(()), Err)
 }
 
-/// The checks of the server, and of whoever else runs in this process. A controller that is down does not make the server worth a restart.
+/// The checks of the server, and of other tasks in this process. A controller that is down is no reason to restart the server.
 fn checks(server: &Server, whole: &str) -> impl Iterator<Item = (String, Result<(), String>)> {
     let further = if whole == "livez" { Vec::new() } else { server.further_checks() };
     let own = CHECKS.iter().map(|(name, check)| ((*name).to_owned(), check(server)));
@@ -27,7 +27,7 @@ fn checks(server: &Server, whole: &str) -> impl Iterator<Item = (String, Result<
 }
 
 /// Answers `/healthz`, `/livez`, `/readyz` and the paths of single checks below them.
-/// `sees_reasons`: whoever may not sign in may read this too, so why a check failed is for administrators.
+/// `sees_reasons`: unauthenticated clients may read this too, so why a check failed is for administrators.
 pub(crate) fn answer(
     server: &Server,
     path: &str,

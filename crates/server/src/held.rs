@@ -1,4 +1,4 @@
-//! What a request holds of the server while it runs: given back while it waits for somebody outside.
+//! Resources of the server held by a running request: released while it waits for a webhook or a node.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +9,7 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::flow_control::Seat;
 
-/// A request ends after so long, however many it has to ask: the `--request-timeout` of Kubernetes.
+/// A request ends after this time, whatever it waits for: the `--request-timeout` of Kubernetes.
 const REQUEST_SECONDS_MAX: u64 = 60;
 
 /// The seat and other places of one request. Clones are the same.
@@ -27,7 +27,7 @@ struct Places {
 }
 
 impl Held {
-    /// What a request over a connection holds.
+    /// The resources held by a request over a connection.
     pub(crate) fn new(seat: Seat) -> Self {
         let held = Self::default();
         held.lock().seat = Some(seat);
@@ -47,18 +47,18 @@ impl Held {
         drop(place);
     }
 
-    /// Gives everything back. What is left to do once the waiting is over is done without: it is short, and how many requests may wait is
+    /// Releases everything. The work after the wait is done without: it is short, and the number of requests that may wait is
     /// limited.
     pub(crate) fn release(&self) {
         let (seat, turn, place) = {
             let mut places = self.lock();
             (places.seat.take(), places.turn.take(), places.place.take())
         };
-        // Whoever waits for a seat is woken by this, and not under the lock.
+        // This wakes requests that wait for a seat, and not under the lock.
         drop((seat, turn, place));
     }
 
-    /// The seat, for whoever still renders the answer, if it was not given back. The rest goes.
+    /// The seat, for rendering the answer, if it was not released. The rest is.
     pub(crate) fn into_seat(self) -> Option<Seat> {
         let seat = self.lock().seat.take();
         self.release();

@@ -24,7 +24,7 @@ const ACCEPT_RETRY_MAX: Duration = Duration::from_secs(1);
 pub struct HttpOptions {
     /// Certificates; `None` serves plain HTTP, for tests on loopback.
     pub tls: Option<Tls>,
-    /// Who asks.
+    /// Authenticates requests.
     pub authenticator: Authenticator,
 }
 

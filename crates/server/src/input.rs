@@ -17,10 +17,10 @@ use crate::{
 /// Larger bodies are refused.
 pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
 
-/// What aliases may repeat in one document of YAML: enough for people, too little for a bomb.
+/// Bound on the repetitions by aliases in one document of YAML: enough for people, too few for a bomb.
 const REPEATED_MAX: usize = 10_000;
 
-/// What to do with fields that nobody knows.
+/// The treatment of unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -29,7 +29,7 @@ pub(crate) enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// What a request asks for; no other values get this far.
+    /// The value in a request; no other values get this far.
     pub(crate) fn of(query: &Query) -> Self {
         match query.get("fieldValidation") {
             Some("Ignore") => Self::Ignore,
@@ -130,7 +130,7 @@ fn graft(schema: &Schema, ty: TypeId, value: &mut Value, said: &Value) {
     }
 }
 
-/// Holds a value against its shape, and against the type it must say it has. What it shares with `known` was held against it before.
+/// Checks a value against its shape, and its type against the endpoint. Parts that it shares with `known` were checked before.
 pub(crate) fn checked(
     kind: &Kind,
     served: &Served,
@@ -192,7 +192,7 @@ pub(crate) fn checked(
     Ok(Incoming { object: value, warnings })
 }
 
-/// Takes out what nobody knows, and every `null` that says no more than an absent field.
+/// Drops unknown fields, and every `null` that means no more than an absent field.
 fn screened(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
     if let Some(findings) = kind.rules.screen(value) {
         return findings;
@@ -213,7 +213,7 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
     if let Some(found) = builtin().find(shape) {
         for finding in check(builtin(), found, &mut value, None, true) {
             match finding {
-                // As for objects where nobody asked for more: left out.
+                // As for objects with the default validation: left out.
                 Finding::Unknown { .. } => {}
                 Finding::Kind { path, expected, found } => {
                     let why = format!("{shape}: {path}: must be {expected}, not {found}");
@@ -292,7 +292,7 @@ fn repeated(duplicates: &[String]) -> Vec<String> {
     duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
 }
 
-/// So many fields of operations that mean nothing are named; more are only ignored.
+/// Bound on the unknown fields of operations that are reported; more are only ignored.
 const UNKNOWN_MAX: usize = 32;
 
 fn unknown_in_operations(patch: &Value) -> impl Iterator<Item = String> {

@@ -1,8 +1,8 @@
 //! The Kubernetes API, served from the embedded store: discovery, verbs, patches, watches, tables, over HTTP and in process.
 //!
-//! **Invariant.** Knows how objects are asked for, changed and watched; never what becomes of them: no controller lives here but the signer of
-//! certificates, whose key never leaves the server. What was
-//! acknowledged is in the store; every read is at a revision; every write has a precondition. A body that is too large, too deep or malformed is
+//! **Invariant.** Knows how objects are requested, changed and watched; never what becomes of them: no controller lives here but the signer of
+//! certificates, whose key never leaves the server. An acknowledged write
+//! is in the store; every read is at a revision; every write has a precondition. A body that is too large, too deep or malformed is
 //! refused with a reason before it costs anything more. The only clock is [`clock`].
 
 mod access_log;

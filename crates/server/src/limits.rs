@@ -1,4 +1,4 @@
-//! What a server holds at most: how large an object is, how many there are, and what they weigh together.
+//! The limits of a server: the size of an object, the number of objects, and their bytes together.
 
 use lazaret_json::Value as Json;
 use lazaret_storage::{Action, Op, Storage, TxnError, TxnInvalid, Value};
@@ -18,7 +18,7 @@ pub struct Limits {
     pub namespace_pods_max: usize,
     /// Events, which are forgotten after a while and must not fill the store until then.
     pub events_max: usize,
-    /// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; whoever holds a bootstrap
+    /// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; a client with a bootstrap
     /// token may make any number.
     pub certificate_requests_max: usize,
     /// Bytes of the record of what was decided about devices, of each kind that is recorded. The oldest records go first.
@@ -38,7 +38,7 @@ impl Default for Limits {
     }
 }
 
-/// Refuses objects that are too large, whoever writes them: all that is stored comes by here. One that was larger before may shrink.
+/// Refuses objects that are too large, whatever their writer: all writes pass here. One that was larger before may shrink.
 pub(crate) fn check_sizes(store: &dyn Storage, ops: &[Op], bytes_max: usize) -> Result<(), TxnError> {
     for op in ops {
         let Action::Put(value) = &op.action else { continue };

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{ApiError, call::Call, negotiate::Form, request::Verb, respond::Answer, verbs};
 
-/// A request that reads and writes so many bytes takes about a millisecond of computing, at some hundred instructions for each.
+/// A request that reads and writes this number of bytes takes about a millisecond of computing, at some hundred instructions for each.
 const LONG_BYTES_MIN: usize = 32 << 10;
 
 /// Whether a request may take long: by its body, and by the object that it changes.
@@ -17,7 +17,7 @@ pub(crate) fn is_long(call: &Call<'_>, verb: Verb, body: &[u8]) -> bool {
     body.len() >= LONG_BYTES_MIN || (changes || converts()) && body.len() + stored() >= LONG_BYTES_MIN
 }
 
-/// Answers a long request on a thread of its own. Whoever asked may go away; what was begun is ended all the same.
+/// Answers a long request on a thread of its own. The client may go away; the request is completed all the same.
 #[allow(clippy::disallowed_methods, reason = "the task ends by itself, and its place is kept until then")]
 pub(crate) async fn dispatch(call: Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
     let place = call.server.long_requests().place().await.map_err(ApiError::internal)?;

@@ -32,7 +32,7 @@ const ANSWERS: &str = "application/json";
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
-/// The patches that a defined kind takes: nobody knows how its lists would be merged.
+/// The patches that a defined kind takes: how its lists would be merged is not known.
 pub(crate) const PATCHES_OF_CUSTOM: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 

@@ -37,7 +37,7 @@ impl<'a> Opaque<'a> {
 }
 
 // DEVIATION(absent-structs): what is empty is not stored, so it is not shown.
-/// `null` and absent are the same to the API. What a value shares with `known` has none.
+/// `null` and absent are the same to the API. Parts that a value shares with `known` have none.
 pub(crate) fn drop_nulls(value: &mut Value, known: Option<&Value>, opaque: Option<Opaque<'_>>) {
     if !has_nulls(value, known, opaque) {
         return;

@@ -25,8 +25,8 @@ const HEAD: &[u8] = br#"{"metadata":{"resourceVersion":""#;
 /// Larger objects are not stored: as much as etcd takes by default.
 pub(crate) const OBJECT_BYTES_MAX: usize = 3 << 19;
 
-/// What the server itself adds to an object of any size, so that one at the limit can still be deleted: marks of deletion, conditions of a
-/// definition.
+/// Bytes that the server itself may add to an object of any size, so that one at the limit can still be deleted: marks of deletion,
+/// conditions of a definition.
 pub(crate) const OWN_BYTES_MAX: usize = 16 << 10;
 
 /// Nothing longer is written. An object that was stored when there was no limit can be made smaller step by step.
@@ -80,7 +80,7 @@ pub(crate) fn text(object: &Value) -> Result<Bytes, TooLarge> {
     Ok([head, revision.as_bytes(), rest].concat().into())
 }
 
-/// An object is larger than the store takes. It ends where the limit is passed: how large the whole would be, nobody knows.
+/// An object is larger than the store takes. Writing ends where the limit is passed: the size of the whole is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 

@@ -1,5 +1,5 @@
 //! The Service `kubernetes` in the namespace `default`: the way from pods to this server. It is made when the server starts and made again when
-//! somebody deletes or changes it, with its Endpoints and its EndpointSlice.
+//! a client deletes or changes it, with its Endpoints and its EndpointSlice.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,9 +11,9 @@ use crate::{Server, auth::bootstrap, object};
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 const PORT: u16 = 443;
-/// What could not be written is tried again after this.
+/// A failed write is tried again after this.
 const RETRY_SECONDS: u64 = 10;
-/// What somebody changed is written again after this, so that two writers who disagree do not keep the server busy.
+/// An object that another client changed is restored after this, so that two writers who disagree do not keep the server busy.
 const RESTORE_PAUSE_MS: u64 = 100;
 /// Where the three objects are stored.
 const KEYS: [&str; 3] = [
@@ -51,7 +51,7 @@ impl Server {
     /// Writes the three objects as they should be, where they are not.
     ///
     /// # Errors
-    /// What could not be written.
+    /// The object that could not be written.
     pub async fn write_own_service(&self, address: SocketAddr) -> Result<(), String> {
         for (path, mut object) in Self::own_objects(address) {
             let plural = path.rsplit('/').next().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Server {
                 Some(_) => ("PATCH", format!("{path}/{NAME}"), "application/merge-patch+json"),
             };
             match bootstrap::ask(self, method, &path, kind, object.to_string()).await? {
-                // Another writer was faster: its change is heard of.
+                // Another writer was faster: the watch shows its change.
                 200 | 201 | 404 | 409 => {}
                 code => return Err(format!("{method} {path}: answered {code}")),
             }

@@ -1,4 +1,4 @@
-//! Pages for people beside the API, with sessions of their own. Whoever runs a server may bring some; the server has none.
+//! Pages for people beside the API, with sessions of their own. The program around a server may bring some; the server has none.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use lazaret_kinds::User;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionOver;
 
-/// Pages for people. They are answered before anybody is asked who they are, so they must hold nothing secret and cost little.
+/// Pages for people. They are answered before authentication, so they must hold nothing secret and cost little.
 pub trait Pages: Send + Sync + fmt::Debug {
     /// The answer, where the path is that of a page.
     fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response<Bytes>>;

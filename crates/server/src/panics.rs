@@ -8,7 +8,7 @@ use std::{
     task::Poll,
 };
 
-/// What a future came to, or the message that it panicked with. Nothing that it borrowed may be used after a panic.
+/// The result of a future, or the message that it panicked with. Nothing that it borrowed may be used after a panic.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {

@@ -1,4 +1,4 @@
-//! Answers for people: JSON with line breaks, for browsers and tools of the command line, or for whoever asks for it.
+//! Answers for people: JSON with line breaks, for browsers, command-line tools, and requests with `pretty`.
 
 use bytes::Bytes;
 use http::{Request, Response, header};
@@ -11,7 +11,7 @@ const FOR_PEOPLE: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 const INDENTED_BYTES_MAX: usize = 16 << 20;
 const STEP: &[u8] = b"  ";
 
-/// Whether whoever asks is to read the answer.
+/// Whether a person is to read the answer.
 pub(crate) fn is_wanted(request: &Request<Bytes>) -> bool {
     let asked = request.uri().query().filter(|query| query.contains("pretty"));
     let asked = asked.map(Query::parse);

@@ -1,4 +1,4 @@
-//! What was worked out from an event is kept for a moment: all who watch see it at about the same time.
+//! A cache of recent events: all watches see an event at about the same time.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ pub(crate) struct Recent {
     slots: Vec<Mutex<Option<Arc<Seen>>>>,
 }
 
-/// An event, its objects parsed once and its texts written once, whoever asks first.
+/// An event, its objects parsed once and its texts written once, on first use.
 pub(crate) struct Seen {
     event: Arc<Event>,
     old: OnceLock<Value>,
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     frames: Mutex<Vec<(FrameKey, Bytes)>>,
 }
 
-/// What the text of an event depends on besides the event.
+/// The properties that the text of an event depends on besides the event.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct FrameKey {
     /// `ADDED`: a selector makes it another than it would be without.
@@ -49,7 +49,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// What is known of an event.
+    /// The cache entry of an event.
     pub(crate) fn get(&self, event: &Arc<Event>) -> Arc<Seen> {
         let slot = usize::try_from(event.revision).unwrap_or_default() % EVENTS_MAX;
         let mut slot = self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner);

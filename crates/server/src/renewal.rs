@@ -71,7 +71,7 @@ impl Renewal {
         Secrets::kubeconfig_path(&self.folder)
     }
 
-    /// Renews what is due at `now`. What cannot be renewed stays as it was, for the next check.
+    /// Renews certificates that are due at `now`. A certificate that cannot be renewed stays as it was, for the next check.
     ///
     /// # Errors
     /// When the authority is damaged, or a file cannot be written.
@@ -82,7 +82,7 @@ impl Renewal {
         if server {
             self.server = self.secrets.replace_certificate(&self.tls, &self.address, now)?;
         }
-        // The kubeconfig says whom to trust, too.
+        // The kubeconfig has the authority, too.
         let kubeconfig = authority || due(self.client);
         if kubeconfig {
             self.client = self.secrets.write_kubeconfig(&self.folder, self.address.local(), now)?;

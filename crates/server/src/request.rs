@@ -29,7 +29,7 @@ impl Target {
     }
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     /// Objects.
@@ -40,7 +40,7 @@ pub(crate) enum Path {
     Other(String),
 }
 
-/// What is to be done to objects.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -92,7 +92,7 @@ impl Verb {
 }
 
 impl Path {
-    // DEVIATION(escaped-slash): parts are told apart before they are decoded.
+    // DEVIATION(escaped-slash): a path is split before its parts are decoded.
     /// Reads a path. `/api/v1/…` and `/apis/GROUP/VERSION/…` lead to objects, if anything follows; `watch/` before the rest asks to
     /// watch them.
     pub(crate) fn parse(path: &str) -> Self {

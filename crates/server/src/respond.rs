@@ -14,7 +14,7 @@ use crate::{ApiError, Body, tunnel::Tunnel};
 /// A warning longer than this is cut once all of them together are longer than the other.
 const WARNING_RUNES_MAX: usize = 256;
 const WARNINGS_BYTES_MAX: usize = 4_096;
-/// Warnings beyond so many bytes are left out: clients refuse an answer with more headers than they expect.
+/// Warnings beyond this number of bytes are left out: clients refuse an answer with more headers than they expect.
 const HEADERS_BYTES_MAX: usize = 16_384;
 
 /// An answer in the making.
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
     pub(crate) warnings: Vec<String>,
     /// Tells one state of the body from another: who has this one needs no other.
     pub(crate) tag: Option<u64>,
-    /// What the connection becomes.
+    /// The tunnel that the connection becomes.
     pub(crate) tunnel: Option<Tunnel>,
 }
 
@@ -61,7 +61,7 @@ impl Answer {
         self
     }
 
-    /// The answer to somebody who may have it already; `known` is what `If-None-Match` says.
+    /// The answer to a client that may have it already; `known` is its `If-None-Match`.
     pub(crate) fn unless_known(self, known: Option<&str>) -> Self {
         let has = |tag: u64| known.is_some_and(|known| known.split(',').any(|one| one.trim() == quoted(tag)));
         if self.tag.is_some_and(has) { Self { code: 304, body: Body::full(""), ..self } } else { self }

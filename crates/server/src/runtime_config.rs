@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lazaret_kinds::{Kind, Served};
 
-/// What stands for many versions, the weakest first; a version by its name is stronger than all, a resource of it strongest.
+/// Names for many versions, the weakest first; a version by its name is stronger than all, a resource of it strongest.
 const STAGES: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 /// After the stages: `apps/v1`, then `apps/v1/deployments`.
 const RANK_VERSION: usize = STAGES.len();

@@ -1,4 +1,4 @@
-//! What only a server knows: the authority that its certificates come from, and the key that its tokens are signed with. Kept in files for
+//! Secrets of a server: the authority that its certificates come from, and the key that its tokens are signed with. Kept in files for
 //! their owner only, or in memory for a server that does not outlive its process.
 
 use std::{
@@ -152,7 +152,7 @@ impl Secrets {
         TokenKeys::load(&self.token_key).map_err(SecretsError::TokenKey)
     }
 
-    /// What to serve with at an address: a new certificate for it and for this machine's own names.
+    /// The TLS configuration of a server at an address: a new certificate for it and for this machine's own names.
     ///
     /// # Errors
     /// When the authority is damaged.
@@ -208,7 +208,7 @@ impl Secrets {
         &self.authority.certificate
     }
 
-    /// The text of a kubeconfig for somebody, with a new certificate.
+    /// The text of a kubeconfig for `identity`, with a new certificate.
     ///
     /// # Errors
     /// When the authority is damaged.
@@ -281,7 +281,7 @@ fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {
     SecretsError::File { doing, path: path.to_owned(), source }
 }
 
-/// Makes a folder, if it is not there, that nobody else can look into.
+/// Makes a folder, if it does not exist, that only its owner can read.
 ///
 /// # Errors
 /// When the file system does not let us.
@@ -299,13 +299,13 @@ fn protect(path: &Path, mode: u32) -> Result<(), SecretsError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|source| file("protect", path, source))
 }
 
-/// Writes a file that nobody else can read, whole or not at all.
+/// Writes a file that only its owner can read, whole or not at all.
 fn write_private(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
     let beside = path.with_extension("new");
     let write = || -> io::Result<()> {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        // Whatever the umask, and whoever left the file beside.
+        // Whatever the umask, and whichever process left the file beside.
         file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(content)?;
         file.sync_all()?;

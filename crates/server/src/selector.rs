@@ -7,7 +7,7 @@ use lazaret_kinds::{FieldRequirement, Kind};
 
 use crate::ApiError;
 
-/// So many requirements in one selector; no client comes near.
+/// Bound on the requirements of one selector; no client comes near.
 const REQUIREMENTS_MAX: usize = 1_000;
 
 /// Which objects of a collection are meant.
@@ -50,7 +50,7 @@ impl Selector {
         Ok(Self { labels, fields })
     }
 
-    /// What fields must be, and must not be.
+    /// The required and excluded values of fields.
     pub(crate) fn fields(&self) -> &[FieldRequirement] {
         &self.fields
     }

@@ -1,4 +1,4 @@
-//! The server: its store, what follows from it, and what whoever runs it has brought.
+//! The server: its store, the state derived from it, and the parts brought by the program around it.
 
 use std::{
     fmt,
@@ -48,7 +48,7 @@ pub struct ServerOptions {
     pub features: Features,
     /// Group versions to serve or not, as [`parse_runtime_config`](crate::parse_runtime_config) reads them.
     pub runtime_config: Vec<(String, bool)>,
-    /// Who may do what.
+    /// Decides whether users may do something.
     pub authorizer: Box<dyn Authorizer>,
     /// Signs tokens of service accounts; without it none are given out.
     pub token_keys: Option<TokenKeys>,
@@ -90,9 +90,9 @@ struct Inner {
     metrics: Metrics,
     /// Where it is found, once it listens.
     address: OnceLock<ServerAddress>,
-    /// Numbers of whoever else runs in this process.
+    /// Metrics of other parts of this process.
     further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
-    /// Whether whoever else runs in this process works.
+    /// Checks of other tasks in this process.
     further_checks: OnceLock<Box<FurtherChecks>>,
     disabled_plugins: DisabledPlugins,
     node_connections: OnceLock<NodeConnections>,
@@ -116,7 +116,7 @@ impl Server {
         Self::with_limits(store, options, Limits::default())
     }
 
-    /// A server over a store that holds no more than it is told.
+    /// A server over a store, with these limits.
     #[must_use]
     pub fn with_limits(store: impl Into<Arc<dyn Storage>>, options: ServerOptions, limits: Limits) -> Self {
         let ServerOptions { features, runtime_config, authorizer, token_keys } = options;
@@ -179,7 +179,7 @@ impl Server {
         &self.inner.stored
     }
 
-    /// How many objects a collection has; none if nobody knows it.
+    /// The number of objects of a collection; 0 for an unknown one.
     pub(crate) fn count(&self, target: &Target) -> usize {
         self.find(target)
             .map_or(0, |(kind, _)| self.store().count(object::key(&kind, &target.namespace, "").as_bytes()))
@@ -214,14 +214,14 @@ impl Server {
         &self.inner.quota_turns
     }
 
-    /// Shows the numbers of whoever else runs in this process, as text that Prometheus reads, after the server's own. The first who asks
-    /// for it stays.
+    /// Shows the metrics of other parts of this process, as text that Prometheus reads, after the server's own. The first call
+    /// counts.
     pub fn show_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
         let _ = self.inner.further_metrics.set(Box::new(text));
     }
 
-    /// Lets `/readyz` and `/healthz` tell as well whether whoever else runs in this process works: tasks by their names. The first who asks
-    /// for it stays.
+    /// Adds the state of other tasks in this process, by their names, to `/readyz` and `/healthz`. The first call
+    /// counts.
     pub fn show_checks(&self, checks: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
         let _ = self.inner.further_checks.set(Box::new(checks));
     }
@@ -252,12 +252,12 @@ impl Server {
         &self.inner.service_pool
     }
 
-    /// Connects to nodes from now on, for logs, exec and the like. The first who asks for it stays.
+    /// Connects to nodes from now on, for logs, exec and the like. The first call counts.
     pub fn connect_to_nodes(&self, connections: NodeConnections) {
         let _ = self.inner.node_connections.set(connections);
     }
 
-    /// Hands alerts to this from now on. The first who asks for it stays.
+    /// Hands alerts to this from now on. The first call counts.
     pub fn take_alerts(&self, sink: AlertSink) {
         let _ = self.inner.alerts.set(sink);
     }
@@ -270,7 +270,7 @@ impl Server {
         self.inner.node_connections.get()
     }
 
-    /// Serves pages for people beside the API. The first who asks for it stays.
+    /// Serves pages for people beside the API. The first call counts.
     pub fn serve_pages(&self, pages: impl Pages + 'static) {
         let _ = self.inner.pages.set(Box::new(pages));
     }
@@ -295,7 +295,7 @@ impl Server {
         self.inner.ending.send_replace(true);
     }
 
-    /// What was made of the events of the last moment.
+    /// The cache of recent events.
     pub(crate) fn recent(&self) -> &Recent {
         &self.inner.recent
     }
@@ -370,7 +370,7 @@ impl Server {
         self.inner.token_keys.as_ref()
     }
 
-    /// Numbers of whoever else runs in this process.
+    /// Metrics of other parts of this process.
     pub(crate) fn further_metrics(&self) -> Option<String> {
         self.inner.further_metrics.get().map(|text| text())
     }

@@ -1,7 +1,7 @@
 //! Cluster IPs and node ports: which are taken, by Services that are stored and by writes that have not ended.
 //!
-//! The stored Services are the truth. What they hold is kept up to date from a watch of the store, so there is nothing to repair after a
-//! restart; what a write takes is held by its [`Reservation`] until the store has it.
+//! The stored Services are the truth. Their addresses and ports are kept up to date from a watch of the store, so there is nothing to repair
+//! after a restart; those of a write are held by its [`Reservation`] until the store has it.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{object, random, service_ranges::ServiceRanges};
 /// Where Services are stored.
 const SERVICES: &str = "/core/services/";
 
-/// What is taken.
+/// The addresses and ports that are taken.
 #[derive(Default)]
 pub(crate) struct Pool {
     state: Mutex<State>,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Pool {
 #[derive(Default)]
 struct State {
     watch: Option<Watch>,
-    /// What each stored Service holds, by its key.
+    /// The addresses and ports of each stored Service, by its key.
     stored: BTreeMap<Key, Holding>,
     /// How often each is held, by stored Services and by reservations.
     addresses: Held,
@@ -139,7 +139,7 @@ impl State {
     }
 }
 
-/// What one write has taken. Dropping it gives back what the store did not get.
+/// The addresses and ports taken by one write. Dropping it releases those that the store did not get.
 pub(crate) struct Reservation<'a> {
     pool: &'a Pool,
     ranges: ServiceRanges,

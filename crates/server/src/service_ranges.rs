@@ -31,7 +31,7 @@ impl ServiceRanges {
     /// A network as in `10.96.0.0/12`, and ports as in `30000-32767` or `30000+2767`.
     ///
     /// # Errors
-    /// What is wrong with which.
+    /// The invalid range, and why.
     pub fn new(network: &str, ports: &str) -> Result<Self, String> {
         let parsed = network.split_once('/').and_then(|(address, prefix)| {
             Some((address.parse::<Ipv4Addr>().ok()?, prefix.parse::<u32>().ok().filter(|bits| *bits <= 32)?))

@@ -1,8 +1,8 @@
 //! One of many answers on a connection that is not taken is cut alone.
 //!
-//! Over HTTP/2 a client may read one answer and leave another lying. The one that lies there keeps what it still has to say, so it must
-//! not do so for ever. Each stream is a task; it notes whether its body waits for something to say or for room to say it, and ends
-//! when there was no room for too long. What is dropped with the task is reset by the protocol, and nothing else on the connection notices.
+//! Over HTTP/2 a client may read one answer and leave another unread. The unread one holds its remaining bytes, so it must
+//! not do so for ever. Each stream is a task; it notes whether its body waits for data or for room to send it, and ends
+//! when there was no room for too long. The protocol resets a stream that is dropped with its task, and nothing else on the connection notices.
 
 use std::{
     convert::Infallible,
@@ -27,10 +27,10 @@ use crate::{
     delivery::{Delivery, counted},
 };
 
-/// A long answer is handed over in pieces of this size: what was handed over cannot be taken back. Who is to keep a stream takes one in
+/// A long answer is handed over in pieces of this size: a piece cannot be taken back. A client that is to keep a stream takes one in
 /// the time of patience.
 const PIECE_BYTES: usize = 64 << 10;
-/// What is a little longer than a piece is not cut in two.
+/// A body that is a little longer than a piece is not cut in two.
 const PIECE_BYTES_MAX: usize = PIECE_BYTES + (PIECE_BYTES >> 1);
 
 tokio::task_local! {
@@ -65,7 +65,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Streams that are cut when nothing of theirs is taken for so long.
+    /// Streams that are cut when the client takes nothing of theirs for `patience`.
     pub(crate) fn new(patience: Duration) -> Self {
         Self { patience }
     }
@@ -103,7 +103,7 @@ async fn patiently(patience: Duration, stream: impl Future<Output = ()>) {
 #[derive(Debug)]
 pub(crate) struct Piecewise {
     body: Body,
-    /// What is left of a chunk, and what counts it.
+    /// The rest of a chunk, and its account.
     rest: Bytes,
     held: Option<Arc<Held>>,
     delivery: Option<Delivery>,
@@ -208,7 +208,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// As much as anybody takes, or one piece an hour.
+    /// As much as the client takes, or one piece an hour.
     struct Talk {
         _alive: Arc<()>,
         endless: bool,

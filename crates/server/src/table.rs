@@ -6,13 +6,13 @@ use lazaret_storage::Item;
 
 use crate::{call::Call, clock, object};
 
-/// What rows are made with outside a call.
+/// The inputs of rows outside a call.
 pub(crate) struct Clock {
     features: Features,
     include: Include,
 }
 
-/// What of the object a row carries.
+/// The part of the object that a row carries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Include {
     None,

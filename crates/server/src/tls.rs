@@ -104,7 +104,7 @@ impl Tls {
         Ok(())
     }
 
-    /// What begins TLS on a connection.
+    /// The acceptor for TLS on a connection.
     #[must_use]
     pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.clone())

@@ -1,4 +1,4 @@
-//! Stored objects that were written a moment ago, as trees: most that is written is soon changed again.
+//! A cache of recently written objects, as trees: most objects are soon changed again.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use lazaret_storage::Item;
 
 use crate::object;
 
-/// Objects that are kept at most, each as it was last written. What is gone from here is read from its bytes.
+/// Bound on the objects in the cache, each as it was last written. An object that is not in it is parsed from its bytes.
 const OBJECTS_MAX: usize = 8192;
 
 /// The tree of an object with a longer text is not kept: few are that long, and as many of them would be gigabytes.
@@ -75,8 +75,8 @@ impl Trees {
         drop(before);
     }
 
-    /// Lets go of the tree of an object that was deleted. Names of pods and claims do not come again, so nobody else would take its
-    /// place for long: with its text it is a few times as large as what the store had of it.
+    /// Removes the tree of a deleted object. Names of pods and claims do not come again, so no other object would take its
+    /// place for long: with its text it is a few times as large as the bytes in the store.
     pub(crate) fn forget(&self, item: &Item) {
         let is_it = |known: &Item| known.key == item.key && known.modified <= item.modified;
         let mut slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);

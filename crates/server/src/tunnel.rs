@@ -1,4 +1,4 @@
-//! What is carried between a client and a node once both agree.
+//! The tunnel between a client and a node once both agree.
 
 use std::{
     fmt, io,
@@ -20,7 +20,7 @@ use tokio::{
 
 /// A stream over which nothing goes ends after this long, as kubelet's `streamingConnectionIdleTimeout`.
 const IDLE_MAX: Duration = Duration::from_secs(4 * 3_600);
-/// What is carried at once, in each direction.
+/// Bytes that are copied at once, in each direction.
 const PIECE_BYTES: usize = 16 << 10;
 /// How long both sides may take to switch protocols after they said so.
 const SWITCH_WAIT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl Tunnel {
         Self { headers, ends: Arc::new(Mutex::new(Some(Ends { client, node, held, ending }))) }
     }
 
-    /// What the client is answered.
+    /// The headers of the answer to the client.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
     }

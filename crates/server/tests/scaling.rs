@@ -61,7 +61,7 @@ fn definition() -> Value {
             {"type": "object", "properties": {"spec": spec}}}}]}})
 }
 
-/// What is there before, and what is asked then: method, path, form and body.
+/// The objects before, and the request then: method, path, form and body.
 struct Case {
     name: &'static str,
     collection: &'static str,

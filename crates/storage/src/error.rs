@@ -1,4 +1,4 @@
-//! What can go wrong with a read, a write or a watch, by who has to decide about it.
+//! Errors of reads, writes and watches, by the caller's decision about them.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum TxnError {
         op: usize,
         /// The key of that operation.
         key: Key,
-        /// What the key holds now.
+        /// The current item of the key.
         current: Option<Arc<Item>>,
     },
     /// The transaction breaks a rule or a limit; nothing was changed.
@@ -142,11 +142,11 @@ pub enum SnapshotError {
 #[derive(Debug, Error)]
 #[error("{doing} {file}: {source}")]
 pub struct StorageError {
-    /// What was being done, as a verb.
+    /// The operation, as a verb.
     pub doing: &'static str,
     /// To which file of the store's directory.
     pub file: String,
-    /// What the operating system said.
+    /// The error of the operating system.
     #[source]
     pub source: io::Error,
 }

@@ -39,7 +39,7 @@ pub struct Event {
     pub old: Option<Arc<Item>>,
 }
 
-/// What an event did to its key.
+/// The change that an event made to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// The key was absent.
@@ -51,7 +51,7 @@ pub enum EventKind {
 }
 
 impl Event {
-    /// What this event did to its key.
+    /// The change that this event made to its key.
     #[must_use]
     pub fn kind(&self) -> EventKind {
         match (&self.old, &self.new) {

@@ -13,13 +13,13 @@ use crate::item::{Event, Key};
 pub struct Op {
     /// The key; at most one operation of a transaction may name it.
     pub key: Key,
-    /// What must be true of it.
+    /// The precondition.
     pub expect: Expect,
-    /// What to do to it.
+    /// The change.
     pub action: Action,
 }
 
-/// What must be true of a key before a transaction.
+/// A precondition on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing in particular.
@@ -32,7 +32,7 @@ pub enum Expect {
     Revision(u64),
 }
 
-/// What to do to a key.
+/// A change of a key.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Set its value.
@@ -63,7 +63,7 @@ pub enum Value {
 pub struct Committed {
     /// The store's revision right after it.
     pub revision: u64,
-    /// What each operation did, in order; `None` for one that changed nothing.
+    /// The event of each operation, in order; `None` for one that changed nothing.
     pub events: Vec<Option<Arc<Event>>>,
 }
 

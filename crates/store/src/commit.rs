@@ -12,14 +12,14 @@ use crate::error::CompactError;
 use crate::notice::Notice;
 use crate::shared::Shared;
 
-/// What is asked of the writer.
+/// A request to the writer.
 #[derive(Debug)]
 pub(crate) enum Request {
     Txn {
         ops: Vec<Op>,
         bytes: usize,
         reply: oneshot::Sender<Result<Committed, TxnError>>,
-        /// The request's share of the queue, given back with the answer.
+        /// The request's share of the queue, released with the answer.
         permit: Option<OwnedSemaphorePermit>,
     },
     Compact {
@@ -65,7 +65,7 @@ impl Committer {
         self.shared.counters.groups.load(Ordering::Relaxed)
     }
 
-    /// Tries to take writes again after a failure; nothing if there is none. What was in doubt is void from then on.
+    /// Tries to take writes again after a failure; a no-op if there was none. Writes in doubt are void from then on.
     pub(crate) fn heal(&mut self) {
         if !self.is_read_only() {
             return;
@@ -173,7 +173,7 @@ impl Committer {
 }
 
 impl Request {
-    /// What the request adds to a group: operations and bytes.
+    /// The size that the request adds to a group: operations and bytes.
     pub(crate) fn weight(&self) -> (usize, usize) {
         match self {
             Request::Txn { ops, bytes, .. } => (ops.len(), *bytes),
@@ -193,7 +193,7 @@ impl Request {
 }
 
 impl Answer {
-    /// Whoever asked may have stopped waiting; the commit stands all the same. Returns who waits for a snapshot.
+    /// The caller may have stopped waiting; the commit stands all the same. Returns the reply of a snapshot that is waited for.
     fn send(self) -> Option<SnapshotReply> {
         match self {
             Answer::Txn(reply, result) => drop(reply.send(result)),

@@ -1,4 +1,4 @@
-//! What the writer and the engine count, and who is told what happens to the disk.
+//! Counters of the writer and the engine, and the observer of the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -25,7 +25,7 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self) -> io::Result<()>;
 }
 
-/// An open file. What is written is durable only after [`sync`](DiskFile::sync).
+/// An open file. Bytes written are durable only after [`sync`](DiskFile::sync).
 pub trait DiskFile: Debug + Send {
     /// Its length in bytes.
     fn size(&self) -> io::Result<u64>;
@@ -40,7 +40,7 @@ pub trait DiskFile: Debug + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// What only the owner may read and write.
+/// Only the owner may read and write.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 

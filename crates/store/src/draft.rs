@@ -9,7 +9,7 @@ use lazaret_storage::{Action, Committed, Event, Expect, Item, Key, Op, TxnError}
 
 use crate::index::Index;
 
-/// Later transactions of a group see what earlier ones did; nobody else does until the group is published.
+/// Later transactions of a group see the changes of earlier ones; other readers do not before the group is published.
 #[derive(Debug)]
 pub(crate) struct Draft {
     base: Index,
@@ -17,7 +17,7 @@ pub(crate) struct Draft {
     changes: Changes,
 }
 
-/// What a draft came to.
+/// The result of a draft.
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// The revision after them.

@@ -1,4 +1,4 @@
-//! What makes a commit last.
+//! Engines, which make a commit durable.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) trait Engine: Debug + Send {
     /// not called again before `heal` has succeeded.
     fn append(&mut self, group: &GroupCommit<'_>) -> Result<(), StorageError>;
 
-    /// Told after each publication; a chance to tidy up. Must not wait for the disk for long.
+    /// Called after each publication; a chance to tidy up. Must not wait for the disk for long.
     ///
     /// # Errors
     /// Only when later appends could not be trusted.

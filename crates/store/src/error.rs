@@ -1,4 +1,4 @@
-//! What can go wrong when a store is opened, compacted, backed up or restored.
+//! Errors of opening, compacting, backing up and restoring a store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub enum ArchiveError {
     /// Something is in the way.
     #[error("{} exists already: give a path that does not", .0.display())]
     Exists(PathBuf),
-    /// What was written reads back as something else.
+    /// The backup does not read back as it was written.
     #[error("{} reads back at revision {found} with {items} items, written were revision {expected} and {expected_items}", .path.display())]
     Differs {
         /// The backup.
@@ -76,7 +76,7 @@ pub enum OpenError {
         file: String,
         /// The byte at which the unreadable part begins.
         offset: u64,
-        /// What is wrong there.
+        /// The damage found there.
         what: String,
     },
     /// A file that must be there is not.
@@ -104,7 +104,7 @@ pub enum OpenError {
         file: String,
         /// The key's id.
         id: String,
-        /// What is wrong with the keys that were given.
+        /// The problem with the given keys.
         why: String,
     },
     /// A file is not encrypted, and the key file does not allow that. Nothing was changed.

@@ -18,7 +18,7 @@ pub struct FaultyDisk {
     world: Arc<Mutex<World>>,
 }
 
-/// What a disk does at one step. Steps are the changes and syncs of files and names, counted from zero.
+/// The behaviour of a disk at one step. Steps are the changes and syncs of files and names, counted from zero.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     /// Stops for good: this and every later call fails.
@@ -115,7 +115,7 @@ impl FaultyDisk {
         FaultyDisk::from_world(World { steps: 0, faults: BTreeMap::new(), crashed: false, ..world })
     }
 
-    /// Flips one bit of a file, unnoticed by anybody.
+    /// Flips one bit of a file without any error.
     pub fn flip_bit(&self, name: &str, bit: usize) {
         let mut world = lock(&self.world);
         let id = world.names.get(name).copied();

@@ -34,7 +34,7 @@ impl History {
         self.bytes
     }
 
-    /// Whether the state at revision `at` can still be told from the one at `current`.
+    /// Whether the state at revision `at` can still be rebuilt from the one at `current`.
     pub(crate) fn check_readable(&self, at: u64, current: u64) -> Result<(), ReadError> {
         if at < self.oldest {
             Err(ReadError::Compacted { asked: at, oldest: self.oldest })

@@ -1,7 +1,7 @@
 //! The ordered index of all items: a sorted array of sorted leaves, copied on write.
 //!
 //! A clone costs one reference count, so a list, a snapshot to disk and the writer each hold a version of their own
-//! and never wait for each other. While nobody holds a clone, changes are made in place; after a clone, the first
+//! and never wait for each other. While there is no clone, changes are made in place; after a clone, the first
 //! change copies the root and each first change of a leaf copies that leaf, nothing else. Positions make counting a
 //! prefix a matter of adding leaf lengths.
 

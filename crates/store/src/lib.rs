@@ -1,10 +1,10 @@
-//! An embedded, revisioned key-value store: what a Kubernetes-compatible API server keeps its objects in.
+//! An embedded, revisioned key-value store for the objects of a Kubernetes-compatible API server.
 //!
 //! It knows keys, bytes, revisions, compare-and-swap, reads of the past, watches without gap or repeat, compaction,
 //! and how to keep all of that on a disk that may fail at any instant. All items live in memory; the disk is
 //! written in groups by one thread and read only when a store is opened.
 //!
-//! **Invariant.** A revision never repeats and never goes back. What is acknowledged is durable; what is visible
+//! **Invariant.** A revision never repeats and never goes back. An acknowledged write is durable; a write that is visible
 //! (to a reader, a watcher, or in a conflict) is durable too; a transaction is there whole or not at all. Damage
 //! is reported with file and offset, never read around. Every queue, batch and history has a stated limit. When the
 //! disk refuses a write, the store is read-only until the disk takes writes again; what was in doubt is void then.

@@ -11,7 +11,7 @@ use crate::error::OpenError;
 
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// Held as long as the store is open. The kernel lets go of it when the process ends, however it ends, so the file
+/// Held as long as the store is open. The kernel releases it when the process ends, however it ends, so the file
 /// may stay behind.
 #[derive(Debug)]
 pub(crate) struct DirLock {
@@ -41,7 +41,7 @@ impl DirLock {
             }
             Err(TryLockError::Error(error)) => return Err(failed("lock", error).into()),
         }
-        // The number is a courtesy to whoever finds the lock taken; the lock holds without it.
+        // The process ID helps a process that finds the lock taken; the lock holds without it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
         Ok(DirLock { file })
     }

@@ -72,7 +72,7 @@ pub(crate) struct LogEngine {
     counters: Arc<Counters>,
 }
 
-/// What has to be done before the next append.
+/// The repair that precedes the next append.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Repair {
     /// Continue in a new segment.
@@ -177,7 +177,7 @@ impl Engine for LogEngine {
     }
 }
 
-/// What the append buffer keeps between groups: an ordinary group's size.
+/// Bytes of the append buffer kept between groups: an ordinary group's size.
 const BUFFER_BYTES_KEPT: usize = 2 << 20;
 
 impl LogEngine {
@@ -252,7 +252,7 @@ impl LogEngine {
 }
 
 impl Drop for LogEngine {
-    /// Waits for a snapshot under way, so that nobody writes to the directory once its lock is gone.
+    /// Waits for a snapshot in flight, so that no thread writes to the directory once its lock is gone.
     fn drop(&mut self) {
         self.wait_for_snapshot();
     }

@@ -1,4 +1,4 @@
-//! What a store tells whoever runs it, at the moment it happens: the store itself knows no log.
+//! Notices of a store to the program that runs it, at the time of the event: the store itself has no log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum Notice {
         /// Why it failed this time.
         cause: Arc<StorageError>,
     },
-    /// The store takes writes again. What was in doubt is not there.
+    /// The store takes writes again. Writes that were in doubt are void.
     BecameWritable {
         /// How often it was tried.
         attempts: u32,
@@ -59,7 +59,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Who is told. Called on the store's own threads: it must return soon.
+/// The receiver of notices. Called on the store's own threads: it must return soon.
 #[derive(Clone, Default)]
 pub struct Observer(Option<Arc<Observe>>);
 

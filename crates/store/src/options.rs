@@ -1,4 +1,4 @@
-//! The limits of a store, each with its number and its reason; its keys, and who is told of its troubles.
+//! The limits of a store, each with its number and its reason; its keys and its observer.
 
 use lazaret_storage::TxnLimits;
 
@@ -28,9 +28,9 @@ pub struct Options {
     /// Bytes of log after which a snapshot is taken, unless the items weigh more: then that much. So the log to
     /// replay is never much more than the data, and snapshots write no more than the log does.
     pub snapshot_log_bytes_min: u64,
-    /// What files are encrypted with; by default they are not.
+    /// The keys with which files are encrypted; by default there are none.
     pub encryption: EncryptionKeys,
-    /// Who is told what happens to the disk; by default nobody.
+    /// The observer of events of the disk; by default none.
     pub observer: Observer,
 }
 

@@ -1,4 +1,4 @@
-//! What is published: the newest durable state, its history and its watchers.
+//! The published state: the newest durable one, its history and its watchers.
 //!
 //! One thread publishes; any number read. Readers take a reference to the state under a lock that is only ever
 //! held for a pointer's copy. Lock order: hub, then state,
@@ -53,7 +53,7 @@ struct Hub {
 pub(crate) struct Shared {
     state: RwLock<State>,
     hub: Mutex<Hub>,
-    /// The newest revision watchers may hand out. Stored after the state, so that whoever sees an event also
+    /// The newest revision watchers may hand out. Stored after the state, so that a watcher that sees an event also
     /// reads a state that includes it.
     published: AtomicU64,
     /// The history's oldest revision, readable without the hub.
@@ -170,7 +170,7 @@ impl Shared {
         if past.iter().any(same) {
             return;
         }
-        // What the history has forgotten must not be kept alive here.
+        // States that the history has forgotten must not be kept alive here.
         past.retain(|past| past.state.revision >= oldest);
         if past.len() == PAST_MAX {
             past.pop_front();
@@ -230,7 +230,7 @@ impl Shared {
         self.published.store(changes.revision, Ordering::Release);
         drop(hub);
         self.progress.send_if_modified(|seen| std::mem::replace(seen, changes.revision) != changes.revision);
-        // What nobody reads any more is freed outside the hub.
+        // States without readers are freed outside the hub.
         lock(&self.past).retain(|past| past.state.revision >= oldest);
         drop(forgotten);
         touched

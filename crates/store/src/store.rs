@@ -55,7 +55,7 @@ impl Store {
         Store::recover(Arc::new(disk), options, Some(lock))
     }
 
-    /// Opens a store on another disk than the file system's. Nobody else may use that disk meanwhile.
+    /// Opens a store on another disk than the file system's. The store needs the disk for itself.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -131,7 +131,7 @@ impl Inner {
         }
         let writer = lock(&self.writer).take();
         if let Some(writer) = writer {
-            // A writer that panicked has answered nobody falsely: its callers see a closed store.
+            // A writer that panicked has given no false answer: its callers see a closed store.
             drop(writer.join());
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::commit::{Committer, Request};
 use crate::options::Options;
 
-/// What comes through the queue.
+/// A message of the queue.
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Request),
@@ -28,7 +28,7 @@ const HEAL_BACKOFF_MS_MAX: u64 = 5_000;
 /// A store that fails again before this many groups were committed has not healed: the backoff goes on where it was.
 const HEALTHY_GROUPS_MIN: u64 = 100;
 
-/// Runs until it is told to close and the queue is empty; then drops the committer and the farewell,
+/// Runs until it is closed and the queue is empty; then drops the committer and the farewell,
 /// in that order.
 pub(crate) fn spawn(
     committer: Committer,

@@ -41,7 +41,7 @@ pub struct Package {
     pub license: String,
     /// The folder it is in.
     pub folder: PathBuf,
-    /// What it needs to run (neither build nor dev), by name.
+    /// The packages that it needs to run (neither build nor dev), by name.
     pub dependencies: BTreeSet<String>,
 }
 

@@ -156,7 +156,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 /// Every crate may stand on this one.
 const EVERYWHERE: &str = "invariant";
 
-/// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
+/// Crates that decide and never do. Their dependencies besides each other are listed with the reason.
 const CORES: &[&str] = &[
     EVERYWHERE,
     "model",
@@ -197,7 +197,7 @@ const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("serde_json", "bodies of writes, as values"),
 ];
 
-/// What gives a core a clock, a file, a socket, a thread or a die.
+/// Paths that give a core a clock, a file, a socket, a thread or a random number.
 const FORBIDDEN_IN_CORES: &[&str] = &[
     "std::time",
     "std::fs",
@@ -367,7 +367,7 @@ fn controllers_write_under_a_lease_and_post_events_through_the_postbox() {
     assert_eq!(found, expected.collect());
 }
 
-/// A gate that is said to make a difference in the API server is asked for there, and no other is.
+/// A gate that is documented to act in the API server is used there, and no other is.
 #[test]
 fn gates_act_in_the_server_where_they_are_said_to() {
     let workspace = Workspace::load().unwrap();

@@ -1,4 +1,4 @@
-//! What `docs/checklist.md` says is tested, is.
+//! The tests named in `docs/checklist.md` exist.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{fs, path::Path};

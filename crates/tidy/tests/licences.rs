@@ -1,4 +1,4 @@
-//! What we are built from: licences we may use, and one version of each library. The lists are those of `deny.toml`,
+//! Our dependencies: allowed licences, and one version of each library. The lists are those of `deny.toml`,
 //! so `cargo deny check` says the same where it is installed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

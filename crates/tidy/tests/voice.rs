@@ -1,4 +1,4 @@
-//! Text that people read is plain: no sentence begins with "What", "Who" or "Nobody", none says "so many" or "is told", and no public name is a metaphor.
+//! Text that people read is plain: it has none of the openings and phrases that [`tic`] finds, and no public name is a metaphor.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{fs, path::Path};
@@ -39,7 +39,7 @@ fn tic(text: &str) -> Option<&'static str> {
     })
 }
 
-/// What follows each place at which `word` stands as a word of its own.
+/// The text after each place at which `word` stands as a word of its own.
 fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(word).filter_map(move |(at, _)| {
         let (before, after) = (&text[..at], &text[at + word.len()..]);

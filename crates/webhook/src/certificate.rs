@@ -54,9 +54,9 @@ impl Certificates {
     }
 }
 
-/// What to serve with, by what there is: that, if it is for these hosts and has more than a third of its life left; otherwise a new
-/// certificate. An authority keeps its key when it is renewed, so that whoever knows the old one trusts what the new one signs. What is
-/// damaged is replaced.
+/// The certificate to serve: the existing one, if it is for these hosts and has more than a third of its life left; otherwise a new one.
+/// An authority keeps its key when it is renewed, so that a client with the old one trusts certificates that the new one signs. A
+/// damaged certificate is replaced.
 ///
 /// # Errors
 /// When no key can be made, or a host is no name.

@@ -146,7 +146,7 @@ impl Keeper {
                 Err(CallError::NotFound(_)) => None,
                 Err(error) => return Err(format!("read Secret {namespace}/{name}: {error}")),
             };
-            // Whoever deleted the Secret did not mean the API server to distrust what is served with.
+            // After a deletion of the Secret the API server keeps its trust in the served certificate.
             let there = match &found {
                 Some(secret) => decoded(&secret.data).and_then(|data| Certificates::of_data(&data)),
                 None => self.served.clone(),
@@ -203,7 +203,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells the API server whom to trust, if it does not know.
+    /// Writes the authority to the API server's configuration, if it differs.
     async fn tell(&self, certificates: &Certificates) -> Result<(), String> {
         let name = &self.identity.name;
         let bytes = match self.client.send(Call::get(&CONFIGURATIONS, "", name)).await {

@@ -1,8 +1,8 @@
 //! An admission webhook: its certificate, its connections and the form of its questions and answers.
 //!
-//! **Invariant.** Knows nothing of what it is asked about: the answer is somebody else's. Replicas share one certificate, which is in a
+//! **Invariant.** Knows nothing of the objects under review: the handler decides. Replicas share one certificate, which is in a
 //! Secret; every write of it, and of the API server's configuration, has a precondition, so that it does not matter which replica writes.
-//! What arrives on a connection is bounded in bytes, time and number. Whoever is not ready says so, and the configuration's `failurePolicy`
+//! Input of a connection is bounded in bytes, time and number. A replica that is not ready says so, and the configuration's `failurePolicy`
 //! decides.
 
 mod certificate;

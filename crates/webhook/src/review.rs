@@ -60,7 +60,7 @@ struct Metadata {
 pub(crate) struct Asked {
     pub(crate) uid: String,
     pub(crate) question: Question,
-    /// It only wants to know whether somebody answers.
+    /// It only checks whether the webhook answers.
     pub(crate) is_probe: bool,
 }
 

@@ -100,7 +100,7 @@ impl Webhook {
                 continue;
             };
             let tls = self.tls.borrow().clone();
-            // Without a certificate, and beyond the limit, whoever connects is turned away.
+            // Without a certificate, and beyond the limit, a new connection is refused.
             if let Some(tls) = tls
                 && open.len() < CONNECTIONS_MAX
             {

@@ -1,4 +1,4 @@
-//! What-if for the dashboard: a question about objects in, an answer out, both JSON.
+//! The dashboard's what-if: a question about objects in, an answer out, both JSON.
 //!
 //! The dashboard runs this crate as a WebAssembly program in the browser, on the objects that it watches anyway. Plans are those of
 //! `kubectl device plan`: [`lazaret_device::view::plan`] makes both.
@@ -35,7 +35,7 @@ struct Question<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Op {
-    /// What rules would do, and where the pods could go that leave.
+    /// The effects of rules, and where the evicted pods could go.
     Plan,
     /// Which devices each rule selects.
     Select,
@@ -69,7 +69,7 @@ struct Selected {
     problem: Option<String>,
 }
 
-/// What a rule reaches.
+/// The numbers of pods, namespaces and devices that a rule reaches.
 #[derive(Serialize)]
 struct Reach {
     pods: u64,

@@ -1,4 +1,4 @@
-//! What is not a matter of which devices: reasons, budgets, in-flight claims, preferences, many nodes.
+//! Behaviour beside the choice of devices: reasons, budgets, in-flight claims, preferences, many nodes.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use lazaret_allocator::Features;
 use lazaret_fleet::Input;
 use lazaret_model::*;
 
-/// A case: what there is, what is asked for, and what should come of it.
+/// A case: the fleet, the claims, and the expected answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! What the allocator answers, case by case.
+//! The allocator's answers, case by case.
 
 #![allow(
     clippy::unwrap_used,

@@ -9,7 +9,7 @@ use lazaret_model::*;
 
 use crate::dsl::Case;
 
-/// What comes of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Request path and device for every claim in order.
@@ -420,7 +420,7 @@ impl<'a> World<'a> {
         if place.0.nodes == NodeScope::PerDevice { self.reaches(place.1.nodes.as_ref()) } else { Ok(true) }
     }
 
-    /// What is asked of each capacity; `None` when that cannot be had of any such device.
+    /// The amount requested of each capacity; `None` when no such device can provide it.
     fn amounts(&self, ask: &Ask<'_>, device: &Device) -> Result<Option<Vec<(Text, i64)>>, Stop> {
         let whole = |quantity: &Quantity| quantity.as_i64().expect("whole amounts");
         let asked = ask.spec.capacity.as_deref().unwrap_or(&[]);
@@ -556,7 +556,7 @@ impl<'a> World<'a> {
             return true;
         }
         pick.place.1.consumes_counters.iter().all(|own| {
-            // `None`: nobody yet. Devices that are there already are taken as they are.
+            // `None`: no device draws from the set yet. Devices that are already allocated are accepted as they are.
             let mut common: Option<BTreeSet<&Text>> = None;
             for other in self.drawing(pick, picks).flat_map(|d| &d.consumes_counters) {
                 if other.counter_set != own.counter_set {
@@ -570,7 +570,7 @@ impl<'a> World<'a> {
                     Some(common) => common.intersection(&groups).copied().collect(),
                 });
             }
-            // A set that nobody of a grouped party has in common admits nobody; an ungrouped party only its like.
+            // Grouped devices without a common group admit no further device; ungrouped devices admit only ungrouped ones.
             let grouped = self.drawing(pick, picks).flat_map(|d| &d.consumes_counters);
             let first = grouped
                 .filter(|c| c.counter_set == own.counter_set)

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lazaret_allocator::{Answer, Reach};
 use lazaret_model::*;
 
-/// What the `->` lines of a case say.
+/// An answer in the form of the `->` lines of a case.
 pub(crate) fn answer(answer: &Answer, claims: &[std::sync::Arc<ResourceClaim>]) -> Vec<String> {
     match answer {
         Answer::Allocated(allocations) => {

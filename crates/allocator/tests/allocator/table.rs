@@ -13,7 +13,7 @@ use crate::{
     render,
 };
 
-/// What the allocator says of a case.
+/// The allocator's answer to a case.
 pub(crate) fn solve(case: &Case, options: &Options) -> Answer {
     let mut fleet = Fleet::new();
     case.inputs().into_iter().for_each(|input| fleet.apply(input));
@@ -45,7 +45,7 @@ fn check(text: &str) {
         for literal in [false, true] {
             let answer = solve(&case, &Options { literal, ..Options::default() });
             let got = render::answer(&answer, &case.claims);
-            // Step by step some cases take longer than anybody waits.
+            // Step by step some cases take longer than the budget allows.
             if got != case.expected && !(literal && got == ["exhausted"]) {
                 wrong.push(format!(
                     "{} (literal: {literal})\n  want {:?}\n  got  {got:?}\n  {answer:?}",

@@ -27,7 +27,7 @@ pub struct ClaimTemplate {
     pub key: ObjectKey,
     /// The incarnation.
     pub uid: Uid,
-    /// What the claims ask for.
+    /// The devices, constraints and configuration of the claims.
     pub spec: Arc<ClaimSpec>,
 }
 

@@ -12,7 +12,7 @@ pub(super) fn name(meta: &mut wire::ObjectMeta) -> Result<Text> {
     required(std::mem::take(&mut meta.name.0), &Path::ROOT.field("metadata").field("name"))
 }
 
-/// Namespace and name. An absent namespace is `default`, as it is for whoever applies a file.
+/// Namespace and name. An absent namespace is `default`, as in `kubectl apply`.
 pub(super) fn key(meta: &mut wire::ObjectMeta) -> Result<ObjectKey> {
     let namespace = std::mem::take(&mut meta.namespace.0);
     let namespace = if namespace.is_empty() { "default".into() } else { namespace.into() };

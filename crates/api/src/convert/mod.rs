@@ -38,7 +38,7 @@ impl Version {
     /// Refuses a field that only the superset has.
     ///
     /// DEVIATION(superset-fields): Kubernetes would drop it, and a rule without its restriction reaches devices that
-    /// nobody meant.
+    /// its author did not mean.
     fn superset_only(self, path: &Path<'_>) -> Result<()> {
         match self {
             Self::V1Alpha3 => Ok(()),

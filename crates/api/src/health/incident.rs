@@ -426,7 +426,7 @@ struct SignalSpec {
     at: Option<String>,
 }
 
-/// Reads a signal that somebody wrote down.
+/// Reads a DeviceSignal.
 ///
 /// # Errors
 /// The field that is wrong.

@@ -12,7 +12,7 @@ use lazaret_cel::Datum;
 use lazaret_lifecycle::DoneWhen;
 use serde_json::Value;
 
-/// Whether an object that somebody else acts on says that it is done.
+/// Whether an object that another controller acts on reports that it is done.
 #[must_use]
 pub fn done(when: &DoneWhen, object: &[u8]) -> bool {
     serde_json::from_slice::<Value>(object).is_ok_and(|object| when.holds(datum(&object)))

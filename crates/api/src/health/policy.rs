@@ -18,7 +18,7 @@ use crate::{
 
 const KIND: &str = "DeviceHealthPolicy";
 const API_VERSION: &str = "lazaret.dev/v1alpha1";
-/// What a device is quarantined with when a rule says nothing.
+/// The value of the taint when a rule names none.
 const TAINT_VALUE: &str = "unhealthy";
 /// The default of `clearAfter`.
 const CLEAR_AFTER_MS: i64 = 15 * 60 * 1_000;
@@ -30,7 +30,7 @@ const NAMESPACE: &str = "default";
 /// A policy, which devices it means, and what it runs.
 #[derive(Clone, Debug)]
 pub struct HealthPolicy {
-    /// What the machine knows of it.
+    /// The policy as the state machine sees it.
     pub policy: Policy,
     /// Which devices.
     pub selector: DeviceSelector,
@@ -40,17 +40,17 @@ pub struct HealthPolicy {
     pub evictions_per_second: Option<i64>,
     /// How they leave: `spec.eviction` of the DeviceTaintPolicy that drains a device; empty: they are deleted.
     pub eviction: serde_json::Map<String, Value>,
-    /// What was counted for its rules, by an earlier controller.
+    /// The counts of its rules, left by an earlier controller.
     pub counts: Vec<Tally>,
     /// Its repair steps, as the machine numbers them.
     pub steps: Vec<HealthStep>,
-    /// What proves that a device is well.
+    /// The check that a repaired device must pass.
     pub validation: Option<Validation>,
     /// The generation of its spec.
     pub generation: i64,
 }
 
-/// What repairs.
+/// One step of a repair.
 #[derive(Clone, Debug)]
 pub enum HealthStep {
     /// A Job on the node of the device.
@@ -60,7 +60,7 @@ pub enum HealthStep {
         /// Its template: metadata and spec of a Job.
         template: Value,
     },
-    /// An object that somebody else acts on.
+    /// An object that another controller acts on.
     Request {
         /// Its version.
         api_version: String,

@@ -1,4 +1,4 @@
-//! What was counted for the rules of a policy, in its status.
+//! The counts of a policy's rules, in its status.
 
 use lazaret_lifecycle::{COUNT_MAX, Source, Tally};
 use lazaret_model::{DeviceId, Text, Timestamp};
@@ -31,7 +31,7 @@ struct WireLasting {
 }
 
 impl WireTally {
-    /// What it says; nothing where an instant or a source is none.
+    /// The tally; `None` where an instant or a source is invalid.
     pub(super) fn read(self) -> Option<Tally> {
         let hits = self.hits.iter().take(COUNT_MAX as usize).map(|at| parse_time(at).ok());
         let hits: Vec<Timestamp> = hits.collect::<Option<_>>()?;

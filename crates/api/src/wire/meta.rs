@@ -1,4 +1,4 @@
-//! What all objects have, and selectors of nodes.
+//! Metadata common to all objects, and selectors of nodes.
 
 use std::collections::BTreeMap;
 

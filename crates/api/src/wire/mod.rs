@@ -1,7 +1,7 @@
 //! The objects as they are written, field by field.
 //!
 //! Every field may be absent or null, as in the API; what is required is checked on the way to the model, where the
-//! path is known. Fields that nobody here needs are left out and ignored.
+//! path is known. Fields that the model does not need are left out and ignored.
 
 mod claim;
 mod core;

@@ -73,7 +73,7 @@ impl Serialize for Instant {
     }
 }
 
-/// JSON whose meaning is somebody else's, to the letter.
+/// JSON without a schema here, kept byte for byte.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Raw(pub(crate) Box<RawValue>);

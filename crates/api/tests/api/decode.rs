@@ -1,4 +1,4 @@
-//! Single objects: what good ones become, and what bad ones are told.
+//! Single objects: the values that good ones become, and the errors of bad ones.
 
 use expect_test::{Expect, expect};
 use lazaret_api::{Object, Objects, decode_json, load_text};
@@ -34,7 +34,7 @@ fn rule(version: &str, spec: &str) -> DeviceTaintRule {
     read(&yaml).rules.remove(0)
 }
 
-/// What each document is told, one line each.
+/// The error of each document, one line each.
 fn check_errors(documents: &[&str], expect: Expect) {
     let told: Vec<String> = documents
         .iter()

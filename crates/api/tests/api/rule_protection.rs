@@ -1,4 +1,4 @@
-//! What rules say about protection: named time zones, groups, authors and approvals.
+//! Protection fields of rules: named time zones, groups, authors and approvals.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use lazaret_api::{Object, approval_to_text, decode_json, window};

@@ -454,7 +454,7 @@ fn undefined_field(field: &str, env: Env) -> String {
     format!("undefined field '{field}'{hint}")
 }
 
-/// What to write instead, for the mistakes that are made most.
+/// A replacement to suggest, for the most frequent mistakes.
 fn hint(function: &Function, types: &[Type]) -> &'static str {
     let compares = matches!(function.name, "_<_" | "_<=_" | "_>_" | "_>=_");
     match types {

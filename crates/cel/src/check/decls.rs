@@ -1,4 +1,4 @@
-//! What a function is: its overloads, and what each costs.
+//! Declarations of functions: their overloads, and the cost of each.
 
 use alloc::vec::Vec;
 
@@ -97,7 +97,7 @@ impl Overload {
     }
 }
 
-/// What a call of an overload costs where its function says nothing.
+/// The cost of a call of an overload where its function has none of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     One,
@@ -157,7 +157,7 @@ impl Cost {
     }
 }
 
-/// What every call of a function costs, whatever the overload. It outranks [`Cost`], lists and sets apart.
+/// The cost of every call of a function, whatever the overload. It outranks [`Cost`], lists and sets apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FunctionCost {
     /// As the overload says.
@@ -197,7 +197,7 @@ pub(crate) struct Function {
     pub(crate) overloads: &'static [Overload],
 }
 
-/// What a function does.
+/// The operation of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Func {
     Conditional,

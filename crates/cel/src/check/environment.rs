@@ -1,4 +1,4 @@
-//! What an expression may speak of.
+//! The variables and functions available to an expression.
 
 use alloc::format;
 
@@ -79,7 +79,7 @@ impl Env {
     }
 }
 
-/// What an expression is for; decides which results it may have.
+/// The use of an expression; decides which results it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Says whether a device is wanted.

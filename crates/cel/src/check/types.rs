@@ -5,7 +5,7 @@ use core::fmt;
 
 use lazaret_model::Text;
 
-/// What is known of a value before it exists.
+/// The static type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
     /// Wrong already; said once, then silent.
@@ -39,7 +39,7 @@ pub(crate) enum Type {
     Cidr,
     /// An object with these fields and no others.
     Object(Arc<BTreeMap<Text, Type>>),
-    /// What leads from `authorizer` to a decision.
+    /// A step from `authorizer` to a decision.
     Authorization(Step),
 }
 
@@ -204,7 +204,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// What type parameters turned out to be. A failed attempt leaves no trace.
+/// The types found for type parameters. A failed attempt leaves no trace.
 #[derive(Debug, Default)]
 pub(crate) struct Mapping {
     known: Vec<Option<Type>>,

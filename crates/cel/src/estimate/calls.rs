@@ -36,7 +36,7 @@ pub(super) struct Call<'a> {
     pub(super) arg_costs: &'a [CostRange],
 }
 
-/// What a call costs, and how big what it makes is.
+/// The cost of a call, and the size of its result.
 type Estimate = (CostRange, Option<Size>);
 
 /// For an index: whether into a list.
@@ -128,7 +128,7 @@ impl Estimator<'_, '_> {
         }
     }
 
-    /// What Kubernetes says of a function by its name.
+    /// The estimate that Kubernetes defines for a function by its name.
     fn function_cost(&mut self, call: &Call<'_>) -> Option<Estimate> {
         let first = call.args.first().copied();
         match call.function.cost {
@@ -279,7 +279,7 @@ impl Estimator<'_, '_> {
         Some((CostRange { min: 1, max }.scale(PER_CHAR), None))
     }
 
-    /// What is left: the standard library.
+    /// The other functions: the standard library.
     fn overload_cost(&mut self, call: &Call<'_>) -> Estimate {
         let first = call.args.first().copied();
         match call.overload.cost {

@@ -14,7 +14,7 @@ pub(super) enum Shape {
     AllowMultiple,
     /// `device.attributes`.
     Attributes,
-    /// What it holds for a domain.
+    /// The entries of one domain.
     DomainAttributes,
     Attribute,
     /// `device.capacity`.

@@ -10,15 +10,15 @@ use super::{
 };
 use crate::{authorization::Authorizer, datum::Lazy, device::Device, error::EvalError};
 
-/// What values that stand for parts of the device need to become whole.
+/// The inputs from which values that stand for parts of the device are made whole.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'v> {
     pub(crate) device: &'v dyn Device,
-    /// What else the expression is given.
+    /// The other inputs of the expression.
     pub(crate) given: &'v Given<'v>,
 }
 
-/// What an expression is given besides the device.
+/// The inputs of an expression besides the device.
 pub(crate) struct Given<'v> {
     /// The variables, in the order in which they were declared.
     pub(crate) variables: &'v [Value<'v>],
@@ -101,7 +101,7 @@ impl<'v> Context<'v> {
         }
     }
 
-    /// An entry of a lazy map, or why it cannot be worked out.
+    /// An entry of a lazy map, or why it cannot be computed.
     pub(crate) fn lazy(self, name: &str) -> Option<Result<Value<'v>, EvalError>> {
         let found = self.given.lazy?.get(name)?;
         Some(found.map(|found| found.0).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What calls cost while they run. Numbers and rounding are those of cel-go and Kubernetes.
+//! The cost of calls at run time. Numbers and rounding are those of cel-go and Kubernetes.
 
 use super::{context::Context, lists, value::Value};
 use crate::{

@@ -13,13 +13,13 @@ use crate::{
     plan::{Body, Fold, OpId},
 };
 
-/// What a loop goes over.
+/// The list or map that a loop iterates.
 enum Range<'v> {
     List(List<'v>),
     Map(Arc<BTreeMap<Key<'v>, Value<'v>>>),
 }
 
-/// What became of a guard.
+/// The result of a guard.
 type Guarded = Result<bool, EvalError>;
 
 impl<'v> Machine<'v> {

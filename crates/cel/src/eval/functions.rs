@@ -14,7 +14,7 @@ use crate::{
     error::EvalError,
 };
 
-/// Calls a function. What the machine itself does (logic, selection, optional defaults) never gets here.
+/// Calls a function. Operations of the machine itself (logic, selection, optional defaults) never get here.
 pub(crate) fn call<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> Outcome<'v> {
     match func {
         Func::Not | Func::NotStrictlyFalse => logic(func, args),

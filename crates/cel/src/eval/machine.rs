@@ -68,7 +68,7 @@ impl<'v> Machine<'v> {
         Err(EvalError::new(alloc::format!("CEL result of type {found} could not be converted to bool")))
     }
 
-    /// What has been spent so far.
+    /// The cost so far.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
@@ -131,7 +131,7 @@ impl<'v> Machine<'v> {
         }
     }
 
-    /// The value of a variable, computed now if nobody has asked before.
+    /// The value of a variable, computed on first use.
     #[inline(never)]
     pub(super) fn local(&mut self, local: u32) -> Outcome<'v> {
         let at = local as usize;

@@ -1,7 +1,7 @@
-//! Conditions that need no machine: comparisons of what a device has with constants, joined by `&&` and `||`.
+//! Conditions that need no machine: comparisons of a device's fields with constants, joined by `&&` and `||`.
 //!
-//! Nothing is counted here. An expression of at most 10 KiB that only compares with constants cannot come near the budget, and whoever wants
-//! to know the cost asks the machine. Whatever is not such a comparison, or could fail, is `None` and left to it.
+//! No cost is counted here. An expression of at most 10 KiB that only compares with constants cannot come near the budget, and a caller that
+//! needs the cost uses the machine. An expression that is no such comparison, or could fail, is `None` and left to the machine.
 
 use core::cmp::Ordering;
 

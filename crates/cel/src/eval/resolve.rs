@@ -12,7 +12,7 @@ use crate::{
     plan::{Attr, Base, Step},
 };
 
-/// What a step found.
+/// The result of a step.
 enum Found<'v> {
     Value(Value<'v>),
     /// Nothing, where that is no error.

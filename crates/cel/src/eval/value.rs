@@ -70,7 +70,7 @@ pub(crate) enum List<'v> {
     Versions(&'v [VersionValue]),
 }
 
-/// A map: made by the expression, or part of the device that nobody has taken apart yet.
+/// A map: made by the expression, or a part of the device that is not yet read.
 #[derive(Clone, Debug)]
 pub(crate) enum Map<'v> {
     Made(Arc<BTreeMap<Key<'v>, Value<'v>>>),
@@ -78,13 +78,13 @@ pub(crate) enum Map<'v> {
     Device,
     /// `device.attributes` or `device.capacity`.
     Domains(Side),
-    /// What they hold for a domain.
+    /// Their entries for a domain.
     Ids(Side, Str<'v>),
-    /// Entries that are worked out when they are asked for.
+    /// Entries that are computed on first use.
     Lazy,
 }
 
-/// What a map can be asked for. Numbers of different types are the same key if they are the same number.
+/// The key of a map. Numbers of different types are the same key if they are the same number.
 #[derive(Clone, Debug)]
 pub(crate) enum Key<'v> {
     Bool(bool),
@@ -124,7 +124,7 @@ impl Deref for Str<'_> {
 }
 
 impl Str<'_> {
-    /// The text for whoever outlives the evaluation.
+    /// The text, independent of the evaluation.
     pub(crate) fn to_text(&self) -> Text {
         match self {
             Self::Ref(text) => (*text).into(),
@@ -172,7 +172,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The same value for whoever outlives the evaluation; `None` for a part of a device.
+    /// The same value, independent of the evaluation; `None` for a part of a device.
     pub(crate) fn to_static(&self) -> Option<Value<'static>> {
         Some(match self {
             Self::Null => Value::Null,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::quote;
 use super::{ExtError, STRING_BYTES_MAX};
 
-/// Longest precision a clause may ask for. Kubernetes has no bound; a billion digits help nobody.
+/// Longest precision of a clause. Kubernetes has no bound; a billion digits serve no purpose.
 /// DEVIATION(cel-text-limits).
 pub(crate) const PRECISION_MAX: usize = 1_000;
 
@@ -38,13 +38,13 @@ pub(crate) enum View<'a, V> {
     Other(&'a str),
 }
 
-/// What a value must offer to be formatted.
+/// A value that can be formatted.
 pub(crate) trait FormatArg: Sized {
     /// How the formatter sees this value.
     fn view(&self) -> View<'_, Self>;
 }
 
-/// What a clause accepts: the kind of a static type or of a value.
+/// The type that a clause accepts: the kind of a static type or of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Known only at run time: every clause accepts it.

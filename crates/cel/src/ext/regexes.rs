@@ -2,7 +2,7 @@
 //!
 //! The dialects agree on meaning but not on spelling: `\d`, `\w`, `\s` and `\b` are ASCII in RE2, classes have no set
 //! operations, `\<` is a plain character. [`Translator`] rewrites a pattern so that it means the same here.
-//! Groups become non-capturing: nobody asks for captures.
+//! Groups become non-capturing: captures are never used.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -56,7 +56,7 @@ fn summary(error: &regex::Error) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// What the last token was, for the operators that repeat it.
+/// The last token, for the operators that repeat it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     Nothing,

@@ -102,7 +102,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// What the text is taken for.
+/// The kind of reference that the text is parsed as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Context {
     /// Only absolute URLs and absolute paths; a `#` means nothing.

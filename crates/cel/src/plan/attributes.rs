@@ -11,7 +11,7 @@ use super::{
 };
 use crate::eval::value::{Side, Value};
 
-/// What the domain of a slot is reached through.
+/// The domain of a slot, and the path to it.
 struct Domain<'a> {
     side: Side,
     domain: &'a Text,
@@ -109,7 +109,7 @@ impl Planner<'_, '_> {
         (found.rest.is_empty() && found.via.is_none()).then(|| (found.side, found.domain.clone()))
     }
 
-    /// What a chain that is no slot reads of the device.
+    /// Notes the fields of the device that a chain without a slot reads.
     pub(super) fn note_reads(&mut self, attr: &Attr) {
         match &attr.base {
             Base::Device => match attr.path.first() {

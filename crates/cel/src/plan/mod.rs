@@ -1,4 +1,4 @@
-//! What an expression does, step by step: the form that runs.
+//! The steps of an expression: the form that runs.
 //!
 //! Steps are an arena, shared where the tree is. A step knows what it costs, so that running it needs no look at
 //! types or names; attributes that are named in the expression are numbered slots.

@@ -60,7 +60,7 @@ pub(crate) struct Node<'s> {
     pub(crate) span: Span,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug)]
 pub(crate) enum Kind<'s> {
     /// A value as written.
@@ -75,7 +75,7 @@ pub(crate) enum Kind<'s> {
     List(Vec<(NodeId, bool)>),
     /// `{k: v, ?k: v}`.
     Map(Vec<MapEntry>),
-    /// What the macros expand to.
+    /// The expansion of a macro.
     Comprehension(Comprehension<'s>),
 }
 

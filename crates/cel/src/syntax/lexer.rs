@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::ast::Span;
 use crate::error::Issue;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tok {
     Ident,

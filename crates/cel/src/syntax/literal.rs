@@ -1,4 +1,4 @@
-//! What number and string tokens mean.
+//! The values of number and string tokens.
 
 use alloc::{string::String, vec::Vec};
 

@@ -37,7 +37,7 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// What a leading dot can be followed by.
+/// The names that can follow a leading dot.
 const GLOBALS: [&str; 14] = [
     ".device",
     ".bool",

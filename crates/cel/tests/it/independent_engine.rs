@@ -8,7 +8,7 @@ use lazaret_model::{AttrNames, AttrValue};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
-/// What an expression comes to.
+/// The result of an expression.
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
     Bool(bool),

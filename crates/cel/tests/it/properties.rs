@@ -1,4 +1,4 @@
-//! What holds for any text: no panic, errors that point into the text, a budget that stops every evaluation, and the
+//! Properties of any text: no panic, errors that point into the text, a budget that stops every evaluation, and the
 //! same answer every time.
 
 use std::sync::LazyLock;

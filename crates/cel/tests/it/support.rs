@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The columns are the device, the environment (`stored`, or `new` followed by the features that are on; `derive`
-//! in front makes it a derived attribute), the estimated cost, the actual cost and the outcome. `-` is a cost nobody
-//! can ask for, `*` one that depends on the order in which a map is walked. In expressions `␤` is a line break and
+//! in front makes it a derived attribute), the estimated cost, the actual cost and the outcome. `-` is a cost that is not
+//! available, `*` one that depends on the order in which a map is walked. In expressions `␤` is a line break and
 //! `«text*3»` is the text three times. Lines that start with `#` are remarks, with `==` headings.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) struct Case {
     pub(crate) expected: Observation,
 }
 
-/// What a case comes to, as the text of its last three columns.
+/// The observed result of a case, as the text of its last three columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Observation {
     pub(crate) estimate: String,
@@ -118,7 +118,7 @@ fn attribute(kind: &str, values: &str) -> AttrValue {
     }
 }
 
-/// What really happens.
+/// Runs a case and records its result.
 pub(crate) fn observe(case: &Case, devices: &Devices) -> Observation {
     let device = &devices.by_name[&case.device];
     let derives = case.environment.starts_with("derive");

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const WATCHERS: usize = 50;
 
-/// A server in memory, and whoever asks it.
+/// A server in memory, and its user.
 struct Served {
     runtime: Runtime,
     server: Server,
@@ -64,7 +64,7 @@ pub(super) fn commit(rounds: usize) -> Result<()> {
     (0..rounds).try_for_each(|number| served.make_pod(number))
 }
 
-/// A pod is made and fifty watchers are told.
+/// A pod is created, and fifty watches deliver it.
 pub(super) fn watch_fan_out(rounds: usize) -> Result<()> {
     let served = Served::start()?;
     let mut watches = Vec::new();

@@ -1,4 +1,4 @@
-//! What policies say of a request.
+//! Evaluation of policies for a request.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,22 +16,22 @@ use super::{
 };
 use crate::value::{some, text};
 
-/// What all expressions of a policy may cost for one request.
+/// Bound on the cost of all expressions of a policy for one request.
 pub(super) const POLICY_COST_MAX: u64 = 10 * COST_MAX;
-/// A message that an expression makes is at most so long; a longer one is not shown.
+/// Bound on the bytes of a message that an expression makes; a longer one is not shown.
 const MESSAGE_BYTES_MAX: usize = 5_120;
-/// A value of an audit annotation is cut at so many bytes.
+/// A value of an audit annotation is cut at this number of bytes.
 const ANNOTATION_BYTES_MAX: usize = 10 << 10;
 const INVALID: &str = "Invalid";
 
-/// What follows for the request.
+/// The result of the policies for the request.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// The first reason to refuse it, if there is one.
     pub denial: Option<Denial>,
-    /// What its client is warned of.
+    /// The warnings for its client.
     pub warnings: Vec<String>,
-    /// What is noted for whoever watches over the cluster: policy, key, value.
+    /// The audit annotations: policy, key, value.
     pub notes: Vec<(String, String, String)>,
 }
 
@@ -44,7 +44,7 @@ pub struct Denial {
     pub reason: String,
 }
 
-/// What one validation came to.
+/// The failure of one validation.
 struct Failure {
     message: String,
     reason: String,
@@ -56,7 +56,7 @@ pub(super) struct Seen {
     pub(super) old: Datum,
     pub(super) request: Datum,
     pub(super) namespace: Datum,
-    /// What may be done to what the request is about can be asked of it.
+    /// `authorizer.requestResource`: checks on the resource of the request.
     pub(super) resource: Datum,
 }
 
@@ -234,13 +234,13 @@ pub(super) struct Court<'a> {
     authorizer: &'a dyn Authorizer,
     /// Variables that an expression has asked for.
     variables: RefCell<BTreeMap<String, Result<Datum, EvalError>>>,
-    /// A variable is being worked out.
+    /// A variable is being computed.
     asking: Cell<bool>,
     /// Nothing, if more was spent than there was.
     left: Cell<Option<u64>>,
 }
 
-/// Each variable is worked out when the first expression asks for it, and may ask for those before it.
+/// Each variable is computed when the first expression uses it, and may use those before it.
 impl Lazy for Court<'_> {
     fn get(&self, name: &str) -> Option<Result<Datum, EvalError>> {
         let known = |name: &str| self.variables.borrow().get(name).cloned();
@@ -251,7 +251,7 @@ impl Lazy for Court<'_> {
             // It is asked for in a way that its expression does not show: nothing else that is lazy may be needed for it.
             return None;
         }
-        // Those that it needs first, so that no variable is worked out within another, however long the chain.
+        // Those that it needs first, so that no variable is computed within another, however long the chain.
         for (name, expression) in self.program.needed(name) {
             if known(name).is_none() {
                 let made = self.evaluate(expression);
@@ -345,7 +345,7 @@ pub(super) fn request_resource(request: &Attributes<'_>) -> Datum {
     })
 }
 
-/// The request as `request` has it, to somebody who is asked about this version of the resource.
+/// The variable `request` for a policy or webhook that sees this version of the resource.
 pub(super) fn described(request: &Attributes<'_>, version: &str) -> Value {
     let kind = |version: &str| {
         let (group, version, kind) = request.kind_in(version);
@@ -374,7 +374,7 @@ fn texts(list: &[String]) -> Value {
     Value::Array(list.iter().map(|text| Value::from(text.as_str())).collect())
 }
 
-/// What of a namespace policies see.
+/// The fields of a namespace that policies see.
 fn shown(namespace: &Value) -> Value {
     let mut seen = json!({"metadata": {}});
     let metadata = &namespace["metadata"];

@@ -28,9 +28,9 @@ struct Rule {
     scope: String,
 }
 
-/// What selectors look at.
+/// The labels and objects that selectors are matched against.
 pub(super) struct Selected<'a> {
-    /// The labels of the namespace that the request is about, or that it is in; nothing for what is in none.
+    /// The labels of the namespace that the request is about, or that it is in; `None` for cluster-scoped objects.
     pub(super) namespace_labels: Option<&'a Value>,
     /// The object, and what it was before; null where there is none.
     pub(super) objects: [&'a Value; 2],

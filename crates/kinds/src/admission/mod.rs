@@ -1,7 +1,7 @@
 //! Admission: which requests policies and webhooks are asked about, and what policies answer.
 //!
-//! A policy says what is asked, its bindings say where and what follows. What a policy cannot be asked about, because an expression fails or a
-//! parameter is missing, is denied unless the policy says that failures are ignored. Webhooks are matched here and called by the server.
+//! A policy has the expressions, its bindings say where they apply and what follows. A request is denied if an expression fails or a
+//! parameter is missing, unless the policy says that failures are ignored. Webhooks are matched here and called by the server.
 
 mod evaluate;
 mod matching;
@@ -30,7 +30,7 @@ pub use policy::Policies;
 pub use url::Url;
 pub use webhook::{Address, Matched, ReviewVersion, Webhook, webhooks};
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Makes an object, or posts to a part of one.
@@ -59,7 +59,7 @@ impl Operation {
 /// A request as policies see it.
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
-    /// What it does.
+    /// Create, update, delete or connect.
     pub operation: Operation,
     /// The group of the resource.
     pub group: &'a str,
@@ -79,7 +79,7 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The namespace, or nothing.
     pub namespace: &'a str,
-    /// Who asks.
+    /// The user of the request.
     pub user: &'a User,
     /// Whether nothing is to be written.
     pub dry_run: bool,
@@ -105,7 +105,7 @@ impl core::fmt::Debug for Attributes<'_> {
     }
 }
 
-/// What else policies look at.
+/// The namespaces, parameters and permissions that policies look at.
 pub trait Surroundings: Authorizer {
     /// A namespace.
     fn namespace(&self, name: &str) -> Option<Value>;

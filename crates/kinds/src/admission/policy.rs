@@ -129,7 +129,7 @@ impl Program {
         needed
     }
 
-    /// Compiles what a policy or a webhook says; what is wrong with an expression is told with its path below there and its source. Conditions of
+    /// Compiles the expressions of a policy or a webhook; `wrong` gets each error with its path and its source. Conditions of
     /// a new policy may not use its variables.
     pub(super) fn of(spec: &Value, mode: Mode, wrong: &mut dyn FnMut(String, CompileError, &str)) -> Self {
         let mut names: Vec<(&'static str, Shape)> = NAMES.iter().map(|name| (*name, Shape::any())).collect();
@@ -143,7 +143,7 @@ impl Program {
                 let mut names = names[..known].to_vec();
                 // An empty name keeps the place, and no expression can say it.
                 names.push((if variables.is_some() { "variables" } else { "" }, Shape::object(fields)));
-                // What makes a message may not ask.
+                // An expression that makes a message has no authorizer.
                 if wanted != Wanted::Text {
                     names.push(("authorizer", Shape::authorizer()));
                     names.push(("authorizer.requestResource", Shape::resource_check()));

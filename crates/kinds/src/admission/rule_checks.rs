@@ -1,4 +1,4 @@
-//! What rules must be like that say which requests a policy or a webhook is about.
+//! Validation of the rules that select the requests of a policy or a webhook.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What policies and bindings must be like.
+//! Validation of policies and bindings.
 
 use lazaret_cel::Mode;
 use lazaret_json::Value;

@@ -26,7 +26,7 @@ impl Surroundings for Around {
     }
 }
 
-/// What an authorizer says is asked of a server.
+/// Tests with an authorizer need a server; this one denies.
 impl Authorizer for Around {
     fn decide(&self, _: &Check) -> Decision {
         Decision::default()
@@ -63,7 +63,7 @@ fn deployment(replicas: i64) -> Value {
     json!({"metadata": {"name": "d", "namespace": "prod", "labels": {"app": "d"}}, "spec": {"replicas": replicas}})
 }
 
-/// What a policy and its binding say of a deployment that is made.
+/// The verdict of a policy and its binding on a deployment that is created.
 fn asked(policy: &Value, binding: &Value, replicas: i64) -> Verdict {
     ask(policy, binding, Operation::Create, "deployments", "", &deployment(replicas))
 }

@@ -5,17 +5,17 @@
 pub struct Url {
     /// In lower case; empty if there is none.
     pub scheme: String,
-    /// What stands before the `@`.
+    /// The part before the `@`.
     pub user: Option<String>,
     /// The host without brackets.
     pub host: String,
-    /// The port, if it is said.
+    /// The port, if there is one.
     pub port: Option<u16>,
     /// The path as it is written.
     pub path: String,
-    /// What follows the `?`.
+    /// The part after the `?`.
     pub query: String,
-    /// What follows the `#`.
+    /// The part after the `#`.
     pub fragment: String,
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::value::{list, number, some, text};
 
-/// What the conditions of a webhook may cost for one request.
+/// Bound on the cost of the conditions of a webhook for one request.
 const CONDITIONS_COST_MAX: u64 = POLICY_COST_MAX / 4;
 const TIMEOUT_SECONDS_DEFAULT: u64 = 10;
 const PORT_DEFAULT: u16 = 443;
@@ -204,7 +204,7 @@ impl Webhook {
         Court::new(program, &seen, None, surroundings, CONDITIONS_COST_MAX).applies()
     }
 
-    /// The request as a review carries it, without what it is told apart by.
+    /// The request as a review carries it, without its UID.
     #[must_use]
     pub fn review(request: &Attributes<'_>, version: &str) -> Value {
         let (object, old) = (request.objects)(version);

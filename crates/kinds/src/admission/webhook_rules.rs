@@ -1,4 +1,4 @@
-//! What configurations of webhooks must be like.
+//! Validation of webhook configurations.
 
 use std::collections::BTreeSet;
 

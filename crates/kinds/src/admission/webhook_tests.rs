@@ -40,7 +40,7 @@ fn configuration(name: &str, hooks: &[Value]) -> Value {
     json!({"metadata": {"name": name}, "webhooks": hooks.to_vec()})
 }
 
-/// What is wrong with a configuration with one webhook, and what is warned of.
+/// The errors and the warnings of a configuration with one webhook.
 fn checked(plural: &str, changes: &Value) -> (Vec<String>, Vec<String>) {
     let kind = find("admissionregistration.k8s.io", plural).unwrap();
     let made = World::new().create(kind, configuration("c", &[hook(changes)]));

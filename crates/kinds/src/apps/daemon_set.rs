@@ -38,7 +38,7 @@ impl Rules for DaemonSet {
             fill(rolling, "maxUnavailable", 1);
             fill(rolling, "maxSurge", 0);
         }
-        // Whoever makes the object owns it, so that it is there before anything is recorded.
+        // The creator's field manager owns the annotation, so it is set before ownership is recorded.
         fill(field_mut(field_mut(object, "metadata"), "annotations"), TEMPLATE_GENERATION, "0");
         canonical_quantities(object, "apps/v1.DaemonSet");
     }

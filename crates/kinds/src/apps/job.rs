@@ -180,7 +180,7 @@ fn validate_indexes(spec: &Value, path: &Path, errors: &mut Errors) {
     }
 }
 
-/// What absent fields of a job stand for, also in the template of one.
+/// Defaults of a job's spec, also in a job template.
 pub(super) fn default_spec(spec: &mut Value) {
     template::default(spec);
     if !has(spec, "completions") && !has(spec, "parallelism") {

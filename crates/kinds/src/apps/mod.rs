@@ -1,4 +1,4 @@
-//! What makes pods from templates: `apps` and `batch`.
+//! Kinds that make pods from templates: `apps` and `batch`.
 
 mod cells;
 mod cron_job;

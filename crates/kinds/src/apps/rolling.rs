@@ -103,7 +103,7 @@ fn at_most_all(errors: &mut Errors, path: &Path<'_>, value: &Value) {
     }
 }
 
-/// The number, or of a percentage the number before the sign. What is neither is nothing.
+/// The number, or of a percentage the number before the sign. Any other value is 0.
 fn size(value: &Value) -> i64 {
     value.as_str().map_or_else(|| value.as_i64().unwrap_or(0), |text| percent(text).unwrap_or(0))
 }

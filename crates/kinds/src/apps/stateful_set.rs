@@ -11,7 +11,7 @@ use crate::{
     value::{canonical_quantities, field_mut, fill, list, list_mut, number, put, remove, same, text},
 };
 
-/// What may change of a spec.
+/// Fields of a spec that may change.
 const CHANGEABLE: &[&str] = &[
     "replicas",
     "ordinals",

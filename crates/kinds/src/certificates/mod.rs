@@ -16,7 +16,7 @@ use lazaret_json::Value;
 
 use crate::value::{list, text};
 
-/// Issues client certificates for anybody; none is approved automatically.
+/// Issues client certificates for any user; none is approved automatically.
 pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Issues client certificates for nodes.
 pub const KUBELET_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";

@@ -12,7 +12,7 @@ use x509_parser::{
 const PEM_LABEL: &str = "CERTIFICATE REQUEST";
 const LABEL_ERROR: &str = "PEM block type must be CERTIFICATE REQUEST";
 
-/// What a request asks for.
+/// The subject, names and key that a request is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateRequest {
     /// The common name of the subject, the last one if there are several, as Kubernetes reads it; empty if there is none.
@@ -37,7 +37,7 @@ impl CertificateRequest {
     /// Reads a request as PEM and checks that it is signed with the key that it names.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub fn parse(pem: &[u8]) -> Result<Self, String> {
         let (_, block) = parse_x509_pem(pem).map_err(|_| LABEL_ERROR.to_owned())?;
         if block.label != PEM_LABEL {

@@ -52,7 +52,7 @@ const USAGES: &[&str] = &[
 const DECISIONS: &[&str] = &["Approved", "Denied", "Failed"];
 const APPROVALS: &[&str] = &["Approved", "Denied"];
 
-/// What an endpoint may change.
+/// The endpoint of a write; decides which fields may change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Endpoint {
     Main,
@@ -203,7 +203,7 @@ fn fill_times(new: &mut Value, old: &Value, context: &Context<'_>) {
     }
 }
 
-/// What is wrong with a request. What was wrong with the stored one already is tolerated.
+/// Validates a request. An error that the stored one already has is tolerated.
 fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = &object["spec"];
     // The spec never changes after it was created.

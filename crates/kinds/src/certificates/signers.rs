@@ -1,4 +1,4 @@
-//! What becomes of a request: which permission approves it, what each signer demands, how long the certificate is valid, and when the
+//! The way of a request: the permission that approves it, the demands of each signer, the lifetime of the certificate, and when the
 //! request is deleted.
 
 use std::collections::BTreeSet;
@@ -18,17 +18,17 @@ const LIFETIME_SECONDS_MAX: i64 = 365 * 24 * 3_600;
 const LIFETIME_SECONDS_MIN: i64 = 600;
 /// A request is deleted this long after it was denied, failed, or approved and issued.
 const FINISHED_SECONDS_MAX: i64 = 3_600;
-/// A request is deleted this long after it was created and nobody decided, or after it was approved and nobody signed it.
+/// A request is deleted this long after it was created without a decision, or after it was approved without a signature.
 const PENDING_SECONDS_MAX: i64 = 24 * 3_600;
 
 const NODE_GROUP: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 const ENCIPHERMENT: &str = "key encipherment";
 
-/// What a controller does next about a request.
+/// The next step of a controller for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateStep {
-    /// Nothing, or nothing before somebody else decides.
+    /// Nothing, or nothing before another party decides.
     Wait,
     /// Approve it if the requester has one of these permissions.
     Ask(Vec<Approval>),
@@ -73,7 +73,7 @@ fn signs(signer: &str) -> bool {
     matches!(signer, CLIENT_SIGNER | KUBELET_CLIENT_SIGNER | KUBELET_SERVING_SIGNER)
 }
 
-/// What to do next about a request.
+/// The next step for a request.
 #[must_use]
 pub fn next_step(object: &Value) -> CertificateStep {
     let spec = &object["spec"];
@@ -107,14 +107,14 @@ pub fn next_step(object: &Value) -> CertificateStep {
 }
 
 // DEVIATION(serving-approval)
-/// The permission that approves a serving certificate automatically: for the node's own name alone. Nobody knows which addresses a node may
-/// serve, and what a node says of itself may be untrue, so any other name is left to administrators.
+/// The permission that approves a serving certificate automatically: for the node's own name alone. The addresses that a node may
+/// serve are not known, and a node's own report of them may be untrue, so any other name is left to administrators.
 fn serving_approvals(
     username: &str,
     request: &CertificateRequest,
     usages: &BTreeSet<&str>,
 ) -> CertificateStep {
-    // Whoever joins a cluster chooses a name: one that a Service has is not its own.
+    // A node that joins a cluster chooses its name: the name of a Service is not its own.
     let is_service = |node: &str| node.split('.').any(|label| label == "svc");
     let own = request.common_name.strip_prefix(NODE_PREFIX);
     let own = own.filter(|node| !node.is_empty() && !is_service(node));
@@ -134,7 +134,7 @@ fn approvals(username: &str, request: &CertificateRequest, usages: &BTreeSet<&st
     CertificateStep::Ask(own.into_iter().chain([NODE]).collect())
 }
 
-/// What a signer demands of a request.
+/// Checks a request against the demands of its signer.
 fn check(signer: &str, request: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
     match signer {
         CLIENT_SIGNER => client_usages(usages),

@@ -114,7 +114,7 @@ pub(crate) fn check_pod_claim(errors: &mut Errors, path: &Path<'_>, pod: &str, e
     let found = lazaret_classic::validate_pod_claims(&Pod { key, claims: vec![claim], ..Pod::default() });
     let known: Vec<String> = errors.list().iter().map(|error| error.path.clone()).collect();
     let place = |at: &str| format!("{path}{}", at.strip_prefix("spec.resourceClaims[0]").unwrap_or_default());
-    // What is wrong with the name of an entry has been said.
+    // The error in the name of an entry is already reported.
     let found = found.into_iter().filter(|error| !known.contains(&place(&error.path)));
     add(errors, found.collect(), place);
 }

@@ -11,7 +11,7 @@ use crate::{
     value::{count, entries, field_mut, fill, is_true, put, same_field, take, text},
 };
 
-/// What all values together may have.
+/// Bound on the bytes of all values together.
 const DATA_BYTES_MAX: usize = 1 << 20;
 const KEY_BYTES_MAX: usize = 253;
 
@@ -112,7 +112,7 @@ fn data(errors: &mut Errors, object: &Value, fields: &[(&str, bool)]) {
     }
 }
 
-/// What a secret of a known type must have.
+/// Checks the keys that a secret of a known type must have.
 fn of_type(errors: &mut Errors, secret: &Value) {
     let path = Path::root("data");
     let value = |key: &str| secret["data"].get(key).and_then(Value::as_str);

@@ -11,7 +11,7 @@ use crate::{
 const NOTE_BYTES_MAX: usize = 1024;
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What the core group and `events.k8s.io` call the same.
+/// The names of the same fields in the core group and in `events.k8s.io`.
 const RENAMED: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -218,7 +218,7 @@ fn cells(event: &Value, context: &Context<'_>) -> Vec<Value> {
     ]
 }
 
-/// Who reported it, and from where.
+/// The component that reported it, and its host.
 fn source(event: &Value) -> String {
     let of = |holder: &Value, component: &str, host: &str| {
         [text(holder, component), text(holder, host)]

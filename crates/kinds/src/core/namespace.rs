@@ -32,7 +32,7 @@ impl Rules for Namespace {
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
-        // What keeps a namespace from going is changed through its own endpoint only.
+        // The finalizers of a namespace are changed through its own endpoint only.
         let kept = old["spec"].get("finalizers").cloned();
         put_or_remove(field_mut(new, "spec"), "finalizers", kept);
         keep_status(new, old);
@@ -48,7 +48,7 @@ impl Rules for Namespace {
         let _ = Policy::of(&labels(old), &mut known);
         let mut found = Errors::new();
         let _ = Policy::of(&labels(new), &mut found);
-        // What was wrong already does not stand in the way of other changes.
+        // An error that the old object already has does not prevent other changes.
         if found.list() != known.list() {
             let _ = Policy::of(&labels(new), errors);
         }

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// So long a pod stays on a node that is not ready or not reachable, unless it says otherwise.
+/// Seconds that a pod stays by default on a node that is not ready or not reachable.
 const TOLERATION_SECONDS: i64 = 300;
 /// The grace period of a pod that names none.
 const GRACE_SECONDS: i64 = 30;

@@ -55,7 +55,7 @@ fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a str> {
     found.map(|condition| text(condition, "status"))
 }
 
-/// What the containers of a pod tell in sum.
+/// The summary of the containers of a pod.
 struct Told<'a> {
     ready: usize,
     containers: usize,

@@ -101,7 +101,7 @@ fn fill(spec: &mut Value, field: &str, resource: &str, amount: &Quantity) {
     }
 }
 
-/// What all containers of a pod have together at the time when they have most: init containers run one by one, but for those that stay.
+/// The peak of all containers of a pod together: init containers run one by one, except those that keep running.
 fn aggregate(spec: &Value, field: &str) -> Amounts {
     let mut total = Amounts::new();
     let mut staying = Amounts::new();

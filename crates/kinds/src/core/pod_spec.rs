@@ -1,4 +1,4 @@
-//! What absent fields of a pod's spec stand for, in pods and in templates of pods.
+//! Defaults of a pod's spec, in pods and in templates of pods.
 
 use lazaret_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(crate) fn default(spec: &mut Value) {
     list_mut(spec, "volumes").iter_mut().for_each(volume);
 }
 
-/// What a pod gets besides.
+/// Further defaults of a pod.
 pub(super) fn default_pod(spec: &mut Value) {
     if number(spec, "terminationGracePeriodSeconds") < 0 {
         put(spec, "terminationGracePeriodSeconds", 1);

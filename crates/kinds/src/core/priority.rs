@@ -13,7 +13,7 @@ use crate::{
 /// Classes that always exist.
 const SYSTEM: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-/// What users' classes may have at most.
+/// The highest value of a class that a user creates.
 const USER_VALUE_MAX: i64 = 1_000_000_000;
 const SYSTEM_PREFIX: &str = "system-";
 const PREEMPTION: &[&str] = &["Never", "PreemptLowerPriority"];

@@ -2,7 +2,7 @@
 
 use crate::Rules;
 
-/// Who pods are.
+/// The identity of pods.
 #[derive(Debug)]
 pub(crate) struct ServiceAccount;
 

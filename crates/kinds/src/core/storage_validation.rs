@@ -1,4 +1,4 @@
-//! What is wrong with volumes and with claims for them.
+//! Validation of volumes and of claims for them.
 
 use lazaret_json::Value;
 
@@ -49,7 +49,7 @@ pub(crate) fn claim(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// What may change about a claim: the size of a bound one, and it only grows.
+/// Checks a change of a claim: only the size of a bound one may change, and it only grows.
 pub(super) fn claim_update(errors: &mut Errors, new: &Value, old: &Value) {
     const RESIZED: &[&str] = &["resources", "volumeAttributesClassName"];
     let (spec, before) = (&new["spec"], &old["spec"]);

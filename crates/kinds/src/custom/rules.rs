@@ -21,7 +21,7 @@ pub(crate) struct CustomRules {
     /// By name in selectors.
     pub(crate) selectable: Vec<(String, JsonPath)>,
     pub(crate) deprecation: Option<String>,
-    /// What one of Lazaret's own kinds wants besides.
+    /// The further check of one of Lazaret's own kinds.
     pub(crate) own_check: Option<OwnCheck>,
 }
 
@@ -70,7 +70,7 @@ impl Rules for CustomRules {
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        // What was there before is not this write's fault, so that only the status is really looked at.
+        // Errors that were there before are not this write's, so that only the status is really validated.
         self.schema.validate(new, Some(old), errors);
         self.schema.check_rules(new, Some(old), errors);
     }

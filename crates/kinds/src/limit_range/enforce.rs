@@ -7,9 +7,9 @@ use lazaret_model::Quantity;
 
 use crate::value::{entries, field_mut, has, list, list_mut, put, quantity, some, text};
 
-/// What it says about the pod that it changed.
+/// The annotation on a pod that was changed.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// A pod that breaks the limits in so many places is not looked at any further.
+/// A pod that breaks the limits in this number of places is not checked any further.
 const REASONS_MAX: usize = 100;
 /// Resources that can be requested for a pod as a whole.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
@@ -62,7 +62,7 @@ fn fill(container: &mut Value, kind: &str, defaults: Option<&BTreeMap<String, Va
 /// Whether a pod and its containers keep to the limits.
 ///
 /// # Errors
-/// What is too much, too little, or missing.
+/// The amounts that are too high, too low, or missing.
 pub(super) fn check_pod(range: &Value, pod: &Value) -> Result<(), String> {
     let spec = &pod["spec"];
     let mut wrong = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn check_pod(range: &Value, pod: &Value) -> Result<(), String> {
 /// Whether a claim for a volume keeps to the limits.
 ///
 /// # Errors
-/// What is too much, too little, or missing.
+/// The amounts that are too high, too low, or missing.
 pub(super) fn check_claim(range: &Value, claim: &Value) -> Result<(), String> {
     let requests = amounts(&claim["spec"]["resources"], "requests");
     let mut wrong = Vec::new();
@@ -180,7 +180,7 @@ fn too_far_apart(
     let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
         return why("no limit is specified or limit is 0".into());
     };
-    // Exact: the limit is at most so many times the request.
+    // Exact: the limit is at most `most` times the request.
     if *limit <= request.mul(most) {
         return None;
     }
@@ -192,14 +192,14 @@ pub(super) fn decimals(number: f64) -> String {
     if number.is_infinite() { "+Inf".into() } else { format!("{number:.6}") }
 }
 
-/// What a pod needs of its node.
+/// The requests of a pod, including its overhead.
 pub(crate) fn pod_requests(spec: &Value) -> Amounts {
     let mut requests = of_pod(spec, "requests");
     add(&mut requests, &amounts(spec, "overhead"));
     requests
 }
 
-/// What all containers need together, at their most demanding.
+/// The amounts of all containers together, at their peak.
 fn of_pod(spec: &Value, kind: &str) -> Amounts {
     let mut total = Amounts::new();
     for container in list(spec, "containers") {

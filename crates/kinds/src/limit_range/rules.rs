@@ -1,4 +1,4 @@
-//! What absent fields of a limit range stand for, and what is wrong with one.
+//! Defaults and validation of a limit range.
 
 use std::collections::BTreeSet;
 
@@ -120,7 +120,7 @@ fn item(errors: &mut Errors, path: &Path<'_>, item: &Value) {
     names.into_iter().for_each(|name| amounts(errors, path, item, name));
 }
 
-/// What is said of one resource goes together.
+/// Checks that the amounts of one resource are consistent.
 fn amounts(errors: &mut Errors, path: &Path<'_>, item: &Value, name: &str) {
     let of = |field: &str| {
         item[field]

@@ -82,7 +82,7 @@ fn controller(errors: &mut Errors, path: &Path<'_>, said: &str) {
     }
 }
 
-/// What another object is called: a kind of a group, and a name.
+/// Checks a reference to another object: a kind of a group, and a name.
 pub(super) fn object_reference(errors: &mut Errors, path: &Path<'_>, reference: &Value) {
     if has(reference, "apiGroup") {
         name(errors, &path.field("apiGroup"), text(reference, "apiGroup"), validate_dns_subdomain);

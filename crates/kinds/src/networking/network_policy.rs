@@ -141,7 +141,7 @@ fn cidr(text: &str) -> Option<(IpAddr, u32)> {
     (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, bits))
 }
 
-/// The first so many bits of an address.
+/// The first `bits` bits of an address.
 fn prefix(address: IpAddr, bits: u32) -> u128 {
     let (value, width) = match address {
         IpAddr::V4(address) => (u128::from(u32::from(address)), 32),

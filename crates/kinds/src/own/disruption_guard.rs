@@ -1,4 +1,4 @@
-//! DisruptionGuard: what evictions must never exceed, whoever wants them.
+//! DisruptionGuard: limits that no eviction exceeds, whatever its reason.
 
 use lazaret_json::{Value, json};
 
@@ -59,7 +59,7 @@ pub(super) fn definition() -> Value {
     })
 }
 
-/// What the schema cannot say: whether a time zone exists.
+/// The check that the schema cannot make: whether a time zone exists.
 pub(super) fn check(guard: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     windows(errors, &path.field("windows"), list(&guard["spec"], "windows"));

@@ -48,7 +48,7 @@ pub(super) fn definition() -> Value {
     )
 }
 
-/// What only a compiler can say: expressions, durations, templates.
+/// The checks that need a compiler: expressions, durations, templates.
 pub(super) fn check(policy: &Value, errors: &mut Errors) {
     // Objects are looked at without the kind and version by which they were sent.
     let mut whole = policy.clone();
@@ -61,7 +61,7 @@ pub(super) fn check(policy: &Value, errors: &mut Errors) {
             if found.is_string() || found.is_number() { found.clone() } else { "<value omitted>".into() };
         errors.invalid(error.path, shown, error.message);
     }
-    // What no DeviceTaintPolicy has would not be acted on.
+    // A field that no DeviceTaintPolicy has would have no effect.
     let known = eviction();
     for (field, _) in crate::value::entries(&policy["spec"], "eviction") {
         if known["properties"][&**field].is_null() {

@@ -37,7 +37,7 @@ pub(super) fn definition() -> Value {
     )
 }
 
-/// A field that nobody changes.
+/// A field that never changes.
 fn fixed(mut schema: Value) -> Value {
     let rule = json!([{"rule": "self == oldSelf", "message": "is what it was when the incident was opened"}]);
     crate::value::put(&mut schema, "x-kubernetes-validations", rule);

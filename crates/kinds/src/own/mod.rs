@@ -40,7 +40,7 @@ pub fn own_definitions() -> Vec<Value> {
     definitions
 }
 
-/// What a kind wants besides what its schema can say.
+/// The checks of a kind that its schema cannot make.
 pub(crate) type OwnCheck = fn(&Value, &mut Errors);
 
 /// The check of one of Lazaret's own kinds, where it has one.
@@ -112,7 +112,7 @@ fn device(description: &str) -> Value {
     })
 }
 
-/// FNV-1a, 64 bits. It tells versions of a definition apart; nobody's safety depends on it.
+/// FNV-1a, 64 bits. It distinguishes versions of a definition; no security depends on it.
 fn digest(text: &str) -> String {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("fnv1a-{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, mix))

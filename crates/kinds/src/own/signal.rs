@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 
 use super::{column, device, kind, time};
 
-/// What people report has a key as taints have: a name, maybe after a domain and a slash. Alerts are called as somebody called them.
+/// A signal of a person has a key like that of a taint: a name, maybe after a domain and a slash. Alerts have any name.
 const KEY_OF_A_PERSON: &str = r"self.source != 'Person' || self.key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')";
 
 pub(super) fn definition() -> Value {

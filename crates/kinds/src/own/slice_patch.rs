@@ -1,5 +1,5 @@
-//! ResourceSlicePatch: an administrator's corrections of what drivers publish, on clusters whose API server has no such kind of its own. Its taints
-//! become DeviceTaintPolicies; attributes and capacities that the cluster's scheduler cannot be told of are named in its status.
+//! ResourceSlicePatch: an administrator's corrections of published slices, on clusters whose API server has no such kind of its own. Its taints
+//! become DeviceTaintPolicies; attributes and capacities that the cluster's scheduler cannot see are named in its status.
 
 use lazaret_json::{Value, json};
 

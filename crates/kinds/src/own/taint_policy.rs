@@ -59,7 +59,7 @@ pub(super) fn definition() -> Value {
     })
 }
 
-/// What the schema cannot say: whether a time zone exists.
+/// The check that the schema cannot make: whether a time zone exists.
 pub(super) fn check(policy: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     let (eviction, said) = (path.field("eviction"), &policy["spec"]["eviction"]);
@@ -157,7 +157,7 @@ pub(super) fn eviction() -> Value {
     schema
 }
 
-/// When something may begin. What a pattern cannot say, whether a time zone exists, is checked by [`windows`].
+/// The windows in which evictions may begin. Whether a time zone exists, which a pattern cannot say, is checked by [`windows`].
 pub(super) fn windows_schema(description: &str) -> Value {
     json!({
         "type": "array",

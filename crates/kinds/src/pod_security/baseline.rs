@@ -1,4 +1,4 @@
-//! What the baseline does not allow.
+//! The checks of the baseline level.
 
 use std::collections::BTreeSet;
 

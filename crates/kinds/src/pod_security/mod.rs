@@ -32,7 +32,7 @@ pub fn template<'a>(kind: &Kind, object: &'a Value) -> Option<&'a Value> {
     object.pointer(pointer)
 }
 
-/// What of a pod a level does not allow.
+/// A part of a pod that a level does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// In a few words.
@@ -74,7 +74,7 @@ impl Check {
     }
 }
 
-/// What a level does not allow of a pod with these annotations and this spec. No version is newer than the release.
+/// The violations of a level by a pod with these annotations and this spec. No version is newer than the release.
 #[must_use]
 pub fn violations(
     level: LevelVersion,

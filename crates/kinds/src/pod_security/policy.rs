@@ -1,4 +1,4 @@
-//! What the labels of a namespace ask for.
+//! The Pod Security labels of a namespace.
 
 use std::fmt;
 
@@ -78,7 +78,7 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What a namespace asks for.
+/// The levels that a namespace sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Other pods are refused.
@@ -90,7 +90,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads labels. What cannot be understood is enforced as strictly as can be, and neither noted nor warned of.
+    /// Reads labels. An invalid label is enforced as strictly as can be, and neither noted nor warned of.
     #[must_use]
     pub fn of(labels: &Value, errors: &mut Errors) -> Self {
         let mut policy = Self {
@@ -112,7 +112,7 @@ impl Policy {
         policy.audit.minor = version(labels, "audit", errors);
         policy.warn.level = level(labels, "warn", Level::Privileged, errors);
         policy.warn.minor = version(labels, "warn", errors);
-        // Who enforces a level warns of it as well, if nothing is said of warnings.
+        // A namespace that enforces a level warns of it as well, unless a label sets the level of warnings.
         if !stated("warn") && enforces && policy.enforce.level > policy.warn.level {
             policy.warn.level = policy.enforce.level;
             if !stated("warn-version") {
@@ -122,7 +122,7 @@ impl Policy {
         policy
     }
 
-    /// Whether every pod will do.
+    /// Whether every pod is accepted, without a note or a warning.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|mode| mode.level == Level::Privileged)

@@ -1,4 +1,4 @@
-//! What the restricted level does not allow besides.
+//! The further checks of the restricted level.
 
 use std::collections::BTreeSet;
 

@@ -32,7 +32,7 @@ impl<'a> Pod<'a> {
         text(&self.spec["os"], "name") == "windows"
     }
 
-    /// Whether root in the pod is nobody on the node.
+    /// Whether the pod has its own user namespace.
     pub(super) fn has_own_users(&self) -> bool {
         self.spec["hostUsers"].as_bool() == Some(false)
     }

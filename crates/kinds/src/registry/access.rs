@@ -1,4 +1,4 @@
-//! Who somebody is, and what they may do.
+//! Kinds for identity and permissions.
 
 use super::{BASE, CLUSTER, Row, STATUS, v1};
 use crate::{

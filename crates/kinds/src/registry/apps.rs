@@ -1,4 +1,4 @@
-//! What runs pods.
+//! Kinds that run pods.
 
 use super::{BASE, Row, SCALE, STATUS, v1};
 use crate::apps::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet};

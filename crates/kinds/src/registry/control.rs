@@ -1,4 +1,4 @@
-//! What controllers and schedulers share.
+//! Kinds that controllers and schedulers share.
 
 use super::{BASE, CLUSTER, Row, STATUS, Version, v1};
 use crate::{

@@ -11,9 +11,9 @@ use crate::{
     limit_range::LimitRange,
 };
 
-/// What begins a stream to a container.
+/// Verbs that begin a stream to a container.
 const STREAMED: &[&str] = &["create", "get"];
-/// What is sent on to a node's own API.
+/// Verbs that are proxied to a node's own API.
 const PROXIED: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 pub(super) const CORE: &[Row] = &[

@@ -1,4 +1,4 @@
-//! What changes the API itself.
+//! Kinds that change the API itself.
 
 use super::{CLUSTER, Row, STATUS, v1};
 use crate::{

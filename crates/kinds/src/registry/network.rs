@@ -1,4 +1,4 @@
-//! What is kept for others to act on: autoscalers, ingresses, network policies, runtime classes.
+//! Kinds that are stored for other programs to act on: autoscalers, ingresses, network policies, runtime classes.
 
 use super::{BASE, CLUSTER, Row, STATUS, Version, v1};
 use crate::{

@@ -1,4 +1,4 @@
-//! What a claim was given, who uses it, and what drivers say of it: the status of a claim.
+//! The status of a claim: its allocation, the consumers that reserve it, and the reports of drivers.
 
 use std::collections::{BTreeSet, HashSet};
 

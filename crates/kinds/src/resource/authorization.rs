@@ -1,4 +1,4 @@
-//! Who may change what of a claim's status: allocation and reservations are the scheduler's, the state of devices is their drivers'.
+//! Permissions for the parts of a claim's status: allocation and reservations are the scheduler's, the state of devices is their drivers'.
 
 use std::collections::{BTreeMap, BTreeSet};
 

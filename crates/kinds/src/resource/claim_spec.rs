@@ -1,4 +1,4 @@
-//! What a claim asks for, which is also what a template asks for: defaults, gated fields, validation, the flat form of v1beta1.
+//! The spec of a claim, also in a template: defaults, gated fields, validation, the flat form of v1beta1.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ use crate::{
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
 const DERIVED_ATTRIBUTES_MAX: usize = 32;
-/// What all derived attributes of a claim may cost together.
+/// Bound on the cost of all derived attributes of a claim together.
 const DERIVED_COST_MAX: u64 = 1_000_000;
 const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
 
@@ -123,7 +123,7 @@ pub(super) fn uses_consumable_capacity(spec: &Value) -> bool {
         || any_request(spec, |request| has(request, "capacity"))
 }
 
-/// Whoever asks for admin access needs a namespace that allows it. The path names the claim's own fields even in a template.
+/// Admin access needs a namespace that allows it. The path names the claim's own fields even in a template.
 pub(super) fn check_admin_access(errors: &mut Errors, spec: &Value, context: &Context<'_>) {
     let requests = list(&spec["devices"], "requests");
     let first = requests

@@ -1,4 +1,4 @@
-//! What several kinds of the group are made of: taints, tolerations, configuration, binding conditions, references to requests.
+//! Parts of several kinds of the group: taints, tolerations, configuration, binding conditions, references to requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -162,7 +162,7 @@ fn nodes(errors: &mut Errors, path: &Path<'_>, device: &Value) {
     }
 }
 
-/// What of a node's cpu, memory and huge pages a device stands for.
+/// The amounts of a node's cpu, memory and huge pages that a device stands for.
 fn node_allocatable(errors: &mut Errors, path: &Path<'_>, device: &Value) {
     for (resource, entry) in entries(device, "nodeAllocatableResources") {
         let path = path.key(resource);

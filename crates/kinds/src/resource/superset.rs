@@ -13,7 +13,7 @@ use crate::{
 /// taints of a slice.
 const ANNOTATION_BYTES_MAX: usize = 1 << 20;
 
-/// What only v1alpha3 knows of a kind: the difference of its tables in v1 and in v1alpha3.
+/// The fields of a kind that only v1alpha3 has: the difference of its tables in v1 and in v1alpha3.
 #[derive(Debug)]
 pub(super) struct Superset {
     /// The kind in v1alpha3.

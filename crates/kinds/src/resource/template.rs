@@ -19,7 +19,7 @@ fn claim_spec_mut(object: &mut Value) -> &mut Value {
     field_mut(field_mut(object, "spec"), "spec")
 }
 
-/// What a template may say of the metadata of its claims: labels and annotations. The server sets the rest.
+/// Metadata that a template may not set for its claims. It may set labels and annotations; the server sets the rest.
 const NOT_IN_TEMPLATES: &[&str] = &[
     "name",
     "generateName",

@@ -1,4 +1,4 @@
-//! Who wrote and who approved a rule is the server's to say.
+//! The author and the approver of a rule are recorded by the server alone.
 #![allow(missing_docs)]
 
 use lazaret_json::{Value, json};
@@ -66,7 +66,7 @@ fn the_approver_is_whoever_wrote_the_approval() {
     assert_eq!(withdrawn["metadata"]["annotations"], json!({WRITTEN_BY: "ada"}));
 }
 
-/// What controllers compile policies to has no author of its own; anybody else who makes such a rule has.
+/// A rule compiled from a policy by controllers has no author of its own; such a rule of any other user has.
 #[test]
 fn compiled_rules_are_signed_by_everybody_but_the_control_plane() {
     let mut compiled = rule("a", Value::Null);

@@ -1,5 +1,5 @@
-//! `docs/served.md` lists what the registry has, kind by kind. `UPDATE_SERVED=1` writes its tables anew and keeps what they say of who acts on a
-//! kind; a new kind then gets a question mark there, which fails until somebody answers it.
+//! `docs/served.md` lists the kinds of the registry. `UPDATE_SERVED=1` writes its tables anew and keeps the column with the component that acts
+//! on a kind; a new kind then gets a question mark there, which fails until it is filled in.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{collections::BTreeMap, env, fs, path::Path};
@@ -37,7 +37,7 @@ fn facts(kind: &Kind) -> String {
     format!("| {} | {} | {scope} |", name(kind), versions.join(", "))
 }
 
-/// What the table says of each kind: its last column.
+/// The last column of the table for each kind.
 fn said(table: &str) -> BTreeMap<String, String> {
     let rows = table.lines().skip(2).filter_map(|line| {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);

@@ -46,7 +46,7 @@ impl Quantity {
         }
     }
 
-    /// So many times the number.
+    /// The number times `factor`.
     #[must_use]
     pub fn mul_i64(&self, factor: i64) -> Self {
         let format = self.format();
@@ -62,7 +62,7 @@ impl Quantity {
         Self::of_big(self.nanos_big() * factor, format, holding)
     }
 
-    /// The product, in the format of `self`. What is finer than a nano-unit is rounded away from zero.
+    /// The product, in the format of `self`. Fractions of a nano-unit are rounded away from zero.
     #[must_use]
     pub fn mul(&self, factor: &Self) -> Self {
         if let Some(whole) = factor.as_i64() {
@@ -102,7 +102,7 @@ impl core::iter::Sum for Quantity {
 }
 
 impl From<BigInt> for Quantity {
-    /// So many nano-units.
+    /// This number of nano-units.
     fn from(nanos: BigInt) -> Self {
         Self::of_big(nanos, Format::DecimalSi, Holding::decimal(-9))
     }

@@ -45,7 +45,7 @@ impl Holding {
 }
 
 impl Quantity {
-    /// What Kubernetes' `AsInt64` answers: the whole number, unless it was written or came about in a way that is
+    /// The answer of Kubernetes' `AsInt64`: the whole number, unless it was written or came about in a way that is
     /// held with a fraction (`1000m`) or as an arbitrary decimal (`1.5Gi`, `4Pi`). For the number itself see
     /// [`Quantity::as_i64`].
     #[must_use]

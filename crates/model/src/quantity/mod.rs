@@ -69,8 +69,8 @@ pub enum QuantityError {
 }
 
 impl Quantity {
-    /// Reads a quantity: sign, digits, and a suffix. What is finer than a nano-unit is rounded away from zero, and
-    /// what is written with a binary suffix stops at 2^63-1.
+    /// Reads a quantity: sign, digits, and a suffix. Fractions of a nano-unit are rounded away from zero, and
+    /// a number with a binary suffix is limited to 2^63-1.
     ///
     /// # Errors
     /// When the text is none, or is beyond what is kept.
@@ -96,7 +96,7 @@ impl Quantity {
         Self::of_i128(i128::from(value) * NANOS, format, Holding::integer(0))
     }
 
-    /// So many thousandths.
+    /// This number of thousandths.
     #[must_use]
     pub fn from_milli(millis: i128, format: Format) -> Self {
         let holding = if i64::try_from(millis).is_ok() { Holding::integer(-3) } else { Holding::decimal(-3) };

@@ -12,7 +12,7 @@ use super::{Format, Quantity, QuantityError, divide_away_from_zero, holding::Hol
 /// DEVIATION(quantity-digits): Kubernetes takes exponents of 32 bits, and values
 /// that would fill the memory with them.
 const DIGITS_MAX: usize = 1024;
-/// What a mantissa of 64 bits is sure to hold.
+/// The number of decimal digits that any mantissa of 64 bits holds.
 const MANTISSA_DIGITS_MAX: usize = 18;
 const NANO_SCALE: i64 = -9;
 

@@ -11,10 +11,10 @@ use crate::{
     fields::{Granular, child_type, granular, item_element},
 };
 
-/// What differs.
+/// The difference of two states.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Difference {
-    /// Added, or with another value. What is new counts itself and all that is in it: a map and its keys, an item and its fields.
+    /// Added, or with another value. A new element counts with all of its content: a map and its keys, an item and its fields.
     pub(super) changed: FieldSet,
     /// No longer there, and all that was in it.
     pub(super) removed: FieldSet,
@@ -27,7 +27,7 @@ pub(super) fn compare(schema: &Schema, ty: TypeId, before: &Value, after: &Value
     difference
 }
 
-/// The same for what an apply makes of an object: whoever applies `false` or 0 where there is more changes the field, and does not leave
+/// The same for the result of an apply: a manager that applies `false` or 0 where there is more changes the field, and does not leave
 /// it out.
 pub(super) fn compare_applied(schema: &Schema, ty: TypeId, before: &Value, after: &Value) -> Difference {
     let mut difference = Difference::default();
@@ -97,7 +97,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is said of a field, if that is more than nothing.
+    /// The value of a field, unless it counts as left out.
     fn said<'v>(&self, map: Option<&'v Map>, name: &str, child: Option<Child<'_>>) -> Option<&'v Value> {
         map?.get(name).filter(|value| !self.is_left_out(child, value))
     }
@@ -161,7 +161,7 @@ impl Walk<'_> {
         set
     }
 
-    /// The fields that a struct has even where nobody says anything of them.
+    /// The fields that a struct has even where they are not set.
     fn unsaid(&self, ty: TypeId, said: &Map, set: &mut FieldSet) {
         let fields = self.schema.get_struct(ty).into_iter().flat_map(|found| &found.fields);
         for (name, _) in fields.filter(|(name, field)| self.is_always_there(name, field)) {
@@ -198,7 +198,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether every object has the field, be it with nothing in it: nobody comes to own the field itself, only what is put there.
+    /// Whether every object has the field, even if empty: no manager owns the field itself, only its content.
     fn is_always_there(&self, name: &str, field: &Field) -> bool {
         let by_type = || match self.schema.get(field.ty) {
             Type::Struct(_) => true,
@@ -242,7 +242,7 @@ impl<'v> Standing<'v> {
         };
     }
 
-    /// What is owned of it.
+    /// The fields owned of it.
     fn set(&self, whole: impl FnOnce(&Value) -> FieldSet) -> Option<FieldSet> {
         match self {
             Self::Never => None,
@@ -262,7 +262,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What a field that is always there holds before anybody sets it.
+/// The value of a field that is always there before it is set.
 fn is_nothing(value: &Value) -> bool {
     is_empty(value) && !value.is_array()
 }

@@ -1,4 +1,4 @@
-//! What is there with what is wanted laid over it.
+//! Merges the applied configuration into the live object.
 
 use std::collections::{BTreeMap, BTreeSet};
 

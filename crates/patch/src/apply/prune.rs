@@ -12,7 +12,7 @@ use crate::{
 /// Removes from `object` every path in `last` that no manager owns: a field when nothing at or below it is `owned`, an item of a list or an entry
 /// of a map when it is not `owned` itself. A manager that owns only a field of an item does not keep the item.
 pub(super) fn prune(schema: &Schema, ty: TypeId, object: &mut Value, last: &FieldSet, owned: &FieldSet) {
-    // Metadata holds what identifies the object and is owned by nobody: only ever pruned inside.
+    // Metadata identifies the object and has no owner: only its fields are ever pruned.
     let metadata = PathElement::field("metadata");
     let mut owned = owned.clone();
     if last.children.contains_key(&metadata) {

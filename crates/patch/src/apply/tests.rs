@@ -83,7 +83,7 @@ fn a_claim_reference_is_owned_by_field() {
     assert_eq!(world.body(), volume("1"), "what others set in it stays");
 }
 
-/// What a plain `kubectl apply` writes: the object, and in an annotation what it applied.
+/// The write of a plain `kubectl apply`: the object, and in an annotation the applied configuration.
 fn client_side_applied(image: &str, label: &str) -> Value {
     let applied = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": label}},
@@ -107,7 +107,7 @@ fn kubectl_takes_over_what_it_applied_without_the_server() {
     assert_eq!(world.body()["spec"]["containers"][0]["image"], "j");
     assert_eq!(world.body()["metadata"]["labels"]["a"], "2");
 
-    // What somebody else changed since is not kubectl's any more.
+    // A field that another manager changed since no longer belongs to kubectl.
     let mut world = World::new("core/v1.Pod");
     world.write("kubectl-client-side-apply", client_side_applied("i", "1"));
     let mut changed = world.body();
@@ -361,7 +361,7 @@ fn an_item_goes_with_who_applied_it_though_another_owns_a_field_of_it() {
     world.apply("a", with(&[container("x")])).unwrap();
     assert_eq!(world.body(), with(&[container("x")]));
     assert_eq!(world.owned("b"), Vec::<String>::new(), "nobody owns what is not there");
-    // Who owns the item itself keeps it, with what is its own.
+    // The owner of the item itself keeps it, with its own fields.
     world.apply("a", with(&[container("x"), container("y")])).unwrap();
     world.apply("c", with(&[json!({"name": "y", "imagePullPolicy": "Always"})])).unwrap();
     world.apply("a", with(&[container("x")])).unwrap();

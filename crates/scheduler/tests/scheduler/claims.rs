@@ -1,4 +1,4 @@
-//! Claims: resolved, shared, given back, waited for.
+//! Claims: resolved, shared, released, waited for.
 
 use std::sync::Arc;
 
@@ -302,7 +302,7 @@ fn a_claim_that_somebody_else_changed_is_written_as_it_is_now() {
     world.add_claim(claim("c", 1));
     world.add_pod(pod("p", 100, &["c"]));
     let effect = world.scheduler.poll_effect().unwrap();
-    // Somebody adds the finalizer in between.
+    // Another client adds the finalizer in between.
     world.version += 1;
     let changed = world.claims.values_mut().next().unwrap();
     (changed.version, changed.has_finalizer) = (world.version, true);
@@ -355,7 +355,7 @@ fn devices_for_monitoring_are_free_for_all() {
 }
 
 /// A node that prepares every device cannot run a pod whose device must not be prepared, be the claim allocated for
-/// another pod, for a group, or to be given back.
+/// another pod, for a group, or to be released.
 #[test]
 fn devices_that_are_not_prepared_are_used_only_on_nodes_that_can_do_without() {
     let skipping = || {

@@ -14,7 +14,7 @@ impl World {
         Self::new(Options { classic: true, ..Options::default() })
     }
 
-    /// A claim that nobody has allocated.
+    /// A claim that is not allocated.
     fn classic_claim(&mut self, name: &str) {
         self.version += 1;
         let claim = ResourceClaim {

@@ -1,4 +1,4 @@
-//! Writes that fail, are lost, or are done by somebody else first; leadership that comes and goes.
+//! Writes that fail, are lost, or are done by another client first; leadership that comes and goes.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ fn who_does_not_lead_wants_nothing_and_decides_anew_when_it_does() {
     let reserve = world.scheduler.poll_effect().unwrap();
     world.tell(Input::LostLeadership);
     assert!(world.scheduler.poll_effect().is_none() && world.scheduler.next_wake().is_none());
-    // Done all the same, and heard of too late.
+    // Done all the same, and seen too late.
     world.perform(reserve);
     assert!(world.scheduler.poll_effect().is_none());
     world.tell(Input::BecameLeader);

@@ -1,4 +1,4 @@
-//! Each reason to refuse a node, as a table: a pod, two nodes, where it goes or what it is told.
+//! Each reason to refuse a node, as a table: a pod, two nodes, the node chosen or the message.
 
 use std::sync::Arc;
 

@@ -239,7 +239,7 @@ fn a_gang_of_which_some_are_placed_needs_only_the_others() {
     assert_eq!(placed, 1, "there is room for one, and that is enough");
 }
 
-/// Its pods are made one after the other: none is told that the others are missing, unless that lasts.
+/// Its pods are created one after the other: none gets the message that the others are missing, unless that lasts.
 #[test]
 fn a_gang_that_is_complete_at_once_is_not_told_that_it_is_not() {
     let on = |name: &str, node: &str| {

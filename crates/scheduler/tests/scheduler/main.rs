@@ -1,4 +1,4 @@
-//! The scheduler against a small API server that does what it is told, at once or not.
+//! The scheduler against a small API server that carries out its effects, at once or later.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bind;

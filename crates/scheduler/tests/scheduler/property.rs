@@ -19,7 +19,7 @@ const DEVICES: usize = 2;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A pod that wants so much and so many devices.
+    /// A pod with these requests.
     Add {
         cpu: i64,
         devices: i64,
@@ -29,7 +29,7 @@ enum Step {
     Taint(usize, usize),
     Untaint(usize, usize),
     Perform,
-    /// What the next effect does is seen before it is answered.
+    /// The change of the next effect is seen before its reply.
     PerformSeen,
     Answer,
     Fail(Outcome),
@@ -75,7 +75,7 @@ fn name(node: usize) -> String {
 
 impl Run {
     fn new(preemption: bool) -> Self {
-        // Whoever is tried again only because time has passed was forgotten.
+        // A pod that is tried again only because time has passed was forgotten.
         let flush_ms = i64::MAX / 4;
         let mut world = World::new(Options { preemption, flush_ms, ..Options::default() });
         for at in 0..NODES {
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Who begins to lead has been told of all that was written before.
+    /// A new leader has seen all earlier writes.
     fn lead(&mut self) {
         self.hear();
         self.world.tell(Input::BecameLeader);
@@ -173,7 +173,7 @@ impl Run {
         self.world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
     }
 
-    /// Slices are heard of at once here: what is decided now is not tainted.
+    /// Slices are seen at once here: a device that is allocated now has no taint.
     fn check_taints(&self, kind: &EffectKind) {
         let EffectKind::ReserveClaim(reserve) = kind else { return };
         for result in reserve.allocation.iter().flat_map(|given| &given.results) {
@@ -184,7 +184,7 @@ impl Run {
         }
     }
 
-    /// Nobody leaves for a pod that is not more important.
+    /// No pod is evicted for one of lower or equal priority.
     fn check_priorities(&self, kind: &EffectKind) {
         let EffectKind::Evict(evict) = kind else { return };
         let priority = |key: &ObjectKey| self.world.pods.get(key).map(|pod| pod.spec.priority);

@@ -1,4 +1,4 @@
-//! Who is next, who waits for what, and who is woken by what.
+//! The order of the queue, the events that pods wait for, and the pods that an event wakes.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn pods_of_others_and_gated_pods_are_left_alone() {
     assert_eq!(bound(&world), ["y"]);
 }
 
-/// What happens, and whether a pod that waits is tried again at once.
+/// Events, and whether a pod that waits is tried again at once.
 #[test]
 fn only_what_can_help_wakes_a_pod() {
     type Happening = fn(&mut World);

@@ -34,7 +34,7 @@ fn rule(node: &str, device: Option<&str>, since_s: i64) -> Input {
     Input::Fleet(fleet::Input::Rule(Arc::new(rule)))
 }
 
-/// A claim that tolerates everything for so long.
+/// A claim that tolerates everything for `seconds`.
 fn tolerant(name: &str, count: i64, seconds: Option<i64>) -> ResourceClaim {
     let mut claim = claim(name, count);
     let spec = Arc::make_mut(&mut claim.spec);

@@ -11,7 +11,7 @@ use lazaret_scheduler::{
 
 use crate::world::{DRIVER, World, claim, node, pod, slice};
 
-/// Nobody is tried again just because time has passed.
+/// No pod is tried again just because time has passed.
 fn world() -> World {
     World::new(Options { flush_ms: i64::MAX / 4, ..Options::default() })
 }
@@ -40,7 +40,7 @@ fn say(world: &mut World, claim: &str, condition: &str) {
     world.tell(seen);
 }
 
-/// Carries out effects, and lets the scheduler see what they did before it is told that they are done.
+/// Carries out effects, and lets the scheduler see the changes before the replies.
 fn settle_watch_first(world: &mut World) {
     for _ in 0..10_000 {
         let Some(effect) = world.scheduler.poll_effect() else {
@@ -147,7 +147,7 @@ fn a_pod_that_waits_for_devices_of_others_hears_what_drivers_say_of_them() {
     say(&mut world, "c", "Ready");
     world.settle();
     assert!(world.node_of("p").is_some());
-    // The claim is in use, so its devices are not given back.
+    // The claim is in use, so its devices are not released.
     say(&mut world, "c", "Broken");
     world.add_pod(pod("q", 100, &["c"]));
     world.settle();
@@ -204,7 +204,7 @@ fn a_pod_that_waits_for_devices_is_woken_when_a_claim_is_given_others_by_somebod
     let waiting =
         ["q", "r"].into_iter().filter(|name| world.scheduler.node_of(&ObjectKey::new("ns", *name)).is_none());
     assert_eq!(waiting.count(), 1);
-    // Somebody gives the claim a device that nobody knew of.
+    // Another client allocates a device of an unknown pool to the claim.
     let elsewhere = |result: &DeviceResult| DeviceResult {
         device: DeviceId::new(DRIVER, "elsewhere", "gpu-0"),
         ..result.clone()
@@ -371,7 +371,7 @@ fn a_pod_whose_claim_is_given_back_by_somebody_else_is_decided_on_anew() {
     }
 }
 
-/// A claim with devices that broke is not given back as long as a pod of the group has it; then it is.
+/// A claim with devices that broke is not released as long as a pod of the group has it; then it is.
 #[test]
 fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
     let mut world = world();
@@ -405,7 +405,7 @@ fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
     assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
 }
 
-/// Nobody knows that the claim was taken from the pod, and the watch is late: it is reserved once more before the pod is
+/// The outcome of the claim's release is unknown, and the watch is late: the claim is reserved once more before the pod is
 /// bound.
 #[test]
 fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
@@ -419,7 +419,7 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
         world.tell(Input::Tick);
         while let Some(effect) = world.scheduler.poll_effect() {
             match &effect.kind {
-                // Bindings fail until the claim is given back, which is done and not heard of.
+                // Bindings fail until the claim is released, which is done with an unknown outcome.
                 EffectKind::Bind(_) if late.is_none() => {
                     world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
                 }
@@ -452,7 +452,7 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
 }
 
-/// A pod waits for its reservation when the claim is given back, and another pod gets devices for it elsewhere before
+/// A pod waits for its reservation when the claim is released, and another pod gets devices for it elsewhere before
 /// the first one's write is answered: it must not go where the devices were.
 #[test]
 fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
@@ -471,7 +471,7 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
     world.add_pod(on("second", "a"));
     let reserve = world.scheduler.poll_effect().unwrap();
     assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
-    // The first pod leaves, the claim is given back, and the third decides on it.
+    // The first pod is removed, the claim is released, and the third decides on it.
     world.remove_pod("first");
     std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
     world.add_pod(on("third", "b"));
@@ -494,7 +494,7 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
     assert_eq!(bound, 1);
 }
 
-/// That the devices are to be given back is decided while the claim is being taken from the pod, which fails.
+/// The release of the devices is decided while the reservation of the pod is being removed, which fails.
 #[test]
 fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
     let mut world = world();
@@ -518,7 +518,7 @@ fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
     assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
 }
 
-/// Nobody knows whether the claim was allocated, and it was not: a pod that was refused for these devices is told.
+/// It is unknown whether the claim was allocated, and it was not: a pod that was refused for these devices is woken.
 #[test]
 fn a_pod_is_woken_when_an_allocation_turns_out_not_to_have_been_written() {
     let mut world = world();

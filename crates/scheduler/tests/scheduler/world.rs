@@ -20,9 +20,9 @@ pub(crate) struct World {
     pub(crate) events: Vec<Event>,
     /// Effects in the order in which they came.
     pub(crate) log: Vec<EffectKind>,
-    /// News that the scheduler has not heard yet.
+    /// Inputs that the scheduler has not received yet.
     pub(crate) news: Vec<Input>,
-    /// What effects are answered with instead of being done.
+    /// Outcomes of effects that are not carried out.
     pub(crate) faults: Vec<Outcome>,
 }
 
@@ -51,7 +51,7 @@ impl World {
         self.scheduler.handle(self.now, input);
     }
 
-    /// A node with so much room, and so many devices of its own.
+    /// A node with this room, and this number of devices of its own.
     pub(crate) fn node(&mut self, name: &str, cpu_milli: i64, devices: usize) {
         self.tell(Input::Node(Arc::new(node(name, cpu_milli))));
         if devices > 0 {
@@ -290,7 +290,7 @@ pub(crate) fn slice(node: &str, devices: usize) -> ResourceSlice {
     }
 }
 
-/// A pod that wants so much, and these claims.
+/// A pod with this request and these claims.
 pub(crate) fn pod(name: &str, cpu_milli: i64, claims: &[&str]) -> Pod {
     Pod {
         key: ObjectKey::new("ns", name),
@@ -308,7 +308,7 @@ pub(crate) fn pod(name: &str, cpu_milli: i64, claims: &[&str]) -> Pod {
     }
 }
 
-/// A claim for so many devices.
+/// A claim for `count` devices.
 pub(crate) fn claim(name: &str, count: i64) -> ResourceClaim {
     let request =
         DeviceRequest { class: "gpu".into(), mode: AllocationMode::Exact(count), ..DeviceRequest::default() };

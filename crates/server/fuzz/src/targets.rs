@@ -1,7 +1,7 @@
-//! What the fuzz targets do with their bytes; `tests/corpus.rs` does the same with the cases that were kept.
+//! The work of the fuzz targets on their bytes; `tests/corpus.rs` does the same with the cases that were kept.
 //!
-//! Every request is a dry run, so that one case leaves nothing behind for the next. Whatever the bytes are: no panic, no error of the
-//! server's own, and what it says it would store, it must accept.
+//! Every request is a dry run, so that one case leaves nothing behind for the next. Whatever the bytes are: no panic, no internal error,
+//! and the server must accept each object that it answers with.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -81,7 +81,7 @@ fn anything() -> Value {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
 }
 
-/// What there is to change: where, and what.
+/// The objects to change: path and content.
 pub(crate) fn seeds() -> Vec<(&'static str, Value)> {
     let named = json!({"name": "a", "labels": {"app": "x"}, "annotations": {"n": "1"}});
     let container = json!({"name": "c", "image": "i", "env": [{"name": "A", "value": "b"}], "ports": [{"containerPort": 80}]});
@@ -189,7 +189,7 @@ fn collection(choice: u8) -> (&'static Kind, String) {
     (kind, format!("{group}/{version}{namespace}/{plural}"))
 }
 
-/// What the server says it would store must be good enough to be sent to it.
+/// The server must accept the object that it answers with.
 fn must_accept(kind: &Kind, collection: &str, mut stored: Value) {
     if kind.verbs == Verbs::Create {
         return;
@@ -200,7 +200,7 @@ fn must_accept(kind: &Kind, collection: &str, mut stored: Value) {
     assert!(matches!(code, 201 | 409), "not accepted again ({code}): {answer}\n{stored}");
 }
 
-/// What else is sent to an object. Kept cases name them by number: new ones go to the end.
+/// Further requests about an object. Kept cases name them by number: new ones go to the end.
 const MESSAGES: &[Option<(&str, &str)>] = &[
     None,
     Some(("POST", "/api/v1/namespaces/default/pods/a/eviction")),
@@ -212,7 +212,7 @@ const MESSAGES: &[Option<(&str, &str)>] = &[
     Some(("PUT", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a/status")),
 ];
 
-/// What is stored is what was sent, alone and among others, whatever its fields are called.
+/// A stored object equals the one that was sent, alone and among others, whatever its fields are called.
 fn must_come_back(body: &[u8]) {
     const PATH: &str = "/apis/example.com/v1/namespaces/default/anythings";
     let Ok(Value::Object(mut sent)) = serde_json::from_slice(body) else { return };

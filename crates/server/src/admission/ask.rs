@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{ApiError, call::Call};
 
-/// Lets mutating webhooks change the object of a request. What they changed goes through `again`: its defaults, and what is built in.
+/// Lets mutating webhooks change the object of a request. A changed object goes through `again`: its defaults, and the built-in plugins.
 pub(crate) async fn mutate(
     call: &Call<'_>,
     subject: Subject<'_>,

@@ -12,7 +12,7 @@ use crate::{
     object,
 };
 
-/// What is done to what.
+/// The operation, and its objects.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) operation: Operation,
@@ -28,7 +28,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) delete: Option<&'a DeleteAttributes>,
 }
 
-/// What admission is told of how an object is deleted.
+/// The options of a delete, for admission.
 #[derive(Clone, Debug)]
 pub(crate) struct DeleteAttributes {
     pub(crate) options: Value,
@@ -38,7 +38,7 @@ pub(crate) struct DeleteAttributes {
 /// Group, version and kind.
 type TypeName<'a> = (&'a str, &'a str, &'a str);
 
-/// What a part of the object takes, where that is not the object itself.
+/// The type of a subresource's body, where that is not the object itself.
 pub(super) fn part_type(call: &Call<'_>) -> Option<TypeName<'static>> {
     call.kind.subresource(&call.target.subresource).and_then(|part| part.takes)
 }
@@ -115,8 +115,8 @@ pub(super) fn with_type(mut object: Value, group: &str, version: &str, kind: &st
     object
 }
 
-/// From what a webhook made of an object in a version to the stored form: what nobody knows is taken out, as of a body. The record of owners
-/// stays what it was.
+/// Converts an object that a webhook changed in a version to the stored form: unknown fields are dropped, as of a body. The record of owners
+/// stays as it was.
 pub(super) fn taken(
     call: &Call<'_>,
     version: &str,

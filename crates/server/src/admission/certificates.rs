@@ -1,4 +1,4 @@
-//! Who may approve, sign and ask for certificates of a signer.
+//! Permissions to approve, sign and request certificates of a signer.
 
 use lazaret_json::Value;
 use lazaret_kinds::{
@@ -16,7 +16,7 @@ fn concerns(call: &Call<'_>) -> bool {
     call.kind.is(GROUP, "certificatesigningrequests")
 }
 
-/// Nobody becomes an administrator by a request for a client certificate.
+/// A request for a client certificate must not make its user an administrator.
 pub(crate) fn create(call: &Call<'_>, object: &Value, name: &str) -> Result<(), ApiError> {
     if !concerns(call) || object["spec"]["signerName"] != CLIENT_SIGNER {
         return Ok(());

@@ -12,7 +12,7 @@ use crate::{ApiError, call::Call};
 /// Options that are switches.
 const SWITCHES: &[&str] = &["stdin", "stdout", "stderr", "tty"];
 
-/// Whether somebody may connect to a part of a pod. Says what to warn of.
+/// Admission of a connection to a subresource of a pod. Returns the warnings.
 pub(crate) async fn may_connect(call: &Call<'_>) -> Result<Vec<String>, ApiError> {
     if !call.server.admission_rules().asks(call.user) {
         return Ok(Vec::new());

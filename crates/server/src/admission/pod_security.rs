@@ -12,7 +12,7 @@ use lazaret_storage::RangeOptions;
 use crate::{ApiError, call::Call, object};
 
 const LABEL_PREFIX: &str = "pod-security.kubernetes.io/";
-/// Of the pods that are there already when a namespace comes to enforce more, so many are looked at.
+/// Existing pods that are checked when a namespace comes to enforce more.
 const PODS_CHECKED_MAX: usize = 3_000;
 
 /// Whether a pod may be as it is; what its client is to be warned of.
@@ -39,7 +39,7 @@ pub(super) fn validate(
     policy(call).map_or(Ok(Vec::new()), |policy| evaluate(call, name, policy, pod, false))
 }
 
-/// What the namespace asks for; nothing if it takes every pod.
+/// The levels of the namespace; `None` if it takes every pod.
 fn policy(call: &Call<'_>) -> Option<Policy> {
     let namespaces = lazaret_kinds::find("", "namespaces")?;
     let namespace = call.server.get(namespaces, "", &call.target.namespace)?;

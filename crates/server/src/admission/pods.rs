@@ -1,4 +1,4 @@
-//! What a new pod gets: an account with its token, and a priority.
+//! Admission of a new pod: an account with its token, and a priority.
 
 use lazaret_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn priority(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError
     Err(ApiError::forbidden(&call.kind, name, &why))
 }
 
-/// The account that the pod runs as, and the volume with its token. The account of a namespace that nobody made one for may be missing:
+/// The account that the pod runs as, and the volume with its token. The default account of a namespace may be missing:
 /// then there is no token.
 fn account(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
     let mirror = pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some();

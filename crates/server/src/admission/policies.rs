@@ -38,7 +38,7 @@ pub(super) fn ask(
     }
 }
 
-/// What an expression may ask. Labels that a list is restricted to change nothing for roles and nodes, as in Kubernetes.
+/// The checks of expressions. Label selectors of a list change nothing for roles and nodes, as in Kubernetes.
 impl Authorizer for Call<'_> {
     fn decide(&self, check: &Check) -> Decision {
         let account = check.account.as_ref().map(user_of);

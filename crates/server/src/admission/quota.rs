@@ -1,5 +1,5 @@
-//! Quotas: asked right before a write, and charged in the transaction that writes the object. Nobody can be charged for what was not
-//! written, and what is deleted is given back at once; the controller only corrects what came about otherwise.
+//! Quotas: checked right before a write, and charged in the transaction that writes the object. A failed write is never charged,
+//! and a delete is credited at once; the controller only corrects other differences.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::{
 
 /// Where quotas are stored.
 const QUOTAS: &str = "/core/resourcequotas/";
-/// A write that loses the race for a quota so often gives up. Writers of one namespace take turns, so that only writes of quotas are races.
+/// A write that conflicts with this number of quota writes gives up. Writers of one namespace take turns, so that only writes of quotas conflict.
 const RETRIES_MAX: usize = 32;
 /// Why nothing was written.
 pub(crate) enum Refused {
-    /// Somebody has to change the request or the quota.
+    /// The request or the quota has to change.
     Quota(ApiError),
     Store(TxnError),
 }
 
 // DEVIATION(quota-with-the-write): charged and given back in the transaction that writes the object.
-/// Commits a write of one object, and with it what it costs. `own`: what is written is the server's own addition to what somebody else made.
+/// Commits a write of one object, and its charge. `own`: the write is the server's own addition to an object of a client.
 pub(crate) async fn commit(
     call: &Call<'_>,
     write: Write<'_>,
@@ -46,7 +46,7 @@ pub(crate) async fn commit(
         }
         match recorded(call, write, all, own).await {
             Ok(committed) => return Ok(without_quotas(call, committed, ops.len(), charged)),
-            // Somebody else has written a quota in between.
+            // Another client has written a quota in between.
             Err(TxnError::Conflict { op, .. }) if op >= ops.len() => {}
             Err(error) => return Err(Refused::Store(error)),
         }
@@ -139,7 +139,7 @@ fn measured(
     Ok((facts, usage))
 }
 
-/// What the pod uses for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
+/// The usage of the pod for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
 /// or the first.
 fn usage_of_pod(call: &Call<'_>, claim: &DeviceClaim, now: Timestamp) -> Option<Amounts> {
     let (name, uid) = claim.extended_for()?;
@@ -168,7 +168,7 @@ fn has_earlier_claim(call: &Call<'_>, claims: &Kind, claim: &DeviceClaim) -> boo
     })
 }
 
-/// What became of the object alone; the quotas are remembered as they were written.
+/// The outcome for the object alone; the quotas are cached as they were written.
 fn without_quotas(
     call: &Call<'_>,
     mut committed: Committed,

@@ -13,11 +13,11 @@ use crate::object;
 
 /// Where policies, bindings and configurations of webhooks are stored.
 pub(crate) const ADMISSION_RULES: &str = "/admissionregistration.k8s.io/";
-/// As who the server itself brings its cluster into being. A policy or webhook that locked it out could not be taken back.
+/// The user of the server's own writes that set up its cluster. A policy or webhook that locked it out could not be taken back.
 // DEVIATION(own-writes): nobody is asked about them.
 const OWN_USER: &str = "system:apiserver";
 
-/// Who is asked about requests besides what is built in.
+/// The policies and webhooks of the cluster, besides the built-in plugins.
 #[derive(Debug)]
 pub(crate) struct AdmissionRules {
     pub(super) policies: Policies,
@@ -44,7 +44,7 @@ pub(crate) fn compile_rules(items: &[Arc<Item>]) -> AdmissionRules {
 }
 
 impl AdmissionRules {
-    /// Whether anybody is asked about requests of this user.
+    /// Whether a policy or webhook may apply to requests of this user.
     pub(crate) fn asks(&self, user: &User) -> bool {
         let empty = self.policies.is_empty() && self.mutating.is_empty() && self.validating.is_empty();
         !empty && user.name != OWN_USER

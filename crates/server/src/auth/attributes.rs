@@ -24,7 +24,7 @@ impl Call<'_> {
         authorize(self.server, self.user, Access { fields, ..access })
     }
 
-    /// What the field selector restricts this call to. A selector that cannot be read restricts nothing here and is refused later.
+    /// The field selector of this call. A selector that cannot be parsed restricts nothing here and is refused later.
     fn selected(&self, verb: Verb) -> Option<Selector> {
         let text = self.query.get("fieldSelector")?;
         let restricts = matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection);

@@ -1,4 +1,4 @@
-//! What every cluster begins with: namespaces, roles, priorities.
+//! Initial objects of every cluster: namespaces, roles, priorities.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
@@ -13,18 +13,18 @@ use crate::{Server, ServerAddress, proxy::nodes::API_SERVER_TO_NODES, verbs};
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
 impl Server {
-    /// Tells everybody which certificate, as PEM, connections to this server are to be trusted by.
+    /// Publishes the certificate, as PEM, with which connections to this server are verified.
     ///
     /// # Errors
-    /// What could not be written.
+    /// The object that could not be written.
     pub async fn publish_authority(&self, certificate: &str) -> Result<(), String> {
         publish(self, certificate).await
     }
 
-    /// Makes what every cluster begins with, where it is missing.
+    /// Creates the initial objects of every cluster, where they are missing.
     ///
     /// # Errors
-    /// What could not be made.
+    /// The object that could not be created.
     pub async fn bootstrap(&self) -> Result<(), String> {
         ensure(self).await?;
         verbs::settle(self).await.map_err(|error| format!("settle the definitions of kinds: {error}"))
@@ -76,8 +76,8 @@ async fn apply(server: &Server, path: &str, object: &Value) -> Result<(), String
     }
 }
 
-/// Tells everybody which certificate to trust: servers of other groups, and whoever looks after namespaces and copies it into each of
-/// them, where pods find it.
+/// Publishes the certificate to trust: for servers of other groups, and for the namespace controller, which copies it into each
+/// namespace, where pods find it.
 async fn publish(server: &Server, authority: &str) -> Result<(), String> {
     let root = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": authority}});
     put_map(server, "kube-system", root).await?;
@@ -94,7 +94,7 @@ async fn publish(server: &Server, authority: &str) -> Result<(), String> {
     }
 }
 
-/// Tells everybody, without credentials, where the server is and whom to trust: what a node that joins looks up.
+/// Publishes, for clients without credentials, the server's address and its authority: a node that joins looks them up.
 async fn publish_cluster_info(server: &Server, authority: &str, endpoint: &str) -> Result<(), String> {
     const NAME: &str = "kubeadm:bootstrap-signer-clusterinfo";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public";
@@ -162,11 +162,11 @@ pub(crate) async fn ask(
 }
 
 // DEVIATION(bootstrap-bindings): kubeadm makes them for a group of its own.
-/// What lets a node with a bootstrap token get its first certificate, and renew it.
+/// The role that lets a node with a bootstrap token get its first certificate, and renew it.
 const NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningrequests:nodeclient";
 const SELF_NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
 // DEVIATION(serving-approval)
-/// What lets a node serve under its own name.
+/// The role that lets a node serve under its own name.
 const SELF_NODE_SERVER: &str = "system:certificates.k8s.io:certificatesigningrequests:selfnodeserver";
 const NODE_BOOTSTRAPPER: &str = "system:node-bootstrapper";
 
@@ -186,10 +186,10 @@ const BINDINGS: &[(&str, &str, &str)] = &[
     (KUBELET_API_ADMIN, "User", API_SERVER_TO_NODES),
 ];
 
-/// What this server may do to the API of nodes, which ask it. Kubernetes binds it to nobody, and has its server in `system:masters`.
+/// The role of this server on the API of nodes, which authorize it. Kubernetes has no binding for it, and its server is in `system:masters`.
 const KUBELET_API_ADMIN: &str = "system:kubelet-api-admin";
 
-/// What of the core group anybody who may look may look at: no secrets.
+/// Resources of the core group that every reader may read: no secrets.
 const OPEN_CORE: &[&str] = &[
     "bindings",
     "configmaps",

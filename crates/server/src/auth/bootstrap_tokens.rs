@@ -17,7 +17,7 @@ const SECRET_BYTES: usize = 16;
 /// Of the part of a group after `system:bootstrappers:`.
 const GROUP_NAME_BYTES_MAX: usize = 256;
 
-/// Whose token this is: nobody's if it does not have the form of a bootstrap token, or its secret does not permit it now.
+/// The user of a token; `None` if it does not have the form of a bootstrap token, or its secret does not permit it now.
 pub(crate) fn authenticate(kept: &Stored, token: &str, now: Timestamp) -> Option<User> {
     let (id, secret) = parse(token)?;
     let secrets = lazaret_kinds::find("", "secrets")?;

@@ -3,7 +3,7 @@
 use lazaret_kinds::User;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
+/// The user in a verified certificate (as DER): the common name is the user, the organisations are the groups.
 pub(crate) fn of_certificate(der: &[u8]) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();

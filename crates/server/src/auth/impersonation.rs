@@ -1,4 +1,4 @@
-//! Acting as somebody else, where that is allowed.
+//! Impersonation of other users, where that is allowed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The user that the headers name, if `user` may act as such; `user` where they name none.
 pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>, ApiError> {
-    // Most requests: nobody but oneself.
+    // Most requests impersonate no other user.
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
         return Ok(user);
     }
@@ -41,7 +41,7 @@ pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> R
     Ok(Arc::new(with_own_groups(wanted)))
 }
 
-/// Who is meant. A header that cannot be read must not leave the asker with more than was meant.
+/// The impersonated user. A header that cannot be parsed must not leave the client with more rights than it meant.
 fn read(headers: &HeaderMap) -> Result<User, ApiError> {
     let text = |name: &str| {
         let values = headers.get_all(name).iter().map(|value| value.to_str().map(str::to_owned));
@@ -62,7 +62,7 @@ fn read(headers: &HeaderMap) -> Result<User, ApiError> {
     Ok(User { name, groups: text(GROUP)?, uid: text(UID)?.into_iter().next().unwrap_or_default(), extra })
 }
 
-/// Namespace and name of a service account's user. What is not just that is a user like any other, and must be allowed as such.
+/// Namespace and name of a service account's user. Any other name is a user like any other, and must be allowed as such.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let is_name = |kind: &str, name: &str| {

@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization.
 
 pub(crate) mod attributes;
 pub(crate) mod bootstrap;
@@ -27,7 +27,7 @@ pub use tokens::TokenKeys;
 
 use identity::authenticated;
 
-/// Whoever shows no credentials.
+/// The user of requests without credentials.
 const ANONYMOUS: &str = "system:anonymous";
 
 /// The identity of the client of a connection, by its certificate.
@@ -66,10 +66,10 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Who sent a request with these headers over a connection of `peer`, who showed a certificate when it was made.
+    /// The user of a request with these headers over a connection of `peer`, which showed a certificate when it was made.
     ///
     /// # Errors
-    /// When credentials are shown and do not hold, or somebody else's name is taken without permission.
+    /// When credentials are invalid, or another user is impersonated without permission.
     pub fn authenticate(
         &self,
         server: &Server,

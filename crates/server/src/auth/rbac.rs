@@ -15,7 +15,7 @@ use crate::{Authorizer, Stored, derived::Derived, object};
 /// May do everything, whatever the roles say.
 pub(super) const MASTERS: &str = "system:masters";
 
-/// Paths that anybody may look at.
+/// Paths that any client may read.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
 
 /// Where roles and bindings are stored.
@@ -147,7 +147,7 @@ fn role_key(reference: &Value, namespace: &str) -> Option<String> {
     }
 }
 
-/// Who a subject of a binding in a namespace is. An account without a namespace is one of the binding's.
+/// The holder that a subject of a binding in a namespace stands for. An account without a namespace is one of the binding's.
 fn holder(subject: &Value, namespace: &str) -> Option<String> {
     let text = |name: &str| subject[name].as_str().unwrap_or_default();
     match (text("kind"), text("namespace")) {
@@ -161,7 +161,7 @@ fn holder(subject: &Value, namespace: &str) -> Option<String> {
 }
 
 // DEVIATION(role-aggregation): computed here, not written into the role.
-/// What a role of the cluster allows: its own rules, or those of all roles that its aggregation selects, through other aggregations too.
+/// The rules of a cluster role: its own, or those of all roles that its aggregation selects, through other aggregations too.
 fn effective(role: &Value, all: &[Value]) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut seen = BTreeSet::new();

@@ -8,7 +8,7 @@ use lazaret_kinds::Access;
 /// Stands for every verb, group, resource or path.
 pub(super) const ALL: &str = "*";
 
-/// What one rule of a role allows.
+/// The permissions of one rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) verbs: Vec<String>,

@@ -15,7 +15,7 @@ use ring::{
 use super::rule::quoted;
 use crate::{Stored, clock, object, random};
 
-/// Who gives tokens out, and for whom unless they say otherwise.
+/// The issuer of tokens, and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const SECONDS_DEFAULT: i64 = 3_600;
 const SECONDS_MIN: i64 = 600;

@@ -1,4 +1,4 @@
-//! What numbers are told apart by.
+//! The labels of metrics.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const PATHS: &[&str] =
 /// A word of a label.
 type Word = Cow<'static, str>;
 
-/// What a request is about.
+/// The labels of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Subject {
     verb: &'static str,

@@ -1,6 +1,6 @@
-//! What the server counts of itself, under the names that Kubernetes gave them where it has such numbers.
+//! The metrics of the server, under the names of Kubernetes where it has such numbers.
 //!
-//! Labels come from tables of kinds, verbs and paths, never from a request's own words: whoever asks for nonsense makes no series.
+//! Labels come from tables of kinds, verbs and paths, never from the text of a request: an invalid request makes no series.
 
 mod flow;
 mod labels;
@@ -24,7 +24,7 @@ use labels::{Answered, Feature, InFlight, Resource};
 pub(crate) use labels::{How, Subject};
 use webhooks::WebhookMetrics;
 
-/// What an answer of [`Metrics::text`] is, for those who read the header.
+/// The content type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// How the text ends.
@@ -166,7 +166,7 @@ impl Metrics {
         &self.webhooks
     }
 
-    /// A connection ended before anybody could ask anything.
+    /// A connection ended before its first request.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.inc();
     }
@@ -181,7 +181,7 @@ impl Metrics {
         self.events_not_forgotten.inc();
     }
 
-    /// A write took so long to become durable.
+    /// A write took this time to become durable.
     pub(crate) fn committed(&self, took: Duration) {
         self.commits.observe(took.as_secs_f64());
     }
@@ -193,7 +193,7 @@ pub(crate) struct Measured<'a> {
     metrics: &'a Metrics,
     gauge: &'a Gauge,
     started: std::time::Instant,
-    /// What it is about, once that is known.
+    /// The labels, once they are known.
     pub(crate) subject: Option<Subject>,
 }
 

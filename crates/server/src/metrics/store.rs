@@ -1,4 +1,4 @@
-//! Numbers of the store, read when somebody looks.
+//! Metrics of the store, read at each scrape.
 
 use std::{fmt, sync::Arc};
 
@@ -23,7 +23,7 @@ impl Numbers {
     }
 }
 
-/// What a store holds never comes near what a gauge cannot.
+/// The numbers of a store never come near the limit of a gauge.
 fn gauge(number: u64) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX))
 }

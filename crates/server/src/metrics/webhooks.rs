@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Webhooks that are told apart by name; further ones are counted as one.
+/// Webhooks that are counted by name; further ones are counted as one.
 const NAMES_MAX: usize = 200;
 const OTHER: &str = "other";
 /// Codes beyond this are counted as this, as in Kubernetes.
@@ -99,7 +99,7 @@ impl WebhookMetrics {
     }
 }
 
-/// What is counted of one call.
+/// The measurement of one call.
 #[derive(Debug)]
 pub(crate) struct Observed<'a> {
     metrics: &'a WebhookMetrics,

@@ -6,7 +6,7 @@ use lazaret_schema::{TypeId, builtin};
 pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
-/// What the schema of a kind is called.
+/// The name of a kind's schema.
 pub(super) fn schema_name(kind: &Kind, served: &Served) -> String {
     match served.shape.builtin_name() {
         Some(shape) => shape_name(shape),
@@ -18,7 +18,7 @@ pub(super) fn schema_name(kind: &Kind, served: &Served) -> String {
     }
 }
 
-/// What the schema of a kind's list is called.
+/// The name of the schema of a kind's list.
 pub(super) fn list_name(kind: &Kind, one: &str) -> String {
     let package = one.strip_suffix(&*kind.kind).unwrap_or(one);
     format!("{package}{}", kind.list_kind)
@@ -34,7 +34,7 @@ pub(super) fn shape_of(group: &str, version: &str, kind: &str) -> Option<(TypeId
     builtin().find(&shape).map(|id| (id, shape))
 }
 
-/// What the schema of such a kind is called.
+/// The name of the schema of such a kind.
 pub(super) fn schema_of(group: &str, version: &str, kind: &str) -> Option<String> {
     shape_of(group, version, kind).map(|(_, shape)| shape_name(&shape))
 }

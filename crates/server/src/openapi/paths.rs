@@ -42,7 +42,7 @@ const PATCH: &[&str] = &[
 const CUSTOM_PATCH: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// What operations of a kind in one version have in common.
+/// Properties that operations of a kind in one version have in common.
 pub(super) struct Paths<'a> {
     pub(super) kind: &'a Kind,
     pub(super) served: &'a Served,

@@ -1,6 +1,6 @@
 //! `/openapi/v2`: one document of all group versions, for clients that do not know version 3.
 //!
-//! It is made from the documents of version 3 when somebody asks for it, and kept until the definitions of kinds change.
+//! It is made from the documents of version 3 on the first request, and cached until the definitions of kinds change.
 
 use bytes::Bytes;
 use lazaret_json::{Map, Value, json};
@@ -134,7 +134,7 @@ const KEPT: &[&str] = &[
     "enum",
 ];
 
-/// A schema of version 3 as one of version 2. What that cannot say is left out, as in Kubernetes: clients then check less.
+/// A schema of version 3 as one of version 2. Parts that version 2 does not have are left out, as in Kubernetes: clients then check less.
 fn schema(described: &Value, depth: usize) -> Value {
     let mut out = Map::new();
     let Some(fields) = described.as_object().filter(|_| depth < DEPTH_MAX) else { return Value::Object(out) };

@@ -28,13 +28,13 @@ use crate::Server;
 const DIAL_WAIT: Duration = Duration::from_secs(10);
 /// How long a node may take to begin its answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
-/// What is read at once of an answer, and how long its head may be.
+/// Bytes that are read at once of an answer, and the limit of its head.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 const USER_AGENT: &str = "lazaret-apiserver";
 
-/// What a connection holds as long as it lasts.
+/// The permit that a connection holds as long as it lasts.
 pub(super) type Permit = OwnedSemaphorePermit;
 
 /// A connection over which one request may be sent.
@@ -43,7 +43,7 @@ pub(super) struct NodeStream {
     permit: Permit,
 }
 
-/// Connects to a node. `trust` is the server's own unless somebody asked for another.
+/// Connects to a node. `trust` is the server's own unless the request sets another.
 ///
 /// # Errors
 /// Why that is not possible.
@@ -152,7 +152,7 @@ pub(super) fn request(method: Method, path: &str, location: &Location) -> Reques
 }
 
 impl NodeStream {
-    /// Sends the request; the answer has begun when this returns. What comes with it is held as long as the connection is used.
+    /// Sends the request; the answer has begun when this returns. The permit is held as long as the connection is used.
     pub(super) async fn send(
         mut self,
         request: Request<()>,

@@ -31,7 +31,7 @@ pub(super) fn upgrades(parts: &Parts) -> bool {
     asks && parts.headers.contains_key(UPGRADE) && parts.version == Version::HTTP_11
 }
 
-/// What a node must know of a request to switch protocols.
+/// Headers of a request that a node needs to switch protocols.
 pub(super) fn copy_upgrade(from: &HeaderMap, to: &mut HeaderMap) {
     to.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     for name in [UPGRADE, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION] {
@@ -54,7 +54,7 @@ pub(super) fn copy_upgrade(from: &HeaderMap, to: &mut HeaderMap) {
     }
 }
 
-/// What a client must know of a node's answer that switches protocols.
+/// Headers of a node's answer that a client needs to switch protocols.
 pub(super) fn of_switch(from: &HeaderMap) -> HeaderMap {
     let mut to = HeaderMap::new();
     to.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -66,7 +66,7 @@ pub(super) fn of_switch(from: &HeaderMap) -> HeaderMap {
     to
 }
 
-/// What a node must know of any other request.
+/// Headers of any other request that a node needs.
 pub(super) fn copy_plain(from: &HeaderMap, to: &mut HeaderMap) {
     for name in [ACCEPT, CONTENT_TYPE] {
         if let Some(value) = from.get(&name) {
@@ -75,7 +75,7 @@ pub(super) fn copy_plain(from: &HeaderMap, to: &mut HeaderMap) {
     }
 }
 
-/// What an answer of a node is shown as.
+/// The content type shown for an answer of a node.
 pub(super) fn content_type(headers: &HeaderMap) -> &'static str {
     let said = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let known = CONTENT_TYPES.iter().find(|known| said.eq_ignore_ascii_case(known));
@@ -83,7 +83,7 @@ pub(super) fn content_type(headers: &HeaderMap) -> &'static str {
     known.or_else(|| CONTENT_TYPES.iter().find(begins)).copied().unwrap_or("application/octet-stream")
 }
 
-/// The path and query for a node. What leads out of a path is refused: a node's rules are by path.
+/// The path and query for a node. A path with `..` and the like is refused: a node's rules are by path.
 pub(super) fn path(rest: &str, query: Option<&str>) -> Result<String, ApiError> {
     let path = if rest.is_empty() { "/" } else { rest };
     let leads_out = |part: &str| {

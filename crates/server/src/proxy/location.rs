@@ -22,7 +22,7 @@ pub(super) struct Location {
 
 impl Location {
     /// # Errors
-    /// Why nobody can be reached there.
+    /// Why the node cannot be reached.
     pub(super) fn of(node: &Value) -> Result<Self, String> {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let addresses = || node["status"]["addresses"].as_array().into_iter().flatten();
@@ -67,7 +67,7 @@ pub(super) fn is_nowhere(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_multicast() || link_local
 }
 
-/// Addresses of this machine alone: whoever answers there is not trusted without a certificate.
+/// Addresses of this machine alone: a server there is not trusted without a certificate.
 pub(super) fn is_own(ip: IpAddr) -> bool {
     plain(ip).is_loopback()
 }

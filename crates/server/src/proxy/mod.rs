@@ -1,7 +1,7 @@
 //! Requests that are answered by a node: logs, exec, attach and port-forward of pods, and the node's own API.
 //!
-//! The server looks up where the pod runs, authorizes, asks admission, and connects to the node with a certificate of its own. What follows
-//! is carried as it comes: the server understands neither websockets nor SPDY here.
+//! The server looks up where the pod runs, authorizes, runs admission, and connects to the node with a certificate of its own. Bytes after
+//! that are copied as they come: the server understands neither websockets nor SPDY here.
 
 mod connect;
 mod flowing;
@@ -36,7 +36,7 @@ use self::{
     reach::{Reached, reach},
 };
 
-/// What is read of a node's answer that says why not, as in Kubernetes.
+/// Bytes that are read of a node's refusal, as in Kubernetes.
 const REFUSAL_BYTES_MAX: usize = 50_000;
 const PROXY: &str = "proxy";
 
@@ -44,11 +44,11 @@ const PROXY: &str = "proxy";
 pub(crate) struct Asked {
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
-    /// What follows `/proxy` in the path, as it was sent.
+    /// The path after `/proxy`, as it was sent.
     pub(crate) rest: String,
 }
 
-/// Takes what follows `/proxy` off a target; it is not part of the subresource.
+/// Removes the path after `/proxy` from a target; it is not part of the subresource.
 pub(crate) fn split(target: &mut Target, path: &str) -> String {
     let proxied = target.subresource == PROXY || target.subresource.starts_with("proxy/");
     if !proxied || !target.group.is_empty() {
@@ -199,7 +199,7 @@ async fn open(call: &Call<'_>, location: &Location) -> Result<NodeStream, ApiErr
 /// The API of a node.
 async fn node(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
     let upgrades = asked.parts.headers.contains_key(header::UPGRADE);
-    // What could be run over it needs more than permission to read.
+    // A command could be run over it, which needs more than permission to read.
     if upgrades && call.verb != Verb::Create {
         call.authorize(Verb::Create)?;
     }

@@ -1,4 +1,4 @@
-//! The server's connections to nodes: its own certificate, whom it trusts, how many there may be.
+//! The server's connections to nodes: its own certificate, the certificates it trusts, and their limit.
 
 use std::{
     fmt,

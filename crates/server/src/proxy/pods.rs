@@ -1,4 +1,4 @@
-//! What a request says of a pod's container, in the node's words.
+//! Options of a request about a pod's container, in the node's words.
 
 use lazaret_json::Value;
 use lazaret_kinds::Errors;
@@ -94,7 +94,7 @@ pub(super) struct LogOptions {
 
 impl LogOptions {
     /// # Errors
-    /// What cannot be, in Kubernetes' words.
+    /// The invalid options, in Kubernetes' words.
     pub(super) fn of(call: &Call<'_>) -> Result<Self, ApiError> {
         let query = &call.query;
         let mut pairs = Vec::new();

@@ -5,7 +5,7 @@ use lazaret_json::Value;
 use super::location::Location;
 use crate::{ApiError, Server};
 
-/// What simulated nodes are labelled with.
+/// The label of simulated nodes.
 const HOLLOW_LABEL: &str = "hollow.lazaret.dev/node";
 
 /// Whether a node can be asked.

@@ -1,4 +1,4 @@
-//! Whom a node's certificate must come from, and whom it must name.
+//! The authority that a node's certificate must come from, and the name in it.
 
 use std::{fmt, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{Pem, auth::identity::of_certificate};
 const NODE_GROUP: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 
-/// Whom a node's serving certificate must come from.
+/// The authority that a node's serving certificate must come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeTrust {
     /// The cluster's own authority; it must name the node.
@@ -30,7 +30,7 @@ pub enum NodeTrust {
     Nobody,
 }
 
-/// How to talk to a node: with this certificate, and to whom.
+/// The TLS configuration of connections to a node: the client certificate, and the certificates to trust.
 ///
 /// # Errors
 /// When a certificate is damaged.
@@ -138,7 +138,7 @@ impl ServerCertVerifier for NodeIdentity {
     }
 }
 
-/// Whoever answers, as kube-apiserver does without `--kubelet-certificate-authority`.
+/// Trusts any server, as kube-apiserver does without `--kubelet-certificate-authority`.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

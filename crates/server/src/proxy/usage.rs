@@ -1,4 +1,4 @@
-//! `metrics.k8s.io/v1beta1`: what nodes and pods use now, as each node says when somebody asks.
+//! `metrics.k8s.io/v1beta1`: current usage of nodes and pods, read from each node on request.
 //!
 //! Nothing of it is stored. A node that cannot be reached, or is simulated, has no metrics.
 
@@ -44,10 +44,10 @@ const NODE_WAIT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// A node that was not asked before knows rates after a second look, this much later.
 const SECOND_LOOK: Duration = Duration::from_millis(1_200);
-/// What a node says that a rate is over, at least.
+/// The window reported with rates: a node measures over at least this time.
 const WINDOW: &str = "5s";
 
-/// What is read of a node's `/stats/summary`.
+/// The fields that are read of a node's `/stats/summary`.
 #[derive(Debug, Deserialize)]
 struct Summary {
     node: Part,
@@ -151,7 +151,7 @@ fn select(server: &Server, kind: &Kind, target: &Target, query: &Query) -> Resul
     Ok(objects.filter(|object| selector.matches(kind, object)).collect())
 }
 
-/// Metrics of nodes or pods. What is not known is left out.
+/// Metrics of nodes or pods. Objects without metrics are left out.
 async fn measure(server: &Server, kind: &Kind, objects: &[Value]) -> Vec<Value> {
     let is_nodes = kind.is("", "nodes");
     let node_of = |object: &Value| {
@@ -214,7 +214,7 @@ fn metadata(object: &Value, cpu: &Cpu) -> Value {
     metadata
 }
 
-/// What nodes say, by name.
+/// The answers of nodes, by name.
 async fn ask(server: &Server, nodes: BTreeSet<String>) -> BTreeMap<String, Summary> {
     let places = Arc::new(Semaphore::new(NODES_AT_ONCE_MAX));
     let mut asking = JoinSet::new();

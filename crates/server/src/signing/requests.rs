@@ -20,7 +20,7 @@ use crate::{Server, ServerAddress, Validity, auth::bootstrap_tokens, clock, obje
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
-/// What the names of bootstrap tokens begin with.
+/// The prefix of the names of bootstrap tokens.
 const TOKEN_PREFIX: &str = "bootstrap-token-";
 /// Old requests are looked for this often, as in Kubernetes.
 const CLEAN_EVERY: Duration = Duration::from_secs(3_600);
@@ -211,7 +211,7 @@ impl Server {
         let response = self.handle(&user, request).await;
         let code = response.status().as_u16();
         match code {
-            // Somebody else changed or deleted it: the watch tells of that.
+            // Another client changed or deleted it: the watch shows that.
             200..=299 | 404 | 409 => Outcome::Done,
             // A request that is refused once is refused again.
             400..=499 if code != 429 => {

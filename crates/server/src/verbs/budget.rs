@@ -7,7 +7,7 @@ use lazaret_storage::{Op, RangeOptions, TxnError};
 use super::{finish::storage, pods::set_condition};
 use crate::{ApiError, call::Call, object, selector::Selector};
 
-/// A budget that others take from at the same time is read again so often.
+/// A budget that other evictions change at the same time is read this number of times.
 const ATTEMPTS_MAX: usize = 20;
 /// Evictions that the budget's controller has not seen yet; beyond that it is not working.
 const UNCONFIRMED_MAX: usize = 2_000;
@@ -16,7 +16,7 @@ const BEHIND_RETRY_SECONDS: u32 = 10;
 const CAUSE: &str = "DisruptionBudget";
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// What an eviction cost.
+/// The charge of an eviction.
 pub(super) enum Charge {
     /// No budget covers the pod.
     NotNeeded,

@@ -26,12 +26,12 @@ use crate::{
     table,
 };
 
-/// A generated name that is taken is drawn again so often.
+/// A generated name that is taken is drawn this number of times.
 const NAME_ATTEMPTS: usize = 8;
 /// The given part of a generated name is cut to this.
 const PREFIX_MAX: usize = 58;
 
-/// What only the server sets on a new object.
+/// Metadata that only the server sets on a new object.
 const WIPED: &[&str] = &[
     "uid",
     "creationTimestamp",
@@ -157,7 +157,7 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError>
     }
 }
 
-/// What a new object goes through once, whatever its name will be: its defaults and owners, what is built in, and mutating webhooks.
+/// Admission of a new object, once for all names that are tried: its defaults and owners, built-in plugins, and mutating webhooks.
 async fn admit(
     call: &Call<'_>,
     mut object: Value,
@@ -170,7 +170,7 @@ async fn admit(
     admission::may_create(call, &name)?;
     ceilings::may_create(call, &name)?;
     call.with_context(|context| call.kind.rules.default(&mut object, context));
-    // Who makes an object owns what it says and what that stands for, not what the server adds from its own knowledge.
+    // The creator of an object owns its fields and their defaults, not the fields that the server adds.
     if !owners_known {
         object = tracked(call, None, object);
     }
@@ -178,7 +178,7 @@ async fn admit(
     if !asked {
         return Ok((object, Vec::new()));
     }
-    // Nobody knows the name yet that the server makes.
+    // The name that the server generates is not known yet.
     if *generated {
         object::meta_mut(&mut object).remove("name");
     }
@@ -219,7 +219,7 @@ fn wipe(object: &mut Value) {
     }
 }
 
-/// What a new object goes through with each name that is tried: the object as it is to be stored, what to warn of, and what it holds until
+/// Preparation of a new object for each name that is tried: the object as it is to be stored, the warnings, and the resources held until
 /// it is stored.
 async fn prepared<'a>(
     call: &Call<'a>,

@@ -17,7 +17,7 @@ use crate::{
     respond::Answer,
 };
 
-/// A delete that loses the race so often gives up.
+/// A delete gives up after this number of conflicts.
 const RETRIES_MAX: usize = 32;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -136,7 +136,7 @@ fn refuse_beside_unreadable(options: &Value) -> Result<(), ApiError> {
 }
 
 impl DeleteOptions {
-    /// What policies and webhooks are told.
+    /// The attributes for policies and webhooks.
     fn attributes(&self) -> DeleteAttributes {
         let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
         if let Some(seconds) = self.grace {
@@ -157,7 +157,7 @@ impl DeleteOptions {
         DeleteAttributes { options, dry_run: self.dry_run }
     }
 
-    /// What an eviction wants to meet before it does anything.
+    /// The preconditions of an eviction.
     pub(super) fn check_eviction(&self, pod: &Value, revision: u64) -> Result<(), ApiError> {
         let (name, uid) = (object::meta(pod, "name"), object::meta(pod, "uid"));
         let refused = |why: String| Err(ApiError::conflict_of("Pod", name, &why));
@@ -250,7 +250,7 @@ pub(super) struct Removed {
     uid: String,
     /// Not just marked.
     gone: bool,
-    /// What to warn the client of.
+    /// Warnings for the client.
     warnings: Vec<String>,
 }
 
@@ -266,7 +266,7 @@ pub(super) async fn remove(
             .get(call.key(name).as_bytes())
             .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         if options.unreadable_only {
-            // What is in the store was read when it was opened.
+            // The object was decoded when the store was opened.
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
             return Err(ApiError::conflict(&call.kind, name, why));
         }

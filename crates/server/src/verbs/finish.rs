@@ -1,4 +1,4 @@
-//! What every write has in common: the server's own fields, rules and validation, the record of owners, and the compare-and-swap.
+//! The common part of every write: the server's own fields, rules and validation, the record of owners, and the compare-and-swap.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     service_pool::Reservation,
 };
 
-/// Writes that lose the race so often give up; each loss means that somebody else's write went through.
+/// Writes give up after this number of conflicts; each means that another write went through.
 const RETRIES_MAX: usize = 32;
 
 /// Fields that only the server sets, kept from the stored object whatever a client sends.
@@ -32,7 +32,7 @@ const SERVER_FIELDS: &[&str] = &[
     "selfLink",
 ];
 
-/// What a change makes of a stored object.
+/// The result of a change of a stored object.
 pub(super) struct Change {
     /// The object in the stored form, as the client wants it.
     pub(super) object: Value,
@@ -42,7 +42,7 @@ pub(super) struct Change {
     pub(super) expected: Option<u64>,
 }
 
-/// What came of a write.
+/// The result of a write.
 pub(super) struct Written {
     pub(super) item: Arc<Item>,
     pub(super) warnings: Vec<String>,
@@ -163,12 +163,12 @@ fn updated<'a>(name: &'a str, new: &'a Value, old: &'a Value) -> Subject<'a> {
     Subject { operation: Operation::Update, name, generated: false, new, old, delete: None }
 }
 
-/// What policies and webhooks are shown of an object: of a scale the scale.
+/// The object as policies and webhooks see it: of a scale the scale.
 fn shown(call: &Call<'_>, object: &Value) -> Value {
     if call.target.subresource == "scale" { replicas::scale_of(call, object) } else { object.clone() }
 }
 
-/// Lets mutating webhooks change the object. What they change belongs to no manager: owners are those of what the client wants.
+/// Lets mutating webhooks change the object. Their changes belong to no manager: owners are those of the client's object.
 async fn mutated(
     call: &Call<'_>,
     name: &str,
@@ -251,8 +251,8 @@ fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>)
     (errors, new)
 }
 
-/// Fills in what absent fields stand for. What a change left alone was filled in when it was written; only for kinds that are defined can
-/// it mean something else by now.
+/// Sets the defaults of absent fields. Unchanged parts got their defaults when they were written; only for defined kinds can
+/// these differ by now.
 fn default_changed(call: &Call<'_>, new: &mut Value, old: &Value, context: &Context<'_>) {
     let mut left_alone = Vec::new();
     if call.kind.is_builtin()
@@ -287,11 +287,11 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
     track_update(schema, shape, old, new, &request)
 }
 
-/// What a write of a part of the spec leaves alone.
+/// Fields that a write of a part of the spec does not change.
 const BESIDE_SPEC: &[&str] =
     &["status", "metadata.annotations", "metadata.finalizers", "metadata.labels", "metadata.ownerReferences"];
 
-/// What an endpoint never changes, so that nobody comes to own it there.
+/// Fields that an endpoint never changes, so that no manager comes to own them there.
 pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
         "status" => call.kind.rules.status_resets(),
@@ -340,7 +340,7 @@ pub(super) fn grace(object: &Value) -> i64 {
     object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0)
 }
 
-/// What holds for the metadata of every kind. What a change leaves as it was is not looked at again.
+/// Validates the metadata of every kind. Unchanged fields are not checked again.
 pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     const NOTHING: &Value = &Value::Null;
     let changed = |field: &str| {

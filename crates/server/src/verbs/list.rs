@@ -16,14 +16,14 @@ use crate::{
 
 /// How long a list waits for a revision that has not come yet.
 const AHEAD_WAIT: Duration = Duration::from_secs(3);
-/// After looking at so many bytes of objects a list lets others run: they may have to be parsed, which takes some 0.2 ms.
+/// After looking at this number of bytes of objects a list yields: they may have to be parsed, which takes some 0.2 ms.
 const TURN_BYTES: usize = 32 << 10;
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     let page = read(call).await?;
     let meta = list_meta(&page);
     let mut text = ListText::new(call, page, &meta);
-    // What fits into one piece has a length from the beginning, which spares both ends the framing.
+    // A list that fits into one piece has a length from the beginning, which spares both ends the framing.
     Ok(if text.is_short() {
         Answer::json(200, text.whole())
     } else {
@@ -88,7 +88,7 @@ async fn scan(
         let remaining = next.is_some().then_some(range.remaining);
         return Ok(Page { items: range.items, revision: range.revision, next, remaining });
     }
-    // What is selected is known only after looking: read on until the page is full.
+    // Selected objects are known only after looking: read on until the page is full.
     let range = call.store().range(prefix.as_bytes(), &options).map_err(|error| expired(&options, error))?;
     let mut items = Vec::new();
     let mut next = None;

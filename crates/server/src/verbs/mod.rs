@@ -1,4 +1,4 @@
-//! What can be done to objects, one file a verb.
+//! The verbs on objects, one file each.
 
 mod budget;
 mod create;
@@ -31,7 +31,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
     match call.kind.verbs {
         Verbs::All => {}
         Verbs::OneByOne if verb != Verb::DeleteCollection => {}
-        // What is asked by creating has no name and no parts.
+        // A kind that is only created has no name and no subresources.
         Verbs::Create if !call.target.name.is_empty() => return Err(ApiError::no_such_path()),
         Verbs::Create if verb == Verb::Create => return review::create(call, &body),
         Verbs::Ending if verb != Verb::Create => {}
@@ -50,7 +50,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
     Ok(answer)
 }
 
-/// Whoever asked may go away; what was begun is ended all the same.
+/// The client may go away; the work is completed all the same.
 #[allow(
     clippy::disallowed_methods,
     reason = "the task ends by itself, and is waited for while somebody asks"

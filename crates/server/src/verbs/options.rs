@@ -18,10 +18,10 @@ pub(super) enum Freshness {
     Exactly(u64),
 }
 
-/// What a watch begins with.
+/// The first events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Initial {
-    /// With what is there.
+    /// The existing objects.
     All,
     /// After the revision.
     None,
@@ -160,7 +160,7 @@ pub(super) fn revision(query: &Query) -> Result<Option<u64>, ApiError> {
         .transpose()
 }
 
-/// What a list asks for. Its options go together.
+/// The freshness that a list requests. Its options go together.
 pub(super) fn freshness(query: &Query) -> Result<Freshness, ApiError> {
     let revision = revision(query)?.filter(|revision| *revision > 0);
     let limited = query.number("limit")?.is_some_and(|limit| limit > 0);
@@ -175,7 +175,7 @@ pub(super) fn freshness(query: &Query) -> Result<Freshness, ApiError> {
     }
 }
 
-/// What a watch begins with. Its options go together.
+/// The first events of a watch. Its options go together.
 pub(super) fn initial(query: &Query, revision: Option<u64>) -> Initial {
     let all = if query.has("sendInitialEvents") {
         query.flag("sendInitialEvents")
@@ -185,7 +185,7 @@ pub(super) fn initial(query: &Query, revision: Option<u64>) -> Initial {
     if all { Initial::All } else { Initial::None }
 }
 
-/// A get at a revision that has not come yet is refused: nobody knows when it will.
+/// A get at a future revision is refused: there is no telling when it will come.
 pub(super) fn no_future_revision(call: &Call<'_>) -> Result<(), ApiError> {
     let current = call.store().revision();
     match revision(&call.query)? {

@@ -64,10 +64,10 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     Ok(answer(call, 200, &written).warn(warnings))
 }
 
-/// The revision that a patch wants to meet, if it says another one than there is. One that says what there is may be tried again.
+/// The revision that a patch requires, if it is another than the current one. A patch with the current one may be tried again.
 fn expected(patched: &Value, modified: u64) -> Option<u64> {
     match object::meta(patched, "resourceVersion") {
-        // As in a write of the whole object: any will do.
+        // As in a write of the whole object: any revision matches.
         "" | "0" => None,
         said => Some(said.parse().unwrap_or(0)).filter(|said| *said != modified),
     }

@@ -1,4 +1,4 @@
-//! What pods alone have: a binding to a node.
+//! The binding of a pod to a node.
 
 use lazaret_json::{Value, json};
 

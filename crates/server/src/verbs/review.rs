@@ -88,7 +88,7 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value == "" || value.as_array().is_some_and(|list| list.is_empty())
 }
 
-/// All that whoever asks may do in a namespace.
+/// All rules of the user in a namespace.
 fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, ApiError> {
     if namespace.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));

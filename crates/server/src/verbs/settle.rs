@@ -1,4 +1,4 @@
-//! What must follow a change of a definition: its names, its conditions, its removal.
+//! The consequences of a change of a definition: its names, its conditions, its removal.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     request::{Target, Verb},
 };
 
-/// Rounds in which others wrote in between before settling gives up; whoever wrote then settles.
+/// Rounds with writes of others in between before settling gives up; the other writer then settles.
 const ROUNDS_MAX: usize = 64;
 
 /// Brings all definitions to where they should be: names, conditions, and the removal of those that were deleted. Repeating it changes
@@ -44,7 +44,7 @@ pub(crate) async fn settle(server: &Server) -> Result<(), ApiError> {
         for (item, definition) in definitions.iter().filter(|(_, value)| object::is_deleting(value)) {
             moved |= remove(server, item, definition).await?;
         }
-        // What went may have left names for others.
+        // A removed definition may have left names for others.
         if !moved {
             return Ok(());
         }

@@ -52,7 +52,7 @@ pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
     Ok(answer(call, 200, &written).warn(incoming.warnings))
 }
 
-/// What was written, in the form the client asked for.
+/// The written object, in the form that the client requested.
 pub(super) fn answer(call: &Call<'_>, code: u16, written: &Written) -> Answer {
     let answer = match call.form {
         Form::Json | Form::AggregatedDiscovery => {

@@ -34,7 +34,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         .and_then(|seconds| u64::try_from(seconds).ok())
         .filter(|seconds| *seconds > 0);
     let deadline = Instant::now() + Duration::from_secs(seconds.unwrap_or(DEFAULT_SECONDS).min(SECONDS_MAX));
-    // Once a watch is understood, what goes wrong is told in the stream.
+    // Once a watch is accepted, errors are sent in the stream.
     let reached = match revision.filter(|_| initial == Initial::All) {
         Some(revision) => list::reach(call, revision).await,
         None => Ok(()),

@@ -4,10 +4,10 @@ use bytes::{Buf, BytesMut};
 
 /// A control frame has no longer payload.
 const CONTROL_BYTES_MAX: usize = 125;
-/// A client has nothing to say to a watch. What it says all the same is passed over up to this length.
+/// A client has nothing to send to a watch. Data that it sends all the same is skipped up to this length.
 const DATA_BYTES_MAX: u64 = 64 << 10;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opcode {
     Text = 0x1,
@@ -25,7 +25,7 @@ pub(super) enum CloseCode {
     TooLarge = 1009,
 }
 
-/// What a client sent.
+/// A frame from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Ping(Vec<u8>),
@@ -141,7 +141,7 @@ mod tests {
         frame
     }
 
-    /// What is read when the bytes arrive in pieces of this size.
+    /// The frames read when the bytes arrive in pieces of this size.
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<Received>, CloseCode> {
         let (mut reader, mut arrived, mut all) = (Reader::default(), BytesMut::new(), Vec::new());
         for piece in bytes.chunks(piece) {

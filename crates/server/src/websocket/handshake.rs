@@ -20,7 +20,7 @@ const KEY_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const BEARER_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 const KEY_BYTES_MAX: usize = 64;
 
-/// What a client that asks for a websocket said.
+/// The headers of a client that requests a websocket.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Handshake {
     accept: String,

@@ -19,10 +19,10 @@ use crate::{delivery::Delivery, streams::Piecewise, tunnel::Tunnel};
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// Frames that a client may send between two pings of the server.
 const FRAMES_PER_PERIOD_MAX: usize = 1_000;
-/// What is read from a client at once.
+/// Bytes that are read from a client at once.
 const READ_BYTES: usize = 4 << 10;
 
-/// What a connection becomes when it switches protocols.
+/// The use of a connection that switches protocols.
 pub(crate) enum Socket {
     /// A websocket that a watch is sent to.
     Watch {
@@ -30,7 +30,7 @@ pub(crate) enum Socket {
         upgrade: OnUpgrade,
         events: Piecewise,
     },
-    /// One with a node. What the request holds is held as long.
+    /// One with a node. The resources of the request are held as long.
     Tunnel(Tunnel, Delivery),
 }
 

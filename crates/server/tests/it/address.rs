@@ -1,4 +1,4 @@
-//! A server at another address than 127.0.0.1: what its certificate is valid for, and what clients are told.
+//! A server at another address than 127.0.0.1: the names in its certificate, and the address that it publishes to clients.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -87,7 +87,7 @@ impl Running {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
     }
 
-    /// What somebody without credentials reads.
+    /// The answer to a client without credentials.
     async fn read(&self, path: &str) -> (u16, Value) {
         let nobody = User {
             name: "system:anonymous".into(),

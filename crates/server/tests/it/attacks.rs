@@ -1,4 +1,4 @@
-//! What tenants try to get what is not theirs, one row an attack. Over TLS, with a token or certificate as a tenant has it.
+//! Attempts of tenants to exceed their rights, one row an attack. Over TLS, with a token or certificate as a tenant has it.
 
 use crate::https::Cluster;
 use lazaret_json::{Value, json};
@@ -13,7 +13,7 @@ const NOT_HELD: &str = "is attempting to grant RBAC permissions not currently he
 
 const EVERYTHING: &str = r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]"#;
 
-/// Who attacks.
+/// The attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     /// Full rights on roles and bindings of the namespace `lab`, and a few others there. A service account with a token.
@@ -95,7 +95,7 @@ async fn world(cluster: &Cluster, admin: Option<&Pem>) {
     }
 }
 
-/// Roles and bindings: nobody gives what they do not hold.
+/// Roles and bindings: no user grants rights that they do not hold.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn escalations() -> Vec<Attack<'static>> {
     let roles = format!("{RBAC}/namespaces/lab/roles");
@@ -534,7 +534,7 @@ fn identities() -> Vec<Attack<'static>> {
     ]
 }
 
-/// All that somebody may do in a namespace, as they are told.
+/// All rights of a user in a namespace, as the server reports them.
 async fn rights(cluster: &Cluster, who: Option<&Pem>, headers: &str, namespace: &str) -> Value {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
     let body = json!({"spec": {"namespace": namespace}}).to_string();
@@ -602,7 +602,7 @@ async fn credentials_that_are_not_good_are_refused() {
     }
 }
 
-/// What Kubernetes lets pass passes here: who holds all that is granted, or may `escalate` or `bind`.
+/// Grants that Kubernetes permits are permitted here: by a user who holds the rights, or may `escalate` or `bind`.
 #[tokio::test]
 async fn whoever_holds_it_or_may_escalate_or_bind_may_give_it() {
     let cluster = Cluster::start().await;

@@ -281,7 +281,7 @@ async fn nobody_becomes_an_administrator_by_a_request() {
         refused["message"],
         "certificatesigningrequests.certificates.k8s.io \"root\" is forbidden: use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
     );
-    // The signer for nodes refuses it once somebody approved it.
+    // The signer for nodes refuses it once it is approved.
     let asked = ask("node", KUBELET_CLIENT, ("system:node:a", "system:masters"), Vec::new());
     assert_eq!(world.admin("POST", REQUESTS, &asked.object).await.0, 201);
     assert_eq!(world.approve(world.admin.as_ref(), "node").await.0, 200);

@@ -187,7 +187,7 @@ impl DiskFile for HangingFile {
     }
 }
 
-/// Tokio's clock runs ahead when nobody has anything to do, so the limit of 34 s is over at once.
+/// Tokio's clock runs ahead when every task is idle, so the limit of 34 s is over at once.
 #[tokio::test]
 async fn writers_do_not_wait_for_ever_for_a_disk_that_hangs() {
     let disk = HangingDisk { disk: FaultyDisk::new(1), gate: Arc::default() };
@@ -204,7 +204,7 @@ async fn writers_do_not_wait_for_ever_for_a_disk_that_hangs() {
     tokio::time::resume();
     disk.hang(false);
     api.post(MAPS, &map("after")).await.expect(201);
-    // What nobody waited for any more was done all the same: that is why the answer was "unknown".
+    // The write that was given up was done all the same: that is why the answer was "unknown".
     api.get(&format!("{MAPS}/slow")).await.expect(200);
     while api.server.store().stats().disk_busy.is_some() {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! The API over TLS: who gets in, and as whom.
+//! The API over TLS: authentication and identity.
 
 use jiff::Timestamp;
 use lazaret_json::json;
@@ -123,7 +123,7 @@ async fn a_certificate_that_is_over_or_has_not_begun_is_refused_with_401() {
         let (code, answer) = cluster.send(admin.as_ref(), None, "GET", pods, "").await;
         assert_eq!(code, expected, "{name}: {answer}");
     }
-    // Whoever signs for themselves does not get so far, or is refused, whatever the times say.
+    // A self-signed client does not get so far, or is refused, whatever the times say.
     let other = Cluster::start().await;
     for offset in [0, -2 * year, year] {
         let at = Timestamp::from_second(now().as_second() + offset).unwrap();

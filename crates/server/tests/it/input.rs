@@ -1,4 +1,4 @@
-//! What a request can make large or forge.
+//! Requests that make something large or forge an object.
 
 use std::task::Poll;
 
@@ -73,7 +73,7 @@ async fn no_field_of_a_custom_resource_forges_another_object() {
         let patch = format!(r#"{{"metadata":{{"managed\u0046ields":{record}}}}}"#);
         api.send("PATCH", &format!("{widgets}/a"), MERGE, &patch).await.expect(422);
     }
-    // Who writes the status of a definition does not choose how objects are shown either.
+    // A write of a definition's status does not choose how objects are shown either.
     let status = json!({"status": {"acceptedNames": {"kind": "W\",\"items\":[]"}}});
     let path = format!("{definitions}/widgets.example.com/status");
     api.patch(&path, MERGE, &status).await.expect(422);
@@ -185,7 +185,7 @@ async fn a_full_store_takes_no_more_and_can_be_cleaned_up() {
     }
     let refused = api.post(CONFIG_MAPS, &config_map("more", 10)).await.expect(403);
     assert!(refused["message"].as_str().unwrap().contains("8 objects of 8 (--objects-max)"), "{refused}");
-    // What keeps a cluster going still passes: a lease, events up to their own limit, a status, a delete.
+    // Writes that keep a cluster going still pass: a lease, events up to their own limit, a status, a delete.
     let lease = json!({"metadata": {"name": "l"}, "spec": {}});
     api.post("/apis/coordination.k8s.io/v1/namespaces/default/leases", &lease).await.expect(201);
     let event = |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"namespace": "default", "name": "a"}});

@@ -1,4 +1,4 @@
-//! What the server says of nodes that it cannot reach, and of requests that no node sees.
+//! Errors about nodes that the server cannot reach, and about requests that no node sees.
 
 use lazaret_json::{Value, json};
 use lazaret_server::{NodeConnections, NodeTrust, Signer, certificate_authority};
@@ -43,7 +43,7 @@ async fn a_node_that_never_answers_is_given_up() {
     });
     node(&api, "mute", &json!({}), &status).await;
     pod(&api, "a", "mute", &["c"]).await;
-    // It accepts, and says nothing. What is written before takes real time.
+    // It accepts, and says nothing. The writes before take real time.
     tokio::time::pause();
     let said = api.get(&format!("{PODS}/a/log")).await.expect(500);
     let expected = format!("dial tcp 127.0.0.1:{port}: i/o timeout");

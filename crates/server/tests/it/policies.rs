@@ -1,4 +1,4 @@
-//! Admission policies on a server: each kind of request is held against them, and nobody is locked out.
+//! Admission policies on a server: each kind of request is checked against them, and no user is locked out.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -32,7 +32,7 @@ impl Client {
         self.send_as(&admin, line, body).await
     }
 
-    /// The same as somebody.
+    /// The same as another user.
     async fn send_as(&self, user: &User, line: &str, body: &Value) -> (u16, Value, Vec<String>) {
         let (method, path) = line.split_once(' ').unwrap();
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
@@ -191,7 +191,7 @@ async fn a_policy_that_denies_everything_can_be_taken_back() {
     assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "a")).await, 201);
 }
 
-/// Somebody who may create pods and read `/metrics`, and nothing else.
+/// A user who may create pods and read `/metrics`, and nothing else.
 async fn alice(client: &Client) -> User {
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";

@@ -1,4 +1,4 @@
-//! What a write wants to meet, and who owns what it writes, asked for as a client would, without a socket.
+//! Preconditions of writes, and the owners of written fields, as a client would use them, without a socket.
 
 use crate::support::Api;
 use lazaret_json::{Value, json};
@@ -263,7 +263,7 @@ async fn the_record_of_owners_can_be_written_and_cleared() {
         )
         .await
         .expect(201);
-    // What kubectl does before it applies on the server what it applied by itself before.
+    // The steps of kubectl before it applies on the server an object that it applied by itself before.
     let mut entry = made["metadata"]["managedFields"][0].clone();
     entry["operation"] = "Apply".into();
     entry["manager"] = "kubectl".into();

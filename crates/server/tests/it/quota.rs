@@ -87,7 +87,7 @@ async fn a_pod_says_what_it_requests_and_is_not_charged_when_it_is_only_tried() 
     let why = "pods \"other\" is forbidden: exceeded quota: q, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1";
     assert_eq!(refused(&api, PODS, &again, 403).await, why);
     assert_eq!(refused(&api, &format!("{PODS}?dryRun=All"), &again, 403).await, why);
-    // What is refused for another reason is not charged either.
+    // A write that is refused for another reason is not charged either.
     api.post(PODS, &small).await.expect(403);
     let ended = json!({"status": {"phase": "Succeeded"}});
     api.patch(&format!("{PODS}/p/status"), "application/merge-patch+json", &ended).await.expect(200);

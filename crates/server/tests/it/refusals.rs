@@ -1,4 +1,4 @@
-//! What cannot be, and how it is refused: the code, the reason, whose fault, and where. Rows were compared with Kubernetes 1.37.
+//! Invalid requests and their refusals: the code, the reason, the cause, and the field. Rows were compared with Kubernetes 1.37.
 
 use crate::support::Api;
 use lazaret_json::{Value, json};
@@ -93,7 +93,7 @@ async fn requests_that_make_no_sense_get_the_code_that_kubernetes_gives() {
     let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     api.post("/api/v1/namespaces/default/pods", &pod).await.expect(201);
     for (method, path, media, body, code) in [
-        // What is the cluster's is in no namespace, and the other way round.
+        // Cluster-scoped objects are in no namespace, and the other way round.
         ("GET", "/api/v1/namespaces/default/nodes", JSON, "", 404),
         ("GET", "/api/v1/namespaces/default/namespaces", JSON, "", 404),
         ("GET", "/api/v1/namespaces/../namespaces", JSON, "", 404),

@@ -1,4 +1,4 @@
-//! What roles allow, and what is asked about each request.
+//! Permissions by roles, and the authorization of each request.
 
 use std::sync::{Arc, Mutex};
 

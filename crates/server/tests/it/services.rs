@@ -1,4 +1,4 @@
-//! Services through the whole server: addresses and ports are given out once, kept, and given back.
+//! Services through the whole server: addresses and ports are allocated once, kept, and released.
 #![allow(clippy::disallowed_methods, reason = "requests at the same time need tasks of their own")]
 
 use std::collections::BTreeSet;

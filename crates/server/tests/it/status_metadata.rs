@@ -1,4 +1,4 @@
-//! What a write to `status` does to metadata, for every kind that has one: as the status strategies of Kubernetes 1.37 do.
+//! The effect of a write to `status` on metadata, for every kind that has one: as the status strategies of Kubernetes 1.37 do.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What objects get from what is around them, and what the server says of itself.
+//! Fields that objects get from their surroundings, and the server's reports on itself.
 
 use std::time::Duration;
 

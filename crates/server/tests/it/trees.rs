@@ -1,4 +1,4 @@
-//! What is kept of objects besides the store goes with them.
+//! The cached tree of an object goes with the object.
 
 use lazaret_json::json;
 

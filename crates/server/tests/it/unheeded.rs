@@ -1,4 +1,4 @@
-//! What nothing acts on is answered with a warning, and what is warned of is in `docs/served.md`.
+//! Kinds that nothing acts on are answered with a warning, and each such kind is in `docs/served.md`.
 
 use bytes::Bytes;
 use http::{Request, header};

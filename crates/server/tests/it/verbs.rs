@@ -481,7 +481,7 @@ async fn what_is_no_object_is_refused_everywhere() {
     api.get(one).await.expect(200);
 }
 
-/// What the server adds from its own knowledge has no owner: whoever wants to may set it.
+/// Fields that the server adds have no owner: any manager may set them.
 #[tokio::test]
 async fn who_makes_an_object_owns_what_it_says() {
     let api = Api::start().await;

@@ -142,7 +142,7 @@ async fn paths_of_old_watch_a_list_a_namespace_or_one_object() {
     api.post(one, &json!({})).await.expect(405);
     api.get("/api/v1/watch/namespaces/default/frobs").await.expect(404);
     api.get("/apis/apps/v1/watch/namespaces/default/deployments/a/status").await.expect(404);
-    // To ask for one object is to ask for it, whatever else is said.
+    // A watch of a single object by path is a get.
     assert_eq!(api.get(&format!("{MAPS}/b?watch=true")).await.expect(200)["kind"], "ConfigMap");
 }
 

@@ -406,7 +406,7 @@ async fn what_cannot_be_asked_fails_or_is_ignored_as_the_webhook_says() {
         "received invalid webhook response: expected response.uid=".to_owned(),
         "received invalid webhook response: validating webhook may not return response.patch".to_owned(),
     ]) {
-        // Whoever answers has the longest time that there is.
+        // A webhook that answers has the longest time that there is.
         let seconds = if *name == "hang" { 1 } else { 30 };
         api.configure(VALIDATING, "strict", &hook, json!({"timeoutSeconds": seconds})).await;
         let answer = api.send(&post, &map(name)).await;
@@ -448,7 +448,7 @@ async fn only_the_server_with_the_right_certificate_is_told_anything() {
             url(port)
         )
     };
-    // Nobody listens there, and nobody can while the socket is there.
+    // No program listens there, and none can while the socket exists.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = taken.local_addr().unwrap().port();
@@ -599,7 +599,7 @@ async fn a_request_that_waits_for_a_webhook_holds_no_seat() {
     let (_, metrics) = api.send("GET /metrics", &Value::Null).await;
     let free = "apiserver_flowcontrol_current_executing_seats{priority_level=\"workload\"} 0";
     assert!(metrics.as_str().unwrap().contains(free), "all seats are free while {REQUESTS} requests wait");
-    // A long request of somebody else finds a place.
+    // A long request of another user finds a place.
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "x".repeat(100 << 10)}});
     let posted = api.send_as((*alice).as_ref(), "POST /api/v1/namespaces/default/secrets", &secret).await;
     assert_eq!(posted.0, 201, "{}", posted.1);

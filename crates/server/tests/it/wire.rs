@@ -278,7 +278,7 @@ async fn a_watch_over_a_websocket_has_a_frame_for_each_event() {
         let event = client.event().await;
         assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!(name)));
     }
-    // What the client says is passed over; pings are answered.
+    // Data from the client is skipped; pings are answered.
     client.send(0x81, b"hello").await;
     client.send(0x89, b"there?").await;
     assert_eq!(client.frame().await, (0xa, b"there?".to_vec()));

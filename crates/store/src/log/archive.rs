@@ -1,4 +1,4 @@
-//! What is done to the files of a store from outside: checking them, copying them into one file, and making a store of
+//! Operations on the files of a store from outside: checking them, copying them into one file, and making a store of
 //! such a file.
 //!
 //! Reading needs no lock. Segments only grow, snapshots never change, and a file is removed only when another one has
@@ -25,7 +25,7 @@ const READS_MAX: u32 = 10;
 /// Reading is tried this often before what looks damaged counts as damaged: a tail that is being written may look so.
 const READS_OF_DAMAGE_MAX: u32 = 3;
 
-/// What the files of a store hold.
+/// The content of a store's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The newest revision in them.

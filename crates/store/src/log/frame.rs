@@ -4,7 +4,7 @@
 //! magic 4 | kind 4 | payload length 4 | payload CRC32C 4 | number 8 | base revision 8 | header CRC32C 4 | payload | end mark 4
 //! ```
 //! In an encrypted file the payload is ciphertext and its tag; the checksum is that of the ciphertext, so a torn frame
-//! is told from a damaged one without the key. Kind, length, number and base revision are bound to the tag.
+//! is distinguished from a damaged one without the key. Kind, length, number and base revision are bound to the tag.
 //!
 //! The first and the last byte are never zero, so a sector of a frame that never reached the disk shows as zeros
 //! (see [`tail`](super::tail)).
@@ -49,7 +49,7 @@ pub(super) struct Frame {
     pub(super) end: u64,
 }
 
-/// What is at some offset of a file.
+/// The content at some offset of a file.
 #[derive(Debug)]
 pub(super) enum Found {
     Frame(Frame),
@@ -104,7 +104,7 @@ pub(super) fn encode(
     buffer.extend_from_slice(&END_MARK);
 }
 
-/// What of a frame's header an encrypted payload is bound to.
+/// The part of a frame's header that an encrypted payload is bound to.
 fn bound(kind: FrameKind, payload_len: u32, seq: u64, base: u64) -> [u8; 24] {
     let mut bytes = [0; 24];
     bytes[..4].copy_from_slice(&kind.code().to_le_bytes());

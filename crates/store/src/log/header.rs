@@ -104,7 +104,7 @@ impl Header {
         Ok((bytes, cipher))
     }
 
-    /// Reads and checks the header of a file. A file that bears its final name has one.
+    /// Reads and checks the header of a file. A file with its final name has one.
     pub(super) fn read(
         file: &dyn DiskFile,
         name: &str,
@@ -166,8 +166,8 @@ impl Header {
     }
 }
 
-/// With a key file, a file that is not encrypted is read only if the key file says so: else whoever can write to the
-/// disk could replace what is encrypted by what is not.
+/// With a key file, a file that is not encrypted is read only if the key file allows it: else an attacker who can write to the
+/// disk could replace an encrypted file by a plain one.
 fn check_plain(name: &str, keys: &EncryptionKeys) -> Result<(), OpenError> {
     match keys.source() {
         Some(source) if !keys.reads_plain() => {

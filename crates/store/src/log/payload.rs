@@ -1,4 +1,4 @@
-//! What is inside frames: changes of a commit, items of a snapshot.
+//! The payload of frames: changes of a commit, items of a snapshot.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Reading a store's files without changing any: the newest snapshot, then every segment after it, frame by frame.
 //!
-//! Anything that is not as it was written is an error that names the file and the offset, because reading around it
-//! would forget something acknowledged. The one exception is a torn last frame, which is told to the caller.
+//! Any deviation from the written form is an error that names the file and the offset, because reading around it
+//! would forget an acknowledged write. The one exception is a torn last frame, which is reported to the caller.
 
 use bytes::Bytes;
 use lazaret_storage::{Key, StorageError};
@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::shared::{Shared, State};
 use crate::store::FIRST_REVISION;
 
-/// What the files of a store say.
+/// The state read from the files of a store.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) state: State,

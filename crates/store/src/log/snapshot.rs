@@ -32,11 +32,11 @@ pub(super) struct SnapshotJob {
 }
 
 impl SnapshotJob {
-    /// Writes the snapshot, counts it, and tells whoever asked for it.
+    /// Writes the snapshot, counts it, and answers the caller that requested it.
     pub(super) fn run_and_answer(&self, reply: Option<SnapshotReply>) {
         let done = self.run().map_err(|error| self.counters.snapshot_failed(error));
         if let Some(reply) = reply {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             drop(reply.send(done.map_err(SnapshotError::Failed)));
         }
     }

@@ -1,11 +1,11 @@
 //! Torn or damaged? The judgement over bytes at the end of the last segment that are not a whole frame.
 //!
 //! A group is synced before the next is written, so a crash leaves at most one frame incomplete, and nothing after
-//! it. What a crash leaves of that frame is any set of its sectors; a sector that did not reach the disk is missing
+//! it. A crash leaves any set of the sectors of that frame; a sector that did not reach the disk is missing
 //! (the file ends before it) or reads as zeros, since log files only ever grow. Everything else is damage: then an
 //! acknowledged commit may be lost, and opening must fail instead of forgetting it.
 //!
-//! What stays undecidable: damage to the very last frame that looks exactly like lost sectors.
+//! One case stays undecidable: damage to the very last frame that looks exactly like lost sectors.
 
 use super::frame::{self, FrameHeader, MAGIC};
 

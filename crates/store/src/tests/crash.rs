@@ -14,7 +14,7 @@ use crate::store::FIRST_REVISION;
 /// Enough work for every seed to take a snapshot on the way.
 const GROUPS: usize = 50;
 
-/// What must be true, whatever the disk does.
+/// The expected state, whatever the disk does.
 #[derive(Debug, Clone)]
 pub(super) struct Truth {
     pub(super) revision: u64,
@@ -45,7 +45,7 @@ impl Truth {
     }
 
     /// Checks a store that was just opened, and learns which way the doubtful group went: it is there, or the store
-    /// had begun to take writes again without it, or it was never heard of.
+    /// had begun to take writes again without it, or it never reached the disk.
     pub(super) fn check(&mut self, rig: &Rig, context: &str) {
         if let Some(doubtful) = self.doubtful.take()
             && rig.shared.revision() != self.revision

@@ -65,7 +65,7 @@ fn a_missing_file_is_reported_by_name() {
                 assert_eq!(file, "log-0000000001")
             }
             Err(OpenError::Missing { file, .. }) => assert_eq!(file, *name),
-            // The end of a log that was cut off cleanly cannot be told from a log that was never longer.
+            // A log whose end was cut off cleanly looks like a log that was never longer.
             Ok(_) => assert_eq!(name, last_segment),
             Err(other) => panic!("{name}: {other}"),
         }

@@ -116,8 +116,8 @@ fn faults_that_come_and_go_lose_nothing_that_is_encrypted() {
     assert!(seen.failures > 500 && seen.heals > 200 && seen.crashes > 500, "{seen:?}");
 }
 
-/// What a failed group may have brought to the disk is void once the store takes writes again, also for the next
-/// process, and its revisions are not given out again.
+/// Writes of a failed group that may have reached the disk are void once the store takes writes again, also for the next
+/// process, and its revisions are not used again.
 #[test]
 fn a_group_in_doubt_is_void_after_healing_and_its_revisions_are_not_used_again() {
     for (refused, kind) in [(0, ErrorKind::StorageFull), (1, ErrorKind::Other)] {

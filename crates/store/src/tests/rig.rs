@@ -28,7 +28,7 @@ pub(super) struct Rig {
     committer: Committer,
 }
 
-/// What a commit is about to lead to.
+/// The expected result of a commit.
 #[derive(Debug, Clone)]
 pub(super) struct Forecast {
     pub(super) revision: u64,

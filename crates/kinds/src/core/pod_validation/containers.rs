@@ -68,7 +68,7 @@ pub(super) fn image(errors: &mut Errors, path: &Path<'_>, container: &Value) {
     }
 }
 
-/// What holds for containers of every sort.
+/// Checks of containers of every sort.
 pub(super) fn container(
     errors: &mut Errors,
     path: &Path<'_>,

@@ -1,4 +1,4 @@
-//! What containers find in their environment.
+//! Validation of environment variables of containers.
 
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_subdomain, validate_label_name};

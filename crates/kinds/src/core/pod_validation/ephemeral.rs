@@ -13,7 +13,7 @@ use crate::{
 
 const FIELD: &str = "ephemeralContainers";
 const NOT_HERE: &str = "cannot be set for an Ephemeral Container";
-/// Fields of a container that an ephemeral one may not have: nobody is to rely on it.
+/// Fields of a container that an ephemeral one may not have: nothing may rely on it.
 const FORBIDDEN: &[&str] = &[
     "ports",
     "resources",

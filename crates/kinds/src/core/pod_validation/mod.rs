@@ -1,4 +1,4 @@
-//! What is wrong with a pod, a template of pods, or a change of either.
+//! Validation of a pod, a template of pods, or a change of either.
 
 mod containers;
 mod env;
@@ -186,7 +186,7 @@ fn times(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// What a pod shares with its node.
+/// Namespaces that a pod shares with its node.
 fn host(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if spec.get("hostUsers") == Some(&Value::Bool(false)) {
         // Kubernetes writes these as Go does.

@@ -1,4 +1,4 @@
-//! How a container is asked how it is, and what it is told when it starts and ends.
+//! Probes and lifecycle handlers of a container.
 
 use lazaret_json::Value;
 

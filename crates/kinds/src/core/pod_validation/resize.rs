@@ -41,7 +41,7 @@ fn names<'a>(spec: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     list(spec, field).iter().map(|container| text(container, "name"))
 }
 
-/// What is wrong with a resize.
+/// Validates a resize.
 pub(in crate::core) fn check(errors: &mut Errors, new: &Value, old: &Value) {
     if has(&old["metadata"]["annotations"], MIRROR) {
         return errors.forbidden("", "static pods cannot be resized");
@@ -95,7 +95,7 @@ pub(in crate::core) fn check(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// A node that can resize says what its containers have. Before one runs, nobody knows.
+/// A node that can resize reports the resources of containers. Before a container runs, there is no report.
 fn node_can_resize(status: &Value) -> bool {
     let running = |status: &&Value| some(&status["state"], "running").is_some();
     list(status, "containerStatuses").iter().find(running).is_none_or(|status| has(status, "resources"))

@@ -1,4 +1,4 @@
-//! Where a pod wants to be, and beside whom.
+//! Validation of a pod's affinity, spread and tolerations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::{
     value::{entries, has, is_filled, list, number, some, text, texts},
 };
 
-/// What a taint of a node does.
+/// The effects of a node's taint.
 pub(in crate::core) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";

@@ -1,4 +1,4 @@
-//! As whom containers run and what they may.
+//! Validation of security contexts.
 
 use lazaret_json::Value;
 

@@ -1,4 +1,4 @@
-//! What is wrong with what is reported of a pod.
+//! Validation of the status of a pod.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What of a pod may change.
+//! Fields of a pod that may change.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What a pod may change of its spec, as refusals list it.
+/// The mutable fields of a pod's spec, as refusals list them.
 const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// A changed pod: little of the spec may change.

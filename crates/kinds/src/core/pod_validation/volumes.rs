@@ -49,7 +49,7 @@ const SOURCES: &[&str] = &[
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// What of each source must be filled in, for those of which nothing else is asked.
+/// Required fields of each source, for sources without other checks.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("gitRepo", &["repository"]),
     ("gcePersistentDisk", &["pdName"]),

@@ -1,5 +1,5 @@
-//! What a Service is given before it is stored: IP families, cluster IPs, node ports. Addresses and ports come from a pool that the server
-//! keeps; this decides which ones are asked for, and words the refusals.
+//! Allocations for a Service before it is stored: IP families, cluster IPs, node ports. Addresses and ports come from a pool that the server
+//! keeps; this decides which ones are requested, and words the refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub enum PoolError {
     OutOfRange(String),
 }
 
-/// Where cluster IPs and node ports come from. What was taken stays taken until the write that needed it has ended.
+/// The source of cluster IPs and node ports. An allocation is held until the write that needed it has ended.
 pub trait ServicePool {
     /// Takes this cluster IP, or any.
     ///
@@ -53,7 +53,7 @@ pub enum ServiceRefusal {
 /// Gives a new Service what it needs; gives a changed one what it needs beyond what it had.
 ///
 /// # Errors
-/// What cannot be given. The object is then of no use.
+/// The allocation that failed. The object is then of no use.
 pub fn allocate_service(
     service: &mut Value,
     old: Option<&Value>,
@@ -103,7 +103,7 @@ fn with_families(old: &Value) -> Value {
     old
 }
 
-/// What was allocated stays, where the client left it out.
+/// Keeps the allocated values that the client left out.
 fn keep_allocated(spec: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(spec) {
         if text(spec, "clusterIP").is_empty() {

@@ -43,7 +43,7 @@ impl ServicePool for Pool {
     }
 }
 
-/// What the server stores, or everything that it says against it.
+/// The stored object, or all errors.
 fn write(pool: &mut Pool, old: Option<&Value>, object: Value) -> Result<Value, Vec<String>> {
     let (world, services) = (World::new(), kind("", "services"));
     world.context(|context| {
@@ -139,7 +139,7 @@ fn a_service_is_given_what_its_type_needs() {
     );
 }
 
-/// What is asked for, and what is said to it: Kubernetes' own words, to the byte.
+/// Services and their refusals: Kubernetes' own words, to the byte.
 const REFUSED: &[(&str, &[&str])] = &[
     (
         r#"{"clusterIP": "10.0.0.1"}"#,
@@ -256,7 +256,7 @@ fn refusals_are_worded_as_in_kubernetes() {
     .unwrap();
     for (wanted, said) in REFUSED {
         let wanted: Value = serde_json::from_str(wanted).unwrap();
-        // What is refused holds nothing: the server gives it back.
+        // A refused Service holds nothing: the server returns its allocations.
         let wrong = write(&mut pool.clone(), None, service(wanted.clone())).unwrap_err();
         assert_eq!(wrong, *said, "{wanted}");
     }

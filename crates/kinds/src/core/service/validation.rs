@@ -1,4 +1,4 @@
-//! What a Service may say.
+//! Validation of a Service.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ pub(super) fn service(errors: &mut Errors, object: &Value, old: Option<&Value>) 
     traffic(errors, &path, spec);
 }
 
-/// What may not change.
+/// Checks the fields that may not change.
 pub(super) fn change(errors: &mut Errors, new: &Value, old: &Value) {
     if needs_cluster_ip(new) && needs_cluster_ip(old) {
         same_addresses(errors, new, old);
@@ -417,7 +417,7 @@ pub(super) fn status(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// What is allowed and probably not meant.
+/// Warns of values that are allowed and probably not meant.
 pub(super) fn warnings(errors: &mut Errors, object: &Value) {
     const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     let spec = &object["spec"];

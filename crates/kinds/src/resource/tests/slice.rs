@@ -137,7 +137,7 @@ fn as_many_and_as_large_taints_as_a_device_may_have() {
         ["spec.devices[0].taints[0].effect NotSupported"],
         "an effect of nodes"
     );
-    // The same key with several effects, and the very same taint twice: whoever reads them checks each.
+    // The same key with several effects, and the very same taint twice: each reader checks every taint.
     let repeated = json!([taint("NoSchedule"), taint("NoExecute"), taint("NoExecute")]);
     assert!(with("/spec/devices/0/taints", repeated).is_empty());
     for (key, value) in [("kubernetes.io/reserved", ""), ("gpu.example.com/hot", "yes"), ("plain", "")] {

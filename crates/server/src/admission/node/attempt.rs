@@ -5,7 +5,7 @@ use std::fmt;
 use lazaret_json::Value;
 use lazaret_kinds::{Access, Features};
 
-/// What is done to an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Create,
@@ -33,13 +33,13 @@ pub(super) struct Attempt<'a> {
     pub(super) operation: Operation,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
-    /// What was sent; null for a delete.
+    /// The object that was sent; null for a delete.
     pub(super) object: &'a Value,
     /// The stored object that the request is about; null for a new object.
     pub(super) old: &'a Value,
 }
 
-/// What can be looked up besides the objects of an attempt.
+/// Inputs besides the objects of an attempt.
 pub(super) struct Surroundings<'a> {
     pub(super) features: &'a Features,
     /// A stored object by group, plural, namespace and name.

@@ -4,10 +4,10 @@ use lazaret_json::Value;
 
 use super::attempt::{Attempt, Operation, Refusal, Verdict, same};
 
-/// What a node may change.
+/// Status fields that a node may change.
 const REPORTED: &[&str] = &["allocatedResourceStatuses", "allocatedResources", "capacity", "conditions"];
 
-/// What differs without anybody having changed it.
+/// Fields that differ without a change by the client.
 const IGNORED_METADATA: &[&str] = &["managedFields", "resourceVersion"];
 
 /// A refusal names at most this many fields.

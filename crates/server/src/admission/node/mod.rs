@@ -1,5 +1,5 @@
-//! What a node must not write although it may write objects of that kind: what belongs to another node, and what would give it more than
-//! its pods need.
+//! Writes that a node must not make although it may write objects of that kind: to objects of another node, and those that would give it
+//! more than its pods need.
 
 mod attempt;
 mod claims;

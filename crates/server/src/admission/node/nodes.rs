@@ -27,7 +27,7 @@ const OWN_PREFIXES: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 /// The prefix of labels that keep nodes apart: administrators set them, nodes never.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
-/// Questions of the claim controllers to a node. Schedulers give nobody the devices that they name, so a node must not name those of others.
+/// Requests of the claim controllers to a node. Schedulers hold back the devices that they name, so a node must not name those of others.
 const QUESTIONS: [&str; 2] = ["lazaret.dev/awaiting-unprepare", "lazaret.dev/awaiting-classic-unprepare"];
 
 pub(super) fn node(attempt: &Attempt<'_>) -> Verdict {

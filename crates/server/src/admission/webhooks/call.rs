@@ -9,9 +9,9 @@ use tokio::time::{Instant, timeout_at};
 use super::{client::Hook, limits::WebhookLimits, response};
 use crate::{ApiError, Stored, random};
 
-/// An annotation for an audit log is cut at so many bytes.
+/// An annotation for an audit log is cut at this number of bytes.
 const ANNOTATION_BYTES_MAX: usize = 10 << 10;
-/// So many annotations of an answer are kept.
+/// Bound on the annotations of an answer that are kept.
 const ANNOTATIONS_MAX: usize = 20;
 
 /// Whether webhooks of a configuration may change objects; as metrics name it.
@@ -39,7 +39,7 @@ pub(super) struct Asked {
     pub(super) deadline: Instant,
 }
 
-/// What a webhook that allows a request says.
+/// The answer of a webhook that allows a request.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) patch: Option<Value>,

@@ -24,7 +24,7 @@ const RESPONSE_BYTES_MAX: usize = input::BODY_BYTES_MAX;
 const WEBHOOK_CALLS_MAX: usize = 64;
 /// Connections to a webhook that are kept for the next call.
 const IDLE_CONNECTIONS_MAX: usize = 8;
-/// A connection that was not used for so long is not used again.
+/// A connection that was idle for this time is not used again.
 const IDLE_SECONDS_MAX: u64 = 90;
 const USER_AGENT: &str = "kube-apiserver-admission";
 const HTTPS_PORT: u16 = 443;
@@ -80,7 +80,7 @@ struct Place {
     to: String,
     /// The name that the certificate must be for.
     name: String,
-    /// What the request says of the host.
+    /// The host in the request.
     host: String,
 }
 
@@ -133,7 +133,7 @@ impl Hook {
         }
     }
 
-    /// Whom the webhook's certificate must come from.
+    /// The TLS configuration, with the authority of the webhook's certificate.
     fn tls(&self) -> Result<Arc<ClientConfig>, PostError> {
         let made = self.tls.get_or_init(|| {
             let bundle = STANDARD.decode(&self.webhook.ca_bundle).map_err(|error| error.to_string())?;

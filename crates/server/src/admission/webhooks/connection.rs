@@ -1,4 +1,4 @@
-//! A connection to a webhook, and what is said when there is none.
+//! A connection to a webhook, and the error when there is none.
 
 use std::{error::Error, io, sync::Arc};
 
@@ -99,7 +99,7 @@ fn plain_name(shown: &str) -> &str {
     inner.trim_matches('"')
 }
 
-/// What is said of a connection that ended before an answer came.
+/// The message about a connection that ended before an answer came.
 pub(super) fn broken(error: &hyper::Error) -> String {
     let mut source = error.source();
     while let Some(inner) = source {

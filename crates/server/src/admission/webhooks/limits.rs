@@ -19,7 +19,7 @@ const CALLS_MAX: usize = 128;
 /// After this many seconds a client may try again.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// What a server's calls of webhooks are held to.
+/// The limits of a server's calls of webhooks.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookLimits {
     counts: Arc<Mutex<Counts>>,

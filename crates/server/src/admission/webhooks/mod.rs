@@ -25,16 +25,16 @@ use self::{
     client::Hook,
 };
 
-/// A webhook that is to be called, and what it is told of the request.
+/// A webhook that is to be called, and its review.
 #[derive(Debug)]
 pub(super) struct Due {
     hook: Arc<Hook>,
-    /// Of the resource, in which it is asked.
+    /// The version of the resource in the review.
     version: String,
     review: Value,
 }
 
-/// What became of the object of a request.
+/// The outcome of mutating webhooks.
 #[derive(Debug, Default)]
 pub(crate) struct Mutated {
     /// As it is now, if it was changed.
@@ -212,7 +212,7 @@ fn patched(
         .map_err(|error| ApiError::internal(error.message))
 }
 
-/// A request begins to wait: what it holds of the server is given back, so that it costs others nothing.
+/// A request begins to wait: its resources of the server are released, so that it costs others nothing.
 fn begin<'a>(
     call: &Call<'_>,
     hooks: impl Iterator<Item = &'a Arc<Hook>>,

@@ -1,11 +1,11 @@
-//! What a webhook answered: read, and held against what was asked.
+//! The answer of a webhook: parsed, and checked against the request.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lazaret_json::Value;
 use lazaret_kinds::admission::ReviewVersion;
 use lazaret_schema::{Finding, builtin, check, parse_json};
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Response {
     pub(super) allowed: bool,
@@ -46,7 +46,7 @@ pub(super) fn read(status: u16, body: &[u8], version: ReviewVersion) -> Result<V
     Ok(value)
 }
 
-/// So much of what a webhook sent is repeated in an error.
+/// Bytes of a webhook's answer that are repeated in an error.
 const QUOTED_BYTES_MAX: usize = 2_048;
 
 fn shortened(body: &[u8]) -> String {
@@ -54,7 +54,7 @@ fn shortened(body: &[u8]) -> String {
     text.trim_end_matches('\u{fffd}').to_owned()
 }
 
-/// What is said of an answer that is not a success.
+/// The error of an answer that is not a success.
 fn unexpected(code: u16, body: &[u8]) -> ReadError {
     let status = parse_json(body).map(|parsed| parsed.value).unwrap_or_default();
     if status["kind"] == "Status" && status["status"] != "Success" {

@@ -1,4 +1,4 @@
-//! Whom the certificate of a webhook must come from.
+//! The authorities that the certificate of a webhook may come from.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +27,7 @@ pub(super) fn config(bundle: &[u8]) -> Result<ClientConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let mut config = if roots.is_empty() {
-        // No certificate can come from nobody; the refusal says so.
+        // Without roots no certificate can be valid; the refusal says so.
         builder.with_root_certificates(roots).with_no_client_auth()
     } else {
         let chain = WebPkiServerVerifier::builder_with_provider(roots, provider)
@@ -54,7 +54,7 @@ fn store(certificates: &[CertificateDer<'static>]) -> RootCertStore {
     roots
 }
 
-/// What the machine trusts, looked up once.
+/// The root certificates of the machine, loaded once.
 fn of_machine() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS.get_or_init(|| Arc::new(store(&rustls_native_certs::load_native_certs().certs))).clone()

@@ -8,8 +8,8 @@ use lazaret_storage::{RangeOptions, Watch};
 use super::graph::Graph;
 use crate::{Stored, object};
 
-/// The graph, brought up to date by whoever asks: with what changed since the last question, or from all objects where that is no longer
-/// known. Costs nothing while no node asks.
+/// The graph, brought up to date by each query: with the changes since the last one, or from all objects where these are no longer
+/// known. Costs nothing while no node sends requests.
 #[derive(Debug, Default)]
 pub(super) struct Feed {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! What each node is related to through its pods, as a graph whose paths end at nodes:
+//! The objects related to each node through its pods, as a graph whose paths end at nodes:
 //!
 //! ```text
 //! secret, config map, service account, resource claim, volume claim ──▶ pod ──▶ node
@@ -14,7 +14,7 @@ use super::references::{
     classic_claims, config_maps, is_mirror, resource_claims, secrets, text, volume_claims, volume_secrets,
 };
 
-/// What a path can begin with.
+/// The kinds of objects that a path can begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Vertex {
     Secret,

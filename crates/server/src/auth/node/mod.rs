@@ -1,4 +1,4 @@
-//! What nodes may do without any role: read what their pods need, and write what is their own.
+//! Permissions of nodes without any role: to read the objects of their pods, and to write their own.
 
 mod feed;
 mod graph;
@@ -30,7 +30,7 @@ impl NodeAuthorizer {
     /// Whether a node may do this to objects.
     ///
     /// # Errors
-    /// Why this authorizer does not permit it; empty for whoever is not a node.
+    /// Why this authorizer does not permit it; empty for a user that is not a node.
     pub(super) fn access(&self, stored: &Stored, user: &User, access: Access<'_>) -> Result<(), String> {
         let Some(node) = node_name(user) else { return Err(String::new()) };
         if node.is_empty() {

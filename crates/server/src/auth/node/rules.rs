@@ -1,4 +1,4 @@
-//! What a node may do, and why not. Where the authorizer cannot know the object, it permits what admission refuses (`admission::node`).
+//! Permissions of a node, and the reasons of refusals. Where the authorizer cannot know the object, admission refuses (`admission::node`).
 
 use lazaret_kinds::{Access, Features};
 
@@ -12,7 +12,7 @@ const READ_ACCOUNTS: &str = "KubeletServiceAccountTokenForCredentialProviders";
 
 const READ: &[&str] = &["get", "list", "watch"];
 
-/// What every node may do alike: verbs, group, resources.
+/// Permissions of every node: verbs, group, resources.
 const ALL_NODES: &[(&[&str], &str, &[&str])] = &[
     (&["create"], "authentication.k8s.io", &["tokenreviews"]),
     (&["create"], "authorization.k8s.io", &["subjectaccessreviews", "localsubjectaccessreviews"]),

@@ -17,13 +17,13 @@ use crate::{body::Chunks, call::Call, kind_ref::KindRef, negotiate::Form, object
 /// A piece is sent when it is this long.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What is left of a list.
+/// The rest of a list.
 pub(super) struct ListText {
     kind: KindRef,
     served: Served,
     form: Form,
     clock: table::Clock,
-    /// What comes before the first object.
+    /// The text before the first object.
     head: String,
     items: std::vec::IntoIter<Arc<Item>>,
     phase: Phase,

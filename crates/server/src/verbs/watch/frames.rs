@@ -20,7 +20,7 @@ use crate::{
     table,
 };
 
-/// What a watch shows of events, and how.
+/// The form in which a watch shows events.
 pub(super) struct Frames {
     server: Server,
     kind: KindRef,
@@ -127,7 +127,7 @@ impl Frames {
         text.extend_from_slice(b"}\n");
     }
 
-    /// How far the watch is; with a mark when all that was there is told.
+    /// The progress of the watch; with a mark when all existing objects are sent.
     pub(super) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if end_of_initial {

@@ -1,7 +1,7 @@
-//! A watch as a client sees it: what is there, then what changes, until its time is up.
+//! A watch as a client sees it: the existing objects, then the changes, until its time is up.
 //!
 //! Nothing runs for it in the background and nothing is kept for it: it goes on when the client takes more. A client that takes nothing
-//! falls behind what the store remembers and is told so, or is cut.
+//! falls behind the history of the store and gets an error, or is cut.
 
 use std::{
     pin::Pin,
@@ -21,16 +21,16 @@ use super::frames::Frames;
 use crate::{ApiError, body::Chunks};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark comes so long before the end, so that the client can begin again from there.
+/// A last bookmark comes this long before the end, so that the client can begin again from there.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events that are sent in one chunk at most.
 const EVENTS_PER_CHUNK: usize = 64;
-/// Chunks in which a watch finds nothing to tell before somebody else has a turn.
+/// Chunks in which a watch finds no event before it yields.
 const CHUNKS_PER_TURN: usize = 8;
 /// A chunk that is as long as this is sent as it is: longer ones are no faster, and cost fresh memory.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// What a watch sends.
+/// The stream of a watch.
 pub(super) struct Stream {
     frames: Frames,
     phase: Phase,
@@ -41,9 +41,9 @@ pub(super) struct Stream {
 
 /// How far it is.
 enum Phase {
-    /// What was there is being told.
+    /// The existing objects are being sent.
     Beginning { items: std::vec::IntoIter<Arc<Item>>, end_marker: bool },
-    /// What changes is told as it happens.
+    /// Changes are sent as they happen.
     Following,
     /// There is no more.
     Ended,
@@ -60,8 +60,8 @@ impl Stream {
         self
     }
 
-    /// The next piece of what was there; `None` when all is told. Objects that are not selected cost as much as others: after some of
-    /// them somebody else has a turn.
+    /// The next piece of the existing objects; `None` when all are sent. Objects that are not selected cost as much as others: after some of
+    /// them the task yields.
     fn begin(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Phase::Beginning { items, end_marker } = &mut self.phase else { return Poll::Ready(None) };
         if self.watch.is_ok() {
@@ -110,7 +110,7 @@ impl Stream {
                 }
             };
             let mut chunk = self.frames.event(&event);
-            // What has piled up meanwhile goes in one piece. A failure shows again at the next look.
+            // Further pending events go in one piece. A failure shows again at the next look.
             for _ in 1..EVENTS_PER_CHUNK {
                 if chunk.len() >= CHUNK_BYTES {
                     break;
@@ -188,7 +188,7 @@ impl Times {
         let bookmark_at = (Instant::now() + BOOKMARK_EVERY).min(deadline - BOOKMARK_BEFORE_END);
         let first = if bookmarks { bookmark_at } else { deadline };
         let ending = async move {
-            // Whoever says so, or is gone: there is no server any more.
+            // The value is true, or its sender is gone: the server has ended.
             let _ = ending.wait_for(|ending| *ending).await;
         };
         Self {

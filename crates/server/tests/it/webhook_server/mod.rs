@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::https::now;
 
-/// What a webhook does with a review.
+/// The reply of a webhook to a review.
 pub(crate) enum Reply {
     /// Answers with `response`, the UID of the request put in.
     Response(Value),
@@ -102,7 +102,7 @@ impl WebhookServer {
         *self.connections.lock().unwrap()
     }
 
-    /// Waits until so many reviews have come.
+    /// Waits until `count` reviews have come.
     pub(crate) async fn reached(&self, count: usize) {
         for _ in 0..PATIENCE_LOOKS {
             if self.seen.lock().unwrap().len() >= count {

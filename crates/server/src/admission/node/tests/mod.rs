@@ -19,7 +19,7 @@ pub(super) const PERMITTED: &str = "";
 pub(super) struct World {
     /// By `plural/namespace/name`.
     stored: BTreeMap<String, Value>,
-    /// What roles permit, as `verb resource namespace/name`.
+    /// The permissions by roles, as `verb resource namespace/name`.
     granted: Vec<&'static str>,
     features: Features,
 }

@@ -9,7 +9,7 @@ const STATUS: &str = r#"node "mynode" can only update pod status for pods with s
 const EVICT: &str = "node mynode can only evict pods with spec.nodeName set to itself";
 const NOT_A_MIRROR: &str = r#"pod does not have "kubernetes.io/config.mirror" annotation, node "mynode" can only create mirror pods"#;
 
-/// What is done to a pod or a part of it, and what comes of it for a pod that is bound to the node, to another one, to none.
+/// The operation on a pod or a subresource, and the outcome for a pod that is bound to the node, to another one, to none.
 const BY_BINDING: &[(Operation, &str, bool, [&str; 3])] = &[
     (Operation::Create, "pods", true, [PERMITTED, CREATE, CREATE]),
     (Operation::Update, "pods", true, [UPDATE, UPDATE, UPDATE]),

@@ -20,8 +20,8 @@ const ALL_NODES: &str = "node 'node0' cannot read all nodes, only its own Node o
 const NOTHING_SAID: &str = "nothing is said about this";
 const PERMITTED: &str = "";
 
-/// What node0 asks: verb, resource with its subresource, namespace, name, field selector, `-` for none; and the reason it is not
-/// permitted.
+/// Requests of node0: verb, resource with its subresource, namespace, name, field selector, `-` for none; and the reason of the
+/// refusal.
 const CASES: &[(&str, &str)] = &[
     // Config maps and secrets.
     ("get configmaps ns0 configmap0-pod0-node0 -", PERMITTED),
@@ -201,7 +201,7 @@ const CASES: &[(&str, &str)] = &[
     ("update nodes/status - node0 -", PERMITTED),
     ("patch nodes/status - node1 -", PERMITTED),
     ("get nodes/proxy - node0 -", NOTHING_SAID),
-    // What all nodes may do alike.
+    // Permissions of all nodes.
     ("create tokenreviews - - -", PERMITTED),
     ("create subjectaccessreviews - - -", PERMITTED),
     ("create localsubjectaccessreviews ns0 - -", PERMITTED),
@@ -240,7 +240,7 @@ fn group(resource: &str) -> &'static str {
     }
 }
 
-/// What `node` is told; empty if it is permitted.
+/// The reason of the refusal for `node`; empty if it is permitted.
 fn ask(node: &str, features: &Features, case: &str) -> String {
     let graph = sample();
     let words: Vec<&str> = case.split(' ').map(|word| if word == "-" { "" } else { word }).collect();
