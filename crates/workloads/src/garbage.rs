@@ -11,13 +11,13 @@ use crate::{
     resource, writes,
 };
 
-/// The claim controller deletes the claim of a pod that has gone, after it has taken the reservation away. What is left after this time is garbage
-/// all the same; before, a second deletion would cost the server a call and change nothing.
+/// The claim controller deletes the claim of a deleted pod, after it has removed the reservation. A claim that is left after this time is
+/// collected as garbage; before, a second deletion would cost the server a call and change nothing.
 const CLAIM_SECS: i64 = 2;
-/// One look lets go of at most so many dependents.
+/// Dependents orphaned in one decision.
 const ORPHANS_MAX: usize = 500;
 
-/// What the controller is. The kinds that it collects are those that the world hears of; nothing is needed before,
+/// Deletes objects whose owners are gone. It collects the kinds that the world holds; no kind must be listed before,
 /// since every absence is confirmed.
 pub const RULES: Rules = Rules { name: "garbage-collector", needs: &[], concerns, decide };
 

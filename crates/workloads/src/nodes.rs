@@ -13,7 +13,7 @@ const GRACE_SECS: i64 = 50;
 const STARTUP_SECS: i64 = 60;
 /// Where leases of nodes are.
 const LEASES: &str = "kube-node-lease";
-/// What a kubelet tells, and nobody knows when it is silent.
+/// Conditions that a kubelet reports, and that become `Unknown` when it stops reporting.
 const CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 /// Condition, its value, and the taint that follows from it.
 const TAINTS: &[(&str, &str, &str)] = &[
@@ -27,10 +27,10 @@ const TAINTS: &[(&str, &str, &str)] = &[
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// One look marks at most so many pods.
+/// Pods marked in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Marks nodes whose lease has expired, and taints nodes by their conditions.
 pub const RULES: Rules = Rules {
     name: "node-lifecycle",
     needs: &[&resource::NODES, &resource::LEASES, &resource::PODS],

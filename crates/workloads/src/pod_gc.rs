@@ -5,19 +5,19 @@
 
 use crate::{lean::Node, meta, nodes, pods, prelude::*, writes};
 
-/// So many pods that have ended are kept.
+/// Finished pods that are kept.
 const FINISHED_MAX: usize = 12_500;
-/// A node may be away for so long: one that registers anew keeps its pods.
+/// A node may be absent for this long: one that registers anew keeps its pods.
 const QUARANTINE_SECS: i64 = 40;
-/// A pod that leaves without a node is there for so long: whoever put a finalizer on it sees it leave before it has failed. Kubernetes looks for
+/// A terminating pod without a node is kept for this long: the owner of a finalizer sees it terminate before it has failed. Kubernetes looks for
 /// such pods as often.
 const UNBOUND_SECS: i64 = 20;
 /// The taint by which a person says that nothing on a node runs any more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// One look deletes at most so many pods.
+/// Pods deleted in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Deletes finished pods beyond the limit, and pods whose node is gone.
 pub const RULES: Rules =
     Rules { name: "podgc", needs: &[&resource::PODS, &resource::NODES], concerns, decide };
 

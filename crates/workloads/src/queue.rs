@@ -1,4 +1,4 @@
-//! What is to be looked at, and when: each key once, at its earliest.
+//! The keys to decide, and when: each key once, at its earliest time.
 
 use lazaret_machine::Backoff;
 
@@ -8,7 +8,7 @@ use crate::prelude::*;
 const REST_MS: i64 = 20;
 /// Pauses after failures.
 const BACKOFF: Backoff = Backoff::new(50, 60_000);
-/// When so many keys have rested, the rested ones are forgotten.
+/// At this number of remembered keys, the rested ones are dropped.
 const RESTING_MAX: usize = 4_096;
 
 /// Keys with the time at which each is due. Never longer than there are objects and failures of objects.

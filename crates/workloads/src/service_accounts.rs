@@ -10,7 +10,7 @@ const ROOT_CERTIFICATES: &str = "kube-root-ca.crt";
 const SOURCE_NAMESPACE: &str = "kube-system";
 const CERTIFICATE: &str = "ca.crt";
 
-/// What the controller is.
+/// Creates the `default` ServiceAccount and the CA's ConfigMap in every namespace.
 pub const RULES: Rules = Rules {
     name: "serviceaccount",
     needs: &[&resource::NAMESPACES, &resource::SERVICE_ACCOUNTS, &resource::CONFIG_MAPS],

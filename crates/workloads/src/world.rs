@@ -1,6 +1,6 @@
-//! All that is known of the cluster: fed once, read by every controller.
+//! The cache of the cluster: fed once, read by every controller.
 //!
-//! News may be late, repeated or missing until the next list. What a controller did itself is put here as soon as the
+//! News may be late, repeated or missing until the next list. The result of a controller's own write is put here as soon as the
 //! server has answered, so that a decision never overlooks the one before it; news that is older than that is ignored.
 
 use k8s_openapi::api::{
@@ -24,7 +24,7 @@ use crate::{
     table::Table,
 };
 
-/// So many objects that have gone are remembered, lest a late answer brings one back.
+/// Deleted objects that are remembered, lest a late answer brings one back.
 const GONE_MAX: usize = 16_384;
 
 /// One change, as all controllers hear it.
@@ -176,7 +176,7 @@ impl World {
         &self.pod_index
     }
 
-    /// Who owns what, of all kinds.
+    /// Owners and dependents of all kinds.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph

@@ -30,7 +30,7 @@ pub(super) fn create(daemons: &Daemons<'_>, node: &str, number: usize, failures:
     let none = PodSpec::default();
     let spec = set.spec.template.spec.as_ref().unwrap_or(&none);
     body["spec"]["tolerations"] = json!(admission::tolerations(spec));
-    // What the template asks of nodes has been asked of this one.
+    // The node was already checked against the template's own node affinity.
     body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}],
     });

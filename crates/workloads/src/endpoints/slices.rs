@@ -20,7 +20,7 @@ const ENDPOINTS_MAX: usize = 100;
 const NAME: &str = "endpointslice-controller.k8s.io";
 const RESERVED: &[&str] = &[SERVICE_NAME, SLICE_MANAGED_BY, HEADLESS];
 
-/// What the controller is.
+/// Keeps the EndpointSlices of Services that have a selector.
 pub const RULES: Rules = Rules {
     name: "endpointslice",
     needs: &[&resource::SERVICES, &resource::PODS, &resource::NODES, &resource::ENDPOINT_SLICES],

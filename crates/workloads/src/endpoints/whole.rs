@@ -18,7 +18,7 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Remembered of a key while there is a Service: Endpoints go with it, whoever wrote them.
 const HAD_SERVICE: u64 = 0x0073_6572_7669_6365;
 
-/// What the controller is.
+/// Keeps the Endpoints of Services that have a selector.
 pub const RULES: Rules = Rules {
     name: "endpoint",
     needs: &[&resource::SERVICES, &resource::PODS, &resource::ENDPOINTS],

@@ -1,4 +1,4 @@
-//! Jobs: pods that run to their end, so often and so many at a time.
+//! Jobs: pods that run to completion, `completions` in all and `parallelism` at a time.
 //!
 //! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
 //! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
@@ -37,10 +37,10 @@ const COMPONENT: &str = "job-controller";
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 const MANAGER: &str = "kubernetes.io/job-controller";
-/// A look makes or deletes at most so many pods.
+/// Pods created or deleted in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Runs the pods of Jobs and counts how they end.
 pub const RULES: Rules = Rules { name: "job", needs: &[&resource::JOBS, &resource::PODS], concerns, decide };
 
 fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {

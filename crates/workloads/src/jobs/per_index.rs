@@ -17,7 +17,7 @@ use crate::{meta, pods, prelude::*};
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// What failed of a job with such a limit.
+/// The failures of a job with a limit for each index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PerIndex {
     /// Indexes that will not be tried again.
@@ -78,7 +78,7 @@ impl PerIndex {
         Some(backoff::pause_after(ended_at(last), failures))
     }
 
-    /// What the next pod of an index says of those before it.
+    /// The annotations by which the next pod of an index carries the failures of its predecessors.
     pub(super) fn annotations(&self, job: &Job, index: i32) -> Vec<(&'static str, String)> {
         let Some(last) = self.awaiting.get(&index) else { return [(FAILURES, "0".to_owned())].into() };
         let ignored = verdict(job, last) == Verdict::Ignore;
