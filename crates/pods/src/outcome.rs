@@ -1,4 +1,4 @@
-//! What became of actions.
+//! Handles the outcomes of actions.
 
 use alloc::{format, string::String};
 

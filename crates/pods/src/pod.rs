@@ -1,4 +1,4 @@
-//! What is known of a pod.
+//! The state of a pod.
 
 use alloc::{
     collections::BTreeMap,
@@ -14,9 +14,9 @@ use crate::{
     view::{Amounts, Before, BeforeContainer, ContainerView, PullPolicy},
 };
 
-/// How long containers may take to stop whose pod nobody knows any more.
+/// Grace period for containers of a pod that the API does not know.
 const ORPHAN_GRACE_S: u64 = 2;
-/// What kubelet leaves a pod that it evicts, in milliseconds.
+/// Kubelet's grace period for a pod that it evicts, in milliseconds.
 const EVICTION_GRACE_MS: Millis = 1_000;
 /// The same warning about a pod is not given again within this time.
 const WARN_AGAIN_MS: Millis = 60_000;

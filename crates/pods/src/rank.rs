@@ -5,7 +5,7 @@ use core::cmp::Reverse;
 
 use crate::{Amounts, PodView, Signal, pressure::CRITICAL_PRIORITY};
 
-/// What a pod uses.
+/// Resource usage of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodUse {
     /// Memory that cannot be given back at once, in bytes.
@@ -22,7 +22,7 @@ pub struct PodUse {
     pub violation: Option<String>,
 }
 
-/// What a container uses.
+/// Resource usage of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerUse {
     /// Memory that cannot be given back at once, in bytes.

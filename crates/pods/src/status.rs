@@ -1,4 +1,4 @@
-//! What the status of a pod says.
+//! The status of a pod, before its translation to the API's type.
 
 use alloc::{string::String, vec::Vec};
 
@@ -31,7 +31,7 @@ pub struct Status {
     pub started_at: Millis,
     /// Its addresses.
     pub ips: Vec<String>,
-    /// What is so, and what is not.
+    /// Conditions, true or false.
     pub conditions: Vec<Condition>,
     /// Init containers, in their order.
     pub init: Vec<ContainerStatus>,
@@ -93,9 +93,9 @@ impl ConditionKind {
 /// Whether something is so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What.
+    /// Its type.
     pub kind: ConditionKind,
-    /// Whether it is.
+    /// Whether its status is `True`.
     pub is_true: bool,
     /// One word.
     pub reason: Option<&'static str>,
@@ -126,9 +126,9 @@ pub struct ContainerStatus {
     pub is_ready: bool,
     /// Whether it runs and its startup probe has succeeded.
     pub is_started: bool,
-    /// What it has while it runs.
+    /// Its current resources while it runs.
     pub resources: Option<Resources>,
-    /// What is set aside for it.
+    /// The resources allocated to it.
     pub allocated: Resources,
 }
 
@@ -157,7 +157,7 @@ pub enum State {
 }
 
 impl Status {
-    /// What others wait for: whether it runs, is ready, has addresses, has ended.
+    /// Whether a change that other components wait for happened since `before`: phase, addresses, conditions, readiness.
     pub(crate) fn is_news_to(&self, before: &Self) -> bool {
         let facts = |status: &Self| {
             let conditions = status.conditions.iter().map(|condition| (condition.kind, condition.is_true));

@@ -6,7 +6,7 @@ use crate::Millis;
 
 const MILLIONTHS: u64 = 1_000_000;
 
-/// What a node watches, in kubelet's words.
+/// The eviction signals of a node, in kubelet's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// Memory that can be had without swapping, in bytes.
@@ -95,13 +95,13 @@ impl Signal {
 /// How much there is of something, and how much of it is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// What is left.
+    /// Bytes, inodes or processes that are left.
     pub available: u64,
-    /// What there is.
+    /// The total.
     pub capacity: u64,
 }
 
-/// What was measured. A signal that could not be is not there.
+/// Measured levels. A signal that could not be measured is absent.
 pub type Levels = BTreeMap<Signal, Level>;
 
 /// With less than this a node is short of something. Where both are given, with less than both.
@@ -210,7 +210,7 @@ impl Crossed {
 }
 
 impl Thresholds {
-    /// What there is too little of.
+    /// The thresholds that these levels cross.
     #[must_use]
     pub fn crossed(&self, levels: &Levels) -> Vec<Crossed> {
         let crossed =

@@ -11,7 +11,7 @@ use lazaret_pods::{
 
 pub(crate) const START: Millis = 1_000_000;
 
-/// What a world does with an action.
+/// How a world answers an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Luck {
     Works,
@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) stops: Vec<String>,
     /// How much the node has left.
     pub(crate) levels: Levels,
-    /// What pods use, by UID; nothing where it is not said.
+    /// Usage of pods, by UID; 0 where it is absent.
     pub(crate) uses: BTreeMap<String, PodUse>,
     /// Bytes that images give back, once.
     pub(crate) unused_images: u64,
