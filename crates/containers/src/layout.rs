@@ -87,7 +87,7 @@ impl ContainerDir {
         self.0.join("process.json")
     }
 
-    /// What a container wrote over the layers of its image.
+    /// The container's writable layer over the layers of its image.
     pub(crate) fn upper(&self) -> PathBuf {
         self.0.join("upper")
     }

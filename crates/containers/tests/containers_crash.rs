@@ -44,7 +44,7 @@ const STEPS: &[&str] = &[
     "MAIN/process.json",
     "MAIN/started.json",
 ];
-/// What the agent is told.
+/// The agent's input, as environment variables.
 const FOLDER: &str = "LAZARET_CRASH_FOLDER";
 const RUNTIME: &str = "LAZARET_CRASH_RUNTIME";
 const DIRECTORY: &str = "LAZARET_CRASH_DIRECTORY";
@@ -199,7 +199,7 @@ impl Crash {
                 return Outcome::NotRun(other.unwrap_or_default());
             }
         }
-        // Whatever is said next is said when there are no more steps.
+        // The next line comes when there are no more steps.
         let (sender, said) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
             for line in

@@ -451,7 +451,7 @@ async fn control_groups_are_removed_by_who_made_them() {
     world.end().await;
 }
 
-/// What a runtime could leave on a machine, of this test's own pods.
+/// The traces that a runtime could leave on a machine, of this test's own pods.
 fn traces(world: &World) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let state = world.folder.path().to_string_lossy().into_owned();

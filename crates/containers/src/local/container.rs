@@ -35,7 +35,7 @@ impl Shared {
             return Ok(id);
         }
         let _permit = self.launches.acquire().await;
-        // What a create left that did not come to its end.
+        // A create that was interrupted may have left files.
         self.erase(&directory).await?;
         if let Err(error) = self.make(&parent, &directory, spec).await {
             if let Err(error) = self.erase(&directory).await {

@@ -50,7 +50,7 @@ pub(crate) struct Local {
     shared: Arc<Shared>,
 }
 
-/// What its tasks need.
+/// The state that its tasks share.
 pub(crate) struct Shared {
     options: Options,
     engine: Engine,
