@@ -112,7 +112,7 @@ fn write_all(mut files: Files<Folder>, names: &Names, news: &mpsc::Sender<Input>
             Err(error) => Outcome::Failed(error.to_string()),
         };
         for id in ids {
-            // Nobody hears it when the agent ends; what waits is written all the same.
+            // The receiver is gone when the agent ends; queued checkpoints are written all the same.
             let _ = news.blocking_send(Input::Outcome(id, outcome.clone()));
         }
         if !names.sync(files.exchanges()) {

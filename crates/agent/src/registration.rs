@@ -1,4 +1,4 @@
-//! One registration: who a plugin is, and what it is told.
+//! One registration: the plugin's identity, and the notification of the result.
 
 use std::{path::Path, time::Duration};
 
@@ -56,7 +56,7 @@ fn no_answer(call: &str, after: Duration) -> String {
     format!("{call}: no answer within {} s", after.as_secs())
 }
 
-/// What came back instead of an answer, as it can be shown.
+/// The text of a gRPC error, cut to the limit.
 pub(crate) fn said(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), cut(status.message()))
 }

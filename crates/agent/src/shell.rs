@@ -28,7 +28,7 @@ use crate::{
     steps, writes,
 };
 
-/// News that wait. Whoever brings more waits itself.
+/// Inputs in the queue. A sender waits when it is full.
 const NEWS_MAX: usize = 256;
 /// To read the claims of a pod.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -105,7 +105,7 @@ impl Agent {
         }
     }
 
-    /// What is or may be prepared.
+    /// The claims that are or may be prepared.
     #[must_use]
     pub fn claims(&self) -> watch::Receiver<Vec<ClaimState>> {
         self.claims.clone()
@@ -146,7 +146,7 @@ struct Lines {
     shut_down: watch::Sender<bool>,
 }
 
-/// What runs pods, and where it hears from; nothing where no pods are run.
+/// The runner of pods and its inputs; `None` where no pods are run.
 type Running = Option<(Runner, mpsc::Receiver<run::News>)>;
 
 async fn work(
@@ -205,7 +205,7 @@ async fn work(
             lines.shut_down.send_replace(true);
         }
     }
-    // Nobody waits for answers any more; the writer ends with its queue.
+    // No receiver of answers is left; the writer ends with its queue.
     drop((shell, heard, running));
     while writers.join_next().await.is_some() {}
 }
@@ -246,7 +246,7 @@ fn node_reader() -> follow::Reader<NodeObject, Input> {
 }
 
 impl Shell {
-    /// Begins everything that is to be done. What one machine does may be news for the other.
+    /// Starts all actions that are due. An action of one machine may be an input of the other.
     fn settle(
         &mut self,
         node: &mut Node,
@@ -257,7 +257,7 @@ impl Shell {
         let mut is_changed = false;
         loop {
             while let Some((id, action)) = node.poll() {
-                // Whoever wants to know is told while a plugin works, or after: a pod does not wait for it.
+                // Observers of claims hear of it during or after a plugin's call: a pod does not wait for them.
                 is_changed |=
                     matches!(action, Action::Call { .. } | Action::CallClassic { .. } | Action::Ended { .. });
                 steps::performs(&action);
@@ -367,7 +367,7 @@ impl Shell {
                     warn!(%error, pod_uid, "remove CDI names");
                 }
             }
-            // Whoever runs pods waits for it, and nobody else.
+            // Only a runner of pods waits for it.
             Action::Freed { .. } => {}
             Action::Warn { pod, reason, message } => self.warn(pod, reason, message),
             Action::Began { call, pod_uid } => drop(self.began.insert((pod_uid, call), Instant::now())),
@@ -384,7 +384,7 @@ impl Shell {
         let news = self.news.clone();
         self.tasks.spawn(async move {
             let outcome = action.await;
-            // Nobody hears it when the agent ends.
+            // The receiver is gone when the agent ends.
             let _ = news.send(Input::Outcome(id, outcome)).await;
         });
     }

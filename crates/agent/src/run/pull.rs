@@ -95,7 +95,7 @@ async fn present_after_all(shared: &Shared, image: &str, policy: PullPolicy) -> 
     shared.images.find(image).await
 }
 
-/// What the pod may show to registries.
+/// The pod's credentials for registries.
 async fn keychain(shared: &Shared, pod: &Pod) -> Keychain {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let api: Api<Secret> = Api::namespaced(shared.client.clone(), &namespace);

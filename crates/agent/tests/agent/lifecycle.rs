@@ -58,7 +58,7 @@ async fn an_agent_that_restarts_cleans_up_what_was_removed_meanwhile_and_goes_on
     world.until_offered(&lost).await;
     let before = world.until_offered(&stays).await;
     agent.stop().await;
-    // What plugins answered is there, for a kubelet that takes over.
+    // The plugins' answers are in the checkpoint, for a kubelet that takes over.
     let devices = |claim: &lazaret_node::ClaimState| claim.drivers[DRIVER].devices.len();
     assert_eq!(world.checkpoint().iter().map(devices).collect::<Vec<_>>(), [1, 1]);
     world.delete("lost", &DeleteParams::default().grace_period(0)).await;
@@ -157,8 +157,8 @@ async fn a_damaged_checkpoint_stops_the_start() {
     );
 }
 
-/// What is left after a power loss: the newest checkpoint has the name of the spare. And a kubelet finds one file, with a newer
-/// one beside it only until somebody starts.
+/// After a power loss the newest checkpoint may have the name of the spare. A kubelet finds one file, with a newer
+/// one beside it only until an agent starts.
 #[tokio::test]
 async fn an_agent_that_starts_after_a_power_loss_finds_the_newest_checkpoint() {
     let world = World::new().await;

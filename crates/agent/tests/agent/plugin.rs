@@ -27,7 +27,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What comes back.
+/// The reply of a plugin.
 pub(crate) enum Reply {
     Message(Vec<u8>),
     Status(u32, &'static str),
@@ -64,7 +64,7 @@ pub(crate) fn info(driver: &str, service: &Path, services: &[&str]) -> PluginInf
     }
 }
 
-/// What a plugin that works answers to Prepare: one device for each claim.
+/// The answer of a working plugin to Prepare: one device for each claim.
 pub(crate) fn prepared(body: &[u8]) -> PrepareResponse {
     let claims = ClaimsRequest::decode(body).unwrap().claims.into_iter().map(|claim| {
         let device = DeviceMessage {
