@@ -1,4 +1,4 @@
-//! What became of the effects.
+//! Handles the answers to effects.
 
 use alloc::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How replacements end, and what people are told of them.
+//! How replacements end, and the events about it.
 
 use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Uid};

@@ -15,7 +15,7 @@ use crate::{
     status::Status,
 };
 
-/// A replacement. What is to be done next follows from the objects; here is only what they do not say.
+/// A replacement in flight. Its next step follows from the objects; this holds only the facts that they do not have.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) record: Arc<Record>,
@@ -44,7 +44,7 @@ pub(crate) struct Flight {
     /// Nothing is done before.
     pub(crate) not_before: Timestamp,
     pub(crate) failures: u32,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub(crate) note: Text,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Watch {
     pub(crate) selected: Vec<Selected>,
     /// Every taint around it.
     pub(crate) seen: Vec<Seen>,
-    /// What concerns it, the earliest first.
+    /// The taints that count against it, the earliest first.
     pub(crate) findings: Vec<Finding>,
     /// Up to when its findings have been announced.
     pub(crate) looked: Timestamp,
@@ -148,7 +148,7 @@ pub(crate) struct ReplacementTracker {
     pub(crate) tripped: bool,
     pub(crate) replaced: u64,
     pub(crate) overdue: u64,
-    /// What was refused, in the words of whoever refused.
+    /// The message of the last refused effect.
     pub(crate) refusal: Option<Text>,
     /// Its status may have to be written.
     pub(crate) dirty: bool,

@@ -38,7 +38,7 @@ pub struct Pod {
     pub gated: bool,
     /// The kubelet's own pod: nobody else can replace it.
     pub mirror: bool,
-    /// What a replacement wrote on it.
+    /// The mark that a replacement wrote on it.
     pub mark: Option<Mark>,
 }
 

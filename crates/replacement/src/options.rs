@@ -1,8 +1,8 @@
-//! What may be chosen.
+//! Options of the machine.
 
 use lazaret_model::SetBack;
 
-/// What may be chosen.
+/// Options of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Between two writes of one status that record nothing new.

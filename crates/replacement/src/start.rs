@@ -89,7 +89,7 @@ impl Replacement {
         })
     }
 
-    /// What is under way takes a slot of every policy that selected the pod then, or selects it now.
+    /// A replacement in flight takes a slot of every policy that selected the pod then, or selects it now.
     fn slots(&self) -> Slots {
         let mut slots = Slots::new();
         for flight in self.flights.values() {

@@ -1,4 +1,4 @@
-//! Who begins to lead goes on where the objects say that somebody else ended.
+//! A new leader takes over the replacements that the objects record.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -24,7 +24,7 @@ impl Replacement {
             for entry in &known.policy.status.replacements {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
                 flight.overdue = entry.overdue;
-                // Whoever led before may have sent the first step, and nobody has heard of it yet.
+                // The leader before may have sent the first step, whose result is not in the cache yet.
                 flight.unsure_until = now.plus_millis(2 * self.options.settle_ms);
                 flight.bound = entry.replacement.as_ref().and_then(|name| {
                     let pod = self.tables.pods.get(&ObjectKey::new(key.namespace.clone(), name.clone()))?;

@@ -93,7 +93,7 @@ pub(crate) struct Api {
     /// Disruptions that a budget would still permit; `None`: any number.
     pub(crate) budget: Option<u32>,
     pub(crate) notes: Vec<Note>,
-    /// What changed: `None` for what is gone.
+    /// Keys of changed objects, in order. A deleted object is one, too.
     pub(crate) log: Vec<Changed>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Process {
 /// A piece of news, for the fleet and for the machine.
 type News = (Option<Told>, Option<Input>);
 
-/// What is tainted.
+/// A tainted place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A node.
@@ -157,7 +157,7 @@ impl World {
         process
     }
 
-    /// What a process hears of a change.
+    /// The news of a change that a process receives.
     fn news(&self, change: &Changed) -> News {
         let input = input(&self.api, change);
         (told(&self.api, change), input.map(|input| self.mutant.disguise(&self.stays, input)))
@@ -201,7 +201,7 @@ impl World {
     }
 
     fn relist(&mut self, at: usize, kind: usize) {
-        // What is gone is told as well, as a list tells it.
+        // A list reports deleted objects as well.
         let changes: BTreeSet<Changed> = all(&self.api)
             .into_iter()
             .chain(self.api.log.iter().cloned())
