@@ -78,7 +78,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.guard = None;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody waits for it.
+        // No other task waits for it.
         if held.get(&self.uid).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             held.remove(&self.uid);
         }

@@ -224,7 +224,7 @@ impl Volumes {
     }
 }
 
-/// What a volume is written for.
+/// The reason for writing a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// A pod that is to start.

@@ -16,9 +16,9 @@ const NOTE_MODE: u32 = 0o640;
 const IMAGE_NOTE: &str = ".image";
 /// Everybody may use a volume, unless its group is set.
 const VOLUME_MODE: u32 = 0o777;
-/// What a group gets of a volume that can be written to: all of it, and what is made in it is the group's.
+/// Mode of a writable volume with a group: full access for the group, which also owns files created in it.
 const GROUP_WRITES: u32 = 0o2770;
-/// What a group gets of a volume that it only reads.
+/// Mode of a read-only volume with a group.
 const GROUP_READS: u32 = 0o2550;
 /// A volume of secrets has two versions while it changes.
 const SECRET_BYTES_MAX: u64 = 3 * super::payload::VOLUME_BYTES_MAX as u64;

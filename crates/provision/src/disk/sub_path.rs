@@ -1,8 +1,8 @@
 //! Parts of volumes.
 //!
-//! What is in a volume belongs to the pod, which may put a link anywhere in it at any time. A part is therefore opened by the kernel,
-//! which does not leave the volume on the way, and what was opened is mounted at a place that no container sees. That place is what the
-//! container is given.
+//! The content of a volume belongs to the pod, which may put a link anywhere in it at any time. A part is therefore opened by the kernel,
+//! which does not leave the volume on the way, and the opened part is mounted at a place that no container sees. That place is mounted
+//! into the container.
 
 use std::{
     fs::File,
@@ -128,7 +128,7 @@ fn proc_path(fd: std::os::fd::BorrowedFd<'_>) -> PathBuf {
     Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string())
 }
 
-/// Reads a file of a volume, of at most so many bytes.
+/// Reads a file of a volume, of at most `bytes_max` bytes.
 pub(crate) fn read(volume: &Path, path: &str, bytes_max: u64) -> io::Result<String> {
     let root = Dir::open_path(volume)?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;

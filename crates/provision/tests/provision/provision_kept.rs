@@ -1,4 +1,4 @@
-//! What is kept in memory for pods, and how long.
+//! The memory kept for pods, and for how long.
 
 use std::{sync::Arc, time::Duration};
 
