@@ -1,4 +1,4 @@
-//! What a node knows of claims and pods.
+//! The claims and pods of a node.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -92,7 +92,7 @@ pub(crate) struct Entry {
     pub(crate) uid: String,
     pub(crate) pods: BTreeSet<String>,
     pub(crate) drivers: BTreeMap<String, DriverState>,
-    /// What it was given, whatever its drivers answered.
+    /// The devices that it was allocated, whatever its drivers answered.
     pub(crate) held: Vec<HeldDevice>,
     /// Of a classic claim, as it was read last. Not in the checkpoint: only to prepare needs them, and reads the claim first.
     pub(crate) attributes: BTreeMap<String, String>,

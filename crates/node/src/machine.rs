@@ -22,7 +22,7 @@ const CLAIMS_MAX: usize = 4_096;
 /// The call that a driver may not need, as a claim's allocation names it.
 const SKIP_UNPREPARE: &str = "NodeUnprepareResources";
 
-/// What is prepared on a node.
+/// The claims that are prepared on a node.
 #[derive(Debug, Default)]
 pub struct Manager {
     /// The plugins there are.
@@ -188,7 +188,7 @@ impl Manager {
         self.unawaited.contains(&id)
     }
 
-    /// What drivers did for a claim.
+    /// The state of a claim at its drivers.
     pub(crate) fn drivers(
         &self,
         kind: ClaimKind,
@@ -210,7 +210,7 @@ impl Manager {
         self.claims.values().any(|entry| entry.uid == claim_uid)
     }
 
-    /// What is in the checkpoint.
+    /// The claims in the checkpoint.
     #[must_use]
     pub fn states(&self) -> Vec<ClaimState> {
         self.claims.iter().map(|(key, entry)| entry.state(key)).collect()
@@ -244,7 +244,7 @@ impl Manager {
         Some((self.next_id, text))
     }
 
-    /// What became of an effect.
+    /// Takes in the answer to an effect.
     pub fn acknowledge(&mut self, id: u64, answer: Answer) {
         if self.unawaited.remove(&id) {
             self.is_stale = answer != Answer::Written;
