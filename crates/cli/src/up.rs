@@ -177,7 +177,7 @@ impl Args {
                 if let Some(parts) = parts {
                     parts.stop().await;
                 }
-                // Whoever serves has its own receiver; it is there until it ends.
+                // The server has its own receiver; it is there until the server ends.
                 let _ = stop.send(true);
                 serving.await.context("serve")?;
             }

@@ -28,7 +28,7 @@ fn bench(cluster: &Cluster, words: &[&str]) -> std::process::Command {
     command
 }
 
-/// What the report says of a phase.
+/// A phase of the report.
 fn phase<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["phases"].as_array().unwrap().iter().find(|phase| phase["name"] == name).unwrap()
 }

@@ -142,7 +142,7 @@ impl Story {
         (result["pool"].as_str().unwrap().to_owned(), result["device"].as_str().unwrap().to_owned())
     }
 
-    /// What a condition of a rule says, once it satisfies `wanted`.
+    /// A condition of a rule, once it satisfies `wanted`.
     fn condition(&self, rule: &str, kind: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut found = Value::Null;
         wait_until(&format!("condition {kind} of {rule}"), || {

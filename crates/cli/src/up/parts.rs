@@ -1,4 +1,4 @@
-//! What runs beside the API server, in the same process and over the same API.
+//! The parts beside the API server, in the same process and over the same API.
 
 use anyhow::{Result, anyhow};
 use lazaret_controllers::{Options, Plane};
@@ -49,7 +49,7 @@ impl Parts {
     /// Lets what is under way end.
     pub(super) async fn stop(self) {
         if let Some((tasks, stop)) = self.hollow {
-            // Who has ended already needs no word.
+            // Nodes that have ended already have no receiver.
             let _ = stop.send(true);
             tasks.join().await;
         }

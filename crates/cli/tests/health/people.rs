@@ -1,4 +1,4 @@
-//! What people say to incidents, by commands.
+//! Commands by which people act on incidents.
 
 use serde_json::{Value, json};
 

@@ -66,7 +66,7 @@ fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
     stage.until("its rules keep late pods off", || {
         rules().iter().all(|rule| rule["spec"]["taint"]["effect"] == "NoExecute")
     });
-    // Who evicted says so: Lazaret, for the policy, and Kubernetes nobody.
+    // The rules name the evicting component: Lazaret, for the policy; Kubernetes evicts none.
     stage.until("its rules say who evicts", || {
         rules().iter().all(|rule| {
             let said = conditions(rule);

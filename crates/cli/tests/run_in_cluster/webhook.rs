@@ -24,7 +24,7 @@ impl Stage {
         self.request("PATCH", path, "application/merge-patch+json", patch)
     }
 
-    /// What the server says to a rule that it would not keep.
+    /// The server's answer to a rule in a dry run.
     fn would_make(&self, effect: &str) -> Result<Value, String> {
         let rule = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"generateName": "r-"},
@@ -88,7 +88,7 @@ fn a_webhook_asks_guards_before_kubernetes_evicts() {
         })
     });
     stage.until("it is ready", || replica.is_ready());
-    // Nobody leaves because of it; and what a rule does may not become worse.
+    // No pod leaves because of this rule; and its effect may not become stronger.
     stage.taint("soft", "node-1", "NoSchedule");
     let soft = format!("{RULES}/soft");
     assert!(stage.merge(&soft, &json!({"spec": {"taint": {"effect": "NoExecute"}}})).is_err());
