@@ -57,7 +57,7 @@ impl LeaderElection {
     }
 }
 
-/// What a Lease says, as far as others look at it.
+/// A Lease, as far as other replicas read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     holder: String,
@@ -65,7 +65,7 @@ struct Record {
     transitions: i32,
 }
 
-/// One of several. Times of others are not believed: a Lease is over when nobody has changed it for long enough.
+/// One of several replicas. Times of others are not trusted: a Lease has expired when it was not changed for its duration.
 #[derive(Debug)]
 struct Candidate {
     election: LeaderElection,

@@ -72,7 +72,7 @@ impl From<kube::Error> for Lost {
     }
 }
 
-/// Lists, watches, and lists again when the watch is lost. That it cannot be read is told once it failed twice in a row.
+/// Lists, watches, and lists again when the watch is lost. The second failure in a row is reported.
 pub(crate) async fn follow(
     api: Api<ResourceSlice>,
     mut selection: Selection,

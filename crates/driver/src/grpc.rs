@@ -36,7 +36,7 @@ const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// A peer that answers no ping for this long is gone. Also a deadline for those who connect and say nothing.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Whoever connects says something within this time.
+/// Time for a client to send its first bytes.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(10);
 /// After a failed accept: there are no descriptors left, and asking again at once would only burn time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub(crate) type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 /// Changes what is sent, see [`Kit::spoil`](crate::Kit::spoil).
 pub(crate) type Spoil = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// Serves connections until it is told to close; then calls under way are answered and no others.
+/// Serves connections until `closing`; then calls in flight are answered and no others.
 pub(crate) async fn serve<S: Service>(
     listener: UnixListener,
     service: Arc<S>,

@@ -16,7 +16,7 @@ pub(crate) const ANSWERS_MAX: Duration = Duration::from_secs(1);
 /// Problems that nobody has read.
 const PROBLEMS_MAX: usize = 64;
 
-/// What kubelet thinks of the driver.
+/// The state of the registration with kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registration {
     /// It has not asked yet.
@@ -94,7 +94,7 @@ impl Running {
         &self.sockets
     }
 
-    /// What kubelet thinks of it.
+    /// The state of the registration with kubelet.
     #[must_use]
     pub fn registration(&self) -> watch::Receiver<Registration> {
         self.registered.status.clone()
@@ -122,12 +122,12 @@ impl Running {
     /// Whether it answers, asked from outside.
     ///
     /// # Errors
-    /// What is wrong.
+    /// When it does not answer, or another driver does.
     pub async fn probe(&self) -> Result<(), ProbeError> {
         probe(&self.name, &self.sockets).await
     }
 
-    /// Ends it: kubelet is told by the registration socket going, calls under way are answered, then the service goes.
+    /// Ends it: the registration socket is removed, by which kubelet notices, calls in flight are answered, then the service ends.
     /// Slices stay: another instance takes over, or kubelet removes them after a while.
     pub async fn stop(self) {
         let Self { registered, service_socket, mut servers, closing, calls, _background, .. } = self;

@@ -41,7 +41,7 @@ pub(crate) struct Plugin<D> {
     pub(crate) client: kube::Client,
     pub(crate) serialize: Arc<Serialize>,
     pub(crate) inventory: Arc<Inventory>,
-    /// What is offered; everything else is unimplemented.
+    /// The services offered; all others are unimplemented.
     pub(crate) services: Vec<KubeletService>,
     pub(crate) metadata: Option<Arc<MetadataFiles>>,
     pub(crate) health_timeout: Duration,
@@ -222,7 +222,7 @@ fn base(request: &str) -> &str {
     request.split('/').next().unwrap_or(request)
 }
 
-/// What kubelet is told of a failure.
+/// Logs a failure, and returns its text for kubelet.
 fn told(call: &str, id: &ClaimRef, failure: &Failure) -> String {
     warn!(claim = id.name, namespace = id.namespace, %failure, "{call} failed");
     text(failure)

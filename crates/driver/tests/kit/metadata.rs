@@ -140,7 +140,7 @@ async fn several_drivers_on_one_request_do_not_collide() {
     places.sort();
     let directory = "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/c/r";
     assert_eq!(places, [DRIVER, other].map(|driver| format!("{directory}/{driver}-metadata.json")));
-    // What one removes, the other keeps.
+    // A file that one removes, the other keeps.
     assert_eq!(unprepare(&gpus, &claim).await, "");
     assert_eq!(mounts(world.root.path(), &ids[1..]).len(), 1);
     assert_eq!(std::fs::read_dir(cdi).unwrap().count(), 1);
