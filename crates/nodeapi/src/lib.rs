@@ -8,7 +8,7 @@
 //! `status.daemonEndpoints.kubeletEndpoint.Port`. A certificate for the node's own name alone is approved by the API server without
 //! anybody; the API server looks at the subject and not at addresses.
 //!
-//! **Invariant.** Nobody is answered who has not proven who they are and what they may do. What a client sends is bounded. It must never
+//! **Invariant.** A request is answered only after authentication and authorization. Data from a client is bounded. It must never
 //! know how a container is run.
 
 mod access;

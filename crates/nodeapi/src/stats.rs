@@ -1,4 +1,4 @@
-//! What containers use: `/stats/summary` and `/metrics/resource`, by what the runtime says.
+//! Resource usage of containers: `/stats/summary` and `/metrics/resource`, from the runtime's figures.
 
 use std::{
     collections::BTreeMap,
@@ -63,7 +63,7 @@ impl Samples {
     }
 }
 
-/// What the containers of a node use.
+/// Resource usage of a node and its containers.
 #[derive(Debug)]
 pub(crate) struct Read {
     at: Timestamp,
@@ -150,7 +150,7 @@ fn seconds(at: SystemTime) -> f64 {
 }
 
 impl Read {
-    /// What the machine uses; where that is not known, what its pods do.
+    /// The usage of the machine; where that is not known, the sum of its pods.
     fn node(&self) -> (Usage, Option<u64>) {
         self.machine.unwrap_or_else(|| total(self.pods.iter().flat_map(|pod| &pod.containers)))
     }

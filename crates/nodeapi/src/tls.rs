@@ -56,7 +56,7 @@ impl fmt::Debug for Current {
 }
 
 impl Certificate {
-    /// One that the node signs itself. The API server does not trust it unless it is told to.
+    /// One that the node signs itself. The API server does not trust it unless configured to.
     ///
     /// # Errors
     /// When a name is none, or the system gives no randomness.

@@ -44,7 +44,7 @@ struct Half {
     data: Option<(u32, u16)>,
 }
 
-/// What a session knows.
+/// The state of a session.
 struct State {
     halves: BTreeMap<String, Half>,
     /// Connections by the stream of their bytes.
@@ -165,7 +165,7 @@ impl Session {
             Frame::Data { id, bytes, is_last } => {
                 if let Some(open) = state.open.get_mut(&id) {
                     if let Some(sink) = open.sink.as_ref().filter(|_| !bytes.is_empty()) {
-                        // Who takes no more has ended, or is about to.
+                        // A forward that takes no more has ended, or is about to.
                         let _ = sink.send(bytes).await;
                     }
                     if is_last {

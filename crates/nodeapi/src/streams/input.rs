@@ -1,4 +1,4 @@
-//! What a client sends: input of the program, sizes of its terminal.
+//! Messages of a client: input of the program, sizes of its terminal.
 
 use bytes::{Bytes, BytesMut};
 use lazaret_containers::Resize;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::websocket::{CloseCode, Message, Reader};
 
-/// What is read from a client at once.
+/// Bytes read from a client at once.
 const READ_BYTES: usize = 32 << 10;
 
 /// Where a client's messages go.

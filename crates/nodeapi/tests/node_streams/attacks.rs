@@ -1,4 +1,4 @@
-//! What must not work.
+//! Requests that must be refused.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -225,7 +225,7 @@ async fn half_of_an_upgrade_holds_nothing() {
     }
     assert_eq!(world.ask_node(Some(&server), "/healthz", "").await.0, 200);
     assert_eq!(world.runtime.running.load(Ordering::SeqCst), 0);
-    // What is no websocket after all ends the stream, and the program with it.
+    // Bytes that are no websocket frame end the stream, and the program with it.
     let path = format!("/exec/default/web/app?command={TERMINAL}&input=1&output=1&tty=1");
     let socket =
         Socket::open(world.node(Some(&server)).await, &path, V5).await.unwrap_or_else(|why| panic!("{why}"));

@@ -199,14 +199,14 @@ impl World {
         finish(self.kubectl(arguments)).await
     }
 
-    /// What kubectl printed, if it succeeded.
+    /// The output of kubectl, which must succeed.
     pub(crate) async fn shown(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What kubectl complained of, if it failed.
+    /// The error of kubectl, which must fail.
     pub(crate) async fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
