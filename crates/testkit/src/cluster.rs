@@ -21,7 +21,7 @@ use crate::{Options, StartError, front::Front, host::Host, options::Place, runni
 /// An API server in this process, with roles, tokens and a few namespaces; controllers and nodes only if asked for
 /// ([`Options::plane`]).
 ///
-/// Works in tests with a runtime and in tests without. What it needs of its own (a thread, a port, files) goes when it is dropped.
+/// Works in tests with a runtime and in tests without. Its own resources (a thread, a port, files) go when it is dropped.
 pub struct Cluster {
     server: Server,
     store: Store,
@@ -174,7 +174,7 @@ impl Cluster {
     /// Where the server listens, with TLS. The first call opens the port.
     ///
     /// # Panics
-    /// When this machine lets nobody listen on loopback.
+    /// When this machine permits no listener on loopback.
     #[must_use]
     #[track_caller]
     #[allow(clippy::panic, reason = "for tests, which end where they cannot go on")]
@@ -204,7 +204,7 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("write a kubeconfig: {error}"))
     }
 
-    /// What signs with the cluster's authority.
+    /// Signs with the cluster's authority.
     #[must_use]
     pub fn signer(&self) -> Signer {
         self.secrets.signer()

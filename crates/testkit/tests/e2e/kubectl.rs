@@ -1,4 +1,4 @@
-//! What people type, with a kubectl that is installed for the test; `KUBECTL` names another.
+//! Commands of users, with a kubectl that is installed for the test; `KUBECTL` names another.
 
 use std::{
     fs,
@@ -69,7 +69,7 @@ impl Console {
         self.command(arguments).output().unwrap()
     }
 
-    /// What a command that works says.
+    /// The output of a command, which must succeed.
     #[track_caller]
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);

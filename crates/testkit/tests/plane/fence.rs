@@ -1,4 +1,4 @@
-//! Who gets the lease with an old view of the world.
+//! A new leader with an old view of the world.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is turned off counts for nobody: taints are as if they had not been set, for the scheduler and for the eviction.
+//! Feature gates that are off: taints are as if they had not been set, for the scheduler and for the eviction.
 
 use lazaret_testkit::{Cluster, Features, Plane};
 use serde_json::{Value, json};

@@ -124,7 +124,7 @@ fn a_rule_that_reaches_too_far_has_no_effect_before_another_user_approves_it() {
         stage.gone(name);
     }
     assert_eq!(held(&stage, "wide", "NotHeld")["status"], "False");
-    // A new spec was not approved by anybody. Nobody is left to be evicted, so that it may take effect.
+    // The new spec has no approval. No pod is left to be evicted, so that it may take effect.
     as_user(&stage, "bob", "PATCH", &path, &json!({"spec": {"taint": {"value": "other"}}}));
     held(&stage, "wide", "NotHeld");
 }

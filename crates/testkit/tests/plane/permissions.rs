@@ -1,4 +1,4 @@
-//! What the controllers of claims and evictions may do is enough: nothing that they ask for is refused.
+//! The permissions of the controllers of claims and evictions are enough: none of their requests is refused.
 
 use lazaret_controllers::{Options, Parts, Plane as Controllers};
 use lazaret_runtime::{Client, Metrics};

@@ -54,7 +54,7 @@ impl Stage {
         self.wait(async move { client.request::<Value>(request).await }).map_err(|error| error.to_string())
     }
 
-    /// What is at a path that holds no objects.
+    /// The text at a path that holds no objects.
     pub(crate) fn text(&self, path: &str) -> String {
         let request = Request::builder().uri(path).body(Vec::new()).unwrap();
         let client = self.cluster.client();

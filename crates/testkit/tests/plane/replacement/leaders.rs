@@ -1,4 +1,4 @@
-//! Who leads changes half-way.
+//! The leader changes half-way.
 
 use std::collections::BTreeSet;
 
