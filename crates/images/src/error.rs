@@ -1,4 +1,4 @@
-//! What goes wrong with images.
+//! Errors of images.
 
 use std::io;
 
@@ -40,9 +40,9 @@ pub enum ImageError {
     Digest {
         /// Which content.
         what: String,
-        /// What was asked for.
+        /// The requested digest.
         expected: String,
-        /// What came.
+        /// The digest of the content.
         actual: String,
     },
     /// There is no such image.
@@ -57,9 +57,9 @@ pub enum ImageError {
     /// The file system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -12,7 +12,7 @@ use crate::{
     store::Store,
 };
 
-/// When images are removed, as a kubelet is told.
+/// When images are removed, as in the configuration of a kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Above this use of the disk images are removed, in percent.
@@ -37,7 +37,7 @@ impl Thresholds {
     }
 }
 
-/// What was removed.
+/// The images that were removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Names of images that went.

@@ -118,7 +118,7 @@ impl Images {
         self.blocking(move |store, _| store.set_in_use(&in_use)).await
     }
 
-    /// Who `USER[:GROUP]` is in an image.
+    /// Resolves `USER[:GROUP]` in an image.
     pub fn user(&self, image: &Image, user: &str) -> Result<User, UserError> {
         crate::user(image, user)
     }

@@ -54,9 +54,9 @@ pub enum PullError {
     Unauthorized {
         /// The image.
         image: String,
-        /// Whom was asked.
+        /// The registry.
         registry: String,
-        /// What it said.
+        /// The registry's error.
         cause: String,
     },
     /// Anything else.
@@ -64,9 +64,9 @@ pub enum PullError {
     Failed {
         /// The image.
         image: String,
-        /// Whom was asked.
+        /// The registry.
         registry: String,
-        /// What went wrong.
+        /// The error.
         cause: String,
     },
 }
@@ -87,7 +87,7 @@ type Flight = Shared<BoxFuture<'static, Outcome>>;
 type InFlight = (WeakShared<BoxFuture<'static, Outcome>>, watch::Receiver<Progress>);
 type Download<'a> = BoxFuture<'a, Result<(Downloaded, Expected, usize), Failure>>;
 
-/// Pulls in flight. Whoever brings other credentials does not share in one: it might be an image that is not for them.
+/// Pulls in flight. A caller with other credentials does not join one: they may not permit the image.
 #[derive(Default)]
 pub(crate) struct Flights {
     by_image: Mutex<BTreeMap<(Reference, Keychain), InFlight>>,

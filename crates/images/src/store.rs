@@ -35,7 +35,7 @@ use crate::{
 pub(crate) const NAMES_MAX: usize = 10_000;
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
-/// What the index has for a name.
+/// The entry of the index for a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The digest of the configuration.
@@ -55,7 +55,7 @@ pub(crate) struct Index {
     pub(crate) names: BTreeMap<String, Record>,
 }
 
-/// What is known of an unpacked layer.
+/// Facts of an unpacked layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LayerFacts {
     pub(crate) diff_id: String,
@@ -101,7 +101,7 @@ impl Store {
         let store =
             Self { root, unique: format!("{:016x}", u64::from_ne_bytes(random)), next: AtomicU64::new(0) };
         store.index()?;
-        // What a crash left behind, unless somebody is at work.
+        // Removes leftovers of a crash, unless another process is at work.
         if let Some(lock) = store.try_lock_alone()? {
             store.sweep(&lock)?;
         }
