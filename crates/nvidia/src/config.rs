@@ -1,4 +1,4 @@
-//! What a claim may say about its GPUs: the objects of NVIDIA's own driver, as far as they are carried out here.
+//! The configuration of GPUs in a claim: the objects of NVIDIA's own driver, as far as they are carried out here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub enum ConfigError {
     /// It is not an object that is known.
     #[error("apiVersion must be {VERSION} and kind {kinds}: {found}", kinds = KINDS.join(" or "))]
     Kind {
-        /// What was written.
+        /// The version and kind of the object.
         found: String,
     },
     /// A field is wrong or not known.

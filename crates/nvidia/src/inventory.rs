@@ -1,4 +1,4 @@
-//! What is published: names, attributes and capacities of NVIDIA's own driver, so that existing classes and selectors work.
+//! The published devices: names, attributes and capacities of NVIDIA's own driver, so that existing classes and selectors work.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Partitions {
 /// A card, and what can be given out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gpu {
-    /// What it is.
+    /// Its properties, from NVML.
     pub facts: Facts,
     /// Where it is connected, as Kubernetes names it: `pci0000:00`.
     pub pcie_root: Option<String>,
@@ -47,7 +47,7 @@ pub struct Versions {
     pub cuda: (i32, i32),
 }
 
-/// What a device's name means.
+/// The device that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning<'a> {
     /// The whole card.
@@ -77,7 +77,7 @@ impl Gpu {
         if partition.compute_instance == 0 { name } else { format!("{name}-{}", partition.compute_instance) }
     }
 
-    /// What a partition that somebody has made is, if it is all of its GPU instance.
+    /// The profile of a partition that an administrator has made, if it is all of its GPU instance.
     fn profile_of(&self, partition: &Partition) -> Option<&Profile> {
         let mut others = self.made.iter().filter(|other| other.uuid != partition.uuid);
         let is_divided = others.any(|other| other.gpu_instance == partition.gpu_instance);

@@ -35,14 +35,14 @@ const EVENTS_MAX: usize = 1_024;
 /// How long a count alone, of a condition that is known, need not be in the file.
 const KEEP_EVERY_MS: i64 = 5_000;
 
-/// What is known of the cards' health, and who wants to hear of changes.
+/// The health of the cards, and the tasks that wait for changes.
 #[derive(Debug)]
 pub(crate) struct Health {
     signals: Mutex<Followed>,
     pub(crate) changed: Notify,
     /// GPUs answered that did not before.
     pub(crate) found: Notify,
-    /// What is new goes there, for people.
+    /// Events about new conditions.
     notices: Notices,
     /// Where it outlives this process.
     file: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct Health {
     stopping: AtomicBool,
 }
 
-/// What is known, and how much of it is in the file.
+/// The signals, and how much of them is in the file.
 #[derive(Debug)]
 struct Followed {
     signals: Signals,

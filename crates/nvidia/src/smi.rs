@@ -93,7 +93,7 @@ fn listen(mut said: io::PipeReader) -> io::Result<Receiver<String>> {
     let (sender, text) = mpsc::channel();
     let hear = move || {
         let mut kept = Vec::new();
-        // What was heard before an error counts.
+        // Output before an error counts.
         let _ = said.by_ref().take(OUTPUT_BYTES_MAX).read_to_end(&mut kept);
         let _ = io::copy(&mut said, &mut io::sink());
         let _ = sender.send(String::from_utf8_lossy(&kept).trim().to_owned());
