@@ -43,7 +43,7 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, ControlError> {
         Ok(()) | Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
-    // Whoever may write here can take devices away from pods.
+    // A user who may write here can take devices away from pods.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(listener)
 }
