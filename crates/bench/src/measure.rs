@@ -111,7 +111,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         Ok(())
     })
     .await;
-    // Whatever failed then, this is why.
+    // A server that ended is the cause of any failure.
     let outcome = match embedded.as_mut().and_then(Embedded::ended) {
         Some(how) => outcome.with_context(|| format!("the lazaret under measurement ended ({how})")),
         None => outcome,

@@ -1,4 +1,4 @@
-//! What a watch tells of the pods of a namespace, and when.
+//! The states of a namespace's pods, with the times at which a watch delivers them.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use crate::{
     target::{Caller, Target},
 };
 
-/// So many watches in a row that ended before they told anything are enough.
+/// Watches in a row that end before the first event, before the run fails.
 const SILENT_MAX: usize = 5;
 /// Before a watch that ended is begun again.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -124,7 +124,7 @@ impl Target {
     }
 }
 
-/// Who asks, when that is a token. A certificate is part of the connection.
+/// The caller's token, if it has one. A certificate is part of the connection.
 fn token(config: &kube::Config) -> Result<Option<String>> {
     let auth = &config.auth_info;
     if let Some(token) = &auth.token {
@@ -185,7 +185,7 @@ impl Caller {
         }
     }
 
-    /// Whatever the answer is.
+    /// Sends a request, and returns the response whatever its code.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<Answer> {
         self.fetch(request).await
     }

@@ -30,7 +30,7 @@ const RULE: Duration = Duration::from_secs(1);
 const READS_PER_SECOND: u32 = 100;
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What one part knows of another.
+/// State that the parts share.
 #[derive(Debug, Default)]
 struct Shared {
     /// The node that a rule taints now: its pods are not deleted otherwise.

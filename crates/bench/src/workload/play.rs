@@ -76,7 +76,7 @@ fn micro_time() -> Result<String> {
     Ok(now.to_string().replace('Z', ".000000Z"))
 }
 
-/// What the steps of a workload share.
+/// State that the steps of a workload share.
 struct Stage<'a> {
     workload: &'a Workload,
     shape: Rc<Shape>,
@@ -118,7 +118,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Sends so many requests as fast as it goes.
+    /// Sends `count` requests as fast as it goes.
     async fn all(&self, count: usize, request: impl Fn(usize) -> Vec<u8> + 'static) -> Result<load::Outcome> {
         let shape = load::Shape { clients: self.clients, until: Until::Sent(count), rate: 0 };
         load::run(&self.target, shape, request, |_, _| {}).await
@@ -166,7 +166,7 @@ impl Stage<'_> {
         self.all(self.workload.nodes * per_node, self.post(SLICES.into(), slice)).await
     }
 
-    /// What is there before the measurement.
+    /// Makes the objects that exist before the measurement.
     async fn initial(&self, namespace: &str) -> Result<()> {
         let Workload { initial, nodes, test, .. } = *self.workload;
         if test.begins_with_pods() {
