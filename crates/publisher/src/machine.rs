@@ -61,7 +61,7 @@ pub enum EffectKind {
     },
 }
 
-/// What became of an effect.
+/// The answer to an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The slice is stored like this.
@@ -102,7 +102,7 @@ pub enum Problem {
     Failed {
         /// Of which pool; empty: of all.
         pool: String,
-        /// What the server said.
+        /// The server's error.
         why: String,
         /// When it is tried again, from now.
         retry_in_ms: i64,
@@ -128,7 +128,7 @@ pub struct Publisher {
     leads: bool,
     /// None until the driver said what it wants: nothing is deleted before.
     desired: Option<BTreeMap<String, Pool>>,
-    /// What the server has, by name; none until it was listed.
+    /// The server's slices, by name; none until they were listed.
     actual: Option<BTreeMap<String, ResourceSlice>>,
     pools: BTreeMap<String, Progress>,
     owner: OwnerState,
@@ -150,7 +150,7 @@ struct Progress {
     accepted: Accepted,
     /// When it may be repaired next, and the pause after that.
     repair: Option<(Timestamp, i64)>,
-    /// What was seen while a write was in flight, by name: it may be that write. The newest of each slice.
+    /// The changes seen while a write was in flight, by name: one may be that write. The newest of each slice.
     deferred: BTreeMap<String, Seen>,
 }
 
@@ -166,7 +166,7 @@ enum Flight {
     Owner,
 }
 
-/// What is known of the Node.
+/// The read of the Node.
 #[derive(Debug, Default)]
 struct OwnerState {
     is_wanted: bool,
@@ -235,10 +235,10 @@ impl Publisher {
         }
     }
 
-    /// What the driver wants from now on, all of it.
+    /// Replaces all pools that the driver wants.
     ///
     /// # Errors
-    /// When it cannot be published. What was wanted before still is.
+    /// When they cannot be published. The pools wanted before stay.
     pub fn want(&mut self, pools: BTreeMap<String, Pool>) -> Result<(), PoolError> {
         if let Err(error) = validate(&self.identity.scope, &pools) {
             self.report(Problem::Invalid(error.clone()));
@@ -374,7 +374,7 @@ impl Publisher {
         }
     }
 
-    /// What became of an effect, with the object that the server answered. Unknown or repeated ids are ignored.
+    /// Takes in the answer to an effect, with the object that the server returned. Unknown or repeated ids are ignored.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, answer: Answer) {
         match self.flights.land(id) {
             Some(Flight::Owner) => self.owner_read(now, answer),

@@ -1,4 +1,4 @@
-//! What a driver wants to publish.
+//! The pools that a driver wants to publish.
 
 use alloc::{format, string::String, vec, vec::Vec};
 
@@ -40,7 +40,7 @@ impl Scope {
         }
     }
 
-    /// What `spec.nodeName` of the slices is; empty: it is not set.
+    /// `spec.nodeName` of the slices; empty: it is not set.
     #[must_use]
     pub fn node_name(&self) -> &str {
         match self {
@@ -98,7 +98,7 @@ impl Pool {
     }
 }
 
-/// What goes into one slice.
+/// The content of one slice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Content {
     pub(crate) devices: Vec<Device>,

@@ -179,7 +179,7 @@ fn tables_refuse_what_cannot_be_a_taint() {
     assert!(table().with("x", HealthRule::new("k", Effect::from_name("Explode"))).is_err());
 }
 
-/// Whatever a driver publishes, the taints of health are in it.
+/// Every publication of a driver has the taints of health.
 #[test]
 fn no_publication_loses_a_taint() {
     let mut health = health();

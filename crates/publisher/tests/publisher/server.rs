@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) slices: BTreeMap<String, ResourceSlice>,
     pub(crate) publisher: Publisher,
-    /// What the publisher wrote, in short.
+    /// The publisher's writes, in short.
     pub(crate) log: Vec<String>,
     pub(crate) problems: Vec<Problem>,
     /// Answers to give instead of doing anything.
