@@ -1,4 +1,4 @@
-//! One-time tokens and sessions. What is kept of either is a hash.
+//! One-time tokens and sessions. Only a hash of either is kept.
 
 use std::collections::BTreeMap;
 
