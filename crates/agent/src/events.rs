@@ -43,7 +43,7 @@ pub(crate) struct Note {
     pub(crate) message: String,
 }
 
-/// Writes what comes, one after another, until nobody sends any more.
+/// Writes events, one after another, until all senders are gone.
 pub(crate) async fn write_all(
     client: kube::Client,
     node: String,

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const INFO_TIMEOUT: Duration = Duration::from_secs(1);
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of what a plugin says about its own error that anybody reads.
+/// Bytes of a plugin's error text that are kept.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// Asks who is there.

@@ -99,7 +99,7 @@ impl Agent {
 
     /// Ends all pods of this node, and waits until they have ended and their statuses say so.
     pub async fn stop_pods(&mut self) {
-        // When the loop has ended, there is nobody to do it.
+        // When the loop has ended, there is no receiver.
         if self.orders.send(()).await.is_ok() {
             let _ = self.is_shut_down.wait_for(|is_shut_down| *is_shut_down).await;
         }
@@ -116,7 +116,7 @@ impl Agent {
         let _ = self.tasks.join_next().await;
     }
 
-    /// Stops. Calls in flight are given up: whoever starts next makes them again. A checkpoint that is being written is
+    /// Stops. Calls in flight are given up: the next agent makes them again. A checkpoint that is being written is
     /// waited for.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
@@ -222,7 +222,7 @@ async fn hear(running: &mut Running) -> run::News {
     }
 }
 
-/// Waits until all is to stop; also when nobody could say so any more.
+/// Waits until all is to stop; also when the sender is gone.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
 }

@@ -150,8 +150,8 @@ impl Attachment {
         addresses.filter_map(|ip| Some(ip["address"].as_str()?.split('/').next()?.to_owned())).collect()
     }
 
-    /// Detaches the pod, in the opposite order. A plugin that fails keeps nobody from being removed; it is asked again
-    /// by nobody, so that is logged.
+    /// Detaches the pod, in the opposite order. A plugin that fails does not keep the pod from being removed; it is not called
+    /// again, so the failure is logged.
     pub(crate) fn remove(&self, options: &Options, namespace: &Path) {
         let text = |name: &str| self.0[name].as_str().unwrap_or_default().to_owned();
         let (uid, arguments) = (text("uid"), text("arguments"));

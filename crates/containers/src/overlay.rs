@@ -25,7 +25,7 @@ const LAYERS_MAX: usize = 500;
 pub(crate) enum Attributes {
     /// In attributes that only root can set.
     Trusted,
-    /// In those that anybody can set, as in a user namespace.
+    /// In attributes that any user can set, as in a user namespace.
     User,
 }
 

@@ -245,7 +245,7 @@ impl Crash {
             .unwrap()
     }
 
-    /// Whether there was somebody to kill.
+    /// Whether there was a process to kill.
     fn kill(&self, victim: Victim, agent: &Child) -> bool {
         let shim = || fs::read_to_string(self.main().join("lock")).ok()?.parse().ok().and_then(Pid::from_raw);
         let agent = i32::try_from(agent.id()).ok().and_then(Pid::from_raw);

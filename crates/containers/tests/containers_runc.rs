@@ -536,7 +536,7 @@ async fn a_port_of_a_pod_can_be_connected_to() {
     let mut text = String::new();
     connection.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, "hi");
-    // A port that is given to nobody: others on this machine may take the one above as soon as it is free.
+    // A port that is not assigned: others on this machine may take the one above as soon as it is free.
     assert!(matches!(world.runtime.connect(&world.pod, 1).await, Err(RuntimeError::NotPossible(_))));
     world.end().await;
 }

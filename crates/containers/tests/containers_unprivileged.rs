@@ -193,7 +193,7 @@ async fn namespaces_isolate() {
     world.end().await;
 }
 
-/// The test above again, as somebody else.
+/// The test above again, as another user.
 #[test]
 fn namespaces_need_no_root() {
     if !rustix::process::geteuid().is_root() {

@@ -278,7 +278,7 @@ pub enum Action {
         /// Whether it goes.
         with_logs: bool,
     },
-    /// Remove volumes and logs of all pods but these, by UID: what pods left that went while nobody was here. Not answered.
+    /// Remove volumes and logs of all pods but these, by UID: leftovers of pods that were deleted while no agent ran. Not answered.
     KeepOnly {
         /// Pods that are here.
         pods: Vec<String>,

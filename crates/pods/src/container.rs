@@ -74,7 +74,7 @@ pub(crate) enum Work {
     Idle,
     Pulling,
     Starting,
-    /// A start failed, and nobody knows whether it happened until a list says it that was asked for after this number.
+    /// A start failed, and may have happened, until a list that was requested after this number says.
     Unsure {
         since: u64,
     },

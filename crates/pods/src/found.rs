@@ -49,7 +49,7 @@ impl Pod {
                 self.look_at_containers(now, list, found);
             }
             (Sandbox::Dead { .. }, None) => self.sandbox = Sandbox::None,
-            // It is being made or removed: whoever does says what became of it.
+            // It is being made or removed: the outcome of that action follows.
             (
                 Sandbox::None
                 | Sandbox::Making

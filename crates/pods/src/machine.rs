@@ -240,7 +240,7 @@ impl Pods {
         gone.iter().for_each(|uid| self.gone(uid));
         views.into_iter().for_each(|view| self.seen(now, view));
         self.is_listed = true;
-        // Pods that nobody knows any more may have containers.
+        // Pods that the API does not know any more may have containers.
         self.out.wants_list = true;
         self.advance_all(now);
     }

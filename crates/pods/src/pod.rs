@@ -72,7 +72,7 @@ pub(crate) enum Volumes {
 pub(crate) enum Sandbox {
     None,
     Making,
-    /// It could not be made, and nobody knows whether it was until a list says it that was asked for after this number.
+    /// Making it failed, and may have happened, until a list that was requested after this number says.
     Unsure {
         since: u64,
     },
@@ -259,7 +259,7 @@ impl Pod {
         self.containers.iter().any(Container::is_alive)
     }
 
-    /// Whether nothing of it is left here, and nobody asks for it any more.
+    /// Whether nothing of it is left here, and the API does not have it any more.
     pub(crate) fn is_over(&self) -> bool {
         let is_idle = self.containers.iter().all(|container| container.work == Work::Idle);
         self.is_gone

@@ -31,8 +31,8 @@ pub struct ContainerUse {
     pub storage: u64,
 }
 
-/// The pod that goes first: one of which nobody knows what it uses, then one that uses more than it asked for, then one of lower
-/// priority, then the one that uses the most beyond what it asked for. For process ids, requests do not count.
+/// The pod to evict first: one whose usage is unknown, then one that uses more than its request, then one of lower
+/// priority, then the one that exceeds its request by most. For process ids, requests do not count.
 pub(crate) fn choose<'a>(
     signal: Signal,
     pods: impl Iterator<Item = &'a PodView>,

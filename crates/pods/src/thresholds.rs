@@ -130,7 +130,7 @@ impl Threshold {
         Self::millionths(percent * 10_000)
     }
 
-    /// The amount that this is, of so much.
+    /// The threshold as an amount of `capacity`.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         let share = self.millionths.map(|millionths| {

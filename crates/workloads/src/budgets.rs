@@ -16,7 +16,7 @@ use crate::{
     writes::count,
 };
 
-/// A pod whose eviction was permitted is taken as gone for so long; then someone has changed their mind.
+/// A pod whose eviction was permitted counts as disrupted for this time; after that it is assumed not to be deleted.
 const DELETION_SECS_MAX: i64 = 120;
 const ALLOWED: &str = "DisruptionAllowed";
 

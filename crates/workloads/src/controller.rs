@@ -179,7 +179,7 @@ impl Controller {
         }
     }
 
-    /// The key of an object of the controller's own kind of which something else is wanted now: somebody may be watching, and that does not come in bursts.
+    /// The key of an object of the controller's own kind whose spec has changed: a user may be watching, and such changes do not come in bursts.
     fn wanted_otherwise(&self, change: &Change) -> Option<Key> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
         let own = self.rules.needs.first().is_some_and(|kind| **kind == *new.resource());

@@ -5,12 +5,12 @@ use lazaret_machine::{EffectId, Outcome};
 
 use crate::{controller::Planned, effect::Answer, meta, prelude::*, queue::backoff_ms};
 
-/// A write is sent so often before the decision is made anew. Each has a precondition or a name, so that sending it
+/// Attempts of a write before the decision is made anew. Each has a precondition or a name, so that sending it
 /// twice does it once.
 const TRIES_MAX: u32 = 5;
-/// An answer that has not come for so long never will.
+/// An answer that has not come within this time never will.
 const ANSWER_MS_MAX: i64 = 120_000;
-/// An object that is there already, though not yet heard of, is waited for so long.
+/// An object that exists, though the cache does not have it yet, is awaited for this time.
 const AWAIT_MS_MAX: i64 = 10_000;
 
 /// The writes of one decision.
@@ -105,7 +105,7 @@ impl Flight {
         self.outstanding.insert(id, (now, planned));
     }
 
-    /// Gives up on answers that should have come long ago, and returns to what: whoever owed them is no more.
+    /// Gives up on answers that are overdue, and returns their effects: the task that owed them is gone.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<EffectId> {
         let overdue = |sent: &Timestamp| sent.plus_millis(ANSWER_MS_MAX) <= now;
         let ids: Vec<EffectId> =

@@ -1,4 +1,4 @@
-//! Garbage: what nobody owns any more goes, after its owners, before them, or not at all, as they wished.
+//! Garbage: dependents whose owners are deleted are deleted after them, before them, or orphaned, as the deletion asked for.
 //!
 //! A key here is a UID. Before something goes for want of an owner, the owner is looked for afresh: a watch that lags
 //! must not cost anyone a pod.
@@ -137,7 +137,7 @@ struct Owners<'a> {
     dangling: Vec<&'a str>,
     /// Those that wait for this object to go.
     waiting: Vec<&'a str>,
-    /// A look at each of those of which nobody knows.
+    /// A fresh read of each owner that the cache does not know.
     unknown: Vec<Write>,
 }
 

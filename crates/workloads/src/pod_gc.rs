@@ -1,5 +1,5 @@
-//! Pods that nobody else cleans up: those of nodes that have gone, those that leave a node that is out of service, those that leave without
-//! ever having had a node, and those that ended long ago when there are too many.
+//! Pods that no other controller deletes: those of nodes that are gone, those that terminate on a node that is out of service, or without
+//! ever having had a node, and those that finished long ago when there are too many.
 //!
 //! A key is a node, a pod, or nothing at all: the store of pods that have ended.
 
@@ -110,7 +110,7 @@ fn clear_node(context: &Context<'_>, plan: &mut Plan) {
     }
 }
 
-/// Says that the pod has failed, for whoever counts, and then deletes it at once. One that only finalizers hold is let be: deleting it again
+/// Sets the pod's phase to `Failed`, for controllers that count, and then deletes it at once. One that only finalizers hold is left: deleting it again
 /// changes nothing.
 fn force_out(now: Timestamp, pod: &Pod, why: &str, plan: &mut Plan) {
     if pods::is_finished(pod) {

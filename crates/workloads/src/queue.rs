@@ -4,7 +4,7 @@ use lazaret_machine::Backoff;
 
 use crate::prelude::*;
 
-/// A key that has just been looked at rests so long: a burst of news about one set's pods is one look, not thousands.
+/// A key that was just decided rests for this time: a burst of news about one set's pods is one decision, not thousands.
 const REST_MS: i64 = 20;
 /// Pauses after failures.
 const BACKOFF: Backoff = Backoff::new(50, 60_000);

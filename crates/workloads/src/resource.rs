@@ -121,6 +121,6 @@ resources! {
     INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
     /// Runtime classes.
     RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
-    /// Kinds that somebody defined.
+    /// Custom resource definitions.
     DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

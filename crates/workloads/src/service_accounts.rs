@@ -6,7 +6,7 @@ use crate::{meta, prelude::*, writes};
 
 const ACCOUNT: &str = "default";
 const ROOT_CERTIFICATES: &str = "kube-root-ca.crt";
-/// Where the certificate is copied from: whoever runs the server puts it there.
+/// The source of the certificate: the server's operator puts it there.
 const SOURCE_NAMESPACE: &str = "kube-system";
 const CERTIFICATE: &str = "ca.crt";
 

@@ -4,7 +4,7 @@
 
 use crate::{meta, pods, prelude::*};
 
-/// A mark is believed for so long.
+/// A condition is trusted for this time.
 const BELIEVED_SECS: i64 = 120;
 const MARK: &str = "DisruptionTarget";
 /// The kubelet marks a pod that it ends itself; how long that takes is up to the pod.

@@ -110,7 +110,7 @@ impl Runner {
         self.machine.tick(clock.unix());
     }
 
-    /// When to call [`Runner::tick`], by the clock that nobody can set.
+    /// When to call [`Runner::tick`], by the monotonic clock.
     pub(crate) fn wake(&self, clock: Clock) -> Option<Millis> {
         self.machine.wake().map(|at| clock.since_start(at))
     }
@@ -255,7 +255,7 @@ impl Runner {
         }
     }
 
-    /// Changes what is known of a pod. One that is not known any more stays unknown: nobody would ever forget it again.
+    /// Changes the entry of a pod. A pod without an entry gets none: it would never be removed again.
     fn change(&self, uid: &str, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.shared.table().entries.get_mut(uid) {
             change(entry);
@@ -297,7 +297,7 @@ impl Runner {
 
 /// Keeps a pod as the API has it, and reduces it.
 fn note(shared: &Shared, table: &mut Table, mut object: PodObject) -> lazaret_pods::PodView {
-    // A third of the object, and nobody's business here.
+    // A third of the object, and not used here.
     object.pod.metadata.managed_fields = None;
     let pod = object.pod.clone();
     let uid = pod.metadata.uid.clone().unwrap_or_default();

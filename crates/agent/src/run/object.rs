@@ -94,7 +94,7 @@ impl Object {
         }
         let status = json!({"status": self.status(written, &pressure)});
         match api.patch_status(name, &params, &Patch::Strategic(status)).await {
-            // Somebody deleted it: it is registered anew.
+            // A user deleted it: it is registered anew.
             Err(kube::Error::Api(error)) if error.code == 404 => {
                 *written = Written::default();
                 return Err(kube::Error::Api(error));

@@ -69,7 +69,7 @@ impl Table {
         }
     }
 
-    /// A container was started: whoever asks for it need not wait for the next list.
+    /// A container was started: a request about it need not wait for the next list.
     pub(super) fn started(&mut self, uid: &str, container: ContainerState) {
         let sandbox = self.entries.get_mut(uid).and_then(|entry| entry.sandbox.as_mut());
         if let Some(sandbox) = sandbox {

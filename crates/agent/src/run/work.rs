@@ -271,7 +271,7 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what pods left that went while nobody was here.
+/// Removes leftovers of pods that were deleted while no agent ran.
 pub(super) async fn keep_only(shared: Arc<Shared>, pods: Vec<String>) {
     let known = pods.into_iter().collect();
     match shared.provision.orphans(&known) {

@@ -130,7 +130,7 @@ async fn one_connection_carries_all_calls_and_is_made_again_when_it_drops() {
         world.until_offered(&uid).await;
     }
     assert_eq!((plugin.connections(), plugin.count("NodePrepareResources")), (1, 3));
-    // Longer than gRPC leaves a connection open that nobody uses.
+    // Longer than gRPC leaves an idle connection open.
     tokio::time::pause();
     tokio::time::advance(LONG_IDLE).await;
     tokio::time::resume();
@@ -193,7 +193,7 @@ async fn an_agent_that_starts_after_a_power_loss_finds_the_newest_checkpoint() {
     assert_eq!(world.checkpoint().len(), 1);
 }
 
-/// With our own claim controller: a device whose pod was removed by force is given to nobody before this node has said that
+/// With our own claim controller: a device whose pod was removed by force is not allocated before this node has reported that
 /// it is unprepared.
 #[tokio::test]
 async fn a_device_of_a_lost_pod_is_given_back_only_when_the_node_has_unprepared_it() {

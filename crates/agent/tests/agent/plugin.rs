@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Hang,
     /// These bytes instead of a message in its frame.
     Bytes(Vec<u8>),
-    /// Messages, for as long as somebody sends them.
+    /// Messages, for as long as the test sends them.
     Stream(mpsc::Receiver<Vec<u8>>),
 }
 

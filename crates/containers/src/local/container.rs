@@ -61,7 +61,7 @@ impl Shared {
         drop(command);
         let mut decoder = Decoder::default();
         let reply = tokio::time::timeout(LAUNCH_TIME_MAX, read_reply(&mut connection, &mut decoder)).await;
-        // It goes on without us; whoever is its parent then reaps it.
+        // It goes on without us; its next parent reaps it.
         drop(shim);
         match reply.unwrap_or_else(|_| Err(late()))? {
             Reply::Failed { message, cannot_run: true } => return Err(RuntimeError::CannotRun(message)),

@@ -96,7 +96,7 @@ impl Shared {
         }))
     }
 
-    /// The shim is gone and said nothing: nobody reads what the container writes, and nobody will learn how it ends. So
+    /// The shim is gone and left no exit: the container's output is not read any more, and its end would not be recorded. So
     /// it ends now.
     fn lost(
         &self,

@@ -108,7 +108,7 @@ impl Handshake {
         }
     }
 
-    /// Why a stage ended that was to leave another. If there is another, it ends now, for nobody lets it go.
+    /// Why a stage ended that was to leave another. If there is another, it ends now, for no process will let it go.
     pub(super) fn refused(self) -> Option<Refused> {
         let Self { report, held, go } = self;
         drop((held, go));

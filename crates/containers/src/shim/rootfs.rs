@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::oci::Refused;
 
-/// Nodes that every container has. They are the host's: nobody but root can make any.
+/// Nodes that every container has. They are the host's: only root can make any.
 const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 /// Links to nothing on the way to one target. The kernel follows 40 of those that lead somewhere.
 const LINKS_MAX: usize = 40;

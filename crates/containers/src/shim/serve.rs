@@ -256,7 +256,7 @@ impl<'a> Shim<'a> {
                 }
             }
             None | Some(Err(Errno::AGAIN | Errno::INTR)) => {}
-            // The end; a terminal says EIO when nobody has it open any more.
+            // The end; a terminal returns EIO when no process has it open any more.
             Some(Ok(_) | Err(_)) => {
                 self.log.end(stream);
                 if let Some(streams) = self.streams_mut() {

@@ -17,7 +17,7 @@ pub(crate) enum Luck {
     Works,
     /// It fails, and nothing was done.
     Fails,
-    /// It was done, and nobody hears of it but that it failed.
+    /// It was done, and is reported as failed.
     FailsAfterwards,
 }
 
@@ -229,7 +229,7 @@ impl World {
             }
         }
         self.give(Input::Pods(views));
-        // Claims of pods of which nothing is left are unprepared by whoever prepares them.
+        // Claims of pods of which nothing is left are unprepared by the agent's other machine.
         let (api, sandboxes) = (&self.api, &self.sandboxes);
         self.prepared.retain(|uid| api.contains_key(uid) || sandboxes.contains_key(uid));
         // And those of pods that are to run are prepared, again if need be.

@@ -22,7 +22,7 @@ const NOT_COPIED: &[&str] = &[
     MAX,
     "deprecated.deployment.rollback.to",
 ];
-/// Names of replica sets are at most so long.
+/// Characters of a replica set's name.
 const NAME_MAX: usize = 253;
 
 /// The replica sets of a deployment.

@@ -1,4 +1,4 @@
-//! EndpointSlices that mirror Endpoints which somebody else wrote, of Services without a selector.
+//! EndpointSlices that mirror Endpoints which another client wrote, of Services without a selector.
 
 use k8s_openapi::api::{
     core::v1::{EndpointAddress, Endpoints},

@@ -1,4 +1,4 @@
-//! Where Services lead: EndpointSlices, Endpoints, and slices that mirror Endpoints which somebody else wrote.
+//! Endpoints of Services: EndpointSlices, Endpoints, and slices that mirror Endpoints which another client wrote.
 
 pub(crate) mod mirror;
 mod packing;

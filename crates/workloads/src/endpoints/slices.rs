@@ -141,7 +141,7 @@ fn ports(spec: &ServiceSpec, pod: &Pod) -> Vec<EndpointPort> {
     ports.collect()
 }
 
-/// For whom an endpoint is meant first, if the Service prefers what is near.
+/// The zone or node that an endpoint is preferred for, if the Service prefers near endpoints.
 fn hints(spec: &ServiceSpec, endpoint: &Endpoint, ready: bool) -> Option<EndpointHints> {
     let preference = spec.traffic_distribution.as_deref().filter(|_| ready)?;
     if !["PreferClose", "PreferSameZone", "PreferSameNode"].contains(&preference) {

@@ -164,7 +164,7 @@ fn release(pod: &Pod, plan: &mut Plan) {
     }
 }
 
-/// Pods of a job that has gone, or of one that had this name before, or of none at all: nobody will count them.
+/// Pods of a deleted job, or of one that had this name before, or of none at all: no job will count them.
 fn release_strangers(context: &Context<'_>, job: Option<&Arc<Job>>, plan: &mut Plan) {
     let uid = job.map(|job| meta::uid(&job.metadata));
     let selector = job.and_then(|job| job.spec.as_ref()?.selector.as_ref());

@@ -46,7 +46,7 @@ impl PerIndex {
             all.iter().filter(|pod| pods::is_active(pod)).filter_map(|pod| index_of(pod)).collect();
         let mut awaiting: BTreeMap<i32, Arc<Pod>> = BTreeMap::new();
         for pod in lost {
-            // It has no index: it was made before the job was indexed, or by somebody else.
+            // It has no index: it was made before the job was indexed, or by another client.
             let Some(index) = index_of(pod) else { continue };
             if completed.contains(&index) || failed.contains(&index) || running.contains(&index) {
                 continue;
@@ -108,7 +108,7 @@ fn ignored_failures(pod: &Pod) -> i32 {
     count(pod, IGNORED_FAILURES)
 }
 
-/// Anybody may write annotations: what is no count is none.
+/// Any client may write annotations: a value that is no count is 0.
 fn count(pod: &Pod, name: &str) -> i32 {
     meta::annotation(&pod.metadata, name)
         .and_then(|text| text.parse().ok())

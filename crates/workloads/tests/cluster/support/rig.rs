@@ -164,7 +164,7 @@ impl Rig {
         }
     }
 
-    /// Lets so much time pass, step by step.
+    /// Lets this time pass, step by step.
     pub fn pass(&mut self, secs: i64) {
         let end = self.now.plus_secs(secs);
         while self.now < end {
