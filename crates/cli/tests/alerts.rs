@@ -1,4 +1,4 @@
-//! Alertmanager's webhook, as `lazaret up` and `lazaret run` serve it: alerts become signals of devices, and nobody unknown changes anything.
+//! Alertmanager's webhook, as `lazaret up` and `lazaret run` serve it: alerts become signals of devices, and unknown senders change nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;

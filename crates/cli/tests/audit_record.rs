@@ -1,4 +1,4 @@
-//! The record of what was decided about devices: it outlives events, objects and crashes, is bounded, and is read by those who may.
+//! The record of decisions about devices: it outlives events, objects and crashes, is bounded, and is read by permitted users.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;

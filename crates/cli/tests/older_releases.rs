@@ -200,7 +200,7 @@ fn where_rules_have_no_effect_policies_have_none_and_say_so() {
     }
 }
 
-/// `lazaret run` beside a server that has rules in an older version, where nobody said that their gate is on.
+/// `lazaret run` beside a server that has rules in an older version, without a flag that their gate is on.
 #[test]
 fn rules_of_an_older_version_count_once_somebody_says_that_their_gate_is_on() {
     let cluster = Cluster::start(&[

@@ -1,4 +1,4 @@
-//! One version of Lazaret back: objects stay readable. `previous/` has the definitions of an earlier version; whoever makes a release puts the
+//! One version of Lazaret back: objects stay readable. `previous/` has the definitions of an earlier version; the maker of a release puts the
 //! definitions of that release there.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

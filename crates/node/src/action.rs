@@ -29,7 +29,7 @@ pub enum Life {
     Wanted,
     /// Its phase is terminal.
     Ended,
-    /// Somebody asked for its deletion, and its containers have stopped.
+    /// It is being deleted, and its containers have stopped.
     Deleted,
 }
 

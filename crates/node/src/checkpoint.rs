@@ -63,7 +63,7 @@ pub struct HeldDevice {
     /// Which share of it.
     #[serde(rename = "ShareID", default)]
     pub share: Option<String>,
-    /// For administration: nobody else is kept from it.
+    /// For administration: other claims may have the device, too.
     #[serde(rename = "AdminAccess", default)]
     pub is_admin: bool,
 }

@@ -42,7 +42,7 @@ pub struct ClaimId {
 pub struct ClaimView {
     /// Which.
     pub id: ClaimId,
-    /// UIDs of those who own it: the controller of a structured claim, all owners of a classic one.
+    /// UIDs of its owners: the controller of a structured claim, all owners of a classic one.
     pub owners: BTreeSet<String>,
     /// UIDs of pods that may use it.
     pub reserved_for: BTreeSet<String>,

@@ -78,7 +78,7 @@ pub trait Disk {
     /// The names are on disk when this returns.
     ///
     /// # Errors
-    /// When nobody knows whether they are.
+    /// When it is not known whether they are.
     fn sync_names(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -148,7 +148,7 @@ impl<D: Disk> Files<D> {
         Ok((files, newest))
     }
 
-    /// Writes a checkpoint. When this returns, whoever opens the files finds it, also after a power loss.
+    /// Writes a checkpoint. When this returns, [`Files::open`] finds it, also after a power loss.
     ///
     /// # Errors
     /// When that is not certain.
@@ -184,13 +184,13 @@ impl<D: Disk> Files<D> {
         Ok(())
     }
 
-    /// Exchanges so far, for whoever is about to sync the names beside this.
+    /// Exchanges so far, for the thread that is about to sync the names beside this.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         self.exchanges
     }
 
-    /// The names were synced by somebody who began after this many exchanges.
+    /// The names were synced by a thread that began after this many exchanges.
     pub fn synced(&mut self, exchanges: u64) {
         for spare in &mut self.spares {
             spare.unsynced = spare.unsynced.filter(|since| *since > exchanges);

@@ -133,7 +133,7 @@ impl Manager {
                 changed = true;
                 continue;
             }
-            // The last pod stays in the entry until it is done: then somebody can find it and try again.
+            // The last pod stays in the entry until it is done: then it can be found and retried.
             entry.phase = Phase::Unpreparing;
             claims.push(key.clone());
             let called = entry.drivers.iter().filter(|(_, state)| !state.skips(SKIP_UNPREPARE));
@@ -173,7 +173,7 @@ impl Manager {
         self.is_stale
     }
 
-    /// Writes the checkpoint after all that somebody waits for.
+    /// Writes the checkpoint after all those that a pod waits for.
     pub fn write_again(&mut self) {
         self.is_unwritten = true;
     }
@@ -270,7 +270,7 @@ impl Manager {
     /// DEVIATION(node-second-line): no device for two claims, and nothing more for a claim that is being taken back.
     fn check_devices(&self, views: &[&ClaimView]) -> Result<(), NodeError> {
         for view in views {
-            // Of a claim that something is prepared for, nobody has said that nothing is.
+            // A claim with prepared devices was not reported as unprepared.
             if self.awaited.contains(&view.id.uid) && !self.has_claim(&view.id.uid) {
                 return Err(NodeError::Awaited(view.id.name.clone()));
             }
@@ -313,7 +313,7 @@ impl Manager {
         match (work.step, answer) {
             (Step::NotePrepare, Answer::Written) => {
                 work.step = Step::CallPrepare;
-                // Everything was prepared before: nobody is called.
+                // Everything was prepared before: no plugin is called.
                 Ok(work.calls.is_empty())
             }
             (Step::CallPrepare, answer @ (Answer::Claims(_) | Answer::Classic(_))) => {
@@ -327,7 +327,7 @@ impl Manager {
                     return Ok(false);
                 }
                 self.set_phase(&work.claims, Phase::Prepared);
-                // The pod does not wait for its devices to be on disk: whoever starts after a crash finds the claim noted,
+                // The pod does not wait for its devices to be on disk: an agent that starts after a crash finds the claim noted,
                 // and the plugin answers the same again.
                 self.is_unwritten = true;
                 Ok(true)

@@ -461,14 +461,14 @@ impl Node {
         }
     }
 
-    /// Nothing is prepared of a claim that somebody waits for, nor of one that the Node says to be unprepared: that would be taken for the answer
+    /// Nothing is prepared of a claim that a controller waits for, nor of one that the Node reports as unprepared: that would be taken for the answer
     /// to the next question.
     fn keep_unprepared(&mut self) {
         let awaiting = self.object.iter().flat_map(|object| &object.awaiting);
         self.manager.awaited = awaiting.chain(&self.said).cloned().collect();
     }
 
-    /// Says which of the claims that somebody waits for are unprepared. They are not prepared again while they are waited for.
+    /// Reports which of the awaited claims are unprepared. They are not prepared again while they are awaited.
     fn report_unprepared(&mut self, now: Millis) {
         // The Node has not been seen yet, or a report is in flight.
         let Some(object) = self.object.as_ref().filter(|_| self.report.may_begin(now)) else { return };

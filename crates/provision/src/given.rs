@@ -45,7 +45,7 @@ impl fmt::Debug for Given<'_> {
 pub struct VolumePath {
     /// Where it is.
     pub path: PathBuf,
-    /// Whether nobody may write to it, whatever the mount says.
+    /// Whether it is read-only, whatever the mount says.
     pub is_read_only: bool,
 }
 

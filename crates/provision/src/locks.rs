@@ -32,7 +32,7 @@ impl Locks {
     }
 }
 
-/// Something is done for a pod while this is there, or while work goes on that it ran: whoever asked for that may have gone.
+/// Work for a pod is in progress while this exists, or while a task that it spawned runs: the caller may be gone.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Inner>);
 

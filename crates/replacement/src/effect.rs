@@ -102,6 +102,6 @@ pub enum Subject {
 pub enum Severity {
     /// As wished.
     Normal,
-    /// Somebody should look.
+    /// A person should look.
     Warning,
 }

@@ -12,7 +12,7 @@ pub(crate) enum Ending {
     Replaced,
     /// Nothing was done, and there is no reason any more.
     Cancelled,
-    /// The old pod is gone, and nobody started another.
+    /// The old pod is gone, and no other was started.
     Unreplaced,
 }
 

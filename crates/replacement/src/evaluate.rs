@@ -17,7 +17,7 @@ use crate::{
     words,
 };
 
-/// A taint around a pod, and when it was set, if anybody said.
+/// A taint around a pod, and when it was set, if it says so.
 type Around = (Cause, Option<Timestamp>);
 
 impl Replacement {
@@ -118,11 +118,11 @@ impl Replacement {
             return seen.since;
         }
         let written = resuming.then(|| self.written_since(&pod.key.namespace, &pod.uid, cause)).flatten();
-        // Whole seconds, as the API keeps them; up, so that nobody is early.
+        // Whole seconds, as the API keeps them; up, so that no replacement is early.
         written.unwrap_or_else(|| now.plus_millis(999).truncated_to_secs())
     }
 
-    /// When somebody before this machine first saw a taint that nobody dated.
+    /// When a machine before this one first saw a taint without a time.
     fn written_since(&self, namespace: &Text, uid: &Uid, cause: &Cause) -> Option<Timestamp> {
         let policies = self.tables.active_in(namespace).filter_map(|(key, _)| self.tables.policies.get(key));
         let listed = policies.filter_map(|known| known.policy.status.listed(uid, cause));

@@ -1,4 +1,4 @@
-//! A replacement under way, and what is kept about each policy and each pod while leading.
+//! A replacement in flight, and the state kept about each policy and each pod while leading.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ pub(crate) struct Flight {
     pub(crate) before: Option<BTreeSet<Uid>>,
     /// The pod that takes its place, once it is there.
     pub(crate) bound: Option<(ObjectKey, Uid)>,
-    /// A copy was seen: if it is gone, somebody did not want it.
+    /// A copy was seen: if it is gone, a user deleted it.
     pub(crate) had_copy: bool,
     /// The eviction was accepted; the news of it may still be on its way.
     pub(crate) evicted: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Flight {
     pub(crate) alone_since: Option<Timestamp>,
     /// The step that is being done.
     pub(crate) step: Option<EffectId>,
-    /// Until when a step may have been done that nobody confirmed: it is not given up before.
+    /// Until when an unconfirmed step may have been done: it is not given up before.
     pub(crate) unsure_until: Timestamp,
     /// Nothing is done before.
     pub(crate) not_before: Timestamp,
@@ -93,7 +93,7 @@ pub(crate) struct Seen {
     pub(crate) cause: Cause,
     /// Since when it counts.
     pub(crate) since: Timestamp,
-    /// Somebody said when it was set. One that nobody dates any more is another taint.
+    /// The taint says when it was set. One that no longer does is another taint.
     pub(crate) dated: bool,
 }
 

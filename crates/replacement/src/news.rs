@@ -1,4 +1,4 @@
-//! News of the objects: they are noted, and whom they concern is looked at when the machine next thinks.
+//! News of the objects: they are stored, and the pods that they concern are evaluated when the machine next decides.
 
 use alloc::sync::Arc;
 

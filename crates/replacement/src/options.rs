@@ -15,7 +15,7 @@ pub struct Options {
     pub settle_ms: i64,
     /// How long a pod is let be that a disruption budget held back.
     pub budget_ms: i64,
-    /// Replacements under way in the whole cluster.
+    /// Replacements in flight in the whole cluster.
     pub flights_max: usize,
     /// Events that may wait to be taken; further ones are dropped.
     pub events_max: usize,

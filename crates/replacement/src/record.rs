@@ -6,7 +6,7 @@ use lazaret_model::{ObjectKey, Owner, Text, Timestamp, Uid};
 
 use crate::finding::Cause;
 
-/// A replacement under way. Written into the policy's status before the first step; a released pod and a copy carry it
+/// A replacement in flight. Written into the policy's status before the first step; a released pod and a copy carry it
 /// too, so that they are finished even if the policy goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Replacement {
-    /// Writes the statuses that are not what they should be, each at most every so often; what records a replacement
+    /// Writes the statuses that have changed, each at most once per [`Options::status_ms`](crate::Options::status_ms); one that records a replacement
     /// goes at once.
     pub(crate) fn write_statuses(&mut self, now: Timestamp) {
         let due: Vec<ObjectKey> = self

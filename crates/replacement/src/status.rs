@@ -78,7 +78,7 @@ pub struct Totals {
     pub detected: u64,
     /// Of these, with a taint that is.
     pub due: u64,
-    /// Replacements under way.
+    /// Replacements in flight.
     pub in_flight: u64,
     /// Replacements that came to their end, ever.
     pub replaced: u64,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Replacement {
-    /// Takes up what the objects say is under way, and all timers.
+    /// Takes up the replacements in flight that the objects record, and all timers.
     pub(crate) fn resume(&mut self, now: Timestamp, fleet: &Fleet) {
         for (key, known) in &self.tables.policies {
             let urgent = !known.policy.status.replacements.is_empty();
@@ -41,7 +41,7 @@ impl Replacement {
         self.may_start = true;
     }
 
-    /// A pod that carries the mark of a replacement nobody knows of: it is brought to its end.
+    /// A pod that carries the mark of an unknown replacement: it is brought to its end.
     pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
         let Some(mark) = &pod.mark else { return };
         let record = mark.record();

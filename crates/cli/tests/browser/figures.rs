@@ -54,7 +54,7 @@ fn frames(page: &Page<'_>, devices: u32) -> Value {
     ))
 }
 
-/// Bytes of JavaScript's heap, after what nobody uses was collected.
+/// Bytes of JavaScript's heap, after a garbage collection.
 fn heap(page: &Page<'_>) -> f64 {
     page.call("HeapProfiler.collectGarbage", &json!({}));
     page.call("Runtime.getHeapUsage", &json!({}))["usedSize"].as_f64().unwrap_or_default()

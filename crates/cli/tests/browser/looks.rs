@@ -101,7 +101,7 @@ fn check(page: &Page<'_>, axe: &str, look: &str, path: &str) {
     keep(page, look, path);
 }
 
-/// Leaves a picture of the page where somebody wants pictures.
+/// Leaves a picture of the page, if pictures are asked for.
 pub(crate) fn keep(page: &Page<'_>, look: &str, path: &str) {
     if let Some(folder) = env::var_os("LAZARET_PICTURES") {
         let name: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -64,7 +64,7 @@ fn a_policy_that_would_quarantine_everything_is_held_by_a_guard_and_goes_on_when
     wait_until("both are quarantined", || stages(&up) == r#""Quarantined" "Quarantined""#);
 }
 
-/// Two policies taint one device with different keys. Somebody else's taint of the same key stays.
+/// Two policies taint one device with different keys. Another client's taint of the same key stays.
 #[test]
 fn each_rule_taints_with_the_key_that_it_names_and_what_is_taken_back_is_that_alone() {
     const ONE: &str = "one.example.com/ill";

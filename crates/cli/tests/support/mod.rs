@@ -96,7 +96,7 @@ impl Cluster {
         self.runtime.block_on(self.client.request(request)).map_err(|error| error.to_string())
     }
 
-    /// Applies an object, as the administrator or as somebody else.
+    /// Applies an object, as the administrator or as another user.
     pub(crate) fn apply(&self, user: Option<&str>, path: &str, object: &Value) -> Result<(), String> {
         let mut request = http::Request::builder()
             .method("PATCH")

@@ -194,7 +194,7 @@ impl World {
         (count > 0).then(|| self.pods.keys().nth(self.dice.roll(count)).unwrap().clone())
     }
 
-    /// The pod's object goes, and so do the claims that nobody else uses.
+    /// The pod's object goes, and so do the claims that no other pod uses.
     fn remove_pod(&mut self, name: &str, asks_the_node: bool) {
         self.pods.remove(name);
         self.untold.push(name.to_owned());
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// Does something that the node asked for. With faults it is not done, or nobody hears that it is.
+    /// Carries out an action of the node. With faults it is not done, or its answer is lost.
     fn carry_out(&mut self, faults: bool) {
         if self.asked.is_empty() {
             return;

@@ -425,7 +425,7 @@ fn a_device_that_is_prepared_for_another_claim_is_not_prepared_again() {
     assert_eq!(script.work(&claims), ["v1.DRAPlugin Unprepare d.example.com a"]);
     script.pass(60_000);
     assert_eq!(script.work(&claims), ["v1.DRAPlugin Prepare d.example.com b"]);
-    // Administration and shares exclude nobody.
+    // Administration and shares exclude no other claim.
     let mut admin = claim("c", DRIVER, "gpu-0", &["r"]);
     admin.devices[0].is_admin = true;
     claims.insert("c".to_owned(), admin);

@@ -1,4 +1,4 @@
-//! A node, and whoever carries out its actions one by one.
+//! A node, and a test that carries out its actions one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -20,9 +20,9 @@ use rustix::{
 use super::{dir::Dir, mount_table};
 use crate::names;
 
-/// A path has fewer parts than it has bytes; nobody needs this many.
+/// Parts of a path.
 const PARTS_MAX: usize = 256;
-/// Times that a path is looked up again when somebody renames on the way.
+/// Times that a path is looked up again when a container renames on the way.
 const TRIES_MAX: u32 = 16;
 
 /// Opens a part of a volume; a directory that is missing is made with the mode of the volume.

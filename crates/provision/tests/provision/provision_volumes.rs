@@ -1,4 +1,4 @@
-//! Volumes on disk: what is there, how it changes, and what nobody gets out of.
+//! Volumes on disk: their content, how it changes, and that no path leads out of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{
@@ -408,7 +408,7 @@ async fn a_token_is_for_its_user_alone() {
 async fn a_group_may_read_what_is_written_for_it() {
     let node = Node::new();
     node.shelf.put_config_map("settings", &[("a/..".trim_end_matches("/.."), "1")]);
-    // One that this process is in, whoever runs the test.
+    // One that this process is in, whichever user runs the test.
     let group = fs::metadata(node.root.path()).unwrap().gid();
     for source in [json!({"configMap": {"name": "settings", "defaultMode": 0o400}}), json!({"emptyDir": {}})]
     {

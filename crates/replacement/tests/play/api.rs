@@ -1,4 +1,4 @@
-//! A cluster in memory: objects with versions and preconditions, and whoever else acts on them.
+//! A cluster in memory: objects with versions and preconditions, and the other controllers that act on them.
 
 use std::{collections::BTreeMap, sync::Arc};
 

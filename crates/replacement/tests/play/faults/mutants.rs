@@ -1,4 +1,4 @@
-//! Machines that are wrong on purpose, to see whether anybody would notice.
+//! Machines that are wrong on purpose, to see whether the invariants notice.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Mutant {
         }
     }
 
-    /// The same without what is under way.
+    /// The same without the replacements in flight.
     pub(super) fn forget(input: Input) -> Input {
         match &input {
             Input::Policy(policy) => {

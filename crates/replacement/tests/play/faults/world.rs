@@ -24,7 +24,7 @@ pub(super) struct Process {
     machine: Replacement,
     fleet: Fleet,
     pub(super) leads: bool,
-    /// News under way, by kind: a watch keeps the order of its own kind.
+    /// News on their way, by kind: a watch keeps the order of its own kind.
     news: [VecDeque<(Timestamp, News)>; KINDS],
     /// Kinds whose watch has lost the thread, until the next list.
     pub(super) lost: [Option<Timestamp>; KINDS],
@@ -72,7 +72,7 @@ pub(super) struct World {
     pub(super) api: Api,
     pub(super) now: Timestamp,
     pub(super) processes: Vec<Process>,
-    /// Writes on their way: when, from whom, in which of its lives, what.
+    /// Writes on their way: when, from which process, in which of its lives, the effect.
     pub(super) writes: Vec<(Timestamp, usize, u64, EffectId, EffectKind)>,
     pub(super) lives: Vec<u64>,
     pub(super) stays: Vec<Stay>,
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Tells what happens, if anybody wants to know: `LAZARET_TRACE`, with `--nocapture`.
+    /// Prints the events, if asked for: `LAZARET_TRACE`, with `--nocapture`.
     #[allow(clippy::print_stdout, reason = "somebody wants to read it")]
     pub(super) fn trace(&self, what: impl FnOnce() -> String) {
         if self.traced {
