@@ -12,7 +12,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Heads are short; this is where a peer has certainly gone wrong.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// So much of a refusal is read.
+/// Characters of a refusal that are shown.
 const REFUSAL_BYTES_MAX: usize = 400;
 
 /// A connection.

@@ -32,7 +32,7 @@ pub(crate) enum Stage {
     Empty,
     /// A server that was started for it.
     Embedded(Embedded),
-    /// Objects of this run in somebody's cluster.
+    /// Objects of this run in a cluster that is not ours.
     Cluster(Target, String),
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Pods {
     counts: Cell<Counts>,
     failed: RefCell<Option<anyhow::Error>>,
     changed: Notify,
-    /// Pods in the order in which they were bound, for whoever takes them from here.
+    /// Pods in the order in which they were bound, until they are taken from here.
     just_bound: RefCell<Vec<usize>>,
     _watch: RefCell<JoinSet<()>>,
 }
@@ -184,7 +184,7 @@ impl Pods {
     }
 }
 
-/// Hands every line of a watch to `each`, and goes on where it was when the server ends it: servers do that to whom they think too slow. It goes on
+/// Hands every line of a watch to `each`, and goes on where it was when the server ends it: servers do that to clients that seem too slow. It goes on
 /// from the version of the last line if it began from one, and otherwise anew, with all that is there.
 pub(crate) async fn watch(
     target: &Target,

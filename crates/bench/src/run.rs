@@ -58,7 +58,7 @@ async fn work(args: &Args) -> Result<()> {
         return Ok(print(&text)?);
     }
     let Measured { report, stage, outcome } = measure(args).await?;
-    // Told before anything is taken away, which may take longer than anybody waits; and what was found before a failure as well.
+    // Printed before the cleanup, which may take long; and after a failure the results so far as well.
     if outcome.is_ok() || !report.phases.is_empty() {
         tell(&report, args.output)?;
     }

@@ -29,7 +29,7 @@ pub(crate) struct Target {
     tls: Arc<ClientConfig>,
     /// The lines that every request has.
     head: Arc<str>,
-    /// Whom it belongs to, without who asks.
+    /// The configuration that it was made from.
     cluster: Arc<kube::Config>,
 }
 
@@ -73,7 +73,7 @@ impl Target {
         })
     }
 
-    /// The same server, asked by nobody in particular.
+    /// The same server, without credentials.
     pub(crate) fn without_credentials(&self) -> Result<Self> {
         let mut config = kube::Config::clone(&self.cluster);
         config.auth_info = kube::config::AuthInfo::default();
@@ -164,7 +164,7 @@ impl Caller {
         answer
     }
 
-    /// Makes an object that must not be there yet: what is there is somebody else's.
+    /// Creates an object that must not exist yet: an existing one belongs to another client.
     pub(crate) async fn create(&mut self, path: &str, object: &Value) -> Result<Value> {
         let request = self.target.post(path, &object.to_string());
         let answer = self.fetch(&request).await?;

@@ -111,7 +111,7 @@ impl SpecDirectory {
 }
 
 fn put(path: &Path, text: &[u8]) -> io::Result<()> {
-    // Never through a link that somebody put there.
+    // Never through a link that another process put there.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(text)?;
     file.sync_all()

@@ -48,7 +48,7 @@ pub struct Cri {
     groups: Option<PodGroups>,
     pub(crate) uses: Uses,
     changes: watch::Receiver<u64>,
-    /// Sessions of programs, and whoever asks for changes. They end with this.
+    /// Sessions of programs, and the task that watches for changes. They end with this.
     tasks: Mutex<JoinSet<()>>,
 }
 

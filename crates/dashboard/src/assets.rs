@@ -77,7 +77,7 @@ impl Asset {
         self.packed.get_or_init(pack).clone()
     }
 
-    /// Its bytes compressed by brotli, where they are kept so: a quarter smaller, and too slow to make while somebody waits.
+    /// Its bytes compressed by brotli, where they are kept so: a quarter smaller, and too slow to make while a browser waits.
     #[must_use]
     pub fn brotli(&self) -> Option<Bytes> {
         match self.stored {

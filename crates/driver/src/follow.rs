@@ -100,7 +100,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// One list and the watches after it, until something fails. `Ok` when nobody listens any more.
+/// One list and the watches after it, until something fails. `Ok` when the receiver is gone.
 async fn once(
     api: &Api<ResourceSlice>,
     selection: &Selection,

@@ -346,7 +346,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".metadata.json.{}-{number}.tmp", std::process::id()));
-    // Never through a link that somebody put there.
+    // Never through a link that another process put there.
     let put = || {
         let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
         file.write_all(text)?;

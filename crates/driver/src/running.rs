@@ -13,7 +13,7 @@ use crate::{
 
 /// How long answers may take to reach kubelet when a driver ends.
 pub(crate) const ANSWERS_MAX: Duration = Duration::from_secs(1);
-/// Problems that nobody has read.
+/// Problems that were not read.
 const PROBLEMS_MAX: usize = 64;
 
 /// The state of the registration with kubelet.
@@ -41,7 +41,7 @@ pub enum Problem {
     StaleHealth,
 }
 
-/// Where problems go. When nobody reads them, the newest are only logged.
+/// The queue of problems. When they are not read, the newest are only logged.
 #[derive(Clone, Debug)]
 pub(crate) struct Problems(mpsc::Sender<Problem>);
 
@@ -64,7 +64,7 @@ pub(crate) struct Registered {
     pub(crate) status: watch::Receiver<Registration>,
 }
 
-/// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls under way finish first.
+/// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls in flight finish first.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) name: String,

@@ -140,7 +140,7 @@ impl<D: Driver> Plugin<D> {
     }
 
     /// Calls the driver in its turn, to the end whatever becomes of the caller. A call without claims is a question
-    /// whether somebody is there, and is answered at once. A driver that answers for more or fewer claims than it was
+    /// whether the driver runs, and is answered at once. A driver that answers for more or fewer claims than it was
     /// asked about is wrong about all of them.
     async fn run<R, F, A>(&self, count: usize, call: F) -> Result<Vec<R>, Status>
     where

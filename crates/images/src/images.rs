@@ -35,7 +35,7 @@ impl Images {
         })
     }
 
-    /// How patient pulls are, and whom they trust.
+    /// Sets timeouts and attempts of pulls, and the authorities that they trust.
     #[must_use]
     pub fn with_pull_options(mut self, options: PullOptions) -> Self {
         self.options = Arc::new(options);

@@ -42,7 +42,7 @@ pub(crate) fn add(
     let draft = store.ingest_path();
     let unpacked = unpack_checked(&draft, store, limits, expected, lower, blob);
     let renamed = unpacked.and_then(|()| match fs::rename(&draft, &place) {
-        // Somebody else was faster, with the same content.
+        // Another task was faster, with the same content.
         Err(_) if store.layer_facts(&expected.chain)?.is_some() => store.remove_tree(&draft),
         other => other.context(|| format!("rename {} to {}", draft.display(), place.display())),
     });

@@ -83,7 +83,7 @@ impl PullError {
 
 type Outcome = Result<Image, PullError>;
 type Flight = Shared<BoxFuture<'static, Outcome>>;
-/// A pull that lives as long as somebody waits for it, and how far it is.
+/// A pull that lives as long as a caller waits for it, and its progress.
 type InFlight = (WeakShared<BoxFuture<'static, Outcome>>, watch::Receiver<Progress>);
 type Download<'a> = BoxFuture<'a, Result<(Downloaded, Expected, usize), Failure>>;
 
@@ -106,7 +106,7 @@ impl Flights {
 }
 
 impl Images {
-    /// Pulls an image from its registry, whether it is here or not. It ends when nobody waits for it any more.
+    /// Pulls an image from its registry, whether it is here or not. It ends when no caller waits for it any more.
     pub async fn pull(&self, name: &str, keychain: &Keychain) -> Result<Image, PullError> {
         let reference = Reference::parse(name)?;
         let key = (reference, keychain.clone());

@@ -41,7 +41,7 @@ const REDIRECTS_MAX: usize = 5;
 /// A registry that asks for a longer pause is asked again by a later pull.
 const RETRY_AFTER_SECONDS_MAX: u64 = 30;
 
-/// How patient a pull is, and whom it trusts.
+/// Timeouts and attempts of a pull, and the authorities that it trusts.
 #[derive(Clone, Debug)]
 pub struct PullOptions {
     /// How often a request is sent, when the registry is not reachable, overloaded, or fails.

@@ -6,7 +6,7 @@
 //! ROOT/layers/HEX/root       an unpacked layer, by the name of its chain; beside it layer.json
 //! ROOT/used/HEX              the time of this file says when the image was last asked for
 //! ROOT/in-use.json           images that containers of this node use
-//! ROOT/ingest/…              what is not complete; nobody looks at it but the one who writes it
+//! ROOT/ingest/…              incomplete content; read by its writer alone
 //! ROOT/store.lock            held shared while something is taken in, alone while something is removed
 //! ROOT/index.lock            held while the index is written
 //! ```
@@ -89,7 +89,7 @@ impl Store {
     pub(crate) fn open(root: PathBuf) -> Result<Self> {
         for folder in ["", "blobs", "layers", "used", "ingest"] {
             let path = root.join(folder);
-            // Programs with setuid and devices of images are nobody else's business.
+            // Other users must not reach programs with setuid and devices of images.
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -120,13 +120,13 @@ impl Store {
         self.layer(chain).join("root")
     }
 
-    /// A path that nobody else uses.
+    /// A path that no other task uses.
     pub(crate) fn ingest_path(&self) -> PathBuf {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.root.join("ingest").join(format!("{}-{number}", self.unique))
     }
 
-    /// Held by whoever takes something in. Waits while something is removed, which is short.
+    /// Held while content is added. Waits while content is removed, which is short.
     pub(crate) fn lock_shared(&self) -> Result<Lock> {
         let file = self.lock_file("store.lock")?;
         rustix::fs::flock(&file, FlockOperation::LockShared).context(|| self.what("lock"))?;
@@ -357,7 +357,7 @@ fn write_file(draft: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).context(what)
 }
 
-/// Without root, directories of a layer that nobody may write to cannot be emptied.
+/// Without root, read-only directories of a layer cannot be emptied.
 fn make_writable(directory: &Path) -> std::io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(directory)? {

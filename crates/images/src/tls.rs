@@ -1,4 +1,4 @@
-//! Whom a pull trusts.
+//! The authorities that a pull trusts.
 
 use std::sync::Arc;
 

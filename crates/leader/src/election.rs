@@ -9,7 +9,7 @@ use crate::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
 /// A holder looks at its lease at least as often: a term may end before there is anything to do.
 const LOOK_MS: i64 = 500;
 
-/// The readings of both clocks. Durations are measured by the monotonic one, which nobody can set; but it stands still while the machine is suspended,
+/// The readings of both clocks. Durations are measured by the monotonic one; but it stands still while the machine is suspended,
 /// and the lease does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
@@ -202,7 +202,7 @@ impl Election {
         self.ends = write.ends;
     }
 
-    /// The lease was not written, or nobody knows whether it was.
+    /// The lease was not written, or it is not known whether it was.
     pub fn not_written(&mut self, write: &LeaseWrite) {
         self.candidate.failed(write.sent.monotonic);
     }

@@ -17,7 +17,7 @@ const ASK_AGAIN_MS: i64 = 500;
 /// How long [`Fence::patient`] waits for watches to come that far by themselves before it hurries them.
 const GRACE_MS: i64 = 200;
 /// How often it hurries them before it reads all there is. A Kubernetes API server hears from its store how far that is every five seconds:
-/// the first bookmark of a resource that nobody writes may be older than the question.
+/// the first bookmark of a resource that does not change may be older than the question.
 const PATIENT_WATCHES: u32 = 3;
 
 /// Where a new leader stands.

@@ -15,7 +15,7 @@ use lazaret_model::Timestamp;
 
 /// A lease is not stretched beyond this, or its own duration where that is longer: the duration that Kubernetes' own controllers take.
 const STRETCHED_MS_MAX: i64 = 15_000;
-/// A term that was not renewed in time may go on for so long. After that the view of the cluster is as old as that of a candidate that never led.
+/// A term that was not renewed in time may go on for this long. After that the view of the cluster is as old as that of a candidate that never led.
 const RESUMED_MS_MAX: i64 = STRETCHED_MS_MAX;
 /// Renewals in a row that must be quick before a stretched lease gets shorter.
 const QUICK_RENEWALS: u32 = 32;
@@ -71,7 +71,7 @@ pub enum LeaseAction {
     Wait(Timestamp),
 }
 
-/// A time in which nobody else acts.
+/// A time in which no other candidate acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     /// Grows with each term of a candidate.

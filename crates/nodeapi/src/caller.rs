@@ -17,7 +17,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
+    /// The user that a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
     pub(crate) fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let subject = certificate.subject();

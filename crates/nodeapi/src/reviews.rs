@@ -23,7 +23,7 @@ const ALLOWED_HOLDS: Duration = Duration::from_secs(300);
 const REFUSED_HOLDS: Duration = Duration::from_secs(30);
 /// How long the API server may take.
 const REVIEW_WAIT: Duration = Duration::from_secs(10);
-/// A longer token is nobody's.
+/// A longer token is invalid.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// An answer of the API server, or why there is none.

@@ -1,4 +1,4 @@
-//! The server: connections, who asks over them, and what becomes of each request.
+//! The server: connections, the authentication of their clients, and the handling of each request.
 
 use std::{
     convert::Infallible,
@@ -221,7 +221,7 @@ impl NodeApi {
             refuse(StatusCode::INTERNAL_SERVER_ERROR, "Authorization error".to_owned())
         };
         let caller = match certified {
-            // It has asked its own authorizer already. Only a certificate makes somebody the API server.
+            // It has asked its own authorizer already. Only a certificate identifies the API server.
             Some(caller) if caller.is_api_server() => return Ok(()),
             Some(caller) => caller,
             None => {

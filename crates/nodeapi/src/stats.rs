@@ -16,7 +16,7 @@ use crate::clock;
 
 /// How long a runtime may take to say what one container uses.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
-/// Between two samples of a container there must be as much time for a rate; for the first one, somebody waits.
+/// Time between two samples of a container, for a rate; a request waits for the first one.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 /// The machine, among the samples of containers. No container has this id.

@@ -106,7 +106,7 @@ impl Nvidia {
     }
 }
 
-/// Looks at the cards. Gives those that answer, and why others do not: they keep nobody from being published.
+/// Looks at the cards. Returns those that answer, and why others do not: the others do not keep them from being published.
 pub(crate) fn find(
     nvml: &Nvml,
     host: &Host,
@@ -198,7 +198,7 @@ async fn publish_more(publisher: Publisher, cards: Arc<Cards>, health: Arc<Healt
     }
 }
 
-/// Partitions that an earlier process made for claims are not published as somebody's. A card that somebody else has split
+/// Partitions that an earlier process made for claims are not published as an administrator's. A card that an administrator has split
 /// is left as it is.
 pub(crate) fn own_partitions(gpus: &mut [Gpu], checkpoint: &Checkpoint) {
     for gpu in gpus {

@@ -14,7 +14,7 @@ use lazaret_nvml::{Facts, Partition, Placement, Profile};
 /// How cards are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitions {
-    /// As they are: whole cards, and partitions that somebody has made.
+    /// As they are: whole cards, and partitions that an administrator has made.
     #[default]
     Static,
     /// When a claim is prepared, and made whole again afterwards.
@@ -34,7 +34,7 @@ pub struct Gpu {
     pub profiles: Vec<Profile>,
     /// Partitions that it can have, as far as NVML was asked.
     pub known: Vec<Profile>,
-    /// Partitions that somebody has made.
+    /// Partitions that an administrator has made.
     pub made: Vec<Partition>,
 }
 
@@ -52,7 +52,7 @@ pub struct Versions {
 pub enum Meaning<'a> {
     /// The whole card.
     Whole(&'a Gpu),
-    /// A partition that somebody has made.
+    /// A partition that an administrator has made.
     Made(&'a Gpu, &'a Partition),
     /// A partition that can be made.
     Possible(&'a Gpu, &'a Profile, Placement),
@@ -73,7 +73,7 @@ impl Gpu {
 
     fn made_name(&self, partition: &Partition) -> String {
         let name = format!("{}-mig-{}-{}", self.name(), partition.profile, partition.placement.start);
-        // Somebody may have divided a GPU instance once more.
+        // An administrator may have divided a GPU instance once more.
         if partition.compute_instance == 0 { name } else { format!("{name}-{}", partition.compute_instance) }
     }
 

@@ -221,7 +221,7 @@ impl Watch {
     fn gather(&self, first: lazaret_nvml::Event) -> Vec<lazaret_nvml::Event> {
         let mut events = vec![first];
         while events.len() < EVENTS_MAX {
-            // An error is met again by whoever waits next.
+            // The next wait meets the error again.
             let Ok(Some(event)) = self.events.wait(Duration::ZERO) else { break };
             events.push(event);
         }
@@ -246,7 +246,7 @@ impl Watch {
 
     fn take_one(&self, signals: &mut Signals, now: i64, event: &lazaret_nvml::Event, count: usize) {
         for (gpu, card) in &self.open {
-            // An event of a card that cannot be named concerns them all, as far as anybody knows.
+            // An event whose card is not named may concern any of them.
             if event.uuid.as_ref().is_none_or(|uuid| *uuid == gpu.facts.uuid) {
                 let partition = partition(gpu, card.as_ref(), event);
                 warn!(gpu = %gpu.name(), partition, event = ?event.kind, count, "reported by NVML");

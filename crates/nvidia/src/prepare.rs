@@ -58,7 +58,7 @@ impl Cards {
         if !self.found.read().unwrap_or_else(PoisonError::into_inner).is_incomplete {
             return Ok(false);
         }
-        // No claim is prepared meanwhile: a partition that is being made for one is nobody else's.
+        // No claim is prepared meanwhile: a partition that is being made belongs to its claim alone.
         let _turn = self.turn();
         let nvml = Nvml::load(self.library.as_deref())?;
         let (mut more, failures) = find(&nvml, &self.host, self.partitions)?;

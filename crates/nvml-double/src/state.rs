@@ -149,7 +149,7 @@ impl Hardware {
         read(directory, HARDWARE)
     }
 
-    /// As somebody else has made it.
+    /// As an administrator has made it.
     ///
     /// # Errors
     /// When the file system refuses.

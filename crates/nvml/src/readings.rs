@@ -101,7 +101,7 @@ impl Card {
     ///
     /// # Errors
     /// When the card is lost, or NVML must be loaded anew; and when it answers nothing at all, for a reason other than that it
-    /// does not support it: of such a card nobody knows that it is well.
+    /// does not support it: the health of such a card is unknown.
     pub fn readings(&self) -> Result<Readings, Error> {
         let readings = self.read_all()?;
         if readings == Readings::default() {

@@ -74,7 +74,7 @@ pub(crate) fn plan(
     let generation = if pool.generation > newest {
         pool.generation
     } else if (created == 0 && changed <= 1) || (kept > 0 && changed == 0) {
-        // One write is seen at once. And a pool that lacks slices is used by nobody until the last of them is there.
+        // One write is seen at once. And consumers do not use a pool that lacks slices until the last of them is there.
         newest
     } else {
         newest.saturating_add(1)

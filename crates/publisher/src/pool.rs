@@ -124,7 +124,7 @@ pub(crate) fn name_prefix(index: usize, driver: &str, scope: &Scope) -> String {
     }
 }
 
-/// The index in a slice's name; none if somebody else named it.
+/// The index in a slice's name; none if another client named it.
 pub(crate) fn index_of(name: &str) -> Option<usize> {
     let (part, _) = name.split_once('-')?;
     let index = usize::from_str_radix(part, 16).ok()?;

@@ -157,7 +157,7 @@ impl Cluster {
         })
     }
 
-    /// A client that speaks for somebody and may do what their roles allow.
+    /// A client that acts as a user, with the rights of the user's roles.
     #[must_use]
     pub fn client_as(&self, user: User) -> Client {
         // A client has a task of its own. It belongs where the client is used, if that is known.
@@ -192,7 +192,7 @@ impl Cluster {
         self.kubeconfig_as(ADMIN.name, ADMIN.group)
     }
 
-    /// A kubeconfig file with a certificate for somebody in a group.
+    /// A kubeconfig file with a certificate for a user in a group.
     ///
     /// # Panics
     /// When the port cannot be opened or the file not be written.
@@ -210,7 +210,7 @@ impl Cluster {
         self.secrets.signer()
     }
 
-    /// A certificate for somebody in a group, for clients that speak to others than the API server.
+    /// A certificate for a user in a group, for clients that speak to others than the API server.
     ///
     /// # Panics
     /// When the system gives no randomness.

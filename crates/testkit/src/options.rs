@@ -55,7 +55,7 @@ impl Plane {
         self
     }
 
-    /// The clock that the scheduler, the controllers and the nodes go by; whoever has a clone can set it.
+    /// The clock of the scheduler, the controllers and the nodes; every clone of it can set it.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;

@@ -1,4 +1,4 @@
-//! A day in short: pods come and go, every second a rule makes the pods of one node leave, and somebody reads all the while.
+//! A day in short: pods come and go, every second a rule evicts the pods of one node, and a client reads all the while.
 
 use std::{
     cell::RefCell,
@@ -21,7 +21,7 @@ use crate::{
     target::{Caller, Target},
 };
 
-/// Pods a second where nobody says.
+/// Pods a second unless `--rate` is given.
 const RATE: u32 = 50;
 /// How long a pod runs until it is no longer wanted.
 const LIFE: Duration = Duration::from_secs(2);

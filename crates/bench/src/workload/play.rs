@@ -24,7 +24,7 @@ use lazaret_print::note;
 const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1";
 /// How long pods are replaced in a steady workload.
 const STEADY: Duration = Duration::from_secs(10);
-/// Nodes are heard of so often: nobody gives them up, however long it takes.
+/// Heartbeats of nodes: no controller gives them up, however long it takes.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Pods that are replaced at a time, at most all of the ten that there are.
 const REPLACERS: usize = 10;
@@ -146,7 +146,7 @@ impl Stage<'_> {
             })
         };
         self.all(count, self.post(LEASES.into(), lease)).await?;
-        // A server keeps pods from a new node until somebody says that it is ready.
+        // A server keeps pods from a new node until a controller removes its taint.
         let (target, shape) = (self.target.clone(), Rc::clone(&self.shape));
         let ready = move |number| {
             target.patch(&format!("{NODES}/{}", shape.node_name(number)), r#"{"spec":{"taints":null}}"#)

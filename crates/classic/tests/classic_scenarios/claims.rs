@@ -225,7 +225,7 @@ fn nodes_that_cannot_have_prepared_the_claim_or_do_not_answer_are_not_waited_for
     let (mut machine, asked) = removed_by_force(false, report(1, &[], &[]));
     question(&asked);
     assert!(removes_the_user(&hear(&mut machine, News::ReportGone("n".into()))), "the node is gone");
-    // A pod that nobody saw may have been on any node on which the claim is available.
+    // A pod that was never seen may have been on any node on which the claim is available.
     let mut reserved = allocated(claim("c", None), Some("n"));
     reserved.status.reserved_for = vec![user("p")];
     for (available, names) in [(reserved.clone(), vec!["n"]), (allocated_anywhere(reserved), vec!["m", "n"])]

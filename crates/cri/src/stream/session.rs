@@ -73,7 +73,7 @@ impl Session {
         (attached, Self { kinds, stdin, outputs, resizes, exit })
     }
 
-    /// Runs until the program has ended, the connection has, or nobody waits for it.
+    /// Runs until the program has ended, the connection has, or the caller is gone.
     pub(super) async fn run(self, connection: impl AsyncRead + AsyncWrite + Send) {
         let Self { kinds, stdin, outputs, resizes, exit } = self;
         let (reading, writing) = split(connection);
@@ -191,7 +191,7 @@ async fn input(stdin: &mut Option<DuplexStream>, block: &mut [u8]) -> usize {
     }
 }
 
-/// The next size; without a terminal, or when nobody sets any, never one.
+/// The next size; without a terminal, or when all senders are gone, never one.
 async fn size(resizes: &mut Option<mpsc::Receiver<Resize>>) -> Resize {
     if let Some(resizes) = resizes
         && let Some(size) = resizes.recv().await

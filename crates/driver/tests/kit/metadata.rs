@@ -184,7 +184,7 @@ async fn a_file_that_cannot_be_written_keeps_no_pod_and_one_that_cannot_be_remov
     let world = World::new();
     let running = start(&world, DRIVER, &BOTH).await;
     let claim = world.claim("c", &[("r", DRIVER, "gpu-0")]).await;
-    // Somebody put a file where the directory should be.
+    // A file is where the directory should be.
     let directory = world.root.path().join("plugins").join(DRIVER).join("dra-device-metadata");
     std::fs::write(&directory, "x").unwrap();
     let ids = prepare(&running, &claim).await;

@@ -32,7 +32,7 @@ impl World {
         let nodes: Api<Node> = Api::all(world.cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();
-        // Without it, nobody may have a device for administration.
+        // Without it, no claim may have a device for administration.
         let label = json!({"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}});
         let namespaces: Api<Namespace> = Api::all(world.cluster.client());
         namespaces.patch("default", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();

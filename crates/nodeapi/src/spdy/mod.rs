@@ -23,7 +23,7 @@ use crate::{
 const FORWARDS_MAX: usize = 256;
 /// Streams whose second half has not come.
 const HALVES_MAX: usize = 256;
-/// Messages that wait to be sent: with more, whoever sends waits.
+/// Messages that wait to be sent: with more, the sender waits.
 const QUEUE_MAX: usize = 16;
 /// Pieces from the client that wait for a connection: with more, the session waits.
 const PIECES_MAX: usize = 16;

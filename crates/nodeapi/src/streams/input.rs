@@ -36,7 +36,7 @@ struct Size {
 }
 
 impl Input<'_> {
-    /// Carries until the client goes, or says what nobody may say.
+    /// Carries messages until the client goes, or sends an invalid one.
     pub(super) async fn carry(mut self, mut stream: impl AsyncRead + Unpin) -> CloseCode {
         let (mut reader, mut arrived) = (Reader::default(), BytesMut::new());
         loop {
@@ -69,7 +69,7 @@ impl Input<'_> {
                 if let (Some(resize), Ok(Size { width, height })) =
                     (&self.resize, serde_json::from_slice(size))
                 {
-                    // A size that nobody has taken yet is as good as the next.
+                    // A size that was not read yet is as good as the next.
                     let _ = resize.try_send(Resize { width, height });
                 }
             }

@@ -42,7 +42,7 @@ async fn a_node_answers_nobody_who_may_not_ask() {
     let eve = world.cluster.certificate_for("eve", "people");
     let (code, text) = world.ask_node(Some(&eve), logs, "").await;
     assert!(code == 403 && text.contains("user=eve, verb=get, resource=nodes, name=node-a"), "{text}");
-    // A node is no better than anybody else.
+    // A node has no more rights than any other user.
     let other = world.cluster.certificate_for("system:node:node-b", "system:nodes");
     assert_eq!(world.ask_node(Some(&other), logs, "").await.0, 403);
     // Reading is not running, whatever the method.

@@ -274,7 +274,7 @@ pub(crate) async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request
     (code, text)
 }
 
-/// A port at which nobody listens, and nobody can while the socket is there.
+/// A port at which no process listens, and none can while the socket is there.
 pub(crate) fn closed_port() -> (TcpSocket, u16) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -131,7 +131,7 @@ async fn an_interval_that_cannot_be_set_is_refused_and_leaves_nothing_behind() {
     let other = world.claim("b", "gpu-0", None).await;
     assert_eq!(world.prepare(&driver, &other).await.error, "");
     assert_eq!(world.unprepare(&driver, &other).await, "");
-    // A program that says nothing, and one that says too much and leaves somebody behind.
+    // A program without output, and one with too much that leaves a process behind.
     install_smi(&world, "exit 9");
     let refused = world.prepare(&driver, &claim).await.error;
     assert!(refused.contains("exit status: 9"), "{refused}");
@@ -250,7 +250,7 @@ async fn a_reload_of_the_kernel_module_evicts_and_everything_works_again() {
     driver.stop().await;
 }
 
-/// Reloaded so quickly that nobody saw it gone.
+/// Reloaded so quickly that the driver does not see it gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_of_before_a_reload_are_not_used_after_it() {
     let mut world = World::new(2).await;

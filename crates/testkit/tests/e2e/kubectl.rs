@@ -473,7 +473,7 @@ fn people_expose_what_they_run() {
     console.says(&["apply", "-f", &deployment], &["unchanged"]);
     console.ok(&["delete", "rc", "rc"]);
     console.until(&["get", "pods", "-l", "app=rc", "--no-headers"], &[]);
-    // A kind that is no resource of its own, and one that nobody defined.
+    // A kind that is no resource of its own, and one that is not defined.
     let scale = console.file("scale.yaml", SCALE);
     console.fails(&["apply", "-f", &scale], &["no matches for kind \"Scale\" in version \"autoscaling/v1\""]);
     let unknown =

@@ -1,4 +1,4 @@
-//! Numbers for whoever looks after the server.
+//! Metrics for the server's operators.
 
 use crate::support::{connect, object, refusal};
 use http::Request;

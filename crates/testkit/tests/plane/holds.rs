@@ -178,7 +178,7 @@ fn pods_of_a_group_leave_together() {
         blocked["message"],
         "Group: 1 pod not evicted (default/a): pod default/b of the group need not leave yet."
     );
-    // It leaves the group, and nobody waits for it any more.
+    // It leaves the group, and no pod waits for it any more.
     stage.merge(
         "/api/v1/namespaces/default/pods/b",
         &json!({"metadata": {"labels": {"lazaret.dev/group": null}}}),

@@ -9,7 +9,7 @@ use crate::stage::{DRIVER, Stage, taint};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 
-/// The rights of the controllers, and of nobody else here.
+/// The rights of the controllers alone.
 fn role() -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     json!({

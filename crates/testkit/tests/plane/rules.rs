@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{DRIVER, Stage, taint};
 
-/// A driver that nobody simulates.
+/// A driver that is not simulated.
 const VANISHING: &str = "other.example.com";
 
 /// Two pods on two nodes; the name of the one that holds the device to be tainted comes first.

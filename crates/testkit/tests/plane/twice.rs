@@ -1,4 +1,4 @@
-//! A device whose pod was removed by force is given to nobody else before its node has unprepared it.
+//! A device whose pod was removed by force is not allocated again before its node has unprepared it.
 
 use lazaret_testkit::{Cluster, Plane};
 use serde_json::{Value, json};

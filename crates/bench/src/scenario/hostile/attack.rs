@@ -1,5 +1,5 @@
 //! Clients of one tenant that mean harm. Each repeats one thing until the time is over, on a thread of their own, so that what they do
-//! does not delay whoever measures.
+//! does not delay the measuring client.
 
 use std::{
     sync::{
