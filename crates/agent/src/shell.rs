@@ -181,7 +181,7 @@ async fn work(
     let mut shell = Shell { client, options, metrics, news, checkpoints, connections, notes, began, tasks };
     loop {
         shell.settle(&mut node, clock, &mut running, &lines.claims);
-        // Those that have ended are let go of.
+        // Tasks that have ended are dropped.
         while shell.tasks.try_join_next().is_some() {}
         let wake = running.as_ref().and_then(|(runner, _)| runner.wake(clock));
         let wake = [wake, node.wake()].into_iter().flatten().min();

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The simulated nodes of a foreign cluster have a thread of their own; the load has this one. Where there are no nodes, it reads its sockets
-/// itself: no thread wakes another to tell of every answer.
+/// itself: no thread wakes another for every answer.
 fn runtime(args: &Args) -> Builder {
     let alone = args.workload.is_none() && matches!(args.what, What::Api | What::Watch | What::Start);
     if alone {

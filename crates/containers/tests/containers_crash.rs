@@ -261,7 +261,7 @@ impl Crash {
         is_complete
     }
 
-    /// Finds what there is, removes it as for a pod that is gone, and looks at what is left.
+    /// Lists sandboxes and containers, removes them as for a deleted pod, and looks for leftovers.
     fn next_agent(&self, step: &str, victim: Victim) {
         let at = format!("{} with {victim:?} killed at {step}", self.runtime);
         let threads =

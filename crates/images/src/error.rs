@@ -30,7 +30,7 @@ pub enum ImageError {
     /// More than a limit permits.
     #[error("{what} exceeds the limit of {limit}")]
     TooLarge {
-        /// Of what there is too much.
+        /// The content or name that is too large.
         what: String,
         /// The limit.
         limit: u64,

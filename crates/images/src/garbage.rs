@@ -81,7 +81,7 @@ pub(crate) fn bytes_to_free(disk: Disk, thresholds: Thresholds) -> Option<u64> {
     is_full.then(|| used.saturating_sub(part(thresholds.low_percent)))
 }
 
-/// Those that may go, the one that was unused for longest first.
+/// Images that may go, the one that was unused for longest first.
 pub fn order_unused(mut candidates: Vec<Candidate>, now: SystemTime, unused_for: Duration) -> Vec<Candidate> {
     candidates.retain(|candidate| {
         let Some(used) = candidate.last_used else { return true };

@@ -138,7 +138,7 @@ impl Images {
 fn find(store: &Store, name: &str) -> Result<Option<Image>> {
     let index = store.index()?;
     let Some((found, record)) = lookup(&index, name)? else { return Ok(None) };
-    // A pull policy that permits what is there does not ask the registry: a damaged image counts as absent, and is pulled again.
+    // A pull policy that accepts a local image does not ask the registry: a damaged image counts as absent, and is pulled again.
     let image = store.image(&found, &record)?;
     store.touch(&image.id)?;
     Ok(Some(image))

@@ -30,11 +30,11 @@ pub struct Manager {
     /// UIDs of claims that are being taken back from pods that were removed. They are not prepared anew.
     pub awaited: BTreeSet<String>,
     claims: BTreeMap<Key, Entry>,
-    /// A checkpoint could not be written: the file is older than what is known here.
+    /// A checkpoint could not be written: the file is older than the state here.
     is_stale: bool,
     /// A checkpoint is to be written that no operation waits for.
     is_unwritten: bool,
-    /// Those that are in flight.
+    /// Ids of such checkpoints in flight.
     unawaited: BTreeSet<u64>,
     operations: BTreeMap<Operation, Work>,
     waits: BTreeMap<u64, Operation>,
@@ -430,7 +430,7 @@ impl Manager {
             match claims.remove(&entry.uid) {
                 None => skipped += 1,
                 Some(Err(why)) => return Err(NodeError::Call { driver: driver.into(), why }),
-                // Instead of what was there: a second attempt must not double the devices.
+                // Replaces the devices of an earlier attempt, which must not be doubled.
                 Some(Ok(devices)) if step == Step::CallPrepare => {
                     checked(&devices).map_err(|why| NodeError::Call { driver: driver.into(), why })?;
                     entry.text = None;

@@ -90,7 +90,7 @@ impl Registrations {
         due
     }
 
-    /// Whether an answer is about what is there now.
+    /// Whether an answer is about the current socket.
     pub(crate) fn is_current(&self, path: &str, socket: SocketId) -> bool {
         self.slots.get(path).is_some_and(|slot| slot.socket == socket)
     }

@@ -76,7 +76,7 @@ impl Certificate {
     /// Serves with this (as PEM, the node's own first) from the next connection on.
     ///
     /// # Errors
-    /// When it is damaged; what was there stays.
+    /// When it is damaged; the certificate before stays.
     pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
         let chain = certificates(certificate).map_err(|why| damaged("serving certificate", why))?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|why| damaged("serving key", why))?;

@@ -37,7 +37,7 @@ pub struct Status {
     pub init: Vec<ContainerStatus>,
     /// The main ones.
     pub main: Vec<ContainerStatus>,
-    /// Those that were added later.
+    /// Ephemeral containers.
     pub ephemeral: Vec<ContainerStatus>,
 }
 
@@ -63,7 +63,7 @@ pub enum ConditionKind {
 }
 
 impl ConditionKind {
-    /// Those that every pod has, in the order in which kubelet has them.
+    /// Conditions of every pod, in kubelet's order.
     pub const ALL: [Self; 5] = [
         Self::PodReadyToStartContainers,
         Self::Initialized,
@@ -71,7 +71,7 @@ impl ConditionKind {
         Self::ContainersReady,
         Self::PodScheduled,
     ];
-    /// Those that go when they are not true any more.
+    /// Conditions that are removed when they are not true any more.
     pub const TRANSIENT: [Self; 2] = [Self::PodResizePending, Self::PodResizeInProgress];
 
     /// As the API has it.

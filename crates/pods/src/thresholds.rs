@@ -109,7 +109,7 @@ pub type Levels = BTreeMap<Signal, Level>;
 pub struct Threshold {
     /// Bytes, inodes or process ids.
     pub amount: Option<u64>,
-    /// A share of what there is.
+    /// A share of the capacity.
     pub millionths: Option<u32>,
 }
 
@@ -120,7 +120,7 @@ impl Threshold {
         Self { amount: Some(amount), millionths: None }
     }
 
-    /// A share of what there is.
+    /// A share of the capacity.
     #[must_use]
     pub fn millionths(millionths: u32) -> Self {
         Self { amount: None, millionths: Some(millionths) }

@@ -148,7 +148,7 @@ impl Volumes {
     /// Brings config maps, secrets, fields and tokens up to date in volumes that are set up. To be called every minute, and when the
     /// pod has changed.
     ///
-    /// Answers what could not be read or written; what was there before is still there.
+    /// Returns the errors of reads and writes; the content before them stays.
     pub async fn refresh(&self, pod: &Pod, facts: &NodeFacts) -> Vec<VolumeError> {
         let Ok(view) = PodView::new(pod) else { return Vec::new() };
         let busy = self.locks.lock(view.uid).await;

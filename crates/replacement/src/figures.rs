@@ -1,6 +1,6 @@
 //! The machine in figures.
 
-/// How much of what there is.
+/// Counts of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Times that a pod was looked at, for whatever reason, ever: the work that was done.

@@ -31,7 +31,7 @@ pub(crate) struct Flight {
     pub(crate) evicted: bool,
     /// Its place is taken; it is being deleted.
     pub(crate) relieved: bool,
-    /// People have been told that it began.
+    /// The event that it began was written.
     pub(crate) announced: bool,
     /// It was not Ready in time.
     pub(crate) overdue: bool,

@@ -179,7 +179,7 @@ impl Replacement {
         }
     }
 
-    /// How much of what there is.
+    /// Counts of the machine.
     #[must_use]
     pub fn figures(&self) -> Figures {
         Figures {

@@ -13,7 +13,7 @@ pub struct Options {
     pub retry_ms_max: i64,
     /// How long news of what was done may take before it is taken to be missing.
     pub settle_ms: i64,
-    /// How long a pod is let be that a disruption budget held back.
+    /// How long a pod is left alone after a disruption budget held it back.
     pub budget_ms: i64,
     /// Replacements in flight in the whole cluster.
     pub flights_max: usize,

@@ -128,14 +128,14 @@ fn is_claim_of_pod(node: &Node) -> bool {
             .any(|owner| owner.controller == Some(true) && owner.kind == resource::PODS.kind)
 }
 
-/// An object's owners, by what is known of them.
+/// An object's owners, by their state.
 #[derive(Default)]
 struct Owners<'a> {
-    /// Those that are there and stay.
+    /// Owners that exist and stay.
     solid: usize,
-    /// Those that are not there.
+    /// Owners that do not exist.
     dangling: Vec<&'a str>,
-    /// Those that wait for this object to go.
+    /// Owners whose deletion waits for this object.
     waiting: Vec<&'a str>,
     /// A fresh read of each owner that the cache does not know.
     unknown: Vec<Write>,
@@ -182,7 +182,7 @@ fn orphan(world: &World, node: &Node, plan: &mut Plan) {
     }
 }
 
-/// Lets the owner go once nothing that blocks it is left. Dependents hear of it by themselves.
+/// Lets the owner go once nothing that blocks it is left. Its dependents are decided by their own keys.
 fn wait(world: &World, node: &Node, plan: &mut Plan) {
     let uid = meta::uid(node.meta());
     let blocks = |dependent: &&Node| {

@@ -1,4 +1,4 @@
-//! Objects as they are heard of: typed where a controller reads them, metadata alone where only owners matter.
+//! Objects of the watches: typed where a controller reads them, metadata alone where only owners matter.
 
 use k8s_openapi::{
     Metadata,

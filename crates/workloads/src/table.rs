@@ -49,7 +49,7 @@ impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
         self.objects.range(Key::new(namespace, "")..).take_while(move |(key, _)| key.namespace == namespace)
     }
 
-    /// Those that the owner with this UID manages, by name.
+    /// Objects that the owner with this UID controls, by name.
     pub fn managed_by<'a>(&'a self, uid: &str) -> impl Iterator<Item = &'a Arc<T>> {
         self.managed.get(uid).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }

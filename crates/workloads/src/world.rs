@@ -187,7 +187,7 @@ impl World {
         self.graph.learn(resource);
     }
 
-    /// The kind is not served any more as it was. Either its objects have gone with it, or they are heard of under another version.
+    /// The kind is no longer served in this version. Either its objects are gone with it, or they are served under another version.
     pub fn forget(&mut self, resource: &'static Resource, objects_gone: bool) -> Vec<Change> {
         let forgotten = self.keys(resource).into_iter().filter_map(|key| {
             let old = self.get(resource, &key)?;

@@ -88,7 +88,7 @@ impl Test {
         }
     }
 
-    /// Whether what is there beforehand are pods, not claims.
+    /// Whether the initial objects are pods, not claims.
     pub(crate) fn begins_with_pods(self) -> bool {
         match self {
             Self::SharedClaim

@@ -64,7 +64,7 @@ fn a_claim_that_the_pod_does_not_own_is_left_alone_and_the_pod_hears_of_it() {
     assert_eq!(told.len(), 1);
     let ClaimEffectKind::Event(event) = &told[0].kind else { panic!("{told:?}") };
     assert!(event.message.contains("\"p-gpu\" exists and does not belong to this pod"), "{}", event.message);
-    // Told once, and made once the foreign one is gone.
+    // Reported once, and made once the foreign one is gone.
     machine.handle(at(1), &(), ClaimInput::News(News::Claim(version(claim("p-gpu", None), 2))));
     assert!(effects(&mut machine).is_empty());
     machine.handle(at(2), &(), ClaimInput::News(News::ClaimGone(key("p-gpu"), "uid-p-gpu".into())));

@@ -80,7 +80,7 @@ fn a_webhook_asks_guards_before_kubernetes_evicts() {
         &json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "stop"},
             "spec": {"paused": {"reason": "freeze"}}}),
     );
-    // Watches tell of the guard, of the pods and of their claims one after another.
+    // Watches deliver the guard, the pods and their claims one after another.
     stage.until("the guard is asked about both pods", || {
         stage.would_make("NoExecute").is_err_and(|why| {
             why.contains("admission webhook \"rules.lazaret.dev\" denied the request: DisruptionGuard stop is paused: freeze; Kubernetes would evict 2 pods in 1 namespace")

@@ -372,7 +372,7 @@ impl<'a> Shim<'a> {
         let ended = child.reap();
         match &self.spec.engine {
             Engine::Oci { .. } | Engine::Namespaces => {}
-            // Those that made a group of their own got away.
+            // Processes that made a group of their own are not reached.
             Engine::Processes => child.kill_group(),
         }
         let streams = self.streams_mut().map(std::mem::take).unwrap_or_default();

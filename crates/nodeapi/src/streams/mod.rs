@@ -33,7 +33,7 @@ const COMMAND_BYTES_MAX: usize = 128 << 10;
 /// The protocol of port-forward: SPDY in messages of a websocket.
 const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
 // DEVIATION(no-spdy)
-/// Said to clients that would switch to SPDY.
+/// The error for clients that would switch to SPDY.
 const NO_SPDY: &str = "this node streams over websockets alone, and not over SPDY/3.1: use kubectl 1.30 or newer (1.31 or newer for port-forward)";
 
 /// A connection that becomes a stream when the answer to its request is sent.

@@ -113,7 +113,7 @@ impl Place {
         let pod = Dir::open_path(&self.pods)?.make(&self.uid, DIRECTORY_MODE)?;
         let (parent, name) = self.volume.rsplit_once('/').unwrap_or(("", &self.volume));
         let parent = pod.make_all(parent, DIRECTORY_MODE)?;
-        // It gets its name when it is as it shall be: what is there by that name is complete.
+        // It gets its name when it is complete: a volume by that name is complete.
         let new = format!(".{name}.new");
         let dir = parent.make(&new, VOLUME_MODE)?;
         dir.set_owner(None, self.group)?;

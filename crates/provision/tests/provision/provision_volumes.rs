@@ -325,7 +325,7 @@ async fn one_read_serves_many_pods() {
     tasks.join_all().await;
     assert_eq!(node.shelf.reads.load(Ordering::SeqCst), 1);
     assert_eq!(node.volumes().orphans(&BTreeSet::new()).unwrap().len(), 50);
-    // A pod that starts later sees what is there then.
+    // A pod that starts later sees the content of that time.
     node.shelf.put_config_map("settings", &[("a", "2")]);
     tokio::time::advance(Duration::from_secs(2)).await;
     node.set_up(&with_volume(json!({"configMap": {"name": "settings"}}))).await.unwrap();

@@ -226,7 +226,7 @@ impl Stage {
             .collect()
     }
 
-    /// The messages of events about an object by this reason, once there is one: events are sent after what they tell of.
+    /// The messages of events about an object by this reason, once there is one: events are sent after the writes that they report.
     pub(crate) fn told_of(&self, name: &str, reason: &str) -> Vec<String> {
         self.until(&format!("{reason} is told of {name}"), || {
             let told = self.events(name, reason);

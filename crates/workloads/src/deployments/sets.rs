@@ -48,7 +48,7 @@ impl Sets {
         self.old.iter().chain(&self.new)
     }
 
-    /// Those that should have pods.
+    /// Replica sets that should have pods.
     pub(super) fn active(&self) -> impl Iterator<Item = &Arc<ReplicaSet>> {
         self.all().filter(|set| replicas(set) > 0)
     }

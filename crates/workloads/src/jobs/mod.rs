@@ -1,6 +1,6 @@
 //! Jobs: pods that run to completion, `completions` in all and `parallelism` at a time.
 //!
-//! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
+//! A pod that ended is counted once, however often its news come: it carries a finalizer until the job's status has
 //! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
 
 mod backoff;
