@@ -192,13 +192,13 @@ impl Joined {
         topic.join(self.listener(id, true));
     }
 
-    fn listener(&self, id: u64, bears_bars: bool) -> Listener {
+    fn listener(&self, id: u64, is_optional: bool) -> Listener {
         Listener {
             id,
             queue: self.sender.clone(),
             pace: Pace::Waiting,
             missed: Arc::clone(&self.missed),
-            bears_bars,
+            is_optional,
             progressed: Arc::clone(&self.progressed),
         }
     }
@@ -315,8 +315,8 @@ struct Listener {
     pace: Pace,
     /// It is behind with any of its resources, for it to see without asking each.
     missed: Arc<AtomicBool>,
-    /// It can do without.
-    bears_bars: bool,
+    /// The listener runs without this resource when it cannot be read.
+    is_optional: bool,
     /// A watch has come further without news.
     progressed: Arc<Notify>,
 }
@@ -403,7 +403,7 @@ impl Topic {
 
     /// Whether somebody listens who cannot do without it.
     pub(crate) fn is_needed(&self) -> bool {
-        lock(&self.state).listeners.iter().any(|listener| !listener.bears_bars)
+        lock(&self.state).listeners.iter().any(|listener| !listener.is_optional)
     }
 
     fn watch_state(&self) -> WatchState {
@@ -420,7 +420,7 @@ impl Topic {
     /// Whether it cannot be read, and this listener does without.
     pub(crate) fn is_barred_for(&self, id: u64) -> bool {
         let state = lock(&self.state);
-        state.barred.is_some() && state.listeners.iter().any(|one| one.id == id && one.bears_bars)
+        state.barred.is_some() && state.listeners.iter().any(|one| one.id == id && one.is_optional)
     }
 
     pub(crate) fn leave(&self, id: u64) {
@@ -506,7 +506,7 @@ impl Listener {
         let (wanted, after) = match news {
             News::Listed(..) => (self.pace != Pace::Behind, Pace::InStep),
             News::Set(..) | News::Gone(..) => (self.pace == Pace::InStep, Pace::InStep),
-            News::Barred(..) => (self.bears_bars && self.pace != Pace::Behind, self.pace),
+            News::Barred(..) => (self.is_optional && self.pace != Pace::Behind, self.pace),
         };
         if !wanted {
             return;

@@ -13,7 +13,7 @@ const PHRASES: &[&str] = &["so many", "is told", "are told"];
 const WHAT_IF: &[&str] = &["-if", " if"];
 /// Names that are metaphors, and those that took their place.
 const METAPHORS: &[(&str, &str)] = &[
-    ("bears_bars", "supports_bookmarks"),
+    ("bears_bars", "is_optional"),
     ("deaf_until", "relist_after"),
     ("Moment", "DecodeCache"),
     ("Desk", "Queue"),
