@@ -92,7 +92,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
         now: begin.now,
         asking: None,
         asking_for_view: None,
-        deaf_until: None,
+        batch_until: None,
     };
     if let Some(set_back) = begin.set_back {
         life.agent.clock_set_back(set_back);
@@ -100,7 +100,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
     let progressed = life.shell.inbox.progressed();
     let (mut is_more, mut look_again) = (false, None);
     while !*stop.borrow() {
-        let deaf_until = life.deaf_until;
+        let batch_until = life.batch_until;
         let wake = life.shell.turn.wake(life.agent.wake());
         tokio::select! {
             biased;
@@ -110,8 +110,8 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
             (question, answer) = answered(&mut life.asking) => life.answered(question, answer),
             (question, answer) = answered(&mut life.asking_for_view) => life.answered(question, answer),
             () = progressed.notified() => {}
-            news = life.shell.inbox.next(), if deaf_until.is_none() => life.hear(news),
-            () = gathered(deaf_until), if deaf_until.is_some() => life.deaf_until = None,
+            news = life.shell.inbox.next(), if batch_until.is_none() => life.hear(news),
+            () = gathered(batch_until), if batch_until.is_some() => life.batch_until = None,
             () = life.clock.sleep_until(wake.map(|wake| wake.at)) => life.woken(wake),
             () = life.clock.sleep_until(look_again), if look_again.is_some() => {}
             () = std::future::ready(()), if is_more => {}
@@ -219,8 +219,8 @@ struct Life<'a, A: Agent, P> {
     asking: Option<Asking>,
     /// And for a view that the agent wants.
     asking_for_view: Option<Asking>,
-    /// It lets news gather until then.
-    deaf_until: Option<Instant>,
+    /// No news are taken from the inbox until then, so that they are handled in one batch.
+    batch_until: Option<Instant>,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
@@ -240,7 +240,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
         let is_patient = precedence == Precedence::Patient
             && precedence.others_go_before(self.shell.inbox.in_flight.counts());
         if self.hear_what_waits() && is_patient && self.shell.turn.leads() {
-            self.deaf_until = Some(Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs()));
+            self.batch_until = Some(Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs()));
         }
     }
 

@@ -14,7 +14,7 @@ const WHAT_IF: &[&str] = &["-if", " if"];
 /// Names that are metaphors, and those that took their place.
 const METAPHORS: &[(&str, &str)] = &[
     ("bears_bars", "is_optional"),
-    ("deaf_until", "relist_after"),
+    ("deaf_until", "batch_until"),
     ("Moment", "DecodeCache"),
     ("Desk", "Queue"),
     ("Overseer", "ReplacementTracker"),
