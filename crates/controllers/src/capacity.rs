@@ -18,9 +18,9 @@ const QUESTIONS_MAX: usize = 4;
 /// How long the first question waits for everything to be listed.
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where questions are asked. Clones ask the same, so that nothing is promised twice.
+/// Sends questions to the capacity task. Clones ask the same task, so that no device is promised twice.
 #[derive(Clone, Debug)]
-pub(crate) struct CapacityDesk {
+pub(crate) struct CapacityClient {
     questions: mpsc::Sender<Question>,
 }
 
@@ -30,7 +30,7 @@ struct Question {
     answer: oneshot::Sender<Option<CapacityAnswer>>,
 }
 
-impl CapacityDesk {
+impl CapacityClient {
     /// Answers until the word to stop.
     pub(crate) fn start(
         hub: &Arc<Hub>,

@@ -16,7 +16,7 @@ use serde_json::json;
 use tracing::info;
 
 use crate::{
-    capacity::CapacityDesk,
+    capacity::CapacityClient,
     classic::ClassicDevices,
     disrupt::Disruption,
     event::Event,
@@ -208,7 +208,7 @@ pub(crate) struct Executor {
     rules: Resource,
     counts_evictions: bool,
     metrics: EvictionMetrics,
-    capacity: CapacityDesk,
+    capacity: CapacityClient,
 }
 
 impl Executor {
@@ -216,7 +216,7 @@ impl Executor {
         writer: Writer,
         sources: Sources,
         metrics: EvictionMetrics,
-        capacity: CapacityDesk,
+        capacity: CapacityClient,
     ) -> Self {
         Self {
             writer,

@@ -14,8 +14,8 @@ use tracing::{info, warn};
 
 use crate::{
     Sources,
-    capacity::CapacityDesk,
-    desk::Desk,
+    capacity::CapacityClient,
+    context::PartContext,
     eviction,
     feed::feed_policies,
     guard::GuardBook,
@@ -36,37 +36,37 @@ pub(crate) const MANAGED_BY: &str = "lazaret";
 
 /// Works as soon as there is a policy. Until then nothing is kept in memory for it.
 pub(crate) async fn serve(
-    desk: Desk,
+    context: PartContext,
     sources: Sources,
     options: lazaret_eviction::Options,
     counts: EvictionMetrics,
-    capacity: CapacityDesk,
+    capacity: CapacityClient,
 ) {
     if let Some(why) = sources.why_no_rules() {
         warn!(why = why.message(), "DeviceTaintPolicies have no effect here");
-        return say_without_effect(desk, without_effect::TAINTS, why).await;
+        return say_without_effect(context, without_effect::TAINTS, why).await;
     }
     tokio::select! {
         biased;
-        () = desk.stopped() => return,
-        () = desk.first_object(&[TAINT_POLICIES], "DeviceTaintPolicies") => {}
+        () = context.stopped() => return,
+        () = context.first_object(&[TAINT_POLICIES], "DeviceTaintPolicies") => {}
     }
     let sources = sources.for_policies();
-    let compile = desk.clone().run(
+    let compile = context.clone().run(
         AgentOptions { name: NAME, in_flight_max: 16, precedence: Precedence::Urgent },
-        desk.listen_if_possible(
+        context.listen_if_possible(
             &[TAINT_POLICIES, sources.plain_rules(), CLASSES, CLAIMS, sources.slices()],
             &[DISRUPTION_GUARDS],
         ),
         || MachineAgent::new(Policies::default(), PoliciesShell::default()),
-        Executor { writer: desk.writer(), rules: sources.plain_rules() },
+        Executor { writer: context.writer(), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
     let (inbox, executor) = (
-        desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
-        eviction::Executor::new(desk.writer(), sources, counts, capacity),
+        context.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
+        eviction::Executor::new(context.writer(), sources, counts, capacity),
     );
-    let evict = desk.run(
+    let evict = context.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
         inbox,
         move || eviction::EvictionShell::agent(options.clone(), sources, shown.clone()),

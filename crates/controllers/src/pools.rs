@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use crate::{
-    desk::Desk,
+    context::PartContext,
     feed::{Sources, feed},
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
@@ -46,15 +46,15 @@ fn resources(sources: Sources) -> Vec<Resource> {
 }
 
 /// Works as soon as there is a request. Until then nothing is kept in memory for it.
-pub(crate) async fn serve(desk: Desk, sources: Sources) {
+pub(crate) async fn serve(context: PartContext, sources: Sources) {
     tokio::select! {
         biased;
-        () = desk.stopped() => return,
-        () = desk.first_object(&[POOL_STATUS_REQUESTS], "ResourcePoolStatusRequests") => {}
+        () = context.stopped() => return,
+        () = context.first_object(&[POOL_STATUS_REQUESTS], "ResourcePoolStatusRequests") => {}
     }
-    let (inbox, writer) = (desk.listen(&resources(sources)), desk.writer());
+    let (inbox, writer) = (context.listen(&resources(sources)), context.writer());
     let options = AgentOptions { name: NAME, in_flight_max: 8, precedence: Precedence::Patient };
-    desk.run(options, inbox, move || PoolsShell::agent(sources), writer).await;
+    context.run(options, inbox, move || PoolsShell::agent(sources), writer).await;
 }
 
 /// The objects of the core.

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::{
     Sources,
-    desk::Desk,
+    context::PartContext,
     feed::NoRules,
     header::Header,
     ledger::{Change, Ledger},
@@ -28,11 +28,12 @@ pub(crate) const NAME: &str = "resource-slice-patches";
 const NAMES_SHOWN_MAX: usize = 8;
 
 /// Works where the kind is defined.
-pub(crate) async fn serve(desk: Desk, sources: Sources) {
-    let inbox = desk.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
-    let executor = Executor { writer: desk.writer(), no_rules: sources.why_no_rules() };
+pub(crate) async fn serve(context: PartContext, sources: Sources) {
+    let inbox = context.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
+    let executor = Executor { writer: context.writer(), no_rules: sources.why_no_rules() };
     let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
-    desk.run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
+    context
+        .run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
         .await;
 }
 

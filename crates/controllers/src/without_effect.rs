@@ -11,7 +11,7 @@ use lazaret_runtime::{
 use serde_json::json;
 
 use crate::{
-    desk::Desk,
+    context::PartContext,
     feed::NoRules,
     header::{Condition, Header},
     health,
@@ -39,11 +39,11 @@ pub(crate) const HEALTH: Kind =
     Kind { resource: HEALTH_POLICIES, condition: "Accepted", manager: health::NAME };
 
 /// Says it of every object of a kind, as long as this process leads.
-pub(crate) async fn say_without_effect(desk: Desk, kind: Kind, why: NoRules) {
-    let inbox = desk.listen_if_possible(&[], &[kind.resource]);
+pub(crate) async fn say_without_effect(context: PartContext, kind: Kind, why: NoRules) {
+    let inbox = context.listen_if_possible(&[], &[kind.resource]);
     let options = AgentOptions { name: kind.manager, in_flight_max: 4, precedence: Precedence::Patient };
-    let executor = Executor { writer: desk.writer(), kind, why };
-    desk.run(options, inbox, move || agent(kind, why), executor).await;
+    let executor = Executor { writer: context.writer(), kind, why };
+    context.run(options, inbox, move || agent(kind, why), executor).await;
 }
 
 /// A status to be written.

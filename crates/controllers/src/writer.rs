@@ -12,7 +12,7 @@ use crate::{
     wire,
 };
 
-/// Writes for one part. Only a [`Desk`](crate::desk::Desk) has the events to make one of, and it puts the client under its lease.
+/// Writes for one part. Only a [`PartContext`](crate::context::PartContext) has the events that one needs, and it puts the client under its lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     client: Client,
