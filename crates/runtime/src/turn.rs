@@ -64,7 +64,7 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         shell.inbox.begin_anew();
         shell.turn.begin_anew(shell.inbox.clock().now());
     }
-    // What is under way is let end, so that nothing is half done.
+    // Effects in flight may end, so that none is cut off half done.
     shell.let_end().await;
 }
 
@@ -161,7 +161,7 @@ async fn answered(asking: &mut Option<Asking>) -> (u64, Answer) {
     }
 }
 
-/// What outlives an agent.
+/// The state that outlives an agent.
 struct Shell<P> {
     performer: Arc<P>,
     inbox: Inbox,
@@ -195,7 +195,7 @@ impl<P> Shell<P> {
         });
     }
 
-    /// Waits for what is under way. Nobody is left to be told of it.
+    /// Waits for the effects in flight. Their outcomes are counted, but no agent is left to receive them.
     async fn let_end(&mut self) {
         while let Some(ended) = self.flying.join_next().await {
             self.turn.landed(self.inbox.clock().now());
@@ -213,7 +213,7 @@ struct Life<'a, A: Agent, P> {
     clock: Clock,
     /// The era it lives in.
     era: u64,
-    /// The newest time it was told.
+    /// The newest time that the agent was given.
     now: Timestamp,
     /// How far the server is, for the fence of a term.
     asking: Option<Asking>,
@@ -279,7 +279,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
                 }
                 Demand::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
                 Demand::List(lagging) => inbox.hurry(&lagging, Hurry::List),
-                // Whatever came meanwhile is newer still; it is heard in the next turn.
+                // More news are in the inbox; they are handled in the next turn.
                 Demand::Hear if !self.hear_what_waits() => return Some(now),
                 Demand::Hear => self.shell.turn.heard(),
                 Demand::Wait(until) => return until,
