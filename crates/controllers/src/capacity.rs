@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::Sources;
 
-/// What it calls itself in metrics.
+/// The task's name in metrics.
 const NAME: &str = "eviction-capacity";
 /// Questions that may wait: each of two controllers asks one at a time.
 const QUESTIONS_MAX: usize = 4;
@@ -31,7 +31,7 @@ struct Question {
 }
 
 impl CapacityClient {
-    /// Answers until the word to stop.
+    /// Spawns the task, which answers until it is stopped.
     pub(crate) fn start(
         hub: &Arc<Hub>,
         sources: Sources,
@@ -90,7 +90,7 @@ async fn serve(
             known.hear(&inbox.next().await);
         }
     };
-    // Who cannot read everything in time says so.
+    // After the timeout, `is_synced` stays false and questions get no answer.
     tokio::select! {
         biased;
         _ = stop.wait_for(|stop| *stop) => return,
@@ -98,11 +98,11 @@ async fn serve(
     }
     let mut open = Some(first);
     loop {
-        // What is known is everything, or nobody is answered yes.
+        // Only a synced view is asked: on a partial one, room could be promised that is taken.
         if let Some(Question { asked, answer }) = open.take() {
             known.catch_up(&mut inbox);
             let said = inbox.is_synced().then(|| known.ask(clock.now(), &asked));
-            // Whoever asked may have gone.
+            // The asker may be gone.
             let _ = answer.send(said);
         }
         tokio::select! {
@@ -141,7 +141,7 @@ impl Known {
         answer
     }
 
-    /// Nobody else is told what a change of the fleet means.
+    /// The changes have no other reader.
     fn forget_changes(&mut self) {
         let _ = self.fleet.take_changes();
     }

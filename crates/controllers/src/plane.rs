@@ -15,10 +15,10 @@ use crate::{
     policies, pools, quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
 };
 
-/// Where leases are kept, unless somebody says otherwise.
+/// The namespace of leases, unless another is configured.
 const NAMESPACE: &str = "kube-system";
 
-/// What may be chosen.
+/// The options of a [`Plane`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which parts run.
@@ -144,9 +144,9 @@ impl Default for Controllers {
 /// How a process competes with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rivals {
-    /// Its name in the lease. Who comes back under the same name goes on at once.
+    /// The holder's identity in the lease. A process that returns with the same identity goes on at once.
     pub identity: String,
-    /// How long things last.
+    /// The durations of the lease.
     pub lease: LeaseOptions,
 }
 
@@ -204,10 +204,10 @@ impl Plane {
         &self.hub
     }
 
-    /// Lets what is under way end, then gives the leases back.
+    /// Waits for effects in flight, then releases the leases.
     pub async fn stop(self) {
         let Self { hub, agents, leaders, stop, release, sources: _ } = self;
-        // Nobody listens any more when all have ended by themselves.
+        // It fails when all agents have ended by themselves.
         let _ = stop.send(true);
         agents.join().await;
         let _ = release.send(true);
@@ -300,7 +300,7 @@ impl Plane {
             let served = slice_patches::serve(context.clone(), sources);
             self.agents.spawn(slice_patches::NAME, context.metrics(), served);
         }
-        // Without taints there is nobody to evict, and nothing to keep in memory for it.
+        // Without taints no pod is evicted, and nothing needs to be kept in memory.
         if options.controllers.eviction && sources.gates().taints {
             self.spawn(
                 context,

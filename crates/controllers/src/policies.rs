@@ -27,9 +27,9 @@ use crate::{
     writer::{Writer, warned},
 };
 
-/// What it calls itself, in metrics and as a field manager.
+/// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-taint-policies";
-/// What the eviction for policies calls itself in metrics.
+/// The name of the eviction for policies in metrics.
 const EVICTION_NAME: &str = "device-taint-policy-eviction";
 /// On rules that policies own, and policies that patches own.
 pub(crate) const MANAGED_BY: &str = "lazaret";
@@ -109,7 +109,7 @@ impl Shell for PoliciesShell {
             });
         } else {
             feed_policies(fleet, &news);
-            // Nobody else is told what a change of the fleet means.
+            // The changes have no other reader.
             let _ = fleet.take_changes();
             *heard = true;
         }
@@ -187,7 +187,7 @@ impl Perform<EffectKind> for Executor {
         let call = match &effect {
             EffectKind::Create(wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, "create a rule");
-                // An apply would take over a rule of somebody else that has the name.
+                // An apply would take over another owner's rule of this name.
                 Call::create_as(&self.rules, "", NAME, rule(self.rules, wanted).to_string())
             }
             EffectKind::Retaint(uid, wanted) => {
@@ -226,14 +226,14 @@ impl Executor {
     }
 }
 
-/// What a condition says.
+/// The status, reason and message of a condition.
 pub(crate) struct Said {
     pub(crate) status: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// What a policy became.
+/// The condition that says whether a policy's rules are as it selects.
 fn compiled(report: &Report) -> Said {
     let Report { rules, left_out, taken, overdue, .. } = report;
     let message = format!("{rules} DeviceTaintRules");

@@ -22,7 +22,7 @@ use crate::{
     writer::{Writer, warned},
 };
 
-/// What it calls itself, in metrics and as a field manager.
+/// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "resource-slice-patches";
 /// Names that a message shows.
 const NAMES_SHOWN_MAX: usize = 8;
@@ -37,7 +37,7 @@ pub(crate) async fn serve(context: PartContext, sources: Sources) {
         .await;
 }
 
-/// What the core has been told.
+/// The objects that the core has received.
 #[derive(Debug, Default)]
 struct PatchesShell {
     ledger: Ledger,
@@ -151,7 +151,7 @@ impl Perform<PatchEffect> for Executor {
         let call = match &effect {
             PatchEffect::Create(wanted) => {
                 info!(policy = %wanted.name, patch = %wanted.owner.name, "create a policy");
-                // An apply would take over a policy of somebody else that has the name.
+                // An apply would take over another owner's policy of this name.
                 Call::create_as(&TAINT_POLICIES, "", NAME, policy(wanted).to_string())
             }
             PatchEffect::Change(uid, wanted) => {
@@ -196,7 +196,7 @@ impl Executor {
     }
 }
 
-/// What the taints of a patch became.
+/// The condition that says whether a patch's taints became policies.
 fn compiled(report: &PatchReport, no_rules: Option<NoRules>) -> Said {
     let PatchReport { policies, taken, overdue, .. } = report;
     let message = format!("{policies} DeviceTaintPolicies");

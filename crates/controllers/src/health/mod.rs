@@ -27,9 +27,9 @@ use crate::{
     without_effect::{self, say_without_effect},
 };
 
-/// What it calls itself, in metrics and as a field manager.
+/// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-health";
-/// The label of what was made for an incident.
+/// The label of objects that were made for an incident.
 pub(crate) const INCIDENT_LABEL: &str = "lazaret.dev/incident";
 
 /// Works as soon as there is a policy or an incident. Until then nothing is kept in memory for it.

@@ -16,7 +16,6 @@ use serde::Deserialize;
 
 use crate::{Sources, context::PartContext, writer::Writer};
 
-/// What it calls itself.
 pub(crate) const NAME: &str = "taint-replacement";
 
 /// On a released pod and on a copy: the record of the replacement, as an annotation; as a label, to find them by.
