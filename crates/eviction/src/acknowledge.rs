@@ -1,4 +1,4 @@
-//! What became of the effects, and what is counted.
+//! The outcomes of effects, and the counts of evictions.
 
 use alloc::boxed::Box;
 

@@ -53,7 +53,7 @@ fn a_restart_keeps_the_count_and_says_that_there_may_be_more() {
         next.hear(Input::BecameLeader);
         next.run_until(100_000);
         assert_eq!(evicted(&next), 3);
-        // What somebody else counted is known to be no more than that.
+        // The count of another leader is only a lower bound.
         let at_least = "At least 3 pods evicted since the rule was created.";
         assert_eq!(next.log.len(), 1, "{:?}", next.log);
         assert!(next.log[0].ends_with(at_least), "{:?}", next.log);
