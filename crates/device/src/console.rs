@@ -117,7 +117,7 @@ impl Console {
     /// A note for people, beside the output.
     pub(crate) fn note(&mut self, text: &str) {
         self.clear_progress();
-        // Nobody is left to tell when notes cannot be written.
+        // An error is ignored: there is no other place to report it.
         let _ = writeln!(self.notes, "{text}");
     }
 
