@@ -57,7 +57,7 @@ impl Fingerprint {
         if self.tail_len >= 8 {
             let full = self.tail;
             self.tail_len -= 8;
-            // What did not fit any more: a word that began at a border was no whole one.
+            // The bytes that did not fit. The shift is not zero: a whole word at a border was absorbed above.
             self.tail = word >> (64 - shift);
             self.absorb(full);
         }

@@ -1,4 +1,4 @@
-//! What a node says of itself.
+//! The Node object of a hollow node.
 
 use lazaret_api::format_time;
 use lazaret_model::Timestamp;

@@ -131,7 +131,7 @@ impl Kubelet {
         }
     }
 
-    /// What became of an effect.
+    /// The outcome of an effect.
     pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
         let done = match outcome {
             Outcome::Done => true,
