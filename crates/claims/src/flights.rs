@@ -4,7 +4,7 @@ use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{effect::EffectKind, holder::Holder, queue::Item};
 
-/// What has to be known when an effect is acknowledged.
+/// The data of an effect that its acknowledgement needs.
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// A claim is being made.
