@@ -1,4 +1,4 @@
-//! What a run of seeds reached. A fault or an effect that no seed reached is a hole in the proof.
+//! The marks that a run of seeds reached. A fault or an effect that no seed reached is a hole in the proof.
 
 use core::fmt;
 
@@ -228,7 +228,7 @@ impl Coverage {
         }
     }
 
-    /// What was never reached.
+    /// The marks that were never reached.
     pub fn missing(&self) -> impl Iterator<Item = Mark> {
         Mark::ALL.iter().copied().filter(|mark| self.count(*mark) == 0)
     }

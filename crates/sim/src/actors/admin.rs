@@ -15,7 +15,7 @@ use crate::{
 
 /// Evictions a second at the pace of somebody in a hurry.
 const HURRIED: i64 = 20;
-/// One in so many pods that users delete is removed by force.
+/// One in this many pods that users delete is removed by force.
 const FORCED: u32 = 4;
 
 impl World {

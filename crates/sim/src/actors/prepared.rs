@@ -1,4 +1,4 @@
-//! What kubelets have prepared, and the invariant that a device is prepared for one claim at a time.
+//! The claims that kubelets have prepared, and the invariant that a device is prepared for one claim at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-/// What pods have in common that leave together.
+/// The key that pods which leave together share.
 fn group_of(pod: &Pod) -> Option<(&Text, &str, &Text)> {
     let namespace = &pod.key.namespace;
     let label = pod.eviction_group.as_ref().map(|group| (namespace, "label", group));
@@ -93,8 +93,8 @@ impl World {
         }
     }
 
-    /// Nobody of a group that leaves is there for longer than it takes to send as many requests, unless something came in between: the controller
-    /// ended, lost its lease or was stopped, requests failed, or a budget refused one of them.
+    /// No pod of a group that leaves stays for longer than it takes to send as many requests, unless something came in between: the controller ended,
+    /// lost its lease or was stopped, requests failed, or a budget refused one of them.
     pub(super) fn check_leaving(&mut self) {
         let is_due = |leaving: &Leaving| self.now > leaving.since + leaving.takes;
         let Some(due) = self.checker.leaving.iter().position(is_due) else { return };

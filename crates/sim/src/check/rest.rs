@@ -1,4 +1,4 @@
-//! What must be true when faults have ended and nothing is left to do.
+//! The properties that must hold when faults have ended and nothing is left to do.
 
 use std::{collections::BTreeSet, sync::Arc};
 

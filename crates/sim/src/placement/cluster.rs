@@ -1,4 +1,4 @@
-//! What there is, and what happens from outside: nodes, devices and pods; drivers and the claim controller.
+//! The objects of the cluster, and events from outside: nodes, devices and pods; drivers and the claim controller.
 
 use std::sync::Arc;
 

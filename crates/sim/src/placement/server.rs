@@ -8,7 +8,7 @@ use lazaret_scheduler::{Claim, Effect, EffectKind, Input, Pod, Reply, Unschedule
 
 use super::{Kind, PlacementMutant as Mutant, Step, World};
 
-/// So many writes in a thousand fail as long as faults last.
+/// Per mille of writes that fail while faults last.
 const FAULTS_PERMILLE: u64 = 80;
 
 impl World {
