@@ -167,7 +167,7 @@ impl Tables {
         }
     }
 
-    /// Whoever has this name now.
+    /// The pod or group that has this name now.
     pub(crate) fn needy(&self, kind: HolderKind, key: &ObjectKey) -> Option<Needy> {
         match kind {
             HolderKind::Pod => self.pods.get(key).map(|slot| Needy::Pod(slot.pod.clone())),
@@ -175,7 +175,7 @@ impl Tables {
         }
     }
 
-    /// The work on whoever has this name now, and which incarnation that is.
+    /// The work on the pod or group that has this name now, and its UID.
     pub(crate) fn work_mut(
         &mut self,
         kind: HolderKind,

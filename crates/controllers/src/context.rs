@@ -89,13 +89,13 @@ impl PartContext {
         self.hub.listen_if_possible(resources, optional)
     }
 
-    /// Waits for the word to stop; also when nobody could give it any more.
+    /// Waits for the stop signal, or until its sender is dropped.
     pub(crate) async fn stopped(&self) {
         let mut stop = self.stop.clone();
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Runs one agent until the word to stop. The watches outlive it: it does not keep them alive in turn.
+    /// Runs one agent until the stop signal. The watches outlive it: it does not keep them alive in turn.
     pub(crate) fn run<A: Agent<Effect: Debug>, P: Perform<A::Effect>>(
         self,
         options: AgentOptions,

@@ -1,4 +1,4 @@
-//! Whoever sits in front of the command, or the pipe that took their place.
+//! The terminal of the user, or the pipe in its place.
 
 use std::{
     fmt,

@@ -168,7 +168,7 @@ impl Eviction {
         self.blocked.pods.iter().filter(is_it).map(|at| PodIx(*at)).collect()
     }
 
-    /// A follower keeps nobody.
+    /// A follower blocks no pod.
     pub(crate) fn forget_blocked(&mut self) {
         for at in core::mem::take(&mut self.blocked.pods) {
             if let Some(slot) = self.pods.get_mut(PodIx(at)) {

@@ -95,7 +95,7 @@ impl Eviction {
                 }
             }
             if self.holds.are_stale() {
-                // Somebody was released since rules were looked at.
+                // A pod was released since rules were looked at.
                 self.holds.restart();
                 self.judge_rules(now, fleet);
                 continue;

@@ -210,7 +210,7 @@ impl Eviction {
     /// Finds out which guards block, and lets pods be looked at again when that changes.
     pub(crate) fn mind_guards(&mut self, now: Timestamp, fleet: &Fleet) {
         self.judge_rules(now, fleet);
-        // Whoever is released may be about to go, so that devices have to be counted again.
+        // A pod that is released may be about to leave, so that devices have to be counted again.
         for _ in 0..2 {
             self.count_devices(now, fleet);
             let mut changed = false;

@@ -48,7 +48,7 @@ pub enum Input<'a> {
     Held {
         /// Which effect.
         effect: EffectId,
-        /// In the words of whoever refused.
+        /// The message of the refusal.
         why: Text,
     },
     /// These are all guards.

@@ -83,7 +83,7 @@ pub(crate) struct StatusState {
 }
 
 impl RuleState {
-    /// A rule that is seen for the first time. Whoever leads has seen all rules that there were when it began: this one was made since.
+    /// A rule that is seen for the first time. A leader has seen all rules that there were when it began: this one was made since.
     pub(crate) fn new(rule: Arc<DeviceTaintRule>, leading: bool) -> Self {
         let mut state = Self {
             progress: EvictionCount::default(),
@@ -270,7 +270,7 @@ impl RuleState {
         self.evicted_before = self.progress.pods.saturating_add(later.count() as u64);
     }
 
-    /// Somebody may have left because of it, and nobody will ever know.
+    /// A pod may have left because of it, which cannot be found out.
     pub(crate) fn may_have_missed(&mut self) {
         self.exact = false;
     }

@@ -223,7 +223,7 @@ impl Driver {
         self.effects.pop_front()
     }
 
-    /// The node whose devices an effect publishes that is under way; none for the class.
+    /// The node whose devices an effect in flight publishes; none for the class.
     #[must_use]
     pub fn node_of(&self, id: u64) -> Option<String> {
         match self.agenda.in_flight(id)? {

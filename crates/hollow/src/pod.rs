@@ -46,11 +46,11 @@ pub struct Container {
 /// How the containers of a pod behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Script {
-    /// They exit after so long; `None`: as their restart policy suggests.
+    /// They exit after this time; `None`: as their restart policy suggests.
     pub run_for_ms: Option<i64>,
-    /// With this.
+    /// The exit code.
     pub exit_code: i32,
-    /// They take so long to stop.
+    /// They take this long to stop.
     pub stop_after_ms: i64,
 }
 

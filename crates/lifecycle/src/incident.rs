@@ -146,7 +146,7 @@ pub struct Held {
 pub enum HeldReason {
     /// As much is out of service as it permits.
     Breaker,
-    /// Somebody has paused everything.
+    /// A person has paused everything.
     Paused,
     /// None of its windows is open.
     Window,

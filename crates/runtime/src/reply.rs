@@ -13,7 +13,7 @@ pub struct Reply {
     pub outcome: Outcome,
     /// The object as it was written, where there is one.
     pub object: Option<Bytes>,
-    /// Why not, in the words of whoever refused.
+    /// Why not: the message of the server or performer that refused.
     pub why: Option<String>,
 }
 

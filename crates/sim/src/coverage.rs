@@ -67,7 +67,7 @@ marks! {
     ExpiredStatus = "rule statuses saying whether the rule has expired",
     /// A status said that a rule has no effect before it is approved.
     Held = "rule statuses saying that the rule is held",
-    /// Somebody approved a rule.
+    /// A person approved a rule.
     Approved = "rules approved",
     /// Pods of a group were evicted together.
     GroupLeft = "groups of pods evicted together",
@@ -105,7 +105,7 @@ marks! {
     HalfDone = "evictions interrupted between mark and delete",
     /// An acknowledgement came twice.
     RepeatedAck = "acknowledgements repeated",
-    /// A controller died with effects under way.
+    /// A controller died with effects in flight.
     CrashInFlight = "crashes with effects in flight",
     /// Leadership changed hands.
     LeaderChange = "leader changes",

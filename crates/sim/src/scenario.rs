@@ -162,7 +162,7 @@ ops! {
     DeletePod = "delete-pod",
     /// Pod `a` ends, well or badly.
     FinishPod = "finish-pod",
-    /// Somebody takes the allocation of claim `a` away while it is in use.
+    /// A person removes the allocation of claim `a` while it is in use.
     Deallocate = "deallocate",
     /// The watch of client `a` for kind `b` breaks and lists again.
     Relist = "relist",
@@ -173,7 +173,7 @@ ops! {
     /// Controller `a` ends and starts again `c` ms later; `b` even: it is asked to, says
     /// what it knows and gives its lease back if it can.
     Crash = "crash",
-    /// Whoever leads is asked to end, and starts again `c` ms later.
+    /// The leader is asked to end, and starts again `c` ms later.
     HandOver = "hand-over",
     /// The clock of controller `a` jumps forward (`b` even) or back by `c` ms.
     ClockJump = "clock-jump",
@@ -193,7 +193,7 @@ ops! {
     SetBudget = "set-budget",
     /// Guard `a` is written as `b` says, for `c` seconds if that matters, or taken away.
     WriteGuard = "write-guard",
-    /// Somebody approves rule `a` for what it reaches now, or for less, as `b` says.
+    /// A person approves rule `a` for its reach now, or for less, as `b` says.
     Approve = "approve",
     /// A person does `b` about incident `a`.
     Person = "person",

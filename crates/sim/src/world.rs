@@ -33,9 +33,9 @@ use crate::{
     view::Seen,
 };
 
-/// After faults end, a world that is still busy after so long will never rest.
+/// After faults end, a world that is still busy after this time will never rest.
 const REST_MS_MAX: u64 = 3_600_000;
-/// After faults end, wait at least so long: a leader must have been found.
+/// After faults end, wait at least this long: a leader must have been found.
 const REST_MS_MIN: u64 = 20_000;
 /// A world that does more than this in all is stuck in a loop.
 const STEPS_MAX: u64 = 2_000_000;

@@ -113,7 +113,7 @@ fn dry_run(
     Ok(Verdict::Yes)
 }
 
-/// A drain under way, with what it needs to write.
+/// A drain in progress, with the data that its writes need.
 struct Work {
     rules: Resource,
     devices: Vec<DeviceId>,

@@ -55,7 +55,7 @@ impl Follow {
             let (api, sender, read) = (api.clone(), sender.clone(), read.clone());
             pumps.spawn(async move {
                 if let Err(error) = pump(&api, read, &sender).await {
-                    // Whoever followed may be gone.
+                    // The receiver may be gone.
                     let _ = sender.send(Err(error)).await;
                 }
             });

@@ -55,7 +55,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             cluster.borrow_mut().set(item.json());
             Ok(())
         };
-        // Several are under way at once: on the heap they do not make every command large.
+        // Several are in flight at once: on the heap they do not make every command large.
         let version = Box::pin(api.list(&resource, &scope, visit)).await?;
         reads.borrow_mut().push(Read { resource, scope, version });
         Ok(())

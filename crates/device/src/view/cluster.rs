@@ -49,7 +49,7 @@ pub struct Cluster {
 pub struct Hidden {
     /// A device without a visible holder may have one.
     pub claims: bool,
-    /// Whoever seems to use nothing may use something.
+    /// A device without a visible pod may have one.
     pub pods: bool,
 }
 

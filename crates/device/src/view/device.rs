@@ -117,7 +117,7 @@ pub struct TaintRow {
     pub origin: &'static str,
     /// The name of that object.
     pub origin_name: String,
-    /// Why, in the words of whoever set it.
+    /// Why, as the user that set it wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The user that set it, as that user's command recorded.

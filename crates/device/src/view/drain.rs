@@ -122,7 +122,7 @@ struct User {
     stays: bool,
 }
 
-/// A drain under way.
+/// A drain in progress.
 #[derive(Debug)]
 pub struct Drain {
     stages: Vec<Stage>,

@@ -132,7 +132,7 @@ pub enum What {
     RuleHeld,
     /// A rule that waited takes effect.
     RuleReleased,
-    /// Somebody approved a rule.
+    /// A person approved a rule.
     RuleApproved,
     /// A rule applies no more, because its time is over.
     RuleExpired,
@@ -144,15 +144,15 @@ pub enum What {
     GuardSet,
     /// A guard was removed.
     GuardRemoved,
-    /// Somebody paused everything that a guard selects.
+    /// A person paused everything that a guard selects.
     Paused,
-    /// Somebody resumed it.
+    /// A person resumed it.
     Resumed,
     /// Too much is out of service: nothing begins.
     BreakerOpened,
     /// Less is out of service again.
     BreakerClosed,
-    /// Somebody lets evictions begin although too much is out of service.
+    /// A person lets evictions begin although too much is out of service.
     BreakerReset,
 }
 

@@ -14,7 +14,7 @@ use super::cluster::Meta;
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value for rules of this command.
 pub const MANAGED_BY: &str = "kubectl-device";
-/// Why the taint was set, in the words of whoever did.
+/// Why the taint was set, as the user wrote it.
 pub const REASON_ANNOTATION: &str = "lazaret.dev/reason";
 /// The user that set it, as the server knew that user. Written by the command: the audit log of the server is the proof.
 pub const SET_BY_ANNOTATION: &str = "lazaret.dev/set-by";

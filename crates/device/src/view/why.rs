@@ -153,7 +153,7 @@ pub struct EvictionWhy {
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// In the words of whoever evicted it.
+    /// The message of the eviction.
     pub message: String,
     /// The rules that are named, with their reason and who set them, as far as the rules are still there.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -104,7 +104,7 @@ fn a_leader_that_closes_says_all_it_knows_and_begins_nothing() {
     world.now = 21_000;
     world.apply("rule other driver=some-driver taint=k=v:NoExecute/1@0");
     pods(&mut world, 3, 6);
-    // One is gone, one is under way, one has not been begun when the process is asked to end.
+    // One is gone, one is in flight, one has not been begun when the process is asked to end.
     let batch: Vec<_> = std::iter::from_fn(|| world.machine.poll_effect()).take(2).collect();
     let [first, second] = <[_; 2]>::try_from(batch).unwrap();
     world.perform(first);

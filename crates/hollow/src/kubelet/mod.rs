@@ -155,7 +155,7 @@ impl Kubelet {
         self.effects.pop_front()
     }
 
-    /// The node that wants an effect done that is under way.
+    /// The node of an effect in flight.
     #[must_use]
     pub fn node_of(&self, id: u64) -> Option<String> {
         let index = match self.agenda.in_flight(id)? {

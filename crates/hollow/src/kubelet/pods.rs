@@ -15,7 +15,7 @@ use crate::{
     pod_json::{self, Place},
 };
 
-/// A pod that lacks a claim for so long is complained about; a shorter wait is only news that comes late.
+/// A pod that lacks a claim for this time is reported; a shorter wait is only news that comes late.
 const PATIENCE_MS: i64 = 5_000;
 /// A pod without a grace period is removed by whoever deletes it. Where that does not happen within this time, its node does it.
 const REMOVAL_MS: i64 = 1_000;

@@ -27,7 +27,7 @@ pub enum Input {
     Child(Child),
     /// There is no such object, or it belongs to no incident.
     ChildGone(ChildKind, Text, Text),
-    /// Somebody wrote down a signal.
+    /// A signal was reported.
     Report(Report),
     /// There is no such signal.
     ReportGone(Text),

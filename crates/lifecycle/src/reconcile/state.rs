@@ -13,7 +13,7 @@ use crate::{
     wanted::Task,
 };
 
-/// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
+/// A write that was done shows in the watch soon. Until then, or for at most this long, its object is left alone.
 const SEEN_WITHIN_MS: i64 = 5_000;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);

@@ -120,7 +120,7 @@ impl World {
             return;
         }
         if is_known {
-            // Whoever opened the incident saw the time pass.
+            // The leader that opened the incident saw the time pass.
             controller.pool.since = Some(now - INCOMPLETE_MS);
         }
         for signal in signals {

@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// Whoever leads knows who uses its devices.
+    /// A leader knows which of its devices are in use.
     pub(super) fn tell_usage(&mut self, which: usize) {
         let now = self.at();
         for (device, is_used) in &self.used {

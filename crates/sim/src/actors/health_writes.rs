@@ -24,9 +24,9 @@ use crate::{
     world::{Step, World},
 };
 
-/// A job takes so long at most.
+/// A job takes at most this long.
 const JOB_MS_MAX: u64 = 5_000;
-/// After so long a pod of a drained device is deleted whatever its budget says.
+/// After this time a pod of a drained device is deleted whatever its budget says.
 const DRAIN_DEADLINE_S: i64 = 15;
 
 const DONE: Reply = (Outcome::Done, None, None);

@@ -25,7 +25,7 @@ use crate::{
     world::{SCHEDULER, Step, World},
 };
 
-/// It looks at its queue so long after it heard something.
+/// It looks at its queue within this time after an event.
 const REACTION_MS_MAX: u32 = 150;
 /// Pods that it tries at a time; the rest waits for the next look.
 const TRIES_MAX: usize = 2;
@@ -34,7 +34,7 @@ const NODES_MAX: u32 = 3;
 /// A device with a NoExecute taint that is borne for less is not worth it: the pod would leave at once.
 const WORTHWHILE_S: i64 = 20;
 
-/// Its queue and what it has under way.
+/// Its queue and its allocations in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scheduler {
     /// Numbers of the keys of pods.

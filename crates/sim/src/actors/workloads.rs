@@ -16,9 +16,9 @@ use crate::{
     world::{Step, World},
 };
 
-/// An owner replaces a pod within so long.
+/// An owner replaces a pod within this time.
 const RECREATE_MS_MAX: u32 = 500;
-/// A job's pod takes at most so long.
+/// A job's pod takes at most this long.
 const JOB_MS_MAX: u64 = 60_000;
 /// The most pods that one workload wants.
 const REPLICAS_MAX: u64 = 12;

@@ -136,7 +136,7 @@ impl World {
             (None, None) => None,
             (None, Some(_)) if evicted() => None,
             (Some(plan), Some(due)) if plan.due == due && plan.uid == pod.uid => None,
-            // Its last eviction is under way: whatever changed since, the pod is dealt with by the answer.
+            // Its last eviction is in flight: whatever changed since, the pod is dealt with by the answer.
             (Some(plan), _) if matches!(plan.phase, Phase::InFlight(_)) && plan.uid == pod.uid => None,
             (plan, due) => {
                 let causes = reference::causes(self.seen(number), pod);

@@ -16,7 +16,7 @@ use crate::{
     world::World,
 };
 
-/// For so long after an edit of a pace, controllers may go by different rates: the longest stall and more.
+/// For this time after an edit of a pace, controllers may go by different rates: the longest stall and more.
 const LENIENT_MS: u64 = 25_000;
 /// The highest rate that a driver's taint can have.
 const DRIVER_RATE_MAX: u64 = 20;
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Whoever is back where pods of its owner had to leave goes later each time.
+    /// A pod that is back where pods of its owner had to leave goes later each time.
     fn check_brake(&mut self, number: usize, evict: &Evict) {
         let now = self.controllers[number].clock(self.now);
         for key in self.braked(number, evict) {
@@ -357,7 +357,7 @@ impl World {
         if matches!(sent.outcome, Outcome::Done | Outcome::Gone) {
             self.checker.heard_gone.insert(key.clone());
         }
-        // Only the first answer to the attempt under way counts; an echo of an earlier one says nothing new.
+        // Only the first answer to the attempt in flight counts; an echo of an earlier one says nothing new.
         if self.checker.attempts.get(&key) == Some(&Attempt::UnderWay(sent.effect.id)) {
             self.checker.attempts.insert(key, Attempt::Over(sent.outcome));
             if sent.outcome == Outcome::Done {

@@ -60,7 +60,7 @@ impl World {
             if self.checker.heard_gone.contains(&(number, life, other.uid.clone())) {
                 continue;
             }
-            // One that leaves already because of another rule keeps nobody.
+            // A pod that leaves already because of another rule blocks no other.
             let attempt = self.checker.attempts.get(&(number, life, other.uid.clone()));
             if cause.deadline > now && !matches!(attempt, Some(Attempt::UnderWay(_))) {
                 early = Some(format!("{} goes, and {} need not yet", evict.pod, other.key));
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Whoever had to go with others of its group was evicted.
+    /// Each pod that had to leave with others of its group was evicted.
     pub(super) fn check_parties(&mut self) {
         for key in core::mem::take(&mut self.checker.parties) {
             if !self.checker.attempts.contains_key(&key) {

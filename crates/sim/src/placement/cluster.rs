@@ -23,7 +23,7 @@ const SHARED: usize = 3;
 const PODS_MAX: usize = 24;
 /// Things that happen from outside.
 const CHANCES: u64 = 60;
-/// A driver takes so long to report.
+/// A driver takes at most this long to report.
 const REPORT_MS_MAX: u64 = 5_000;
 
 pub(super) fn node_name(node: usize) -> String {

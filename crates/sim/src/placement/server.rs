@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Somebody other than the scheduler changes a claim.
+    /// A writer other than the scheduler changes a claim.
     pub(super) fn edit_claim(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut Claim)) {
         if let Some(claim) = self.claims.get_mut(key) {
             edit(claim);
