@@ -90,7 +90,7 @@ async fn serve(
             known.hear(&inbox.next().await);
         }
     };
-    // After the timeout, `is_synced` stays false and questions get no answer.
+    // A view that is not synced in time answers no question: the controller asks again.
     tokio::select! {
         biased;
         _ = stop.wait_for(|stop| *stop) => return,

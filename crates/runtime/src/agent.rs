@@ -63,7 +63,7 @@ pub struct ViewWish {
 
 /// Carries effects out.
 pub trait Perform<E>: Send + Sync + 'static {
-    /// Does it, and says what became of it.
+    /// Carries the effect out, and returns its outcome.
     fn perform(&self, effect: E) -> impl Future<Output = Reply> + Send;
 }
 

@@ -60,7 +60,7 @@ pub(super) fn requests(spec: &PodSpec) -> Amounts {
     most
 }
 
-/// The requests at the level of the pod, beside the sum over its containers, for the resources that can be requested at that level.
+/// The requests at the level of the pod, beside the peak of its containers, for the resources that can be requested at that level.
 pub(super) fn pod_level(spec: &PodSpec) -> Vec<PodLevel> {
     let Some(list) = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()) else {
         return Vec::new();
