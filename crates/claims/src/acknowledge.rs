@@ -1,4 +1,4 @@
-//! What became of the effects.
+//! The outcomes of effects.
 
 use alloc::format;
 

@@ -22,13 +22,13 @@ use crate::{
 
 /// Pods that vanished whose nodes are remembered. The node of a forgotten one is found by what its claim was given, where that is local.
 const LOST_MAX: usize = 16_384;
-/// Claims removed by hand that are waited for. Nobody removes more by hand within the time that nodes take to answer.
+/// Claims removed by hand that are waited for. No one removes more by hand within the time that nodes take to answer.
 pub(crate) const REMOVED_MAX: usize = 4_096;
 
-/// Who is asked, and about what.
+/// The nodes that are asked about claims, and the claims.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// Pods that are gone and of which nothing is prepared: they had ended, or were on no node. What is forgotten is asked for.
+    /// Pods that are gone and of which nothing is prepared: they had ended, or were on no node. Nodes are asked about pods that were dropped from it.
     pub(crate) ended: Recent<Uid>,
     /// By the UID of a pod or claim that is gone: whether its node is in service and reports, where that was not heard.
     pub(crate) silent: Confirmations,
@@ -61,12 +61,12 @@ pub(crate) struct Wait {
     pub(crate) announced: bool,
 }
 
-/// What became of the claim.
+/// The state of the claim.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// It is there, and keeps what it was given.
     Kept,
-    /// It is gone, or what it was given was taken back by somebody else; as it was last seen.
+    /// It is gone, or another writer removed its allocation; as it was last seen.
     Removed(Arc<ResourceClaim>),
     /// It was gone before anything was heard of it.
     Unseen,
@@ -109,7 +109,7 @@ impl Asking {
         self.nodes.get(node).map(|slot| &*slot.report)
     }
 
-    /// What a node says, if it is known to be in service and to say anything.
+    /// The report of a node, if it is known to be in service and reports.
     pub(crate) fn word_of(&self, node: &Text) -> Option<&NodeReport> {
         self.report(node).filter(|report| !report.out_of_service)
     }
@@ -142,7 +142,7 @@ impl Asking {
         wait.nodes
     }
 
-    /// What a node is to be asked: what it is asked already comes first, so that answers are not lost.
+    /// The claims to ask a node about: those that it is asked about already come first, so that answers are not lost.
     pub(crate) fn wanted(&self, node: &Text) -> Vec<Awaited> {
         let asked = self.report(node).map_or(&[][..], |report| &report.awaiting);
         let waits = |uid: &Uid| self.waits.get(uid).filter(|wait| wait.nodes.contains(node));

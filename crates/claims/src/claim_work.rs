@@ -1,4 +1,4 @@
-//! Who may still use a claim, and what follows when nobody does.
+//! The pods and groups that may still use a claim, and the steps when none does.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
@@ -18,10 +18,10 @@ use crate::{
 /// The API's limit on `reservedFor`.
 pub(crate) const RESERVED_MAX: usize = 256;
 
-/// What a look at a claim found besides its steps.
+/// The findings about a claim besides its steps.
 #[derive(Default)]
 struct Findings {
-    /// Those of whom nothing is known.
+    /// Users of which nothing is known.
     unknown: Vec<Holder>,
     /// When a confirmation runs out.
     recheck: Option<Timestamp>,
@@ -79,8 +79,7 @@ impl Claims {
         self.change(&seen, steps);
     }
 
-    /// What is to be done to a claim that is as it was seen. Nothing while it is reserved for somebody of whom nothing
-    /// is known.
+    /// The steps for a claim in the state that was seen. None while it is reserved for a user of which nothing is known.
     fn steps(&self, now: Timestamp, seen: &SeenClaim, findings: &mut Findings) -> Vec<ClaimStep> {
         let claim = &seen.claim;
         let mut users = self.remaining(now, seen, findings);
@@ -121,8 +120,8 @@ impl Claims {
         steps
     }
 
-    /// Those in `reservedFor` who may still need the claim. What is neither a pod nor a group is left alone, and groups
-    /// are where nobody tells of them.
+    /// The users in `reservedFor` that may still need the claim. A user that is neither a pod nor a group is kept, and so are groups where they are
+    /// not watched.
     fn remaining(&self, now: Timestamp, seen: &SeenClaim, findings: &mut Findings) -> Vec<Consumer> {
         let mut keep = |consumer: &&Consumer| {
             let kind = HolderKind::of(consumer).filter(|kind| self.hears_of(*kind));
@@ -267,7 +266,7 @@ impl Claims {
     /// Asks whether somebody lives. The answer makes its claims be looked at again.
     fn confirm(&mut self, now: Timestamp, claim: &ObjectKey, holder: Holder) {
         if self.flights.len() >= self.options.in_flight_max {
-            // One claim after the other, or so many answers could be wanted at once that the first are forgotten.
+            // One claim after the other, or more answers could be wanted at once than are kept.
             self.queue.push_front(Item::Claim(claim.clone()));
             return;
         }

@@ -1,6 +1,6 @@
 //! Numbers for metrics.
 
-/// What has been done since the machine began.
+/// Counts of actions since the machine began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Claims made, or found made by an earlier attempt.

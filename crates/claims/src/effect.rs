@@ -1,4 +1,4 @@
-//! What is to be done about claims, and what is heard back.
+//! The effects of the claims machine, and their acknowledgements.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -22,7 +22,7 @@ pub const RELEASED_REASON: &str = "ReleasedByForce";
 /// Something to be done by the shell.
 pub type Effect = lazaret_machine::Effect<EffectKind>;
 
-/// What is to be done. All but events are to be acknowledged.
+/// The action of an effect. All but events are acknowledged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EffectKind {
     /// Make a claim for a pod, or for a group of pods.
@@ -54,9 +54,9 @@ pub enum EffectKind {
 pub struct CreateClaim {
     /// Its namespace and name.
     pub claim: ObjectKey,
-    /// What the name begins with; goes into `metadata.generateName`.
+    /// The prefix of the name; goes into `metadata.generateName`.
     pub generate_name: Text,
-    /// Who will control it: `controller: true`, and no `blockOwnerDeletion`.
+    /// Its controlling owner: `controller: true`, and no `blockOwnerDeletion`.
     pub holder: Holder,
     /// The holder's entry: the value of [`CLAIM_NAME_ANNOTATION`], which comes on top of the template's annotations.
     pub entry: Text,
@@ -147,12 +147,12 @@ pub struct ClaimEvent {
 /// When the machine wants to be called again, if nothing happens before.
 pub type Wake = lazaret_machine::Wake<WakeReason>;
 
-/// What a wake-up is for.
+/// The reason of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeReason {
     /// Something that failed is tried again.
     Retry,
-    /// What was written, or heard, should have been seen in the meantime.
+    /// A write, or an answer, should have been seen in the meantime.
     Recheck,
 }
 

@@ -4,7 +4,7 @@ use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{effect::EffectKind, holder::Holder, queue::Item};
 
-/// What has to be known when an effect is acknowledged.
+/// The data of an effect that its acknowledgement needs.
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// A claim is being made.
@@ -13,7 +13,7 @@ pub(crate) enum Flight {
     Names(Holder),
     /// A claim is being changed.
     Claim { claim: ObjectKey, uid: Uid, version: Text, deallocates: bool, reserves: bool, deletes: bool },
-    /// Somebody is being asked for.
+    /// The existence of a pod or group is being confirmed.
     Confirm(Holder),
     /// A node is being looked for because of a pod or claim that is gone; then this is looked at again.
     Silence { gone: Uid, item: Item },

@@ -1,4 +1,4 @@
-//! Who has claims: a pod, or a group for all of its pods.
+//! The holders of claims: a pod, or a group for all of its pods.
 
 use alloc::sync::Arc;
 
@@ -6,7 +6,7 @@ use lazaret_model::{ObjectKey, POD_GROUP_API, Pod, PodClaim, PodGroup, Uid};
 
 use crate::SeenClaim;
 
-/// What kind of object has claims.
+/// The kind of a holder of claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum HolderKind {
     /// A pod.
@@ -40,7 +40,7 @@ impl From<&PodGroup> for Holder {
 }
 
 impl HolderKind {
-    /// What events call an entry of it.
+    /// The name of its entries in events.
     pub(crate) fn entry(self) -> &'static str {
         match self {
             Self::Pod => "PodResourceClaim",
@@ -67,7 +67,7 @@ impl HolderKind {
 }
 
 impl SeenClaim {
-    /// Who controls it.
+    /// Its controlling owner.
     pub(crate) fn holder(&self) -> Option<Holder> {
         let owner = self.claim.owner.as_ref()?;
         let kind = [HolderKind::Pod, HolderKind::Group].into_iter().find(|kind| kind.is_owner(owner))?;
@@ -86,7 +86,7 @@ impl SeenClaim {
     }
 }
 
-/// What of a holder decides about its claims.
+/// The part of a holder that decides about its claims.
 #[derive(Clone, Debug)]
 pub(crate) enum Needy {
     Pod(Arc<Pod>),

@@ -1,4 +1,4 @@
-//! What a pod or group lacks: claims made from templates, and their names in its status.
+//! The claims that a pod or group lacks: those made from templates, and their names in its status.
 
 use alloc::{format, sync::Arc, vec::Vec};
 
@@ -19,7 +19,7 @@ use crate::{
 /// More names than this are not tried before the next pause.
 const NAMES_MAX: u32 = 16;
 
-/// What one entry comes to.
+/// The result for one entry.
 enum Answer {
     /// There is nothing to do for it, and nothing of it in the status.
     Nothing,
@@ -33,7 +33,7 @@ enum Answer {
     Unknown,
 }
 
-/// What a pod or group comes to.
+/// The result for a pod or group.
 #[derive(Default)]
 struct Plan {
     /// Entry and claim.
@@ -84,7 +84,7 @@ impl Claims {
             let of_group = match needy {
                 Needy::Pod(pod) if pod.group.is_some() => match self.group_of(pod) {
                     Some(group) => group.shared(entry).map(|own| (Holder::from(group), own)),
-                    // Nobody knows which of its entries are the group's.
+                    // It is not known which of its entries are the group's.
                     None => return Plan::default(),
                 },
                 Needy::Pod(_) | Needy::Group(_) => None,
@@ -129,7 +129,7 @@ impl Claims {
         plan
     }
 
-    /// What an entry of a pod comes to that its group has too: the group's claim, once it is there.
+    /// The result for an entry of a pod that its group has too: the group's claim, once it exists.
     fn answer_by_group(&self, pod: &Holder, group: &Holder, entry: &PodClaim, own: &PodClaim) -> Answer {
         match &own.source {
             ClaimSource::Claim(_) => return Answer::Nothing,
@@ -171,7 +171,7 @@ impl Claims {
         }
         let taken = work.map_or(0, |work| work.taken);
         let claim = match recorded {
-            // What the pod's status says stays true.
+            // The name in the pod's status stays valid.
             Some(recorded) if taken == 0 => recorded.clone(),
             Some(_) | None => self.free_name(pod, entry, taken),
         };

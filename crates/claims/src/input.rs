@@ -1,4 +1,4 @@
-//! What the machine can hear.
+//! The inputs of the machine.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -36,9 +36,9 @@ pub enum Input {
     Claim(SeenClaim),
     /// No such claim.
     ClaimGone(ObjectKey),
-    /// What a node says of the claims prepared on it. Nodes that say nothing need not be told of.
+    /// The report of a node about the claims prepared on it. Nodes without a report may be left out.
     Node(Arc<NodeReport>),
-    /// No node of this name, or one that says nothing.
+    /// No node of this name, or one without a report.
     NodeGone(Text),
     /// A template as it is now.
     Template(Arc<Template>),
@@ -52,13 +52,13 @@ pub enum Input {
     TemplatesListed(Vec<Arc<Template>>),
     /// Everything that exists has been told. Nothing is done before.
     Synced,
-    /// What became of an effect. Unknown or repeated ids are ignored.
+    /// The outcome of an effect. Unknown or repeated ids are ignored.
     Acknowledged {
         /// Which effect.
         effect: EffectId,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
-        /// Why it failed, in the words of whoever refused it. Goes into an event.
+        /// Why it failed, in the words of the server. Goes into an event.
         why: Option<Text>,
     },
     /// Time has passed. May come early, late, or for nothing.

@@ -1,6 +1,6 @@
 //! Which claims a pod or a group of pods needs, who may still use one, and when a claim is given back or goes.
 //!
-//! [`Claims`] is a state machine over pods, groups, claims and templates as they are told to it. It yields effects: make this
+//! [`Claims`] is a state machine over the latest pods, groups, claims and templates. It yields effects: make this
 //! claim, write these names into that pod's status, take these pods off that claim, ask whether this pod still lives.
 //!
 //! **Invariant.** At no time does an entry of a pod get a second claim, even if answers are lost, leaders overlap or

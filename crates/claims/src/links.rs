@@ -1,4 +1,4 @@
-//! Who names whom: for finding what a change concerns.
+//! References between objects: for finding the objects that a change concerns.
 
 use alloc::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lazaret_model::{ObjectKey, Text};
 use rustc_hash::FxBuildHasher;
 
-/// From a name to those in the same namespace that mention it. As large as what is mentioned.
+/// From a name to the objects in the same namespace that mention it. As large as the number of mentions.
 #[derive(Debug, Default)]
 pub(crate) struct Links(HashMap<ObjectKey, BTreeSet<Text>, FxBuildHasher>);
 
@@ -26,7 +26,7 @@ impl Links {
         }
     }
 
-    /// Who mentions it, in order of their names.
+    /// The objects that mention it, in order of their names.
     pub(crate) fn of<'a>(&'a self, named: &'a ObjectKey) -> impl Iterator<Item = ObjectKey> + 'a {
         let members = self.0.get(named).into_iter().flatten();
         members.map(|name| ObjectKey { namespace: named.namespace.clone(), name: name.clone() })

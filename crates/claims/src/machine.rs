@@ -117,7 +117,7 @@ impl Claims {
         self.leads
     }
 
-    /// What has been done.
+    /// The counts of actions.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters

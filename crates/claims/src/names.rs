@@ -12,8 +12,8 @@ const BASE_BYTES_MAX: usize = 57;
 /// The API server's alphabet for random parts: no vowels, for they make words, and nothing that looks alike.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// What the name of a claim for this entry of a pod begins with: both names, a dash after each; cut in proportion to
-/// their lengths, and without the last dash, where that is too long.
+/// The prefix of the name of a claim for this entry of a pod: both names, a dash after each; cut in proportion to their lengths, and without the last
+/// dash, where that is too long.
 #[must_use]
 pub fn generate_name(pod: &str, entry: &str) -> String {
     let full = format!("{pod}-{entry}-");

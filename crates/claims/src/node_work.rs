@@ -207,7 +207,7 @@ impl Claims {
         pod.map_or_else(|| self.asking.ended.contains(&user.uid), |pod| is_done(pod))
     }
 
-    /// What became of a question.
+    /// The outcome of a question to a node.
     pub(crate) fn asked(&mut self, now: Timestamp, node: &Text, uid: &Uid, outcome: Outcome) {
         let options = self.options.clone();
         let slot = self.asking.nodes.get_mut(node).filter(|slot| slot.report.uid == *uid);

@@ -1,4 +1,4 @@
-//! What the machine takes note of, and what it looks at because of it.
+//! How the machine takes in objects, and the items that it queues because of them.
 
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! What whoever runs the machine may choose.
+//! The options of the machine.
 
 use lazaret_machine::Backoff;
 

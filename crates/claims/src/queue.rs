@@ -1,4 +1,4 @@
-//! What has to be looked at: now, in the order it came up, or at a later time.
+//! The queue of items to look at: now, in the order in which they came up, or at a later time.
 
 use alloc::collections::{BTreeSet, VecDeque};
 

@@ -10,7 +10,7 @@ use crate::{
     holder::{Holder, HolderKind},
 };
 
-/// What is known of one incarnation of a pod.
+/// The state of one incarnation of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It runs or may run.
@@ -25,12 +25,12 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// What is known beyond what is seen, of pods, or of the nodes on which pods were lost.
+/// Answers about pods that were not seen, or about the nodes on which pods were lost.
 #[derive(Debug)]
 pub(crate) struct Confirmations {
     /// Known to exist no more.
     pub(crate) gone: Recent<Uid>,
-    /// About those that a claim names and nobody has seen. Old answers are swept out when it has doubled.
+    /// Questions about pods that a claim names and that were not seen. Old answers are dropped when their number has doubled.
     asked: HashMap<Uid, Asked, FxBuildHasher>,
     sweep_at: usize,
 }
@@ -45,7 +45,7 @@ enum Asked {
     RetryAt { at: Timestamp, failures: u32 },
 }
 
-/// What to do about a pod of which nothing is known.
+/// The next step for a pod of which nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inquiry {
     /// Ask.
@@ -90,7 +90,7 @@ impl Confirmations {
         }
     }
 
-    /// No answer came. `retry` says how long to wait after so many failures.
+    /// No answer came. `retry` gives the pause after a number of failures.
     pub(crate) fn failed(&mut self, uid: &Uid, now: Timestamp, retry: impl FnOnce(u32) -> i64) {
         let failures = match self.asked.get(uid) {
             Some(Asked::InFlight { failures } | Asked::RetryAt { failures, .. }) => {
@@ -124,7 +124,7 @@ impl Confirmations {
 }
 
 impl Claims {
-    /// What is known of this incarnation of a pod or group.
+    /// The state of this incarnation of a pod or group.
     pub(crate) fn standing(&self, holder: &Holder, now: Timestamp) -> Standing {
         let uid = &holder.uid;
         if self.confirmations.gone.contains(uid) {

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Setback {
     pub(crate) failures: u32,
     pub(crate) not_before: Option<Timestamp>,
-    /// What was refused was out of date: with the next news it may be tried at once.
+    /// The refused write was based on an old version: it may be tried again with the next news.
     pub(crate) until_news: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Work {
     pub(crate) pending: u32,
     /// Entry, claim, and until when it is believed in without having been seen.
     pub(crate) made: Vec<(Text, Text, Timestamp)>,
-    /// What was last written, and until when it is believed in without having been seen.
+    /// The last write, and until when it is assumed without having been seen.
     pub(crate) written: Option<(Vec<(Text, Text)>, Timestamp)>,
     /// Names that turned out to be taken.
     pub(crate) taken: u32,
@@ -86,13 +86,13 @@ pub(crate) struct ClaimSlot {
     pub(crate) seen: SeenClaim,
     /// A change is in flight.
     pub(crate) in_flight: bool,
-    /// What is being done or was done last, and until when it is believed in without having been seen. If what is seen
-    /// asks for the end of it, that is an echo.
+    /// The steps in flight or done last, and until when they are assumed without having been seen. If a seen version asks for the last of them, that
+    /// is an echo.
     pub(crate) plan: Option<(Vec<ClaimStep>, Timestamp)>,
     pub(crate) setback: Setback,
 }
 
-/// All objects. As large as the cluster: one entry a pod, group, claim and template, each sharing the object it was told.
+/// All objects. As large as the cluster: one entry for each pod, group, claim and template, which shares the object.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) pods: HashMap<ObjectKey, PodSlot, FxBuildHasher>,
@@ -115,7 +115,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// What was there before is handed back.
+    /// Returns the previous version.
     pub(crate) fn put_pod(&mut self, pod: Arc<Pod>) -> Option<Arc<Pod>> {
         let before = self.pods.get(&pod.key).map(|slot| slot.pod.clone());
         if let Some(before) = &before {
@@ -143,7 +143,7 @@ impl Tables {
         Some(slot.pod)
     }
 
-    /// What was there before is handed back.
+    /// Returns the previous version.
     pub(crate) fn put_group(&mut self, group: Arc<PodGroup>) -> Option<Arc<PodGroup>> {
         let before = self.groups.get(&group.key).map(|slot| slot.group.clone());
         if let Some(before) = &before {
@@ -167,7 +167,7 @@ impl Tables {
         }
     }
 
-    /// Whoever has this name now.
+    /// The pod or group that has this name now.
     pub(crate) fn needy(&self, kind: HolderKind, key: &ObjectKey) -> Option<Needy> {
         match kind {
             HolderKind::Pod => self.pods.get(key).map(|slot| Needy::Pod(slot.pod.clone())),
@@ -175,7 +175,7 @@ impl Tables {
         }
     }
 
-    /// The work on whoever has this name now, and which incarnation that is.
+    /// The work on the pod or group that has this name now, and its UID.
     pub(crate) fn work_mut(
         &mut self,
         kind: HolderKind,
@@ -202,7 +202,7 @@ impl Tables {
         }
     }
 
-    /// What was there before is handed back.
+    /// Returns the previous version.
     pub(crate) fn put_claim(&mut self, seen: SeenClaim) -> Option<SeenClaim> {
         let before = self.claims.get(&seen.claim.key).map(|slot| slot.seen.clone());
         if let Some(before) = &before {

@@ -11,16 +11,16 @@ use tracing::info;
 
 use crate::Sources;
 
-/// What it calls itself in metrics.
+/// The task's name in metrics.
 const NAME: &str = "eviction-capacity";
 /// Questions that may wait: each of two controllers asks one at a time.
 const QUESTIONS_MAX: usize = 4;
 /// How long the first question waits for everything to be listed.
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where questions are asked. Clones ask the same, so that nothing is promised twice.
+/// Sends questions to the capacity task. Clones ask the same task, so that no device is promised twice.
 #[derive(Clone, Debug)]
-pub(crate) struct CapacityDesk {
+pub(crate) struct CapacityClient {
     questions: mpsc::Sender<Question>,
 }
 
@@ -30,8 +30,8 @@ struct Question {
     answer: oneshot::Sender<Option<CapacityAnswer>>,
 }
 
-impl CapacityDesk {
-    /// Answers until the word to stop.
+impl CapacityClient {
+    /// Spawns the task, which answers until it is stopped.
     pub(crate) fn start(
         hub: &Arc<Hub>,
         sources: Sources,
@@ -90,7 +90,7 @@ async fn serve(
             known.hear(&inbox.next().await);
         }
     };
-    // Who cannot read everything in time says so.
+    // A view that is not synced in time answers no question: the controller asks again.
     tokio::select! {
         biased;
         _ = stop.wait_for(|stop| *stop) => return,
@@ -98,11 +98,11 @@ async fn serve(
     }
     let mut open = Some(first);
     loop {
-        // What is known is everything, or nobody is answered yes.
+        // Only a synced view is asked: on a partial one, room could be promised that is taken.
         if let Some(Question { asked, answer }) = open.take() {
             known.catch_up(&mut inbox);
             let said = inbox.is_synced().then(|| known.ask(clock.now(), &asked));
-            // Whoever asked may have gone.
+            // The asker may be gone.
             let _ = answer.send(said);
         }
         tokio::select! {
@@ -141,7 +141,7 @@ impl Known {
         answer
     }
 
-    /// Nobody else is told what a change of the fleet means.
+    /// The changes have no other reader.
     fn forget_changes(&mut self) {
         let _ = self.fleet.take_changes();
     }

@@ -26,11 +26,10 @@ use crate::{
     writer::{Writer, made},
 };
 
-/// What it calls itself.
 pub(crate) const NAME: &str = "resourceclaim-controller";
-/// What it can do without: where nodes cannot be read, none is waited for.
+/// Resources that it can run without: where nodes cannot be read, it waits for none.
 pub(crate) const OPTIONAL: &[Resource] = &[NODES];
-/// What it hears of.
+/// The resources that it watches.
 pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     let mut resources = vec![PODS, CLAIMS, CLAIM_TEMPLATES];
     if sources.has_groups() {
@@ -39,7 +38,7 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// What the core has been told.
+/// The objects that the core has received.
 #[derive(Debug)]
 pub(crate) struct ClaimsShell {
     ledger: Ledger,
@@ -296,7 +295,7 @@ impl Perform<EffectKind> for Writer {
     }
 }
 
-/// What the API calls those who have claims.
+/// The API resource of a kind that holds claims.
 fn resource(kind: HolderKind) -> Resource {
     match kind {
         HolderKind::Pod => PODS,

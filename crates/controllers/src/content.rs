@@ -84,7 +84,7 @@ async fn is_empty(client: &Client, path: &str) -> Result<bool, CallError> {
     Ok(read::<List>(client, &format!("{path}?limit=1")).await?.is_none_or(|list| list.items.is_empty()))
 }
 
-/// What is at a path; `None` when it is not served, or just taken away.
+/// Reads the object at a path; `None` when it is not served, or was just removed.
 async fn read<T: for<'de> Deserialize<'de>>(client: &Client, path: &str) -> Result<Option<T>, CallError> {
     match client.send(Call::get_at(path.to_owned())).await {
         Ok(text) => serde_json::from_slice(&text).map_err(|error| CallError::Unavailable(error.to_string())),

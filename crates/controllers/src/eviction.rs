@@ -16,7 +16,7 @@ use serde_json::json;
 use tracing::info;
 
 use crate::{
-    capacity::CapacityDesk,
+    capacity::CapacityClient,
     classic::ClassicDevices,
     disrupt::Disruption,
     event::Event,
@@ -29,10 +29,10 @@ use crate::{
     writer::{Writer, done_or_gone},
 };
 
-/// What it calls itself in events and as a field manager.
+/// The controller's name in events and as a field manager.
 pub(crate) const NAME: &str = "device-taint-eviction";
 
-/// What it hears of where it is there and may be read.
+/// Resources that it watches where they are served and may be read.
 pub(crate) const OPTIONAL: [Resource; 2] = [DISRUPTION_GUARDS, NAMESPACES];
 
 /// The resources that it watches.
@@ -44,7 +44,7 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// Changes that the core is told at once: the first pods of many go while it has yet to look at the others.
+/// Changes passed to the core in one batch: the first pods leave before it has looked at the rest.
 const CHANGES_MAX: usize = 128;
 
 /// The objects of the core.
@@ -59,7 +59,7 @@ pub(crate) struct EvictionShell {
     metrics: EvictionMetrics,
     /// Of several controllers over the same devices, the one that sees all taints counts them.
     devices: Option<DeviceCounts>,
-    /// What the metrics say of pods that are kept.
+    /// The counts of blocked pods that the metrics show.
     shown: BlockCounts,
     /// There is something to tell the core.
     heard: bool,
@@ -189,7 +189,7 @@ impl Shell for EvictionShell {
     }
 
     fn view_reached(&mut self, eviction: &mut Eviction, now: Timestamp, number: u64) {
-        // It must know what was heard before it is told that this is all.
+        // The core gets all news before the notice that they are all.
         self.tell(eviction, now, usize::MAX);
         eviction.handle(now, &self.fleet, Input::ViewReached(number));
     }
@@ -208,7 +208,7 @@ pub(crate) struct Executor {
     rules: Resource,
     counts_evictions: bool,
     metrics: EvictionMetrics,
-    capacity: CapacityDesk,
+    capacity: CapacityClient,
 }
 
 impl Executor {
@@ -216,7 +216,7 @@ impl Executor {
         writer: Writer,
         sources: Sources,
         metrics: EvictionMetrics,
-        capacity: CapacityDesk,
+        capacity: CapacityClient,
     ) -> Self {
         Self {
             writer,

@@ -10,7 +10,7 @@ use lazaret_runtime::{
 };
 use tracing::warn;
 
-/// What a fleet is fed with. The widest version is taken where the server has it.
+/// The resources that a fleet is built from. The widest version is taken where the server has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources {
     wide: bool,
@@ -57,7 +57,7 @@ impl NoRules {
 }
 
 impl Sources {
-    /// What a server has. It may serve a part of `resource.k8s.io/v1alpha3`, as Kubernetes does: then the stable version is taken.
+    /// The resources that a server has. It may serve a part of `resource.k8s.io/v1alpha3`, as Kubernetes does: then the stable version is taken.
     ///
     /// # Errors
     /// When the server cannot be asked.
@@ -101,7 +101,7 @@ impl Sources {
         Self { groups, ..self }
     }
 
-    /// What of device taints is on. Rules that do not count are not read: the server may not even serve them.
+    /// The feature gates of device taints. Rules without effect are not read: the server may not even serve them.
     #[must_use]
     pub fn with_gates(self, gates: Gates) -> Self {
         Self { gates: Gates { rules: gates.rules && self.serves_rules(), ..gates }, ..self }
@@ -118,7 +118,7 @@ impl Sources {
         gates.has_rules() && !self.serves_rules()
     }
 
-    /// The same with policies in the place of rules: what drivers, patches and rules of Kubernetes taint is somebody else's business.
+    /// The same with policies in the place of rules: taints by drivers, patches and rules of Kubernetes are left to the other eviction controller.
     pub(crate) fn for_policies(self) -> Self {
         Self { policies: true, ..self }
     }
@@ -267,7 +267,7 @@ fn feed_as(
         }
         News::Set(resource, object) => {
             if let Some(kind) = kind(resource) {
-                // What cannot be understood cannot be kept in mind either.
+                // The last good version of an object that cannot be decoded is dropped as well.
                 fleet.apply(input(kind, object).unwrap_or_else(|| gone(kind, object)));
             }
         }

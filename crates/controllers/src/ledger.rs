@@ -1,4 +1,4 @@
-//! What a core that knows no lists has been told, so that a list can be told to it object by object.
+//! The objects that a core without lists has received, so that a list can be passed to it object by object.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// What these news mean, one by one. A name that changed hands is gone before it is there.
+    /// The single changes that these news consist of. An object whose name was reused is gone before the new one is set.
     pub(crate) fn changes(&mut self, news: News, mut tell: impl FnMut(Change)) {
         match news {
             News::Barred(..) => {}

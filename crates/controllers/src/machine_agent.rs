@@ -4,14 +4,14 @@ use lazaret_machine::{Machine, Turn};
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{Agent, Effect, EffectId, News, Reply, Resource, ViewWish, Wake};
 
-/// What stands around a machine: the objects that it reads, and what news are to it.
+/// The shell of a machine: holds the objects that the machine reads, and turns news into its inputs.
 pub(crate) trait Shell: Send + 'static {
     type Machine: Machine<Kind: Send + 'static> + Send + 'static;
 
-    /// What the machine reads.
+    /// The objects that the machine reads.
     fn view(&self) -> &<Self::Machine as Machine>::View;
 
-    /// Tells the machine what was heard.
+    /// Turns news into inputs of the machine.
     fn hear(&mut self, machine: &mut Self::Machine, now: Timestamp, news: News);
 
     /// The machine begins on a clock that was set back while this process ran.
@@ -32,7 +32,7 @@ pub(crate) trait Shell: Send + 'static {
         machine.handle(now, self.view(), Turn::leads(leads).into());
     }
 
-    /// What the machine is told of an answer. Most have no use for what was written.
+    /// The part of an answer that the machine gets. Most have no use for the object that was written.
     fn reply(reply: Reply) -> lazaret_machine::Reply {
         reply.into()
     }

@@ -11,14 +11,14 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    RuleReviews, Sources, capacity::CapacityDesk, claims, classic, desk::Desk, eviction, health, policies,
-    pools, quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
+    RuleReviews, Sources, capacity::CapacityClient, claims, classic, context::PartContext, eviction, health,
+    policies, pools, quotas, replacement, rule_reviews, scheduler, slice_patches, telemetry, workloads,
 };
 
-/// Where leases are kept, unless somebody says otherwise.
+/// The namespace of leases, unless another is configured.
 const NAMESPACE: &str = "kube-system";
 
-/// What may be chosen.
+/// The options of a [`Plane`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which parts run.
@@ -144,9 +144,9 @@ impl Default for Controllers {
 /// How a process competes with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rivals {
-    /// Its name in the lease. Who comes back under the same name goes on at once.
+    /// The holder's identity in the lease. A process that returns with the same identity goes on at once.
     pub identity: String,
-    /// How long things last.
+    /// The durations of the lease.
     pub lease: LeaseOptions,
 }
 
@@ -187,13 +187,13 @@ impl Plane {
             sources,
         };
         if options.parts.controllers {
-            let desk = plane.desk("lazaret-controllers", options);
-            plane.controllers(&desk, sources, options);
+            let context = plane.context("lazaret-controllers", options);
+            plane.controllers(&context, sources, options);
         }
         if options.parts.scheduler {
-            let desk = plane.desk("lazaret-scheduler", options);
+            let context = plane.context("lazaret-scheduler", options);
             let chosen = lazaret_scheduler::Options { classic, ..options.scheduler.clone() };
-            plane.scheduler(&desk, sources, chosen);
+            plane.scheduler(&context, sources, chosen);
         }
         Ok(plane)
     }
@@ -204,10 +204,10 @@ impl Plane {
         &self.hub
     }
 
-    /// Lets what is under way end, then gives the leases back.
+    /// Waits for effects in flight, then releases the leases.
     pub async fn stop(self) {
         let Self { hub, agents, leaders, stop, release, sources: _ } = self;
-        // Nobody listens any more when all have ended by themselves.
+        // It fails when all agents have ended by themselves.
         let _ = stop.send(true);
         agents.join().await;
         let _ = release.send(true);
@@ -238,128 +238,132 @@ impl Plane {
         leadership
     }
 
-    /// A desk for the agents of one part.
-    fn desk(&mut self, lease: &str, options: &Options) -> Desk {
+    /// The context of one part, whose agents share this lease.
+    fn context(&mut self, lease: &str, options: &Options) -> PartContext {
         let leadership = self.leadership(lease, options);
-        Desk::new(Arc::clone(&self.hub), leadership, self.stop.subscribe(), &mut self.agents)
+        PartContext::new(Arc::clone(&self.hub), leadership, self.stop.subscribe(), &mut self.agents)
     }
 
     fn spawn<A: Agent<Effect: Debug>, P: Perform<A::Effect>>(
         &mut self,
-        desk: &Desk,
+        context: &PartContext,
         options: AgentOptions,
         inbox: Inbox,
         make: impl Fn() -> A + Send + Sync + 'static,
         performer: P,
     ) {
-        self.agents.spawn(options.name, desk.metrics(), desk.clone().run(options, inbox, make, performer));
+        self.agents.spawn(
+            options.name,
+            context.metrics(),
+            context.clone().run(options, inbox, make, performer),
+        );
     }
 
-    fn controllers(&mut self, desk: &Desk, sources: Sources, options: &Options) {
-        self.evictions(desk, sources, options);
+    fn controllers(&mut self, context: &PartContext, sources: Sources, options: &Options) {
+        self.evictions(context, sources, options);
         if options.controllers.health {
-            let served = health::serve(desk.clone(), sources, options.incidents);
-            self.agents.spawn(health::NAME, desk.metrics(), served);
+            let served = health::serve(context.clone(), sources, options.incidents);
+            self.agents.spawn(health::NAME, context.metrics(), served);
         }
         if options.controllers.claims {
-            self.claims(desk, sources, options);
+            self.claims(context, sources, options);
             if sources.has_classic() {
-                self.classic(desk);
+                self.classic(context);
             }
         }
         if options.controllers.pool_status && sources.has_pool_status_requests() {
-            self.agents.spawn(pools::NAME, desk.metrics(), pools::serve(desk.clone(), sources));
+            self.agents.spawn(pools::NAME, context.metrics(), pools::serve(context.clone(), sources));
         }
         if options.controllers.replacement {
-            let served = replacement::serve(desk.clone(), sources);
-            self.agents.spawn(replacement::NAME, desk.metrics(), served);
+            let served = replacement::serve(context.clone(), sources);
+            self.agents.spawn(replacement::NAME, context.metrics(), served);
         }
         if options.parts.workloads {
-            self.workloads(desk, options.workloads, options.workload_controllers);
+            self.workloads(context, options.workloads, options.workload_controllers);
         }
     }
 
-    fn evictions(&mut self, desk: &Desk, sources: Sources, options: &Options) {
-        let counts = telemetry::EvictionMetrics::new(desk.metrics());
+    fn evictions(&mut self, context: &PartContext, sources: Sources, options: &Options) {
+        let counts = telemetry::EvictionMetrics::new(context.metrics());
         let shown = counts.clone();
         let chosen = options.eviction.clone();
         let features = options.scheduler.features;
         let new_capacity = move || lazaret_eviction::Capacity::new(features);
         let stop = self.stop.subscribe();
-        let capacity = CapacityDesk::start(&self.hub, sources, new_capacity, &mut self.agents, &stop);
+        let capacity = CapacityClient::start(&self.hub, sources, new_capacity, &mut self.agents, &stop);
         if options.controllers.policies {
             // Of two controllers that go by the same guards, the one that sees all taints says where their breakers stand.
             let second =
                 lazaret_eviction::Options { writes_guards: !options.controllers.eviction, ..chosen.clone() };
-            let served = policies::serve(desk.clone(), sources, second, counts.clone(), capacity.clone());
-            self.agents.spawn(policies::NAME, desk.metrics(), served);
-            let served = slice_patches::serve(desk.clone(), sources);
-            self.agents.spawn(slice_patches::NAME, desk.metrics(), served);
+            let served = policies::serve(context.clone(), sources, second, counts.clone(), capacity.clone());
+            self.agents.spawn(policies::NAME, context.metrics(), served);
+            let served = slice_patches::serve(context.clone(), sources);
+            self.agents.spawn(slice_patches::NAME, context.metrics(), served);
         }
-        // Without taints there is nobody to evict, and nothing to keep in memory for it.
+        // Without taints no pod is evicted, and nothing needs to be kept in memory.
         if options.controllers.eviction && sources.gates().taints {
             self.spawn(
-                desk,
+                context,
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-                desk.listen_if_possible(&eviction::resources(sources), &eviction::OPTIONAL),
+                context.listen_if_possible(&eviction::resources(sources), &eviction::OPTIONAL),
                 move || eviction::EvictionShell::agent(chosen.clone(), sources, shown.clone()),
-                eviction::Executor::new(desk.writer(), sources, counts, capacity),
+                eviction::Executor::new(context.writer(), sources, counts, capacity),
             );
         }
     }
 
-    fn claims(&mut self, desk: &Desk, sources: Sources, options: &Options) {
+    fn claims(&mut self, context: &PartContext, sources: Sources, options: &Options) {
         let chosen = lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
-        let counts = telemetry::ClaimsMetrics::new(desk.metrics());
+        let counts = telemetry::ClaimsMetrics::new(context.metrics());
         self.spawn(
-            desk,
+            context,
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
-            desk.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
+            context.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
             move || claims::ClaimsShell::agent(chosen.clone(), counts.clone()),
-            desk.writer(),
+            context.writer(),
         );
     }
 
-    fn classic(&mut self, desk: &Desk) {
-        let counts = telemetry::ClassicMetrics::new(desk.metrics());
+    fn classic(&mut self, context: &PartContext) {
+        let counts = telemetry::ClassicMetrics::new(context.metrics());
         self.spawn(
-            desk,
+            context,
             AgentOptions { name: classic::NAME, in_flight_max: 64, precedence: Precedence::Usual },
-            desk.listen(classic::RESOURCES),
+            context.listen(classic::RESOURCES),
             move || classic::ClassicShell::agent(counts.clone()),
-            desk.writer(),
+            context.writer(),
         );
     }
 
     fn workloads(
         &mut self,
-        desk: &Desk,
+        context: &PartContext,
         limits: lazaret_workloads::Limits,
         chosen: lazaret_workloads::Selection,
     ) {
         self.spawn(
-            desk,
+            context,
             AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
-            desk.listen_if_possible(&workloads::resources(), &workloads::optional()),
+            context.listen_if_possible(&workloads::resources(), &workloads::optional()),
             move || workloads::WorkloadsShell::agent(limits, chosen),
-            desk.writer(),
+            context.writer(),
         );
         self.spawn(
-            desk,
+            context,
             AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
-            desk.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
+            context.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
             quotas::QuotaShell::agent,
-            desk.writer(),
+            context.writer(),
         );
     }
 
-    fn scheduler(&mut self, desk: &Desk, sources: Sources, options: lazaret_scheduler::Options) {
+    fn scheduler(&mut self, context: &PartContext, sources: Sources, options: lazaret_scheduler::Options) {
         self.spawn(
-            desk,
+            context,
             AgentOptions { name: scheduler::NAME, in_flight_max: 256, precedence: Precedence::Usual },
-            desk.listen(&scheduler::resources(sources)),
+            context.listen(&scheduler::resources(sources)),
             move || scheduler::SchedulerShell::agent(options.clone(), sources),
-            desk.writer(),
+            context.writer(),
         );
     }
 }

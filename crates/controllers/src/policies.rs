@@ -14,8 +14,8 @@ use tracing::{info, warn};
 
 use crate::{
     Sources,
-    capacity::CapacityDesk,
-    desk::Desk,
+    capacity::CapacityClient,
+    context::PartContext,
     eviction,
     feed::feed_policies,
     guard::GuardBook,
@@ -27,46 +27,46 @@ use crate::{
     writer::{Writer, warned},
 };
 
-/// What it calls itself, in metrics and as a field manager.
+/// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-taint-policies";
-/// What the eviction for policies calls itself in metrics.
+/// The name of the eviction for policies in metrics.
 const EVICTION_NAME: &str = "device-taint-policy-eviction";
 /// On rules that policies own, and policies that patches own.
 pub(crate) const MANAGED_BY: &str = "lazaret";
 
 /// Works as soon as there is a policy. Until then nothing is kept in memory for it.
 pub(crate) async fn serve(
-    desk: Desk,
+    context: PartContext,
     sources: Sources,
     options: lazaret_eviction::Options,
     counts: EvictionMetrics,
-    capacity: CapacityDesk,
+    capacity: CapacityClient,
 ) {
     if let Some(why) = sources.why_no_rules() {
         warn!(why = why.message(), "DeviceTaintPolicies have no effect here");
-        return say_without_effect(desk, without_effect::TAINTS, why).await;
+        return say_without_effect(context, without_effect::TAINTS, why).await;
     }
     tokio::select! {
         biased;
-        () = desk.stopped() => return,
-        () = desk.first_object(&[TAINT_POLICIES], "DeviceTaintPolicies") => {}
+        () = context.stopped() => return,
+        () = context.first_object(&[TAINT_POLICIES], "DeviceTaintPolicies") => {}
     }
     let sources = sources.for_policies();
-    let compile = desk.clone().run(
+    let compile = context.clone().run(
         AgentOptions { name: NAME, in_flight_max: 16, precedence: Precedence::Urgent },
-        desk.listen_if_possible(
+        context.listen_if_possible(
             &[TAINT_POLICIES, sources.plain_rules(), CLASSES, CLAIMS, sources.slices()],
             &[DISRUPTION_GUARDS],
         ),
         || MachineAgent::new(Policies::default(), PoliciesShell::default()),
-        Executor { writer: desk.writer(), rules: sources.plain_rules() },
+        Executor { writer: context.writer(), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
     let (inbox, executor) = (
-        desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
-        eviction::Executor::new(desk.writer(), sources, counts, capacity),
+        context.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
+        eviction::Executor::new(context.writer(), sources, counts, capacity),
     );
-    let evict = desk.run(
+    let evict = context.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
         inbox,
         move || eviction::EvictionShell::agent(options.clone(), sources, shown.clone()),
@@ -109,7 +109,7 @@ impl Shell for PoliciesShell {
             });
         } else {
             feed_policies(fleet, &news);
-            // Nobody else is told what a change of the fleet means.
+            // The changes have no other reader.
             let _ = fleet.take_changes();
             *heard = true;
         }
@@ -187,7 +187,7 @@ impl Perform<EffectKind> for Executor {
         let call = match &effect {
             EffectKind::Create(wanted) => {
                 info!(rule = %wanted.name, policy = %wanted.owner.name, "create a rule");
-                // An apply would take over a rule of somebody else that has the name.
+                // An apply would take over another owner's rule of this name.
                 Call::create_as(&self.rules, "", NAME, rule(self.rules, wanted).to_string())
             }
             EffectKind::Retaint(uid, wanted) => {
@@ -226,14 +226,14 @@ impl Executor {
     }
 }
 
-/// What a condition says.
+/// The status, reason and message of a condition.
 pub(crate) struct Said {
     pub(crate) status: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// What a policy became.
+/// The condition that says whether a policy's rules are as it selects.
 fn compiled(report: &Report) -> Said {
     let Report { rules, left_out, taken, overdue, .. } = report;
     let message = format!("{rules} DeviceTaintRules");

@@ -16,17 +16,17 @@ use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use crate::{
-    desk::Desk,
+    context::PartContext,
     feed::{Sources, feed},
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     writer::Writer,
 };
 
-/// What it calls itself in logs and metrics, as in Kubernetes.
+/// The controller's name in logs and metrics, as in Kubernetes.
 pub(crate) const NAME: &str = "resourcepoolstatusrequest-controller";
 
-/// What it hears of besides requests: slices, claims, and whatever taints devices.
+/// Resources that it watches besides requests: slices, claims, and the sources of taints.
 fn devices(sources: Sources) -> Vec<Resource> {
     let mut resources = vec![CLASSES, CLAIMS, sources.slices()];
     if sources.has_patches() {
@@ -38,7 +38,7 @@ fn devices(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// What it hears of.
+/// The resources that it watches.
 fn resources(sources: Sources) -> Vec<Resource> {
     let mut resources = devices(sources);
     resources.push(POOL_STATUS_REQUESTS);
@@ -46,15 +46,15 @@ fn resources(sources: Sources) -> Vec<Resource> {
 }
 
 /// Works as soon as there is a request. Until then nothing is kept in memory for it.
-pub(crate) async fn serve(desk: Desk, sources: Sources) {
+pub(crate) async fn serve(context: PartContext, sources: Sources) {
     tokio::select! {
         biased;
-        () = desk.stopped() => return,
-        () = desk.first_object(&[POOL_STATUS_REQUESTS], "ResourcePoolStatusRequests") => {}
+        () = context.stopped() => return,
+        () = context.first_object(&[POOL_STATUS_REQUESTS], "ResourcePoolStatusRequests") => {}
     }
-    let (inbox, writer) = (desk.listen(&resources(sources)), desk.writer());
+    let (inbox, writer) = (context.listen(&resources(sources)), context.writer());
     let options = AgentOptions { name: NAME, in_flight_max: 8, precedence: Precedence::Patient };
-    desk.run(options, inbox, move || PoolsShell::agent(sources), writer).await;
+    context.run(options, inbox, move || PoolsShell::agent(sources), writer).await;
 }
 
 /// The objects of the core.
@@ -87,7 +87,7 @@ impl Shell for PoolsShell {
     fn hear(&mut self, pools: &mut Pools, now: Timestamp, news: News) {
         feed(&mut self.fleet, &news);
         let Self { fleet, ledger, .. } = self;
-        // Nobody else is told what a change of the fleet means.
+        // The changes have no other reader.
         let _ = fleet.take_changes();
         ledger.changes(news, |change| {
             if let Some(input) = input(&change) {
@@ -106,7 +106,7 @@ impl Shell for PoolsShell {
     }
 }
 
-/// What a change is to the core; claims and taints reach it through the fleet.
+/// The input that a change becomes; claims and taints reach the core through the fleet.
 fn input(change: &Change) -> Option<Input> {
     match change {
         Change::Set(resource, object) if resource.plural == "resourceslices" => {

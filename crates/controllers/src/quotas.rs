@@ -22,27 +22,26 @@ use crate::{
     writer::Writer,
 };
 
-/// What it calls itself.
 pub(crate) const NAME: &str = "resource-quota";
 
 const QUOTAS: Resource = kinds::QUOTAS;
 const DEFINITIONS: Resource = kinds::DEFINITIONS;
 
-/// What it must hear of before it does anything. Kinds that quotas count are followed while there are such quotas.
+/// Resources that must be listed before it acts. Kinds that quotas count are followed while there are such quotas.
 pub(crate) const RESOURCES: &[Resource] = &[QUOTAS];
-/// What it hears of besides, as far as it is served.
+/// Resources that it watches where they are served.
 pub(crate) const OPTIONAL: &[Resource] = &[DEFINITIONS, CLASSES];
 
 type Objects = BTreeMap<ObjectKey, Arc<Object>>;
 
-/// The objects that the core has heard of, and those that are kept to tell it again.
+/// The objects that the core has received, and those that are kept to pass them on again.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaShell {
     /// Of quotas and definitions.
     ledger: Ledger,
     classes: Objects,
     custom: CustomKinds,
-    /// The objects of the kinds that are followed: the core is told of those in namespaces with a quota.
+    /// The objects of the kinds that are followed: the core gets those in namespaces with a quota.
     objects: BTreeMap<Resource, Objects>,
     /// Claims for the extended resources of a pod, by the pod.
     extended: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
@@ -120,7 +119,7 @@ impl QuotaShell {
         if classes != *quotas.classes() {
             quotas.set_classes(classes);
             self.needs_changed = true;
-            // What claims use depends on them.
+            // The usage of claims depends on classes.
             for object in self.objects.get(&CLAIMS).cloned().unwrap_or_default().values() {
                 self.tell(quotas, now, CLAIMS, object);
             }
@@ -200,7 +199,7 @@ impl QuotaShell {
         }
     }
 
-    /// What the pod uses for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
+    /// The usage of the pod for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
     /// or the first.
     fn pod_of(
         &mut self,
@@ -306,7 +305,7 @@ impl Shell for QuotaShell {
         quotas.view_reached(number);
     }
 
-    /// What was written is known before any watch tells.
+    /// The object in the answer is used before the watch delivers it.
     fn acknowledge(&mut self, quotas: &mut Quotas, now: Timestamp, effect: EffectId, reply: Reply) {
         if let Some(quota) = reply.object.as_ref().and_then(|text| Quota::read_whole(text).ok()) {
             quotas.set_quota(now, quota);

@@ -14,7 +14,7 @@ use tracing::info;
 
 use crate::{Sources, guard::GuardBook};
 
-/// What it calls itself in metrics.
+/// The task's name in metrics.
 pub(crate) const NAME: &str = "rule-reviews";
 /// Questions that may wait; each is answered in milliseconds.
 const QUESTIONS_MAX: usize = 64;
@@ -25,14 +25,14 @@ pub struct RuleReviews {
     questions: mpsc::Sender<Question>,
 }
 
-/// What is said of a rule.
+/// The verdict of the guards on a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleReview {
-    /// No guard minds.
+    /// No guard objects.
     Permitted,
     /// A guard does not permit it, in words for people.
     Refused(String),
-    /// Not everything has been read yet, or nobody answers.
+    /// Not everything has been listed yet, or the task does not answer.
     NotReady,
 }
 
@@ -83,7 +83,7 @@ fn spec(object: &str) -> Option<&str> {
     serde_json::from_str::<Spec<'_>>(object).ok().map(|object| object.spec.get())
 }
 
-/// Answers until the word to stop.
+/// Answers until it is stopped.
 pub(crate) async fn serve(
     hub: Arc<Hub>,
     sources: Sources,
@@ -109,7 +109,7 @@ pub(crate) async fn serve(
         let Some(Question { rule, answer }) = question else { return };
         known.catch_up(&mut inbox);
         let said = if inbox.is_synced() { known.review(clock.now(), &rule) } else { RuleReview::NotReady };
-        // Whoever asked may have gone.
+        // The asker may be gone.
         let _ = answer.send(said);
     }
 }
@@ -134,7 +134,7 @@ impl Known {
         }
     }
 
-    /// Nobody else is told what a change of the fleet means.
+    /// The changes have no other reader.
     fn forget_changes(&mut self) {
         let _ = self.fleet.take_changes();
     }

@@ -1,4 +1,4 @@
-//! What namespaces say about the eviction of their pods.
+//! The annotations of namespaces about the eviction of their pods.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl NamespaceSays {
             News::Gone(resource, object) if *resource == NAMESPACES => {
                 self.says.remove(&object.key.name);
             }
-            // Who may not read them goes by what pods say.
+            // Without permission to read namespaces, only the annotations of pods count.
             News::Barred(resource, _) if *resource == NAMESPACES => self.says.clear(),
             News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => return false,
         }

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::{
     Sources,
-    desk::Desk,
+    context::PartContext,
     feed::NoRules,
     header::Header,
     ledger::{Change, Ledger},
@@ -22,21 +22,22 @@ use crate::{
     writer::{Writer, warned},
 };
 
-/// What it calls itself, in metrics and as a field manager.
+/// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "resource-slice-patches";
 /// Names that a message shows.
 const NAMES_SHOWN_MAX: usize = 8;
 
 /// Works where the kind is defined.
-pub(crate) async fn serve(desk: Desk, sources: Sources) {
-    let inbox = desk.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
-    let executor = Executor { writer: desk.writer(), no_rules: sources.why_no_rules() };
+pub(crate) async fn serve(context: PartContext, sources: Sources) {
+    let inbox = context.listen_if_possible(&[], &[OWN_PATCHES, TAINT_POLICIES]);
+    let executor = Executor { writer: context.writer(), no_rules: sources.why_no_rules() };
     let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
-    desk.run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
+    context
+        .run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
         .await;
 }
 
-/// What the core has been told.
+/// The objects that the core has received.
 #[derive(Debug, Default)]
 struct PatchesShell {
     ledger: Ledger,
@@ -150,7 +151,7 @@ impl Perform<PatchEffect> for Executor {
         let call = match &effect {
             PatchEffect::Create(wanted) => {
                 info!(policy = %wanted.name, patch = %wanted.owner.name, "create a policy");
-                // An apply would take over a policy of somebody else that has the name.
+                // An apply would take over another owner's policy of this name.
                 Call::create_as(&TAINT_POLICIES, "", NAME, policy(wanted).to_string())
             }
             PatchEffect::Change(uid, wanted) => {
@@ -195,7 +196,7 @@ impl Executor {
     }
 }
 
-/// What the taints of a patch became.
+/// The condition that says whether a patch's taints became policies.
 fn compiled(report: &PatchReport, no_rules: Option<NoRules>) -> Said {
     let PatchReport { policies, taken, overdue, .. } = report;
     let message = format!("{policies} DeviceTaintPolicies");

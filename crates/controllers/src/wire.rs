@@ -41,7 +41,7 @@ struct Written {
     metadata: Metadata,
 }
 
-/// What an answer says of the object that was written.
+/// The metadata of a written object, from the answer.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {

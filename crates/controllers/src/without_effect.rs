@@ -1,4 +1,4 @@
-//! Policies on a cluster whose DeviceTaintRules are not there or not heeded: each is told so in its status, and nothing else is done for it.
+//! Policies on a cluster whose DeviceTaintRules are not served or have no effect: the status of each policy says so, and nothing else is done for it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use lazaret_runtime::{
 use serde_json::json;
 
 use crate::{
-    desk::Desk,
+    context::PartContext,
     feed::NoRules,
     header::{Condition, Header},
     health,
@@ -29,7 +29,7 @@ const RETRY_MS: i64 = 5_000;
 pub(crate) struct Kind {
     resource: Resource,
     condition: &'static str,
-    /// Who writes the condition where the kind has an effect.
+    /// The field manager of the condition where the kind has an effect.
     manager: &'static str,
 }
 
@@ -38,12 +38,12 @@ pub(crate) const TAINTS: Kind =
 pub(crate) const HEALTH: Kind =
     Kind { resource: HEALTH_POLICIES, condition: "Accepted", manager: health::NAME };
 
-/// Says it of every object of a kind, as long as this process leads.
-pub(crate) async fn say_without_effect(desk: Desk, kind: Kind, why: NoRules) {
-    let inbox = desk.listen_if_possible(&[], &[kind.resource]);
+/// Writes the condition to every object of a kind, while this process leads.
+pub(crate) async fn say_without_effect(context: PartContext, kind: Kind, why: NoRules) {
+    let inbox = context.listen_if_possible(&[], &[kind.resource]);
     let options = AgentOptions { name: kind.manager, in_flight_max: 4, precedence: Precedence::Patient };
-    let executor = Executor { writer: desk.writer(), kind, why };
-    desk.run(options, inbox, move || agent(kind, why), executor).await;
+    let executor = Executor { writer: context.writer(), kind, why };
+    context.run(options, inbox, move || agent(kind, why), executor).await;
 }
 
 /// A status to be written.
@@ -61,7 +61,7 @@ enum Phase {
     InFlight(EffectId),
 }
 
-/// What a machine is told of policies.
+/// Changes of policies, as the machine receives them.
 #[derive(Debug)]
 enum Heard {
     /// A policy does not say yet that it has no effect.

@@ -1,4 +1,4 @@
-//! What keeps a cluster going: runs [`lazaret_workloads`] and does what it decides.
+//! The controllers of workloads: runs [`lazaret_workloads`] and carries out its effects.
 
 use std::sync::Arc;
 
@@ -21,22 +21,21 @@ use crate::{
     writer::Writer,
 };
 
-/// What it calls itself.
 pub(crate) const NAME: &str = "workload-controllers";
 
 const DEFINITIONS: Resource = kinds::DEFINITIONS;
 
-/// What it must hear of before it does anything: the kinds that controllers look into.
+/// Resources that must be listed before it acts: the kinds that controllers read.
 pub(crate) fn resources() -> Vec<Resource> {
     TYPED.iter().map(|kind| **kind).collect()
 }
 
-/// What it hears of besides, as far as it is served: the other kinds that own, are owned, or are in namespaces.
+/// Resources that it watches where they are served: the other kinds that own, are owned, or are in namespaces.
 pub(crate) fn optional() -> Vec<Resource> {
     kinds::KNOWN.iter().filter(|kind| !TYPED.contains(kind)).map(|kind| **kind).collect()
 }
 
-/// What the cores have been told.
+/// The objects that the cores have received.
 #[derive(Debug, Default)]
 pub(crate) struct WorkloadsShell {
     /// Only to know what a name meant when it changed hands.
@@ -116,14 +115,14 @@ impl Shell for WorkloadsShell {
         core::mem::take(&mut self.follow).then(|| self.custom.all().copied().collect())
     }
 
-    /// What was written is known before any watch tells.
+    /// The object in the answer is used before the watch delivers it.
     fn acknowledge(&mut self, workloads: &mut Workloads, now: Timestamp, effect: EffectId, reply: Reply) {
         let object = reply.object.as_deref().map(<[u8]>::to_vec);
         workloads.acknowledge(now, effect, Answer { reply: reply.into(), object });
     }
 }
 
-/// What others read, too, is read once for everybody.
+/// Kinds that other agents read, too, are decoded once for all.
 fn read(kind: &'static Kind, object: &Arc<Object>) -> Option<Read> {
     let read = match kind.plural {
         "namespaces" => object.read().map(Read::Namespace),

@@ -12,7 +12,7 @@ use crate::{
     wire,
 };
 
-/// Writes for one part. Only a [`Desk`](crate::desk::Desk) has the events to make one of, and it puts the client under its lease.
+/// Writes for one part. Only a [`PartContext`](crate::context::PartContext) has the events that one needs, and it puts the client under its lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     client: Client,
@@ -59,8 +59,8 @@ impl Writer {
         self.send_to_one(Call::patch(resource, "", name, "status", kind, body.to_string())).await
     }
 
-    /// Makes an object, unless an earlier attempt did whose answer was lost: then it is there, and `is_ours`. [`CallError::AlreadyExists`]: somebody
-    /// else's has the name. `None`: the one that had it is gone.
+    /// Makes an object, unless an earlier attempt did whose answer was lost: then it exists, and `is_ours`. [`CallError::AlreadyExists`]: another
+    /// owner's object has the name. `None`: the object that had it is gone.
     pub(crate) async fn make(
         &self,
         create: Call,
@@ -97,7 +97,7 @@ impl Writer {
     }
 }
 
-/// What became of an object that was to be [made](Writer::make).
+/// The outcome for an object that was to be [made](Writer::make).
 pub(crate) fn made(made: Result<Option<Bytes>, CallError>) -> Reply {
     made.transpose().map_or_else(|| Outcome::RetryLater.into(), Reply::from)
 }

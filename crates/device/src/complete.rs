@@ -1,4 +1,4 @@
-//! What can follow the words of a command line: commands and flags from the command line's own description, names from the cluster.
+//! Completions of a command line: commands and flags from the command line's own description, names from the cluster.
 
 use std::time::Duration;
 

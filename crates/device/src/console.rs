@@ -1,4 +1,4 @@
-//! Whoever sits in front of the command, or the pipe that took their place.
+//! The terminal of the user, or the pipe in its place.
 
 use std::{
     fmt,
@@ -117,7 +117,7 @@ impl Console {
     /// A note for people, beside the output.
     pub(crate) fn note(&mut self, text: &str) {
         self.clear_progress();
-        // Nobody is left to tell when notes cannot be written.
+        // An error is ignored: there is no other place to report it.
         let _ = writeln!(self.notes, "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what to do about it.
+//! Errors, in words that say what to do about them.
 
 use std::fmt::Write as _;
 
@@ -13,9 +13,9 @@ pub enum Error {
     /// The server cannot be reached, or stopped answering.
     #[error("{action}: the API server does not answer: {cause}")]
     Unreachable {
-        /// What was tried.
+        /// The action that failed.
         action: String,
-        /// What the transport said.
+        /// The error of the transport.
         cause: String,
     },
     /// The cluster has no Dynamic Resource Allocation.
@@ -23,7 +23,7 @@ pub enum Error {
         "this cluster does not serve ResourceSlices and ResourceClaims (it runs {version}): Dynamic Resource Allocation is on by default from Kubernetes 1.34; before, turn on the feature gate DynamicResourceAllocation and the API group resource.k8s.io"
     )]
     NoDra {
-        /// What the server calls itself.
+        /// The version that the server reports.
         version: String,
     },
     /// The cluster has devices but no rules for them.
@@ -31,7 +31,7 @@ pub enum Error {
         "this cluster does not serve DeviceTaintRules (it runs {version}): they are on by default from Kubernetes 1.37; in 1.36 add --runtime-config=resource.k8s.io/v1beta2=true and the feature gate DRADeviceTaintRules, before that v1alpha3 and the gate DRADeviceTaints"
     )]
     NoRules {
-        /// What the server calls itself.
+        /// The version that the server reports.
         version: String,
     },
     /// Rules are served and have no effect.
@@ -41,7 +41,7 @@ pub enum Error {
     RulesOff {
         /// The gate.
         gate: &'static str,
-        /// What the server calls itself.
+        /// The version that the server reports.
         version: String,
     },
     /// No kind of this server selects devices by class or expression.
@@ -49,15 +49,15 @@ pub enum Error {
         "nothing was written: the DeviceTaintRules of this server (it runs {version}) select by driver, pool and device alone, and it has no DeviceTaintPolicies; to have them: lazaret install | kubectl apply -f -; or leave out --future and taint the devices that match now"
     )]
     NoPolicies {
-        /// What the server calls itself.
+        /// The version that the server reports.
         version: String,
     },
     /// The user lacks a permission.
     #[error("{message}{}", rbac_hint(verb, group, resource))]
     Forbidden {
-        /// What the server said.
+        /// The message of the server.
         message: String,
-        /// What was wanted.
+        /// The verb that is not permitted.
         verb: &'static str,
         /// Of which group.
         group: String,
@@ -67,9 +67,9 @@ pub enum Error {
     /// The server wants to know who asks.
     #[error("{action}: the API server does not know this user: {message}")]
     Unauthorized {
-        /// What was tried.
+        /// The action that failed.
         action: String,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
     /// The object is not there.
@@ -81,33 +81,33 @@ pub enum Error {
     /// The object changed in between.
     #[error("{action}: {message}: it was changed at the same time; look again and repeat the command")]
     Conflict {
-        /// What was tried.
+        /// The action that failed.
         action: String,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
     /// The server refused.
     #[error("{action}: {message}")]
     Refused {
-        /// What was tried.
+        /// The action that failed.
         action: String,
-        /// HTTP's word for it.
+        /// The HTTP status code.
         code: u16,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
-    /// The server said something that cannot be understood.
+    /// The answer of the server cannot be decoded.
     #[error("{what}: {cause}")]
     Unreadable {
-        /// What was read.
+        /// The answer or file that was read.
         what: String,
-        /// What is wrong with it.
+        /// The error in it.
         cause: String,
     },
-    /// What the user wrote makes no sense, or not here.
+    /// The arguments are invalid, or not supported here.
     #[error("{0}")]
     Usage(String),
-    /// Nobody said yes.
+    /// A confirmation was refused or missing.
     #[error("{0}")]
     Declined(String),
     /// Time is up.

@@ -4,9 +4,9 @@
 //! Works against any API server that has `resource.k8s.io`, Kubernetes or Lazaret, through its public API alone. [`view`] holds the answers: pure
 //! functions of a [`Cluster`](view::Cluster) that was read, and of what time it is. The rest reads pages, prints, and writes DeviceTaintRules.
 //!
-//! **Invariant.** Nothing is changed that was not shown first or asked for by name: a selection never grows wider than its words, every write has
-//! a precondition, and a rule that this command did not make is never edited by it. What a device suffers and what a rule would do is what the
-//! controllers' own cores say.
+//! **Invariant.** Nothing is changed that was not shown first or asked for by name: a selection never grows wider than its words, every write has a
+//! precondition, and a rule that this command did not make is never edited by it. The state of a device and the effect of a rule are computed by the
+//! controllers' own cores.
 //!
 //! It must never know how a server stores objects, nor decide what a controller decides.
 

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Output for people and for programs.
 
 pub(crate) use lazaret_print::{Cell, Fit, Layout, Plain, Structured, Table, Tint, count};
 use serde::Serialize;

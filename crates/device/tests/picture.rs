@@ -17,7 +17,7 @@ const STEP: usize = 31;
 /// The last frame stays for this part of the whole, in percent, before it begins anew.
 const REST_PERCENT: f64 = 12.0;
 
-/// What is known at one instant.
+/// The known objects at one instant.
 #[derive(Default)]
 struct World {
     cluster: Cluster,

@@ -1,4 +1,4 @@
-//! What became of the effects, and what is counted.
+//! The outcomes of effects, and the counts of evictions.
 
 use alloc::boxed::Box;
 
@@ -96,7 +96,7 @@ impl Eviction {
             | None => return,
         };
         self.give_back(now, &flight);
-        // Whoever is refused is not terminating.
+        // A pod whose eviction was refused is not terminating.
         self.lines.came_back(flight.at);
         let present = self.pods.get(flight.at).is_some_and(|slot| slot.pod.uid == flight.pod.uid);
         if self.fail(now, &flight, present)

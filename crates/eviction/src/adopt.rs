@@ -62,7 +62,7 @@ impl Eviction {
         }
         let waiting = slot.phase == Phase::Waiting;
         if blocked.is_some() && !spared {
-            // What kept it may not keep it for the new reasons.
+            // The block may not apply to the new reasons.
             slot.not_before = None;
             self.set_blocked(at, blocked);
         }

@@ -1,4 +1,4 @@
-//! What keeps an eviction that is due from beginning, and which pods it keeps.
+//! Reasons that keep a due eviction from beginning, and the pods that they keep.
 
 use alloc::{boxed::Box, collections::BTreeSet, string::String, vec::Vec};
 use core::fmt::Write as _;
@@ -9,10 +9,10 @@ use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{Eviction, distinct::for_each_distinct, holds::Holds};
 
-/// Of the pods that are kept for one reason, so many are named in a status.
+/// Pods that a status names for each reason.
 pub(crate) const NAMED_MAX: usize = 5;
 
-/// What keeps an eviction that is due from beginning. Of several, the first is the reason of a rule's condition.
+/// A reason that keeps a due eviction from beginning. Of several, the first is the reason of a rule's condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Block {
     /// The rule reaches more than a guard permits without approval.
@@ -54,11 +54,11 @@ impl Block {
 /// How many pods are kept, by what keeps them, in the order of [`Block::ALL`].
 pub type BlockCounts = [u64; Block::ALL.len()];
 
-/// What keeps one pod.
+/// The reason that keeps one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
     pub(crate) why: Block,
-    /// For people: the words of whoever refuses.
+    /// For people: the message of the guard, budget or scheduler that refuses.
     pub(crate) message: Text,
 }
 
@@ -88,7 +88,7 @@ impl Eviction {
         })
     }
 
-    /// What keeps pods of a rule from being evicted, in the words of its condition; nothing if nothing does.
+    /// The message of a rule's condition about pods whose eviction is blocked; `None` if none is.
     #[must_use]
     pub fn what_blocks(&self, rule: &str) -> Option<String> {
         let at = self.rules.by_name(rule)?;
@@ -168,7 +168,7 @@ impl Eviction {
         self.blocked.pods.iter().filter(is_it).map(|at| PodIx(*at)).collect()
     }
 
-    /// A follower keeps nobody.
+    /// A follower blocks no pod.
     pub(crate) fn forget_blocked(&mut self) {
         for at in core::mem::take(&mut self.blocked.pods) {
             if let Some(slot) = self.pods.get_mut(PodIx(at)) {
@@ -180,7 +180,7 @@ impl Eviction {
         self.holds = Holds::default();
     }
 
-    /// What keeps the pods of a rule, for people: by reason how many pods, the first of them by name, and why.
+    /// The message about a rule's blocked pods: for each reason the number of pods, the first of them by name, and why.
     pub(crate) fn describe_blocked(&self, rule: u32) -> String {
         if let Some(held) = self.rules.get(rule).and_then(|state| state.held.as_deref()) {
             return held.describe();

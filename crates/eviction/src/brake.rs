@@ -15,7 +15,7 @@ use crate::{options::Options, reason::Reason};
 /// Evictions that are remembered, each for one owner, device and taint: an hour at ten a second, and no more memory than a few megabytes.
 const REMEMBERED_MAX: usize = 36_000;
 
-/// What is said of an owner's pods: which of them was evicted from which device, and for which taint.
+/// An owner's pods, the device that one of them was evicted from, and the taint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     owner: Uid,

@@ -45,7 +45,7 @@ pub(crate) fn count(
     }
 }
 
-/// What is out of service, and what was so a short time ago and is still there.
+/// Counts the units that are out of service, and those that were within the window and still exist.
 fn counted(
     now: Timestamp,
     out: BTreeSet<Unit>,

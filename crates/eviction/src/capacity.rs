@@ -28,15 +28,15 @@ use crate::effect::{CapacityQuestion, LeavingPod};
 const UNUSED_MS_MAX: i64 = 30_000;
 /// The replacement of a pod that is gone is expected for this long.
 const REPLACED_MS_MAX: i64 = 60_000;
-/// What pods that wait to be placed take is found out this often at most.
+/// How often at most the room for pending pods is computed.
 const PENDING_EVERY_MS: i64 = 1_000;
-/// And for this many of them, those that are placed first. More wait only where there is no room anyway.
+/// Pending pods that room is computed for, in the order of scheduling. There are more only where there is no room anyway.
 const PENDING_MAX: usize = 64;
 /// A search gives up after as many steps for each node.
 const STEPS_MAX: u64 = 20_000;
-/// Of the reasons why nodes have no room, so many are said.
+/// Reasons why nodes have no room that a message names.
 const REASONS_SAID_MAX: usize = 3;
-/// And so much of each.
+/// Characters of each reason.
 const REASON_CHARS_MAX: usize = 200;
 
 /// The answer to a question.
@@ -70,7 +70,7 @@ pub struct Capacity {
     promises: BTreeMap<Uid, Promise>,
     /// Pods of the owners of promises that were there before, or are known to be replacements.
     known: BTreeMap<Uid, BTreeSet<Uid>>,
-    /// What pods that wait to be placed take, and when that was found out.
+    /// Devices that pending pods will take, and when that was computed.
     pending: Option<(Timestamp, Vec<(Uid, Allocation)>)>,
     shares: u64,
 }
@@ -79,7 +79,7 @@ pub struct Capacity {
 struct Promise {
     key: ObjectKey,
     owner: Option<Uid>,
-    /// What each of its claims could be given, by the claim's incarnation.
+    /// Devices that each of its claims could be allocated, by the claim's UID.
     claims: Vec<(Uid, Allocation)>,
     made: Timestamp,
     gone_since: Option<Timestamp>,
@@ -210,7 +210,7 @@ impl Capacity {
         }
     }
 
-    /// What is promised, and what pods that wait to be placed will take.
+    /// Devices that are promised, and those that pending pods will take.
     fn taken(&mut self, now: Timestamp, fleet: &mut Fleet) -> Overlay {
         let mut taken = Overlay::new();
         for (claim, given) in self.promises.values().flat_map(|promise| &promise.claims) {

@@ -33,7 +33,7 @@ const ANSWER_MS_MAX: i64 = 10_000;
 /// While a question is in flight, this many places of a line are looked at for a pod that needs no answer.
 const PLACES_LOOKED_AT_MAX: usize = 64;
 
-/// What is asked, and what was answered.
+/// The question in flight, and the answers.
 #[derive(Debug, Default)]
 pub(crate) struct CapacityWait {
     in_flight: Option<EffectId>,
@@ -103,7 +103,7 @@ impl Eviction {
         }
     }
 
-    /// What was to happen a while after "now" by the old clock.
+    /// Clears instants that were set by the old clock.
     pub(crate) fn restart_capacity(&mut self) {
         self.capacity.not_before = None;
         self.capacity.looked = None;

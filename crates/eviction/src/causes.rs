@@ -18,11 +18,11 @@ use crate::{
 /// No rate is higher: beyond it a pace means nothing, and sums stay far from overflow.
 const PER_SECOND_MAX: u32 = 1_000_000;
 
-/// What is known of one cause.
+/// The state of one cause.
 #[derive(Debug)]
 pub(crate) struct CauseState {
     pub(crate) cause: Arc<Cause>,
-    /// When the taint was set; for one that does not say, when it was first seen to hit somebody.
+    /// When the taint was set; for one without a time, when it was first seen to affect a pod.
     pub(crate) since: Timestamp,
     /// The rule's place among the rules, if it is one.
     pub(crate) rule: Option<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct Causes {
     last: Option<(usize, u32)>,
 }
 
-/// What the birth of a cause needs from its surroundings.
+/// The context in which a cause is made.
 pub(crate) struct Surroundings<'a> {
     pub(crate) now: Timestamp,
     pub(crate) options: &'a Options,

@@ -1,4 +1,4 @@
-//! Who goes now. A pod goes as soon as any of its due reasons permits it: the highest of several rates wins.
+//! Chooses the pods that leave now. A pod leaves as soon as any of its due reasons permits it: the highest of several rates wins.
 
 use alloc::vec::Vec;
 
@@ -31,7 +31,7 @@ pub(crate) struct Candidate {
 }
 
 impl Eviction {
-    /// Lets a pod wait for its deadline or, once due, for permits. Who does not lead lets nobody wait.
+    /// Queues a pod for its deadline or, once due, for permits. A follower queues no pod.
     pub(crate) fn schedule(&mut self, at: PodIx, now: Timestamp) {
         if self.leader_since.is_none() {
             return;
@@ -88,15 +88,14 @@ impl Eviction {
             }
             let Some(candidate) = self.next_to_go(now) else { return };
             if self.partial {
-                // What is still to be told may be that it can stay. Once looked at it is as the fleet says, so that no pod is
-                // looked at for ever.
+                // News that are still to come may spare the pod. After this it is as the fleet says, so that no pod is evaluated for ever.
                 self.evaluate(now, fleet, candidate.pod);
                 if self.next_to_go(now) != Some(candidate) {
                     continue;
                 }
             }
             if self.holds.are_stale() {
-                // Somebody was released since rules were looked at.
+                // A pod was released since rules were looked at.
                 self.holds.restart();
                 self.judge_rules(now, fleet);
                 continue;
@@ -143,7 +142,7 @@ impl Eviction {
         }
     }
 
-    /// Who goes next, and by whose permit if one is needed.
+    /// The next pod to leave, and the pace that permits it if one is needed.
     fn next_to_go(&mut self, now: Timestamp) -> Option<Candidate> {
         match self.paces.next_permitted(now) {
             Some((pace, pod)) => Some(Candidate { pod: PodIx(pod), pace, line: None }),
@@ -156,8 +155,8 @@ impl Eviction {
         self.flights.evictions < self.options.evictions_in_flight_max && self.next_to_go(now).is_some()
     }
 
-    /// When the next permit comes for somebody who waits for one. Nobody waits for it while as many evictions as
-    /// allowed are in flight: then an acknowledgement comes first.
+    /// When the next permit comes for a pod that waits for one. None while as many evictions as allowed are in flight: then an acknowledgement comes
+    /// first.
     pub(crate) fn permit_wake(&self) -> Option<Wake> {
         if self.flights.evictions >= self.options.evictions_in_flight_max {
             return None;
@@ -173,8 +172,8 @@ impl Eviction {
         }
     }
 
-    /// Every due taint is charged, whoever granted the permit: so pods with several taints leave at the highest of the
-    /// rates and not at their sum. What pods of a group leave for that have no permit is owed.
+    /// Every due taint is charged, whichever granted the permit: so pods with several taints leave at the highest of the rates and not at their sum.
+    /// Permits that are missing for pods of a group are owed.
     fn let_go(&mut self, now: Timestamp, candidate: Candidate, in_group: bool) {
         let Candidate { pod: at, pace: granted_by, line } = candidate;
         let manner = if line.is_some() { self.manner(now, candidate) } else { Manner::Delete };

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// So many are compared with each other; more are sorted.
+/// Up to this number, all are compared with each other; more are sorted.
 const FEW: usize = 8;
 
 /// Visits each number once. Almost always there is one, and there is nothing to compare.

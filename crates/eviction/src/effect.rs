@@ -1,4 +1,4 @@
-//! What the eviction wants done, and what it hears back.
+//! The effects of the eviction machine, and their acknowledgements.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -22,7 +22,7 @@ pub const HELD_REASON: &str = "DeviceTaintEvictionHeld";
 /// Something to be done by whoever runs the machine.
 pub type Effect = lazaret_machine::Effect<EffectKind>;
 
-/// What is to be done.
+/// The action of an effect.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
     clippy::large_enum_variant,
@@ -86,7 +86,7 @@ impl Evict {
         due_of(&self.reasons, self.decided)
     }
 
-    /// What the pod is to be marked with, for whoever leads next: the due rules.
+    /// The mark for the pod, which the next leader reads: the due rules.
     #[must_use]
     pub fn mark(&self) -> EvictionMark {
         mark_of(self.due_reasons(), self.decided)
@@ -107,18 +107,18 @@ pub struct SetRuleStatus {
     pub rule: Text,
     /// Which incarnation of it: a precondition.
     pub uid: Uid,
-    /// What it says.
+    /// The new status.
     pub status: RuleStatus,
 }
 
-/// Put what is known of devices that no slice has any more onto the claim that holds them, on the precondition that its UID is `uid`.
+/// Write the last published state of devices that no slice has any more to the claim that holds them, on the precondition that its UID is `uid`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetLastPublished {
     /// Which claim.
     pub claim: ObjectKey,
     /// Which incarnation of it: a precondition.
     pub uid: Uid,
-    /// What is known; nothing: the claim is to say nothing any more.
+    /// The devices; empty: the annotation is removed.
     pub devices: Vec<LastPublished>,
 }
 
@@ -155,7 +155,7 @@ pub struct LeavingPod {
     pub devices: Vec<DeviceId>,
 }
 
-/// What the status of a rule says.
+/// The status of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleStatus {
     /// `EvictionInProgress`.
@@ -199,10 +199,10 @@ pub struct RuleEvent {
 /// When the machine wants to be called again, if nothing happens before.
 pub type Wake = lazaret_machine::Wake<WakeReason>;
 
-/// What a wake-up is for.
+/// The reason of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeReason {
-    /// A pod's patience ends.
+    /// A pod's toleration ends.
     Deadline,
     /// The pace of a taint lets the next pod go.
     Pace,
@@ -214,13 +214,13 @@ pub enum WakeReason {
     Blocked,
     /// A pod that is back on a tainted device has been held long enough.
     Brake,
-    /// What a guard says may be another from then on.
+    /// The state of a guard may change at that time.
     Guard,
     /// There may be room for the replacement of a pod.
     Capacity,
     /// A rule's status may be written again.
     Status,
-    /// What a claim's devices were like is written again after a failure.
+    /// The last published devices of a claim are written again after a failure.
     Memory,
 }
 

@@ -41,8 +41,8 @@ impl Eviction {
         self.concerned = pods;
     }
 
-    /// The round that these changes belong to: a new one unless the fleet is what it was when it was last told of, and
-    /// they are about that. In one round no pod is looked at twice, however many of its claims are told one by one.
+    /// The round that these changes belong to: a new one unless they lead to the revision that the fleet has and that the last changes led to. In one
+    /// round no pod is evaluated twice, however many of its claims change one by one.
     fn round_of(&mut self, fleet: &Fleet, changes: &Changes) -> u64 {
         let known = self.round.of == Some(changes.revision) && fleet.revision() == changes.revision;
         if !known {
@@ -152,7 +152,7 @@ impl Eviction {
         }
     }
 
-    /// What a pod, or else its namespace, says about its eviction.
+    /// The eviction setting of a pod, or else of its namespace.
     fn say_of(&self, fleet: &Fleet, at: PodIx) -> EvictionSay {
         let Some(pod) = invariant!(fleet.pod(at), "the number of a pod leads to it") else {
             return EvictionSay::default();
@@ -160,7 +160,7 @@ impl Eviction {
         pod.eviction_say.or_else(|| self.says.get(&pod.key.namespace).copied()).unwrap_or_default()
     }
 
-    /// What namespaces say about the eviction of their pods.
+    /// Takes over the eviction settings of namespaces.
     pub(crate) fn follow_says(&mut self, now: Timestamp, fleet: &Fleet, says: &BTreeMap<Text, EvictionSay>) {
         let before = core::mem::replace(&mut self.says, says.clone());
         for at in self.pods.numbers() {

@@ -48,7 +48,7 @@ pub(crate) enum Flight {
     },
 }
 
-/// What has to be known when an eviction is acknowledged.
+/// The data of an eviction that its acknowledgement needs.
 #[derive(Debug)]
 pub(crate) struct EvictFlight {
     pub(crate) at: PodIx,

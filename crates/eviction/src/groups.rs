@@ -18,7 +18,7 @@ use crate::{
     reason::Reason,
 };
 
-/// What pods have in common that leave together.
+/// The key that pods which leave together share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum GroupKey {
     /// The label `lazaret.dev/group`, in a namespace.
@@ -134,7 +134,7 @@ impl Eviction {
         }
     }
 
-    /// Who leaves with a pod that may leave, or what they wait for.
+    /// The pods that leave together with this one, or the reason why they wait.
     pub(crate) fn party(&mut self, now: Timestamp, fleet: &Fleet, candidate: Candidate) -> Party {
         let Some(cause) = candidate.line else { return Party::None };
         let Some(members) = self.groups.members(cause, candidate.pod) else { return Party::None };
@@ -187,7 +187,7 @@ impl Eviction {
             return Ok(false);
         };
         let key = &slot.pod.key;
-        // What kept it before its reasons changed may not keep it any more.
+        // The reason that kept it before its reasons changed may not apply any more.
         let is_kept = slot.not_before.is_some_and(|until| until > now);
         let by = slot.blocked.as_ref().filter(|_| is_kept).map(|blocked| blocked.why);
         let by = by.filter(|why| *why != Block::Group);

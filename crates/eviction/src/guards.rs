@@ -39,11 +39,11 @@ pub(crate) struct GuardState {
     breaker: BreakerStatus,
     recent: RecentlyOut,
     windows: Windows,
-    /// What it keeps evictions from beginning for.
+    /// The reason for which it blocks evictions, if it does.
     blocks: Option<Block>,
     /// Devices that it selects by class or expression, at this revision of the fleet.
     selected: Option<(u64, BTreeSet<DeviceId>)>,
-    /// What is being written into its status.
+    /// The status write in flight.
     writing: Option<(EffectId, BreakerStatus, Option<WindowStatus>)>,
     /// No status is written before this instant.
     not_before: Option<Timestamp>,
@@ -173,7 +173,7 @@ impl Guards {
 }
 
 impl Eviction {
-    /// These are all guards from now on. What is known of a breaker stays.
+    /// Replaces all guards. The state of breakers is kept.
     pub(crate) fn set_guards(&mut self, now: Timestamp, guards: &[Arc<DisruptionGuard>]) {
         let mut old = core::mem::take(&mut self.guards.list);
         for guard in guards {
@@ -210,7 +210,7 @@ impl Eviction {
     /// Finds out which guards block, and lets pods be looked at again when that changes.
     pub(crate) fn mind_guards(&mut self, now: Timestamp, fleet: &Fleet) {
         self.judge_rules(now, fleet);
-        // Whoever is released may be about to go, so that devices have to be counted again.
+        // A pod that is released may be about to leave, so that devices have to be counted again.
         for _ in 0..2 {
             self.count_devices(now, fleet);
             let mut changed = false;
@@ -260,7 +260,7 @@ impl Eviction {
         }
     }
 
-    /// What a guard says to a pod that may go.
+    /// The guard that blocks a pod which may leave, and until when.
     pub(crate) fn guarded(
         &mut self,
         now: Timestamp,
@@ -277,7 +277,7 @@ impl Eviction {
             if found.as_ref().is_none_or(|(found, _)| why < found.why)
                 && due.iter().any(|reason| state.selects(fleet, reason.device()))
             {
-                // What ends before is looked at when devices are counted again, which releases the pod.
+                // An earlier end is noticed when devices are counted again, which releases the pod.
                 let until = state.ends_at().filter(|at| *at > now).unwrap_or(Timestamp::NEVER);
                 found = Some((Blocked { why, message: state.message() }, until));
             }

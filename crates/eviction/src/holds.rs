@@ -1,8 +1,7 @@
 //! Rules that reach more than a guard permits without approval: they are held, and a held rule has no effect.
 //!
-//! What a rule reaches is counted again when the rule or a guard changes, when the fleet has changed and somebody is about to go, and
-//! otherwise now and then. A rule that is held in the leader's knowledge evicts nobody at once; its taint is gone for everybody when its
-//! status says so.
+//! The reach of a rule is counted again when the rule or a guard changes, when the fleet has changed and a pod is about to leave, and otherwise now
+//! and then. The leader evicts no pod for a rule that it holds; the taint is gone for all readers when the rule's status says so.
 
 use alloc::{
     boxed::Box,
@@ -46,7 +45,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// What the condition `EvictionBlocked` says.
+    /// The message of the condition `EvictionBlocked`.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::from(Block::Held.name());
         text.push_str(": ");
@@ -115,7 +114,7 @@ impl Holds {
     }
 }
 
-/// What a rule reaches, device by device.
+/// Devices and pods that a rule reaches.
 #[derive(Debug, Default)]
 struct Reach {
     devices: Vec<DeviceId>,
@@ -293,7 +292,7 @@ impl Eviction {
         self.options.trusts_user_names && rule.is_compiled && !is_signed
     }
 
-    /// What keeps a pod that is due because of a rule that is held. Such a taint is gone as soon as the rule's status says so.
+    /// The block of a pod that is due because of a rule that is held. Its taint is gone as soon as the rule's status says so.
     pub(crate) fn held_by_rule(&self, now: Timestamp, candidate: Candidate) -> Option<Blocked> {
         if !self.holds.are_any() {
             return None;

@@ -26,7 +26,7 @@ impl Eviction {
         self.rules.start_leading();
         self.views.clear();
         self.restart_guards();
-        // Nobody waited for anything so far.
+        // A follower has queued no pod.
         for at in self.pods.numbers() {
             self.schedule(at, now);
         }
@@ -57,7 +57,7 @@ impl Eviction {
         });
     }
 
-    /// What nobody has begun is not begun any more; what is known is written.
+    /// Evictions that were not sent are retracted; statuses are written.
     pub(crate) fn close(&mut self, now: Timestamp) {
         if self.leader_since.is_none() || self.closing {
             return;
@@ -71,7 +71,7 @@ impl Eviction {
         }
     }
 
-    /// Whatever was set to happen a while after "now" by the old clock would happen too late by the new one.
+    /// Instants that were set by the old clock would come too late by the new one.
     pub(crate) fn clock_went_back(&mut self, now: Timestamp) {
         if self.leader_since.is_some_and(|since| since > now) {
             self.leader_since = Some(now);

@@ -1,4 +1,4 @@
-//! Who must leave a tainted device, when, how fast, and why; what a rule would do; what its status says.
+//! Which pods must leave tainted devices, when, how fast, and why; the effect of a rule before it exists; the status of a rule.
 //!
 //! [`Eviction`] is a state machine over a [`Fleet`](lazaret_fleet::Fleet): it hears that something changed, that an
 //! effect was done, that time has passed, or that it leads, and it yields effects: evict this pod, write this status,

@@ -41,7 +41,7 @@ impl Limiter {
         self.per_second
     }
 
-    /// From now on at this rate. What flowed in before came at the old one.
+    /// Sets the rate from now on. Permits up to now accrue at the old rate.
     pub fn set_rate(&mut self, per_second: u32, now: Timestamp) {
         self.settle(now);
         self.per_second = per_second;
@@ -68,7 +68,7 @@ impl Limiter {
         whole
     }
 
-    /// This many pods leave at once. What there is not for them is owed.
+    /// Takes permits for pods that leave at once. Missing permits are owed.
     pub fn take_together(&mut self, pods: usize, now: Timestamp) {
         self.settle(now);
         self.level = self.level.saturating_sub(thousandths(pods));

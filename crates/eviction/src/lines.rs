@@ -68,7 +68,7 @@ impl Lines {
         }
     }
 
-    /// Nobody waits any more, and nothing of one's own is in flight.
+    /// Empties all lines, and forgets the own evictions in flight.
     pub(crate) fn dismiss(&mut self) {
         *self = Self::default();
     }
@@ -110,7 +110,7 @@ impl Lines {
         }
     }
 
-    /// Nobody knows whether the eviction of the pod happened. If it did, the pod is seen to be terminating before this instant.
+    /// The outcome of the pod's eviction is unknown. If it happened, the pod is seen to be terminating before this instant.
     pub(crate) fn doubt(&mut self, at: PodIx, until: Timestamp) {
         let Some(outgoing) = self.outgoing.get_mut(&at.0) else { return };
         if let Some(before) = outgoing.doubted_until.replace(until) {
@@ -139,7 +139,7 @@ impl Lines {
 }
 
 impl Eviction {
-    /// Who goes next of those that wait in lines. The first line that may move: its pace permits and not too many of its pods are terminating.
+    /// The next pod from the lines. The first line that may move: its pace permits and not too many of its pods are terminating.
     pub(crate) fn next_in_line(&self, now: Timestamp) -> Option<Candidate> {
         self.lines.ready.iter().find_map(|(&cause, line)| {
             let state = self.causes.get(cause)?;
@@ -171,8 +171,8 @@ impl Eviction {
         self.lines.ready.iter().filter_map(next).chain(doubt).min()
     }
 
-    /// Who of a line goes next, and how many with it: its first if there is room for as many more pods that are terminating because of the
-    /// rule, or else one that may be terminating already.
+    /// The next pod of a line, and how many leave with it: its first if there is room for as many more pods that are terminating because of the rule,
+    /// or else one that may be terminating already.
     fn first_with_room(
         &self,
         now: Timestamp,
@@ -180,7 +180,7 @@ impl Eviction {
         state: &CauseState,
         line: &BTreeSet<Place>,
     ) -> Option<(PodIx, usize)> {
-        // Who else is in a group is known when all that is to be told is told.
+        // The members of a group are known only when all changes are known.
         if self.partial && state.cause.is_together() {
             return None;
         }
@@ -231,7 +231,7 @@ impl Eviction {
     }
 }
 
-/// Nobody leaves any more because of a rule that has expired.
+/// No pod leaves because of a rule that has expired.
 fn is_expired(state: &CauseState, now: Timestamp) -> bool {
     state.cause.taint.eviction.as_ref().is_some_and(|spec| spec.is_expired(now))
 }

@@ -30,17 +30,17 @@ use crate::{
 /// Evicted pods that are remembered after they are gone, against late news about them: an hour at ten a second.
 pub(crate) const REMEMBERED_MAX: usize = 36_000;
 
-/// What the machine can hear.
+/// An input of the machine.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// The fleet is not what it was. Many changes may be told in [parts](Changes::partial), so that the first pods go before the
-    /// last ones are looked at; statuses wait for the last part.
+    /// The fleet has changed. Many changes may come in [parts](Changes::partial), so that the first pods leave before the last ones are evaluated;
+    /// statuses wait for the last part.
     Changed(&'a Changes),
-    /// What became of an effect. Unknown or repeated ids are ignored.
+    /// The outcome of an effect. Unknown or repeated ids are ignored.
     Acknowledged {
         /// Which effect.
         effect: EffectId,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
     /// An eviction was refused, by a disruption budget, or there is no room for replacements: nothing was done. Unknown or repeated ids are
@@ -48,12 +48,12 @@ pub enum Input<'a> {
     Held {
         /// Which effect.
         effect: EffectId,
-        /// In the words of whoever refused.
+        /// The message of the refusal.
         why: Text,
     },
     /// These are all guards.
     Guards(&'a [Arc<DisruptionGuard>]),
-    /// What namespaces say about the eviction of their pods; those that are not in it say nothing.
+    /// The eviction settings of namespaces; those that are missing have none.
     Says(&'a BTreeMap<Text, EvictionSay>),
     /// Time has passed. May come early, late, or for nothing.
     Tick,
@@ -95,7 +95,7 @@ pub struct Eviction {
     pub(crate) holds: Holds,
     pub(crate) groups: Groups,
     pub(crate) capacity: CapacityWait,
-    /// What namespaces say about the eviction of their pods.
+    /// The eviction settings of namespaces.
     pub(crate) says: BTreeMap<Text, EvictionSay>,
     pub(crate) rules: Rules,
     pub(crate) views: ViewRequests,
@@ -108,13 +108,13 @@ pub struct Eviction {
     pub(crate) left: Recent<Uid>,
     /// Pods whose eviction has been counted in this leadership.
     pub(crate) counted: Recent<Uid>,
-    /// The fleet has changed in more than has been told yet.
+    /// The fleet has more changes than were passed on yet.
     pub(crate) partial: bool,
     /// The latest instant heard of.
     pub(crate) latest: Timestamp,
     /// The words of the event about a pod that is spared.
     pub(crate) cancelling: Text,
-    /// What belongs together of what is told.
+    /// The round of changes that is being processed.
     pub(crate) round: Round,
     /// Pods to be looked at; here, like the next two, to be used again.
     pub(crate) concerned: Vec<PodIx>,
@@ -124,11 +124,11 @@ pub struct Eviction {
     pub(crate) found_would: Vec<u32>,
 }
 
-/// Changes that are told one after the other and lead to the same state of the fleet.
+/// Changes that come one after the other and lead to the same state of the fleet.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) number: u64,
-    /// The revision of the fleet that they lead to, if it was there when they were told.
+    /// The revision of the fleet that they lead to, if it had that revision when they came.
     pub(crate) of: Option<u64>,
 }
 
@@ -154,7 +154,7 @@ pub struct PlannedEviction {
 pub struct RuleTally {
     /// Pods that it makes leave, or would if its effect was NoExecute.
     pub pods: u64,
-    /// In so many namespaces.
+    /// The number of their namespaces.
     pub namespaces: u64,
     /// Pods that have left because of it.
     pub evicted: u64,
@@ -246,7 +246,7 @@ impl Eviction {
                 self.dispatch(now, fleet);
                 self.write_memories(now, fleet);
             }
-            // Who has been told of half of the pods knows neither their number nor whether there are any.
+            // With half of the pods, neither their number nor whether there are any is known.
             if !self.partial {
                 self.write_statuses(now, fleet);
             }

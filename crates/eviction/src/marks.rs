@@ -1,4 +1,4 @@
-//! What an eviction leaves behind on a pod: the rules that it was for. A field of the pod, not the words of a condition.
+//! The record of an eviction on a pod: the rules that it was for. A field of the pod, not the text of a condition.
 
 use alloc::vec::Vec;
 

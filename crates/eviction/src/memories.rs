@@ -1,8 +1,8 @@
-//! What devices were like that vanished while a claim held them, written where it outlives this process: on the claim.
+//! The last published state of devices that vanished while a claim held them, written to the claim, where it outlives this process.
 //!
-//! Rules select by class and expression. When the slice of a device in use goes, a fleet that saw it remembers what it was like; one that
-//! starts later knows nothing, and a rule would pass the device over. So the claim says it, from the moment the slice is seen to be gone until
-//! the device is published again or let go. Slices go seldom: nothing of this is on the way of a pod that is scheduled.
+//! Rules select by class and expression. When the slice of a device in use is deleted, a fleet that saw it remembers the device; one that starts
+//! later does not, and a rule would miss the device. So the claim records it, from when the slice is seen to be gone until the device is published
+//! again or released. Slices are rarely deleted: scheduling a pod never waits for this.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ struct Memory {
     uid: Uid,
     phase: Phase,
     failures: u32,
-    /// What was last written, until the claim is seen again.
+    /// The last written record, until the claim is seen again.
     written: Option<Vec<LastPublished>>,
 }
 
@@ -57,7 +57,7 @@ impl Memories {
         self.retries.first().map(|(at, _)| *at)
     }
 
-    /// What waits to be tried again is tried now: by the new clock it would be too late.
+    /// Writes that wait to be retried are retried now: by the new clock it would be too late.
     pub(crate) fn retry_now(&mut self) {
         for (_, claim) in core::mem::take(&mut self.retries) {
             self.ready.insert(claim);
@@ -165,7 +165,7 @@ impl Eviction {
             Outcome::Done => {
                 memory.written = Some(devices);
                 memory.failures = 0;
-                // What is known may have changed meanwhile.
+                // The devices may have changed meanwhile.
                 self.memories.ready.insert(at);
             }
             Outcome::Gone => self.memories.forget(at),
@@ -179,7 +179,7 @@ impl Eviction {
     }
 }
 
-/// What a claim should say: of as many of its devices as there is room for, the first ones first.
+/// The record for a claim: as many of its devices as there is room for, the first ones first.
 fn wanted(fleet: &Fleet, claim: ClaimIx) -> Vec<LastPublished> {
     let mut devices = fleet.last_published(claim);
     let mut bytes = 2;

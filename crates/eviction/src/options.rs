@@ -1,4 +1,4 @@
-//! What whoever runs the eviction may choose.
+//! Options of the eviction.
 
 use lazaret_machine::Backoff;
 use lazaret_model::{SetBack, Taint, Timestamp};
@@ -83,7 +83,7 @@ impl Options {
         taint.time_added.map(dated)
     }
 
-    /// How long a pod is held after so many evictions from the same device: 1 s, 2 s, 4 s, … up to the longest.
+    /// How long a pod is held after this many evictions from the same device: 1 s, 2 s, 4 s, … up to the longest.
     #[must_use]
     pub(crate) fn brake_ms(&self, times: u32) -> i64 {
         Backoff::new(self.brake_ms_min, self.brake_ms_max).after(times)
@@ -106,7 +106,7 @@ impl Options {
 mod tests {
     use super::*;
 
-    /// Kubernetes runs eight workers, each waiting for its own delete; here so many deletes are in flight.
+    /// Kubernetes runs eight workers, each waiting for its own delete; here this many deletes are in flight.
     #[test]
     fn config_defaults() {
         let options = Options::default();

@@ -12,8 +12,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{limiter::Limiter, reason::PaceKey};
 
-/// Paces that nobody waits for are kept until full, but no more than so many: beyond it the one that will be full
-/// first is forgotten early.
+/// Paces without waiting pods are kept until full, at most this many: beyond that the one that will be full first is dropped early.
 const IDLE_MAX: usize = 65_536;
 
 #[derive(Debug)]
@@ -121,7 +120,7 @@ impl Paces {
         }
     }
 
-    /// Nobody waits any more.
+    /// No pod waits any more.
     pub(crate) fn dismiss(&mut self) {
         self.unpaced.clear();
         self.wakes.clear();
@@ -155,7 +154,7 @@ impl Paces {
         None
     }
 
-    /// Whether this pace permits now that so many pods leave at once.
+    /// Whether this pace permits now that this many pods leave at once.
     pub(crate) fn permits_together(&self, at: u32, pods: usize, now: Timestamp) -> bool {
         self.slab.get(at).is_none_or(|pace| pace.limiter.permits_together(pods, now))
     }
@@ -173,7 +172,7 @@ impl Paces {
         }
     }
 
-    /// One pod of a group leaves. What there is not for it is owed.
+    /// One pod of a group leaves. A missing permit is owed.
     pub(crate) fn owe(&mut self, at: u32, now: Timestamp) {
         if let Some(pace) = self.slab.get_mut(at) {
             pace.limiter.take_together(1, now);

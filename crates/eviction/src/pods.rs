@@ -1,4 +1,4 @@
-//! What is kept of each pod that has to leave, has left, or would leave.
+//! The state of each pod that has to leave, has left, or would leave.
 
 use alloc::{boxed::Box, collections::BTreeSet, sync::Arc, vec::Vec};
 
@@ -28,7 +28,7 @@ pub(crate) struct Slot {
     /// Rules of effect None that would make it leave, ascending.
     pub(crate) would: Box<[u32]>,
     pub(crate) phase: Phase,
-    /// The first so many reasons are due and wait for a permit.
+    /// The number of reasons, from the first, that are due and wait for a permit.
     pub(crate) active: u32,
     /// Its entry among the timers.
     pub(crate) timer: Option<Timestamp>,
@@ -38,9 +38,9 @@ pub(crate) struct Slot {
     pub(crate) not_before: Option<Timestamp>,
     /// No eviction before this instant, by the brake.
     pub(crate) held_until: Option<Timestamp>,
-    /// What keeps its eviction from beginning.
+    /// The reason that keeps its eviction from beginning.
     pub(crate) blocked: Option<Box<Blocked>>,
-    /// The rules of all attempts of which nobody knows the outcome.
+    /// The rules of all attempts with an unknown outcome.
     pub(crate) uncertain: Option<Box<Blame>>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
     pub(crate) settled: Option<Settled>,
@@ -240,7 +240,7 @@ impl Pods {
         }
     }
 
-    /// Nobody waits for a deadline any more. Visits all slots.
+    /// No pod waits for a deadline any more. Visits all slots.
     pub(crate) fn clear_timers(&mut self, mut visit: impl FnMut(&mut Slot)) {
         self.timers.clear();
         for slot in self.slots.iter_mut().flatten() {

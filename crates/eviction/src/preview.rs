@@ -1,4 +1,4 @@
-//! What a rule does, or would do, to whom: exactly, and without doing it.
+//! The effect of a rule on devices and pods, exactly and without carrying it out.
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::{cmp::Reverse, fmt};
@@ -23,7 +23,7 @@ pub enum Subject<'a> {
     },
 }
 
-/// What would happen if the effect was NoExecute.
+/// The consequences if the effect was NoExecute.
 #[derive(Clone, Debug, Default)]
 pub struct Preview {
     /// How many devices are published and selected.
@@ -47,7 +47,7 @@ pub struct Preview {
 pub struct PreviewDevice {
     /// Which device.
     pub device: DeviceId,
-    /// Who holds it.
+    /// The claim that holds it.
     pub claim: ObjectKey,
     /// It is published no more and was recognised by what is remembered of it.
     pub from_memory: bool,
@@ -62,7 +62,7 @@ pub struct PreviewPod {
     pub uid: Uid,
     /// Where it runs.
     pub node: Option<Text>,
-    /// What controls it.
+    /// Its controller.
     pub owner: Option<Owner>,
     /// Its priority.
     pub priority: i32,
@@ -98,8 +98,8 @@ impl fmt::Display for Preview {
     }
 }
 
-/// What `subject` does or would do to the fleet as it is at `now`. Cheap enough to ask again at each change: its cost
-/// is that of the devices selected, not of the fleet.
+/// The effect that `subject` has or would have on the fleet as it is at `now`. Cheap enough for each change: its cost is that of the devices
+/// selected, not of the fleet.
 ///
 /// Tolerations count from when the taint was set if it evicts already, otherwise from `now`: the API server sets the
 /// time anew when the effect changes.

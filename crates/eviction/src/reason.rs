@@ -1,4 +1,4 @@
-//! Why a pod must leave, and how that is told.
+//! Why a pod must leave, and the text of it.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{
@@ -108,9 +108,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// What shares one pace. A rule and a patch are one taint on many devices. What a driver says of several devices of one
-/// pool in the same words is one taint too: otherwise a driver that taints a whole pool at "1 a second" would empty it
-/// at once, each device having a burst of its own.
+/// The key of a pace. A rule and a patch are one taint on many devices. Equal taints by a driver on several devices of one pool are one taint too:
+/// otherwise a driver that taints a whole pool at "1 a second" would empty it at once, each device having a burst of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PaceKey {
     /// A rule, by its incarnation.
@@ -158,9 +157,9 @@ impl fmt::Display for PaceKey {
 /// A taint and the object that carries it; shared by all pods that it makes leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Who says so.
+    /// The object that carries the taint.
     pub source: Source,
-    /// What is said.
+    /// The taint.
     pub taint: Taint,
 }
 
@@ -184,7 +183,7 @@ impl Cause {
 /// One taint on one device of one claim: enough to make a pod leave at its deadline.
 #[derive(Clone, Debug)]
 pub struct Reason {
-    /// The taint and who carries it.
+    /// The taint and the object that carries it.
     pub cause: Arc<Cause>,
     /// When patience with this taint ends.
     pub deadline: Timestamp,
@@ -193,7 +192,7 @@ pub struct Reason {
     given: Arc<Allocation>,
     /// Which of the results is the device.
     result: u32,
-    /// For so many seconds of the deadline the pod's owner has asked.
+    /// Seconds of the deadline that the pod's owner has asked for.
     granted: u32,
     /// The cause's place among the causes; only the machine that made the reason knows what it means.
     pub(crate) cause_ix: u32,
@@ -307,7 +306,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What somebody else wrote, in one line of ours: cut, and without characters that would break the line.
+/// Text by others in one line of ours: cut, and without characters that would break the line.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

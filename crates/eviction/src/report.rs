@@ -125,7 +125,7 @@ impl Eviction {
                 if !self.closing {
                     return;
                 }
-                // What was counted must not be lost, and there is no time left to look again.
+                // The counts must not be lost, and there is no time left to verify them.
                 status::leave_open(&mut said);
                 if state.status.known.as_ref().is_some_and(|known| status::says_all_of(known, &said)) {
                     return;
@@ -140,7 +140,7 @@ impl Eviction {
         state.status.in_flight = Some((id, said));
     }
 
-    /// What its status says of pods that are kept; nothing of a rule that never kept any.
+    /// The condition about blocked pods; `None` for a rule that never blocked any.
     fn blocked_condition(&self, at: u32) -> Option<Condition> {
         let state = self.rules.get(at)?;
         match state.blocked_by() {
@@ -158,7 +158,7 @@ impl Eviction {
         }
     }
 
-    /// What its status says of its expiry; nothing of a rule that never expired.
+    /// The condition about its expiry; `None` for a rule that never expired.
     fn expired_condition(&self, now: Timestamp, at: u32) -> Option<Condition> {
         let state = self.rules.get(at)?;
         let is_expired = state.is_expired(now);
@@ -167,7 +167,7 @@ impl Eviction {
         (is_expired || was).then(|| status::expired(&state.rule, is_expired))
     }
 
-    /// What its status says of whether it is held; nothing of a rule that never was, where no guard wants approval.
+    /// The condition about whether it is held; `None` for a rule that never was, where no guard wants approval.
     fn held_condition(&self, at: u32) -> Option<Condition> {
         let state = self.rules.get(at)?;
         let says = state.says_whether_held(self.guards.want_approval());
@@ -238,7 +238,7 @@ fn is_idle(fleet: &Fleet, rule: &DeviceTaintRule) -> bool {
     fleet.rule_selection(&rule.name).held().next().is_none()
 }
 
-/// What there is to say. The counts of pods are at hand; those of devices are looked up in the fleet.
+/// The facts for a rule's status. The counts of pods are at hand; those of devices are looked up in the fleet.
 fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
     let rule = &state.rule;
     let selection = fleet.rule_selection(&rule.name);

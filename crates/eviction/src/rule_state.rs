@@ -1,4 +1,4 @@
-//! What is kept of one rule: whom it hits, whom it made leave, and what its status says.
+//! The state of one rule: the pods that it affects, those that it evicted, and its status.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 
@@ -15,11 +15,11 @@ use crate::{
     verified::Verified,
 };
 
-/// What is known of one incarnation of a rule.
+/// The state of one incarnation of a rule.
 #[derive(Debug)]
 pub(crate) struct RuleState {
     pub(crate) rule: Arc<DeviceTaintRule>,
-    /// What its status says of evictions so far.
+    /// The evictions that its status counts so far.
     progress: EvictionCount,
     /// Every eviction since the rule was made is in the counts: it was made in this leadership, and the outcome of each was heard.
     exact: bool,
@@ -61,11 +61,11 @@ struct Marked {
 /// Where the writing of a rule's status stands.
 #[derive(Debug, Default)]
 pub(crate) struct StatusState {
-    /// What the API server is believed to have.
+    /// The status that the API server is believed to have.
     pub(crate) known: Option<RuleStatus>,
-    /// What was last written in this leadership.
+    /// The status that was last written in this leadership.
     pub(crate) written: Option<RuleStatus>,
-    /// For which reason people were told that pods are kept.
+    /// The reason of the last event about blocked pods.
     pub(crate) announced: Option<Text>,
     /// When it was last compared.
     pub(crate) looked: Option<Timestamp>,
@@ -83,7 +83,7 @@ pub(crate) struct StatusState {
 }
 
 impl RuleState {
-    /// A rule that is seen for the first time. Whoever leads has seen all rules that there were when it began: this one was made since.
+    /// A rule that is seen for the first time. A leader has seen all rules that there were when it began: this one was made since.
     pub(crate) fn new(rule: Arc<DeviceTaintRule>, leading: bool) -> Self {
         let mut state = Self {
             progress: EvictionCount::default(),
@@ -108,7 +108,7 @@ impl RuleState {
         state
     }
 
-    /// The rule has changed. What another wrote into its status counts as long as nothing was written in this leadership.
+    /// The rule has changed. A status by another writer counts as long as none was written in this leadership.
     pub(crate) fn follow(&mut self, rule: &Arc<DeviceTaintRule>, leading: bool) {
         if Arc::ptr_eq(&self.rule, rule) {
             return;
@@ -132,7 +132,7 @@ impl RuleState {
         self.counted_until = Timestamp::from_millis(i64::MIN);
         self.marks.values_mut().for_each(|mark| mark.own = false);
         let known = status::existing(&self.rule);
-        // What a predecessor said need not be said again.
+        // Events of the previous leader are not repeated.
         let said = known.as_ref().and_then(|known| status::blocked_reason(known.blocked.as_ref()));
         let announced = said.map(Text::from);
         self.status = StatusState { known, announced, ..StatusState::default() };
@@ -178,7 +178,7 @@ impl RuleState {
         self.marks.len()
     }
 
-    /// Whether it applies no more. What was said once of a spec stays, whatever the clock of this leader shows.
+    /// Whether it applies no more. An expiry in the status stays for its spec, even if the clock of this leader shows an earlier time.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         let said = |status: &RuleStatus| {
             status.expired.as_ref().is_some_and(|condition| {
@@ -228,7 +228,7 @@ impl RuleState {
         }
     }
 
-    /// What keeps pods of it from being evicted; of several reasons the first.
+    /// The reason that blocks evictions of its pods; of several the first.
     pub(crate) fn blocked_by(&self) -> Option<Block> {
         if self.held.is_some() {
             return Some(Block::Held);
@@ -270,7 +270,7 @@ impl RuleState {
         self.evicted_before = self.progress.pods.saturating_add(later.count() as u64);
     }
 
-    /// Somebody may have left because of it, and nobody will ever know.
+    /// A pod may have left because of it, which cannot be found out.
     pub(crate) fn may_have_missed(&mut self) {
         self.exact = false;
     }

@@ -23,18 +23,18 @@ const NOT_VERIFIED: &str = "NotVerified";
 /// Longer problems are cut: a condition's message may have 32,768 bytes, a person reads far fewer.
 const PROBLEM_BYTES_MAX: usize = 1_024;
 
-/// What there is to say about a rule.
+/// The facts that the status of a rule states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Pods that the rule makes leave, or would.
     pub(crate) pods: u64,
-    /// In so many namespaces.
+    /// The number of their namespaces.
     pub(crate) namespaces: u64,
     /// Pods that have left because of it.
     pub(crate) evicted: EvictionCount,
     /// Some claim holds a selected device, or pods have to leave one.
     pub(crate) in_use: bool,
-    /// A DeviceTaintPolicy controls it, and nobody was evicted because of the rule itself.
+    /// A DeviceTaintPolicy controls it, and no pod was evicted because of the rule itself.
     pub(crate) by_policy: bool,
     /// It has no effect before it is approved.
     pub(crate) held: bool,
@@ -240,7 +240,7 @@ fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
     (ConditionStatus::False, reason.into())
 }
 
-/// So many things: how many, the word for one, and that for several.
+/// A number with its noun: the number, the singular, and the plural.
 struct Count(u64, &'static str, &'static str);
 
 impl fmt::Display for Count {
@@ -274,7 +274,7 @@ fn cut(problem: &str) -> String {
     text
 }
 
-/// What the rule's status says.
+/// The status that the rule has.
 pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
     let find = |kind: &str| rule.conditions.iter().find(|condition| condition.kind == kind).cloned();
     Some(RuleStatus {

@@ -12,12 +12,12 @@ use lazaret_model::{ConditionStatus, DeviceTaintRule, Effect};
 
 use crate::{Eviction, effect::RuleStatus};
 
-/// What decides which pods use which devices.
+/// The kinds that decide which pods use which devices.
 const USERS: [Kind; 2] = [Kind::Pod, Kind::Claim];
-/// And what decides which devices a rule selects by class or expression.
+/// The kinds that decide which devices a rule selects by class or expression.
 const DEVICES: [Kind; 3] = [Kind::Slice, Kind::Patch, Kind::Class];
 
-/// What the machine wants to have seen as the server has it now, or later. Granted by [`Input::ViewReached`](crate::Input::ViewReached).
+/// The kinds that the machine must see as the server has them now, or later. Granted by [`Input::ViewReached`](crate::Input::ViewReached).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRequest {
     /// To grant it by.
@@ -29,7 +29,7 @@ pub struct ViewRequest {
 /// Whether everything that there was when a spec was first seen has been seen since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verified {
-    /// Nobody knows.
+    /// Not asked yet.
     #[default]
     No,
     /// Wanted by this request.
@@ -60,7 +60,7 @@ impl ViewRequests {
 }
 
 impl Eviction {
-    /// What it wants to have seen, if it wants anything now. The next request comes after this one was granted.
+    /// The view that the machine wants now, if any. The next request comes after this one was granted.
     pub fn poll_view(&mut self) -> Option<ViewRequest> {
         if self.leader_since.is_none() || self.views.open.is_some() || self.views.waiting.is_empty() {
             return None;

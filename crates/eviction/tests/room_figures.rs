@@ -1,4 +1,4 @@
-//! What a question for room and a large group cost. Prints figures (`-- --nocapture`), and fails over none: machines differ.
+//! The cost of a question for room and of a large group. Prints figures (`-- --nocapture`), and fails over none: machines differ.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(
     clippy::disallowed_methods,
@@ -84,7 +84,7 @@ fn class() -> Object {
     Object::Class(Arc::new(DeviceClass { name: "gpu".into(), selectors, ..DeviceClass::default() }))
 }
 
-/// A cluster of so many nodes with all devices in use, but for so many of the last node.
+/// A cluster of `nodes` nodes with all devices in use, except for `free` devices of the last node.
 fn cluster(nodes: usize, free: usize) -> (Fleet, Vec<LeavingPod>) {
     let mut fleet = Fleet::new();
     fleet.apply(class());

@@ -1,4 +1,4 @@
-//! What a device weighs. `cargo bench -p lazaret-fleet --bench memory [devices per slice]`.
+//! The memory of a device. `cargo bench -p lazaret-fleet --bench memory [devices per slice]`.
 //!
 //! Loads 800,000 devices with ten attributes each and divides the growth of the process's resident memory, so that
 //! what the allocator of memory wastes is counted too. Linux only.

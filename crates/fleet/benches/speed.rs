@@ -1,4 +1,4 @@
-//! What a change costs. `cargo bench -p lazaret-fleet --bench speed`.
+//! The cost of a change. `cargo bench -p lazaret-fleet --bench speed`.
 
 #[allow(dead_code, reason = "shared by benches that use different parts")]
 mod world;
@@ -98,7 +98,7 @@ fn slice_of_8_added_and_removed(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Who uses what a rule means: one rule, 1,000 slices of 8, 100 devices held.
+/// The users of the devices that a rule selects: one rule, 1,000 slices of 8, 100 devices held.
 #[divan::bench]
 fn who_uses_what_a_rule_means(bencher: Bencher<'_, '_>) {
     let mut fleet = world::fleet(1000, 8);

@@ -1,4 +1,4 @@
-//! What tells the devices of a slice apart in the eyes of an expression.
+//! The columns by which an expression can distinguish the devices of a slice.
 
 use crate::{body::SliceBody, cel::Look, few::Few};
 

@@ -33,7 +33,7 @@ pub(crate) struct SliceBody {
     extras: Box<[Option<Arc<Extra>>]>,
 }
 
-/// What is true of some devices only.
+/// Properties that only some devices have.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) allow_multiple: DeviceBits,
@@ -48,7 +48,7 @@ static NO_FLAGS: Flags = Flags {
     unsupported: DeviceBits::EMPTY,
 };
 
-/// What most devices do not have.
+/// Fields that most devices do not have.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Extra {
     pub(crate) consumes_counters: Vec<CounterConsumption>,
@@ -153,7 +153,7 @@ impl SliceBody {
         DeviceBits::first(self.len())
     }
 
-    /// What CEL sees of a device, as a number.
+    /// The number of the values that CEL sees of a device.
     pub(crate) fn shape(&self, device: usize) -> ShapeId {
         self.shapes()[device]
     }
@@ -288,7 +288,7 @@ fn extras_of(devices: &[Device]) -> Box<[Option<Arc<Extra>>]> {
     extras.into()
 }
 
-/// What a device has, by key, after these patches.
+/// The values of a device, by key, after these patches.
 fn overridden_row<'p, T: Value + 'p>(
     table: &Table<T>,
     device: usize,

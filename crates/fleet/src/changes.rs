@@ -1,4 +1,4 @@
-//! What to look at again.
+//! The objects to look at again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
@@ -44,13 +44,12 @@ impl Changes {
 }
 
 impl Fleet {
-    /// What changed since the last call. From now on the numbers of claims and pods that it reports as gone may be
-    /// given to new ones.
+    /// The changes since the last call. From now on the numbers of claims and pods that it reports as gone may be given to new ones.
     pub fn take_changes(&mut self) -> Changes {
         self.take_some_changes(usize::MAX)
     }
 
-    /// The same, with at most so many claims and pods. What is left comes with the next calls.
+    /// The same, with at most `most` claims and pods. The rest comes with the next calls.
     pub fn take_some_changes(&mut self, most: usize) -> Changes {
         let noted = &mut self.noted;
         // Each was noted once, by its flag.

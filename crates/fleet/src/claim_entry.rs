@@ -40,7 +40,7 @@ pub(crate) enum Place {
     Ghost(u32),
 }
 
-/// What a claim was given.
+/// The devices that are allocated to a claim.
 #[inline]
 pub(crate) fn results(claim: &ResourceClaim) -> &[DeviceResult] {
     claim.allocation.as_ref().map_or(&[], |allocation| &allocation.results)

@@ -76,7 +76,7 @@ impl ClaimNames {
         self.names.remove(at);
     }
 
-    /// Makes room for so many more.
+    /// Reserves room for this many more.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.names.reserve(more);
         self.lookup.reserve(more, |(hash, _)| *hash);

@@ -236,8 +236,7 @@ impl Fleet {
         self.note_claims_of(holder);
     }
 
-    /// What is known of a device that no slice speaks for: what a slice of a generation that is over says, or what
-    /// was `last` published.
+    /// The last known state of a device that no slice publishes: from a slice of an older generation, or as it was `last` published.
     fn memory_of(
         &mut self,
         pool: u32,

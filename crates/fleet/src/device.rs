@@ -77,7 +77,7 @@ impl<'a> DeviceRef<'a> {
         taint_set(self.taints())
     }
 
-    /// What CEL sees of it, as a number to remember answers by.
+    /// The number of the values that CEL sees of it, as a key for cached answers.
     #[must_use]
     pub fn shape(self) -> ShapeId {
         self.slice.body.shape(self.index)
@@ -105,7 +105,7 @@ impl<'a> DeviceRef<'a> {
         self.slice.body.flags().allow_multiple.has(self.index)
     }
 
-    /// What it takes of the pool's counters.
+    /// Its consumption of the pool's counters.
     #[must_use]
     pub fn consumes_counters(self) -> &'a [CounterConsumption] {
         self.slice.body.extra(self.index).map_or(&[], |extra| &extra.consumes_counters)

@@ -74,7 +74,7 @@ impl DeviceIndex {
         self.in_pool.iter_hash(spread(hash)).filter(|e| e.hash == hash && of_pool(e.slice)).count()
     }
 
-    /// Makes room for so many more devices.
+    /// Reserves room for this many more devices.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.in_pool.reserve(more, |e| spread(e.hash));
     }
@@ -125,8 +125,7 @@ mod tests {
     use super::*;
     use crate::vocabulary::Vocabulary;
 
-    /// Among so many names some have the same hash, for it is short: none hides another, and none counts as one that
-    /// repeats in its pool.
+    /// Among this many names some have the same hash, for it is short: none hides another, and none counts as one that repeats in its pool.
     #[test]
     fn devices_of_other_pools_with_the_same_hash_are_told_apart() {
         let mut seen = BTreeMap::new();

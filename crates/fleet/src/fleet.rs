@@ -64,7 +64,7 @@ pub struct Fleet {
     pub(crate) pod_keys: HashTable<(u64, u32)>,
 
     pub(crate) noted: Noted,
-    /// What was last found out about a pool; others share it.
+    /// The facts about the last pool that was computed; equal pools share them.
     pub(crate) last_facts: Arc<PoolFacts>,
     pub(crate) stale_pools: Vec<u32>,
     pub(crate) stale_gone_pools: Vec<PoolId>,

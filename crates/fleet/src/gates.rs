@@ -1,5 +1,5 @@
-//! Feature gates that decide which taints count. What a gate turns off is left out as objects come in, so that everybody who reads a fleet
-//! sees devices as if it had never been set.
+//! Feature gates that decide which taints count. Fields that a gate turns off are removed as objects come in, so that every reader of a fleet sees
+//! devices as if they had never been set.
 
 use alloc::{borrow::Cow, sync::Arc};
 
@@ -7,10 +7,10 @@ use lazaret_model::{ResourceSlice, ResourceSlicePatch};
 
 use crate::Input;
 
-/// What of device taints is on. The default is everything: objects in files have no server that could turn something off.
+/// The feature gates of device taints. By default all are on: objects in files have no server that could turn one off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
-    /// `DRADeviceTaints`. Off: no taint counts, whoever set it.
+    /// `DRADeviceTaints`. Off: no taint counts, whatever its source.
     pub taints: bool,
     /// `DRADeviceTaintRules`. Off: there are no rules.
     pub rules: bool,

@@ -1,10 +1,10 @@
-//! Who has a name, by the hash of the name: a few bytes for each, however long the names are.
+//! An index from the hash of a name to numbers: a few bytes for each, however long the names are.
 
 use alloc::collections::BTreeSet;
 
 use crate::vocabulary::hash_texts;
 
-/// Numbers under hashes of names. Different names may have the same hash: whoever asks compares.
+/// Numbers under hashes of names. Different names may have the same hash: callers compare names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hashes(BTreeSet<(u32, u32)>);
 

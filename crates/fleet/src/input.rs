@@ -1,4 +1,4 @@
-//! What a fleet is told.
+//! The inputs of a fleet.
 
 use alloc::sync::Arc;
 
@@ -40,7 +40,7 @@ pub enum Input {
     NodeGone(Text),
 }
 
-/// The kinds of object a fleet is told about.
+/// The kinds of object that a fleet takes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Slices.
@@ -80,7 +80,7 @@ impl Input {
         }
     }
 
-    /// What to say when the object is there no more.
+    /// The input for the deletion of the object.
     #[must_use]
     pub fn gone(&self) -> Self {
         match self {

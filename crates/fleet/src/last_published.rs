@@ -1,6 +1,6 @@
-//! What devices were like that no slice has any more: what a claim says of its own, and what is to be said.
+//! The last published state of devices that no slice has any more: from the annotation of a claim, and for it.
 //!
-//! A fleet that saw the slice go remembers. A fleet that starts later knows what somebody wrote on the claim.
+//! A fleet that saw the slice go remembers it. A fleet that starts later takes it from the claim.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ impl Fleet {
         !self.ghosts.is_empty()
     }
 
-    /// What is known of those devices of a claim that no slice speaks for, each once, in the order of the results.
+    /// The last published state of the devices of a claim that no slice has, each once, in the order of the results.
     #[must_use]
     pub fn last_published(&self, claim: ClaimIx) -> Vec<LastPublished> {
         let mut all: Vec<LastPublished> = Vec::new();
@@ -50,7 +50,7 @@ impl Fleet {
         Some(LastPublished::new(&id, attributes.collect(), capacity.collect(), shared))
     }
 
-    /// Takes in what a claim says of devices of which nothing else is known. What this fleet has seen itself counts more.
+    /// Takes in the devices that a claim records and that are unknown otherwise. Devices that this fleet has seen itself count more.
     pub(crate) fn recall(&mut self, claim: u32) {
         let Some(entry) = self.claims.get(claim).filter(|entry| !entry.claim.last_published.is_empty())
         else {

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, sync::Arc};
 
 use crate::schema::Schema;
 
-/// What a slice's table has in common with those of other slices of the same kind of device; kept once.
+/// The part of a slice's table that slices of the same kind of device share; kept once.
 #[derive(Debug)]
 pub(crate) struct Layout<T> {
     pub(crate) schema: Arc<Schema>,

@@ -1,9 +1,9 @@
-//! What is known of the devices of a cluster at any moment: which there are, which taints count for each and who says
-//! so, which claim holds which device, which pod uses which claim, and what each rule means.
+//! The devices of a cluster at any time: which there are, which taints count for each and where these come from, which claim holds which device,
+//! which pod uses which claim, and which devices each rule selects.
 //!
-//! Objects come in through [`Fleet::apply`] in any order, repeated, late, or not at all until the next
-//! [`Fleet::relist`]. What follows from them comes out in two ways: [`Fleet::take_changes`] says what to look at
-//! again, [`Fleet::snapshot`] gives a numbered state that holds still. Both cost what changed, not what there is.
+//! Objects come in through [`Fleet::apply`] in any order, repeated, late, or not at all until the next [`Fleet::relist`]. The results come out in two
+//! ways: [`Fleet::take_changes`] says which objects to look at again, [`Fleet::snapshot`] gives a numbered state that does not change. The cost of
+//! both follows the changes, not the size of the fleet.
 //!
 //! **Invariant.** The state after any sequence of inputs depends only on the objects that are there now, and on the
 //! attributes of devices that vanished while a claim held them (see [`Presence::Remembered`]). Every answer about
@@ -98,6 +98,6 @@ pub use snapshot::Snapshot;
 pub use source::{EffectiveTaint, Origin};
 pub use taints::{TaintSetId, Taints};
 
-/// What the API allows in a slice. Devices beyond are not tracked, and their pool is [`Invalid`].
+/// The API's limit on devices in a slice. Devices beyond are not tracked, and their pool is [`Invalid`].
 /// DEVIATION(bad-devices-stay-alone): devices beyond it do not count, and the pool is invalid.
 pub const DEVICES_PER_SLICE_MAX: usize = 128;

@@ -1,4 +1,4 @@
-//! Who taints which devices of a slice: rules, patches and slices of taints, laid over it.
+//! The taints that rules, patches and slices of taints lay over the devices of a slice.
 
 use alloc::{sync::Arc, vec::Vec};
 

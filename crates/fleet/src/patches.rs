@@ -119,7 +119,7 @@ impl Fleet {
         hits.into_iter().filter(|(_, bits)| overrides && !bits.is_empty()).map(|(slice, _)| slice).collect()
     }
 
-    /// What patches say of a slice's devices changed: rules look at the result.
+    /// The values of a slice's devices changed by patches: rules are evaluated on the result.
     fn body_changed(&mut self, slice: u32) {
         let Some(entry) = invariant!(self.slices.get(slice), "the number of a slice leads to it") else {
             return;

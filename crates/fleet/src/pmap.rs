@@ -233,7 +233,7 @@ impl<'a, K, V> Walk<'a, K, V> {
         Self { path: Vec::from([Level::Root(root)]) }
     }
 
-    /// What comes next.
+    /// The next entry or node.
     fn peek(&mut self) -> Option<At<'a, K, V>> {
         loop {
             match self.path.last()? {

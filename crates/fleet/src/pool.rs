@@ -23,7 +23,7 @@ pub struct Pool {
     pub(crate) facts: Arc<PoolFacts>,
 }
 
-/// What follows from heads and devices of the slices; taints and usage do not change it.
+/// The facts that follow from heads and devices of the slices; taints and usage do not change them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
     generations: Vec<Generation>,

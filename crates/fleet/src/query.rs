@@ -1,4 +1,4 @@
-//! What can be asked of a fleet.
+//! The queries of a fleet.
 
 use alloc::{sync::Arc, vec, vec::Vec};
 

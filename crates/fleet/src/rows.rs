@@ -10,7 +10,7 @@ use crate::{schema::Schema, value::Value, vocabulary::Vocabulary};
 pub(crate) struct Rows<F> {
     /// How many devices there are.
     pub(crate) len: usize,
-    /// What each has.
+    /// The keys and values of a device.
     pub(crate) of: F,
 }
 

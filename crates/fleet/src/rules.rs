@@ -161,7 +161,7 @@ impl Fleet {
         found
     }
 
-    /// What keeps a selector from doing what it says: by itself, or on devices where it failed.
+    /// The problem of a selector: in itself, or on devices where it failed.
     pub(crate) fn problem_of(&self, compiled: &Compiled, hits: &BTreeMap<u32, Hits>) -> Option<Problem> {
         if let Some(problem) = compiled.problem() {
             return Some(problem.clone());

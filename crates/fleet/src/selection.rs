@@ -1,4 +1,4 @@
-//! What a selector means, and who uses that.
+//! The devices that a selector selects, and the pods that use them.
 
 use alloc::{borrow::Cow, collections::BTreeMap};
 
@@ -13,7 +13,7 @@ use crate::{
     slice_entry::SliceEntry,
 };
 
-/// What a rule, or any selector, means right now.
+/// The devices that a rule, or any selector, selects right now.
 #[derive(Clone, Debug)]
 pub struct Selection<'a> {
     fleet: &'a Fleet,
@@ -154,7 +154,7 @@ impl<'a> Selection<'a> {
 }
 
 impl Fleet {
-    /// What a rule means, whatever its effect. Empty for a rule that does not exist. A lookup: nothing is evaluated.
+    /// The devices that a rule selects, whatever its effect. Empty for a rule that does not exist. A lookup: nothing is evaluated.
     #[must_use]
     pub fn rule_selection(&self, name: &str) -> Selection<'_> {
         let state = self.rule_names.get(name).and_then(|ix| self.rules.get(*ix));
@@ -172,7 +172,7 @@ impl Fleet {
         }
     }
 
-    /// What a selector means that no rule has: for previews.
+    /// The devices that a selector without a rule selects: for previews.
     #[must_use]
     pub fn selection_of(&self, selector: &DeviceSelector) -> Selection<'_> {
         let compiled = self.compile(Some(selector));

@@ -67,7 +67,7 @@ pub enum Problem {
     BadExpression {
         /// Which expression.
         selector: usize,
-        /// What is wrong with it.
+        /// The error in it.
         message: Text,
     },
     /// Its class does not exist: it selects nothing until that appears.
@@ -81,7 +81,7 @@ pub enum Problem {
         class: Text,
         /// Which selector of the class.
         selector: usize,
-        /// What is wrong with it.
+        /// The error in it.
         message: Text,
     },
     /// An expression failed on some devices, which are not selected; others are.
@@ -90,7 +90,7 @@ pub enum Problem {
         devices: usize,
         /// One of them.
         example: DeviceId,
-        /// What went wrong there.
+        /// The error on such a device.
         message: Text,
     },
 }
@@ -118,7 +118,7 @@ pub(crate) struct Compiled {
     expressions: Vec<Bound>,
     class: Option<Arc<ClassState>>,
     problem: Option<Problem>,
-    /// What its expressions and those of its class look at; `None` where that may be anything.
+    /// The columns that its expressions and those of its class read; `None` where that may be any.
     looks: Option<Vec<Look>>,
 }
 
@@ -289,7 +289,7 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// What holds for the first device, for all of a slice.
+    /// The result for the first device, for all of a slice.
     fn of_all(self, body: &SliceBody) -> Self {
         let spread = |bits: DeviceBits| if bits.has(0) { body.all() } else { DeviceBits::EMPTY };
         Self { matched: spread(self.matched), failed: spread(self.failed) }

@@ -1,4 +1,4 @@
-//! What CEL sees of the devices of a slice, as numbers.
+//! The values that CEL sees of the devices of a slice, as numbers.
 
 use alloc::boxed::Box;
 use core::hash::Hasher;
@@ -24,7 +24,7 @@ pub struct ShapeId(pub u128);
 #[derive(Debug, Default)]
 pub(crate) struct Shapes(OnceBox<Box<[ShapeId]>>);
 
-/// What CEL sees of the devices of a slice.
+/// The values that CEL sees of the devices of a slice.
 pub(crate) struct Seen<'a> {
     pub(crate) driver: &'a Text,
     /// How many devices there are.

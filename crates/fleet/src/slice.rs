@@ -26,7 +26,7 @@ pub struct SliceState {
     pub(crate) shared: Sparse<(u8, SharedUse)>,
 }
 
-/// What a slice says of itself, as opposed to its devices.
+/// The fields of a slice, without its devices.
 #[derive(Debug)]
 pub(crate) struct SliceHead {
     pub(crate) presence: Presence,
@@ -43,7 +43,7 @@ pub(crate) struct SliceHead {
     pub(crate) devices_left_out: usize,
 }
 
-/// What is taken of a device that several may have.
+/// The part of a shared device that is in use.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct SharedUse {
     pub(crate) shares: u32,

@@ -41,7 +41,7 @@ impl SliceEntry {
         }
     }
 
-    /// Who holds the device at a place.
+    /// The claim that holds the device at a place.
     #[inline]
     pub(crate) fn holder(&self, device: usize) -> Option<u32> {
         let at = self.held.binary_search_by_key(&device, |(at, _)| usize::from(*at)).ok()?;

@@ -104,7 +104,7 @@ impl Fleet {
         if !same_body {
             self.refresh_usage(ix);
             self.refresh_marks(ix, Some(&old_body));
-            // Whoever holds one of its devices may see other attributes, other taints, or nothing.
+            // A claim that holds one of its devices may see other attributes, other taints, or nothing.
             if self.pools.get(pool).is_some_and(PoolEntry::has_holders) {
                 let named = old_raw.names.iter().chain(raw.names.iter());
                 named.for_each(|device| self.note_holders(pool, device));

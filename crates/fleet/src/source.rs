@@ -1,4 +1,4 @@
-//! Who taints which devices of a slice.
+//! The sources of taints on the devices of a slice.
 //!
 //! A device has its own taints, then what others lay over its slice: *marks*, each a source and the set of devices
 //! it hits. Marks are kept in the order in which taints are shown, so nothing is ever sorted or copied to read them.
@@ -15,11 +15,11 @@ use crate::bits::DeviceBits;
 pub struct EffectiveTaint<'a> {
     /// The taint.
     pub taint: &'a Taint,
-    /// Who says so.
+    /// The object that carries it.
     pub origin: Origin<'a>,
 }
 
-/// Who says that a device is tainted.
+/// The object that carries a taint of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<'a> {
     /// The driver, in the device itself.

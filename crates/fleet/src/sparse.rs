@@ -10,7 +10,7 @@ pub(crate) struct Sparse<T>(Option<Arc<List<T>>>);
 struct List<T>(Vec<T>);
 
 impl<T: Clone> Sparse<T> {
-    /// Changes the list. What it grows to needs no more room than it has elements in the end.
+    /// Changes the list. One that is empty afterwards takes no memory.
     pub(crate) fn edit<R>(&mut self, edit: impl FnOnce(&mut Vec<T>) -> R) -> R {
         let list = self.0.get_or_insert_with(|| Arc::new(List(Vec::new())));
         let result = edit(&mut Arc::make_mut(list).0);

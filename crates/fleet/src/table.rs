@@ -64,7 +64,7 @@ impl<T: Value> Table<T> {
         Self::build(driver, &Rows { len: rows.len(), of: |at: usize| rows[at].as_slice() }, vocabulary)
     }
 
-    /// Which of so many devices have a value of some kind.
+    /// Which of `len` devices have such a value.
     pub(crate) fn devices_with(&self, len: usize, wanted: impl Fn(&T) -> bool) -> DeviceBits {
         let common = |slot: &Slot<T>| match slot {
             Slot::Same(value, _) => wanted(value),
@@ -82,7 +82,7 @@ impl<T: Value> Table<T> {
         found
     }
 
-    /// What a device has in a column.
+    /// The value of a device in a column.
     fn cell(&self, column: usize, device: usize) -> Option<&T> {
         match &self.layout.slots[column] {
             Slot::Same(value, _) => Some(value),
@@ -90,7 +90,7 @@ impl<T: Value> Table<T> {
         }
     }
 
-    /// What a device has under a number.
+    /// The value of a device under an attribute's number.
     #[inline]
     pub(crate) fn get(&self, id: AttrId, device: usize) -> Option<&T> {
         self.layout.schema.columns_of(id).find_map(|column| self.cell(column, device))

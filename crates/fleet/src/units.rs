@@ -1,4 +1,4 @@
-//! What a device counts as, where a breaker counts devices, nodes or fault domains.
+//! The unit of a device for a breaker that counts devices, nodes or fault domains.
 
 use lazaret_model::{BreakerUnit, NodeScope, QualifiedName, Text, Unit};
 
@@ -14,8 +14,8 @@ impl<'a> DeviceRef<'a> {
         }
     }
 
-    /// What it counts as; `None`: nodes are counted, and it is on none. A fault domain is the value of the attribute, patches included; without
-    /// one it is the node, and without a single node the pool: every device is in one.
+    /// Its unit; `None`: nodes are counted, and it is on none. A fault domain is the value of the attribute, patches included; without one it is the
+    /// node, and without a single node the pool: every device is in one.
     #[must_use]
     pub fn unit(self, of: &BreakerUnit) -> Option<Unit> {
         let node = || self.node().cloned().map(Unit::Node);

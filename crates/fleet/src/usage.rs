@@ -1,4 +1,4 @@
-//! What is in use of each slice.
+//! The devices of each slice that are in use.
 
 use alloc::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is said of a device under a key: attributes and capacities.
+//! The values of a device under keys: attributes and capacities.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -28,7 +28,7 @@ pub(crate) trait Value: Clone {
     fn is_common(&self) -> bool;
     /// The same value, sharing what others have already: `above` may well be the same.
     fn shared(&self, above: Option<&Self>, vocabulary: &mut Vocabulary) -> Self;
-    /// What CEL sees of it, as a number: equal for two values exactly where CEL cannot tell them apart.
+    /// The value as CEL sees it, as a number: equal for two values exactly where CEL cannot distinguish them.
     fn print(&self) -> u128;
     /// Where the slots of a layout that may be known already are put together.
     fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>>;

@@ -1,4 +1,4 @@
-//! What is the same all over a fleet is kept once: names of attributes, short strings, sets of keys.
+//! Values that repeat all over a fleet are kept once: names of attributes, short strings, sets of keys.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};

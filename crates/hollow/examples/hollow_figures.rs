@@ -1,6 +1,6 @@
-//! What a fleet costs: the server, the nodes and the driver in one process.
+//! The cost of a fleet: the server, the nodes and the driver in one process.
 //!
-//! `cargo run --release -p lazaret-hollow --example hollow_figures -- 5000 20000`: so many nodes, so many pods.
+//! `cargo run --release -p lazaret-hollow --example hollow_figures -- 5000 20000`: the number of nodes, the number of pods.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "prints figures")]
 
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ async fn main() {
     drop(hub.listen(&[NODES]));
 }
 
-/// Waits until so many objects contain this.
+/// Waits until this many objects contain the text.
 async fn count(inbox: &mut Inbox, wanted: usize, text: &str) {
     let mut there = std::collections::BTreeSet::new();
     while there.len() < wanted {

@@ -1,4 +1,4 @@
-//! What a machine has to look at, now or later, and what it has under way.
+//! The queue of a machine: items to look at, now or later, and effects in flight.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -82,7 +82,7 @@ impl<T: Ord + Clone> Agenda<T> {
         }
     }
 
-    /// What to look at next, if more may be under way.
+    /// The next item to look at, if more effects may be in flight.
     pub(crate) fn next(&mut self) -> Option<T> {
         if self.flying.len() >= self.in_flight_max {
             return None;
@@ -103,7 +103,7 @@ impl<T: Ord + Clone> Agenda<T> {
         self.order.pop_front()
     }
 
-    /// Something is under way for it. It is not looked at again before that has landed.
+    /// An effect for the item is in flight. The item is not looked at again before the effect has ended.
     pub(crate) fn launch(&mut self, item: T) -> u64 {
         self.last += 1;
         self.busy.insert(item.clone());
@@ -111,12 +111,12 @@ impl<T: Ord + Clone> Agenda<T> {
         self.last
     }
 
-    /// What is under way by this number.
+    /// The item of the effect in flight with this number.
     pub(crate) fn in_flight(&self, id: u64) -> Option<&T> {
         self.flying.get(&id)
     }
 
-    /// What was under way has ended; if it failed, the item is looked at again after a pause, else at once.
+    /// An effect has ended; if it failed, the item is looked at again after a pause, else at once.
     pub(crate) fn land(&mut self, now: Timestamp, id: u64, failed: bool) -> Option<T> {
         let item = self.flying.remove(&id)?;
         self.busy.remove(&item);

@@ -41,7 +41,7 @@ pub(crate) fn duration_ms(text: &str) -> Option<i64> {
     Some(total.min(1e15) as i64)
 }
 
-/// `at` plus so many milliseconds, or never.
+/// `at` plus this many milliseconds, or never.
 pub(crate) fn after(at: Timestamp, millis: Option<i64>) -> Timestamp {
     millis.map_or(Timestamp::NEVER, |millis| at.plus_millis(millis))
 }

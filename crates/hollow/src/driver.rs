@@ -41,13 +41,13 @@ pub struct Driver {
     class_settled_until: Option<Timestamp>,
 }
 
-/// What is known of one node.
+/// The state of one node.
 #[derive(Debug, Default)]
 struct Publication {
     node: Option<SeenNode>,
     failures: Failures,
     slice: Option<Published>,
-    /// What was written should be seen by then.
+    /// The last write should be seen by then.
     settled_until: Option<Timestamp>,
     /// Something was heard since the last write began: it may be what was written, or need another.
     news: bool,
@@ -85,7 +85,7 @@ impl Driver {
         }
         match failures::read(seen.fail.as_deref()) {
             Ok(failures) => publication.failures = failures,
-            // What cannot be read heals nothing: a slip of the hand should not bring devices back.
+            // An annotation that cannot be read changes nothing: a typing error should not bring devices back.
             Err(error) => warn!(node = %seen.name, %error, "an annotation cannot be understood"),
         }
         publication.node = Some(seen);
@@ -196,7 +196,7 @@ impl Driver {
         }
     }
 
-    /// What became of an effect.
+    /// The outcome of an effect.
     pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
         let failed = match outcome {
             Outcome::Done => false,
@@ -223,7 +223,7 @@ impl Driver {
         self.effects.pop_front()
     }
 
-    /// The node whose devices an effect publishes that is under way; none for the class.
+    /// The node whose devices an effect in flight publishes; none for the class.
     #[must_use]
     pub fn node_of(&self, id: u64) -> Option<String> {
         match self.agenda.in_flight(id)? {
@@ -253,7 +253,7 @@ impl Driver {
         };
         let same = match lazaret_api::decode_json(&wanted.to_string()) {
             Ok(lazaret_api::Object::Slice(wanted)) => before.tells(&wanted),
-            // What cannot be read back cannot be compared: better written once too often than never.
+            // A slice that cannot be read back cannot be compared: better written once too often than never.
             Ok(_) | Err(_) => false,
         };
         if same {

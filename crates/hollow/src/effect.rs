@@ -1,4 +1,4 @@
-//! What the machines want done.
+//! The effects of the machines.
 
 use lazaret_runtime::Call;
 

@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// What its taint does: `NoExecute`, `NoSchedule` or `None`.
+    /// The effect of its taint: `NoExecute`, `NoSchedule` or `None`.
     #[serde(default)]
     pub effect: FailureEffect,
     /// The value of the taint: a label value, may be empty.
@@ -20,7 +20,7 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// What the taint of a device that fails does.
+/// The effect of the taint of a failing device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FailureEffect {
     /// New claims keep away and pods leave.
@@ -28,7 +28,7 @@ pub enum FailureEffect {
     NoExecute,
     /// New claims keep away.
     NoSchedule,
-    /// People are told.
+    /// It is only shown.
     None,
 }
 
@@ -57,7 +57,7 @@ pub enum FailuresError {
         device: String,
         /// The reason given.
         reason: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
 }
@@ -68,7 +68,7 @@ pub type Failures = BTreeMap<String, Failure>;
 /// Reads the annotation. No annotation, or an empty one: none fail.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The annotation is not valid.
 pub fn read(annotation: Option<&str>) -> Result<Failures, FailuresError> {
     let text = annotation.unwrap_or_default().trim();
     if text.is_empty() {

@@ -6,8 +6,8 @@
 //! runs them on a [`Hub`]: one watch of pods, claims, nodes and slices, however many nodes there are. [`Volumes`] binds claims of volumes
 //! to volumes that store nothing.
 //!
-//! **Invariant.** No container runs, no device is touched. What is done follows from the objects and the time: a process
-//! that begins anew takes over the pods of the one before it. What is under way at a time has a limit.
+//! **Invariant.** No container runs, no device is touched. All actions follow from the objects and the time: a process that begins anew takes over
+//! the pods of the one before it. The number of effects in flight has a limit.
 //!
 //! It must never know how a pod was placed, what a claim was given, or which server it talks to.
 

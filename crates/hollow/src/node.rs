@@ -1,4 +1,4 @@
-//! What the machines read of a node.
+//! The fields of a node that the machines read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct SeenNode {
     pub version: Text,
     /// Its condition Ready is True.
     pub ready: bool,
-    /// What its taints would be without the one that says it is not ready; `None` if it has no such taint.
+    /// Its taints without the one that says it is not ready; `None` if it has no such taint.
     pub taints_when_ready: Option<Vec<Value>>,
     /// Which of its devices fail: the annotation.
     pub fail: Option<String>,

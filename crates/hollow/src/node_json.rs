@@ -1,4 +1,4 @@
-//! What a node says of itself.
+//! The Node object of a hollow node.
 
 use lazaret_api::format_time;
 use lazaret_model::Timestamp;
@@ -10,7 +10,7 @@ use crate::options::HollowOptions;
 pub(crate) const PODS_MAX: u32 = 110;
 /// Put on every new node by the API server, until it is ready.
 pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// How long a lease holds; the node counts as lost when it was not renewed for so long.
+/// How long a lease holds; a node that has not renewed it for this time counts as lost.
 const LEASE_SECONDS: i64 = 40;
 
 /// The object that registers a node.

@@ -1,4 +1,4 @@
-//! What the fleet looks like.
+//! The options of a hollow fleet.
 
 use lazaret_model::{Text, validate_dns_label, validate_dns_subdomain};
 use serde_json::Value;
@@ -13,15 +13,15 @@ pub struct HollowOptions {
     pub devices: usize,
     /// The name of the driver, of the class of its devices, and a part of the names of its slices.
     pub driver: Text,
-    /// What the names of nodes begin with.
+    /// The prefix of the names of nodes.
     pub node_prefix: Text,
-    /// The nodes are dealt out to so many zones: `zone-a`, `zone-b`, … At most 26.
+    /// The number of zones that nodes are spread over: `zone-a`, `zone-b`, … At most 26.
     pub zones: usize,
     /// How often each node renews its lease.
     pub lease_interval_ms: i64,
     /// How long a pod runs that is meant to end and does not say when.
     pub job_run_ms: i64,
-    /// Requests under way at a time.
+    /// Requests in flight at a time.
     pub in_flight_max: usize,
     /// Labels that everything it makes has besides its own.
     pub labels: Vec<(Text, Text)>,
@@ -43,19 +43,19 @@ impl Default for HollowOptions {
     }
 }
 
-/// What is wrong with the options.
+/// An option that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {why}")]
 pub struct OptionsError {
     /// Which option.
     pub field: &'static str,
-    /// What it should be.
+    /// The values that it may have.
     pub why: String,
 }
 
 /// Each node has 128 addresses for its pods, out of 10.0.0.0/8.
 const NODES_MAX: usize = 131_072;
-/// What one slice can hold with taints.
+/// The API's limit on devices with taints in one slice.
 const DEVICES_MAX: usize = 64;
 const ZONES_MAX: usize = 26;
 const WHY_NODES: &str = "each simulated node has 128 of the pod addresses in 10.0.0.0/8";
@@ -68,7 +68,7 @@ fn too_many(most: usize, why: &str) -> String {
 /// [`HollowOptions::nodes`] from a command line.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text is not a number in the range.
 pub fn parse_node_count(text: &str) -> Result<usize, String> {
     parse_count(text, NODES_MAX, WHY_NODES)
 }
@@ -76,7 +76,7 @@ pub fn parse_node_count(text: &str) -> Result<usize, String> {
 /// [`HollowOptions::devices`] from a command line.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text is not a number in the range.
 pub fn parse_device_count(text: &str) -> Result<usize, String> {
     parse_count(text, DEVICES_MAX, WHY_DEVICES)
 }

@@ -1,4 +1,4 @@
-//! What a hollow node reads of a pod.
+//! The fields of a pod that a hollow node reads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::annotations::{EXIT_CODE, RUN_FOR, STOP_AFTER, duration_ms};
 /// A pod as a node sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeenPod {
-    /// What everybody knows of it.
+    /// The pod in the form of the model.
     pub pod: Arc<Pod>,
     /// How its containers behave.
     pub script: Script,
@@ -18,7 +18,7 @@ pub struct SeenPod {
     pub containers: Vec<Container>,
     /// Those that run before them.
     pub init_containers: Vec<Container>,
-    /// What happens when a container exits.
+    /// Whether containers that exit are started again.
     pub restart_policy: RestartPolicy,
     /// It has the node's address.
     pub host_network: bool,
@@ -48,15 +48,15 @@ pub struct Container {
 /// How the containers of a pod behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Script {
-    /// They exit after so long; `None`: as their restart policy suggests.
+    /// They exit after this time; `None`: as their restart policy suggests.
     pub run_for_ms: Option<i64>,
-    /// With this.
+    /// The exit code.
     pub exit_code: i32,
-    /// They take so long to stop.
+    /// They take this long to stop.
     pub stop_after_ms: i64,
 }
 
-/// What happens when a container exits.
+/// Whether containers that exit are started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartPolicy {
     /// It is started again.
@@ -125,7 +125,7 @@ impl SeenPod {
         self.script.stop_after_ms.min(self.grace_ms)
     }
 
-    /// What becomes of the pod when its containers exit; `None`: they are started again.
+    /// The phase of the pod when its containers exit; `None`: they are started again.
     #[must_use]
     pub fn phase_after_exit(&self) -> Option<PodPhase> {
         match (self.restart_policy, self.script.exit_code) {

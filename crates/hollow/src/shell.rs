@@ -32,8 +32,8 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
     run_fleet(hub, options, stop, None)
 }
 
-/// The same, each node writing through a client of its own. What belongs to no node, the class of the devices, is written and everything
-/// is watched through the client of the hub. The nodes leave their taints to a controller.
+/// The same, each node writing through a client of its own. The class of the devices, which belongs to no node, is written and everything is watched
+/// through the client of the hub. The nodes leave their taints to a controller.
 ///
 /// # Errors
 /// When the options describe no fleet.

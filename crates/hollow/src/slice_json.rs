@@ -1,4 +1,4 @@
-//! What the driver publishes.
+//! The slices that the driver publishes.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -31,7 +31,7 @@ pub(crate) fn slice_name(options: &HollowOptions, index: usize) -> String {
     format!("00000-{}-{}", options.driver, options.node_name(index))
 }
 
-/// What is kept of a slice that was published: one with eight devices takes eight kilobytes, and there may be thousands.
+/// The part of a published slice that is kept: a whole one with eight devices takes eight kilobytes, and there may be thousands.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) uid: Uid,

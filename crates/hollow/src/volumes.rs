@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{agenda::Agenda, effect::Effect};
 
-/// What provisions simulated volumes.
+/// The provisioner of simulated volumes.
 pub(crate) const PROVISIONER: &str = "hollow.lazaret.dev/volumes";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// How long to wait until what was written is heard of before it is written again.
@@ -26,7 +26,7 @@ pub struct Volumes {
     volumes: BTreeMap<ObjectKey, SeenVolume>,
     /// The UID of what is written about, by effect.
     written: BTreeMap<u64, String>,
-    /// What was written for a claim should be heard of by then.
+    /// The last write for a claim should be seen by then.
     settled: BTreeMap<ObjectKey, (String, Timestamp)>,
 }
 
@@ -150,7 +150,7 @@ impl Volumes {
         keys.into_iter().for_each(|key| self.agenda.touch(key));
     }
 
-    /// An effect has ended. What it did is heard of by the watches.
+    /// An effect has ended. The watches deliver its results.
     pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
         let done = matches!(outcome, Outcome::Done | Outcome::Gone);
         let uid = self.written.remove(&id);
@@ -170,7 +170,7 @@ impl Volumes {
         self.agenda.next_wake()
     }
 
-    /// What to do about a claim and its volume, with the UID of the one that it is about.
+    /// The calls for a claim and its volume, with the UID of the object that they are about.
     fn decide(&self, key: &ObjectKey) -> Option<(String, Vec<Call>)> {
         let (claim, volume) = (self.claims.get(key), self.volumes.get(key));
         if let Some(volume) = volume

@@ -85,7 +85,7 @@ impl Lifecycle {
         }
     }
 
-    /// What the first status of an incident would have said.
+    /// Fills in the fields that the first status of an incident would have had.
     fn complete(&mut self, number: u64) {
         let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
         else {
@@ -108,7 +108,7 @@ impl Lifecycle {
             self.note_service(number);
             return;
         };
-        // What a person gave up is out of service whatever guards say.
+        // A device that a person gave up is out of service, whatever guards permit.
         let is_persons = incident.stage == Stage::Abandoned && incident.handled.abandoned.is_some();
         let is_out = incident.stage.is_out_of_service() && !is_persons;
         match policy.mode {

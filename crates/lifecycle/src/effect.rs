@@ -1,4 +1,4 @@
-//! What the machine hears, and what it wants done.
+//! The inputs and effects of the machine.
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
@@ -12,7 +12,7 @@ use crate::{
     tallies::Tally,
 };
 
-/// What the machine hears.
+/// An input of the machine.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A policy is there, or has changed.
@@ -23,7 +23,7 @@ pub enum Input {
     Device {
         /// Its name.
         id: DeviceId,
-        /// What stays the same when it is renamed.
+        /// The identity of the hardware, which stays the same when the device is renamed.
         hardware: Option<Text>,
         /// The policies that select it, in order of their names.
         policies: Vec<Text>,
@@ -36,9 +36,9 @@ pub enum Input {
     Lowered {
         /// The device.
         device: DeviceId,
-        /// What it was about.
+        /// The key of the signal.
         key: Text,
-        /// From where it came.
+        /// The source of the signal.
         source: Source,
     },
     /// Whether pods use the device.
@@ -77,13 +77,13 @@ pub enum Input {
     Person {
         /// The number of the incident.
         incident: u64,
-        /// What.
+        /// The action.
         act: Act,
-        /// Who.
+        /// The person.
         who: Text,
-        /// Why; may be empty.
+        /// The reason; may be empty.
         why: Text,
-        /// When. Each act is done once, however often it is heard of.
+        /// The time. Each action is carried out once, however often it comes.
         at: Timestamp,
     },
     /// An incident that another machine began. One without a number gets one.
@@ -93,16 +93,16 @@ pub enum Input {
         /// The number of the incident.
         incident: u64,
     },
-    /// What guards permit policies to take out of service. All limits there are.
+    /// The limits that guards set on the devices that policies take out of service. All of them.
     Limits(Vec<Limit>),
-    /// What an earlier machine counted for a policy that this one has just heard of.
+    /// The counts of an earlier machine for a policy that is new to this one.
     Counted {
         /// The policy.
         policy: Text,
-        /// What was counted.
+        /// The counts.
         tallies: Vec<Tally>,
     },
-    /// From now on effects are wanted. What was found before is forgotten, for another machine has acted since.
+    /// From now on effects are wanted. Incidents from before are dropped, for another machine has acted since.
     Begin,
     /// No effects are wanted; signals are counted on.
     Pause,
@@ -120,7 +120,7 @@ pub struct Repair {
     pub attempt: u32,
 }
 
-/// What a person does to an incident.
+/// An action of a person on an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Has seen it.
@@ -131,7 +131,7 @@ pub enum Act {
     Abandon,
 }
 
-/// What the machine wants done. All of it can be done twice.
+/// An effect of the machine. Each can be carried out twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Give the device the taints of this stage, instead of those of any other stage.

@@ -10,7 +10,7 @@ use crate::policy::TaintKeyValue;
 pub const TIMELINE_MAX: usize = 32;
 /// Namespaces that an incident names among those that it cost something. More are not named.
 pub const NAMESPACES_MAX: usize = 32;
-/// What an incident's name takes over from its device's. With a digest and two numbers it stays within the 63 bytes of a label.
+/// The part of an incident's name that comes from its device. With a digest and two numbers it stays within the 63 bytes of a label.
 const NAME_BYTES_MAX: usize = 36;
 
 /// How far an incident is.
@@ -28,7 +28,7 @@ pub enum Stage {
     Probation,
     /// It is well. The end.
     Cleared,
-    /// Nobody tries any more; a person decides.
+    /// Repairs have ended without success; a person decides.
     Abandoned,
 }
 
@@ -82,7 +82,7 @@ pub struct Incident {
     pub name: Text,
     /// The device, under the name that it has now.
     pub device: DeviceId,
-    /// What stays the same when the device is renamed.
+    /// The identity of the hardware, which stays the same when the device is renamed.
     pub hardware: Option<Text>,
     /// The policy that opened it.
     pub policy: Text,
@@ -92,7 +92,7 @@ pub struct Incident {
     pub stage: Stage,
     /// Since when.
     pub since: Timestamp,
-    /// What it waits for, in words; empty when nothing is to be waited for.
+    /// The condition that it waits for, in words; empty when it waits for none.
     pub waits_for: Text,
     /// The repair step that runs, or is next.
     pub step: usize,
@@ -110,21 +110,21 @@ pub struct Incident {
     pub is_validated: bool,
     /// Whether a person has seen it.
     pub acknowledged_by: Option<Text>,
-    /// What happened, the newest last.
+    /// The entries of its history, the newest last.
     pub timeline: Vec<Entry>,
     /// Entries that were folded away, after the first.
     pub folded: u32,
     /// When each stage was first reached.
     pub times: Times,
-    /// What it cost.
+    /// The pods and the time that it cost.
     pub cost: Cost,
-    /// What people wrote, as far as it was acted on.
+    /// The actions of people that were carried out.
     pub handled: Handled,
-    /// What a guard does not permit yet.
+    /// The step that a guard does not permit yet.
     pub held: Option<Box<Held>>,
 }
 
-/// What a policy wants and a guard does not permit yet.
+/// A step of a policy that a guard does not permit yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The stage that the incident is to pass to; its own where the policy only came to act on it.
@@ -146,7 +146,7 @@ pub struct Held {
 pub enum HeldReason {
     /// As much is out of service as it permits.
     Breaker,
-    /// Somebody has paused everything.
+    /// A person has paused everything.
     Paused,
     /// None of its windows is open.
     Window,
@@ -172,7 +172,7 @@ impl HeldReason {
     }
 }
 
-/// What an incident cost.
+/// The cost of an incident.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Pods that were evicted.
@@ -225,7 +225,7 @@ pub struct Entry {
     pub stage: Stage,
     /// Why.
     pub cause: Text,
-    /// Who: a policy, or a person.
+    /// The actor: a policy, or a person.
     pub actor: Text,
 }
 
@@ -236,7 +236,7 @@ pub struct Times {
     pub detected: Option<Timestamp>,
     /// The first rule that held.
     pub decided: Option<Timestamp>,
-    /// Nobody used it any more.
+    /// No pod used it any more.
     pub drained: Option<Timestamp>,
     /// A repair had been done.
     pub repaired: Option<Timestamp>,

@@ -4,7 +4,7 @@
 //! device, run this repair, run this validation, write this incident. Nothing is read from a clock: `now` comes in.
 //!
 //! **Invariant.** A device has one open incident at most. A stage is left backwards only from probation, or by a person. Only a policy that
-//! enforces has effects on devices. What was begun is known from the incidents alone: a machine that is given them goes on where the one before
+//! enforces has effects on devices. All progress is in the incidents: a machine that is given them goes on where the one before
 //! ended. Every list that signals make grow has a limit. It must never know how a taint is written or how a repair is run.
 #![no_std]
 

@@ -25,7 +25,7 @@ pub struct Limit {
     pub guard: Text,
     /// Which devices.
     pub selects: Selected,
-    /// What its breaker counts, in messages.
+    /// The noun for the units that its breaker counts, in messages.
     pub counts: &'static str,
     /// Within which time something counts as out of service although it is back; 0: it does not.
     pub window_seconds: i64,
@@ -33,7 +33,7 @@ pub struct Limit {
     pub permitted: Option<u64>,
     /// How much there is.
     pub total: u64,
-    /// What is out of service, whoever took it out.
+    /// The units out of service, whether incidents or others took them out.
     pub out: BTreeSet<Unit>,
     /// Nothing may begin, and why.
     pub stops: Option<(HeldReason, Text)>,
@@ -164,7 +164,7 @@ pub(crate) struct Limits {
 struct Out {
     /// An open incident decided it.
     is_decided: bool,
-    /// So many taints that were written for incidents may still be there.
+    /// Taints of incidents that were written and may still exist.
     taints: u32,
 }
 

@@ -29,12 +29,12 @@ use crate::{
 pub struct Lifecycle {
     pub(crate) policies: BTreeMap<Text, IndexedPolicy>,
     pub(crate) devices: BTreeMap<DeviceId, Known>,
-    /// Open ones, by number. What is written shares them until they change.
+    /// Open incidents, by number. Pending writes share them until they change.
     pub(crate) incidents: BTreeMap<u64, Arc<Incident>>,
     pub(crate) limits: Limits,
     pub(crate) tallies: Tallies,
     pub(crate) texts: Texts,
-    /// What is known of the incidents that devices had.
+    /// Past incidents of devices.
     pub(crate) past: BTreeMap<DeviceId, Past>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) wakes: Wakes,
@@ -45,10 +45,10 @@ pub struct Lifecycle {
 
 /// Room for effects that is kept when all were taken.
 const EFFECTS_KEPT: usize = 64;
-/// What an incident waits for whose policy was deleted.
+/// The text of `waits_for` in an incident whose policy was deleted.
 pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
 
-/// What is known of the incidents that a device had.
+/// The past incidents of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Past {
     /// Since when it is well: an incident soon after is a flap.
@@ -57,7 +57,7 @@ pub(crate) struct Past {
     pub(crate) serial: u32,
 }
 
-/// What is known of a device.
+/// The state of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) hardware: Option<Text>,

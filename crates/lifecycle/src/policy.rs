@@ -100,12 +100,12 @@ pub enum Target {
     Drained,
 }
 
-/// So many within a time.
+/// A number of signals within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// As many signals.
+    /// Signals that it takes.
     pub at_least: u32,
-    /// Within this time.
+    /// The time from the first to the last of them, in milliseconds.
     pub within_ms: i64,
 }
 
@@ -199,12 +199,12 @@ impl DoneWhen {
     }
 }
 
-/// What is wrong with a policy.
+/// An error in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     /// The field.
     pub field: String,
-    /// What is wrong with it, and how it is mended.
+    /// The error, and its remedy.
     pub message: String,
 }
 
@@ -248,7 +248,7 @@ impl Rule {
 }
 
 impl Policy {
-    /// What is wrong with it, field by field.
+    /// The errors of the policy, field by field.
     #[must_use]
     pub fn problems(&self) -> Vec<PolicyError> {
         let mut problems = Vec::new();
@@ -324,7 +324,7 @@ impl Policy {
         })
     }
 
-    /// What a device must have passed before it is trusted: that of the policy, or as long a calm as it names.
+    /// The recovery that a device must pass before it is trusted: that of the policy, or as long a calm as it names.
     pub(crate) fn trust(&self) -> Recovery {
         self.recovery.unwrap_or(Recovery { probation_ms: self.clear_after_ms, validates: false, flaps: None })
     }

@@ -13,7 +13,7 @@ use lazaret_model::{PoolId, Timestamp};
 /// A pool that is incomplete for this long is a signal. Rules add time with `for`.
 pub const INCOMPLETE_MS: i64 = 5 * 60 * 1_000;
 
-/// What a pool is like now.
+/// The state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
     /// The slices of its newest generation are all there.

@@ -8,11 +8,11 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 pub struct Signal {
     /// The device.
     pub device: DeviceId,
-    /// What it is about, `gpu.example.com/ecc`.
+    /// The key, such as `gpu.example.com/ecc`.
     pub key: Text,
-    /// What it says, `48`; empty when there is nothing to say.
+    /// The value, such as `48`; may be empty.
     pub value: Text,
-    /// From where it came.
+    /// The source of the signal.
     pub source: Source,
     /// When it was noticed.
     pub at: Timestamp,
@@ -75,7 +75,7 @@ impl Source {
 /// The fields of `signal` in an expression, in order.
 const FIELDS: [&str; 7] = ["driver", "pool", "device", "key", "value", "source", "message"];
 
-/// What an expression may say of a signal.
+/// The fields of a signal that an expression can use.
 pub(crate) fn shape() -> Shape {
     Shape::object(FIELDS.map(|field| (field.into(), Shape::text())))
 }

@@ -17,7 +17,7 @@ use crate::{
 
 /// Flaps that are kept: more than any policy can permit.
 const FLAPS_MAX: usize = 64;
-/// Who acts when no person does.
+/// The actor when no person acts.
 pub(crate) const ITSELF: &str = "lazaret";
 
 impl Lifecycle {
@@ -59,7 +59,7 @@ impl Lifecycle {
                     self.enter(now, number, stage, wish.cause, &actor);
                 }
             },
-            // What held already when the probation began has its time to go away: the device is not calm meanwhile.
+            // A rule that held already when the probation began has this time to end: the device is not calm meanwhile.
             Stage::Probation
                 if fired.since >= incident.since || now >= incident.since.plus_millis(probation_ms) =>
             {
@@ -82,7 +82,7 @@ impl Lifecycle {
         policy: &Text,
         (wish, flaps, refusal): (Wish, Option<Flaps>, Option<Refusal>),
     ) {
-        // What a guard does not permit is only looked at more closely.
+        // A device that a guard does not permit to be taken out of service is only suspect.
         let stage = if refusal.is_some() { Stage::Suspect } else { wish.stage };
         let (number, serial) = (self.new_number(), self.new_serial(device));
         let Some((device, _)) =
@@ -214,7 +214,7 @@ impl Lifecycle {
                 let quiet_since = last.unwrap_or(since).max(since);
                 let end = quiet_since.plus_millis(trust.probation_ms);
                 if is_ill {
-                    // What does not go away in the whole time is a flap.
+                    // A signal that lasts through the whole probation is a flap.
                     return Some(since.plus_millis(trust.probation_ms)).filter(|end| *end > now);
                 }
                 if now < end {
@@ -314,7 +314,7 @@ impl Lifecycle {
                 self.show(number);
             }
             Act::Repaired if matches!(incident.stage, Stage::Repairing | Stage::Abandoned) => {
-                // What people do goes on whatever guards say.
+                // Actions of people are carried out, whatever guards permit.
                 incident.is_enforced = true;
                 incident.times.repaired.get_or_insert(now);
                 incident.flaps.clear();
@@ -440,7 +440,7 @@ impl Lifecycle {
 /// Why a guard does not permit something: the guard, the reason, and the same in words.
 pub(crate) type Refusal = (Text, HeldReason, Text);
 
-/// What a rule wants of a device.
+/// The target of a rule for a device.
 struct Wish {
     rule: Text,
     taint: TaintKeyValue,
@@ -463,7 +463,7 @@ fn stage_of(target: Target) -> Stage {
     }
 }
 
-/// What an incident waits for, in words.
+/// The condition that an incident waits for, in words.
 pub(crate) fn waits_for(policy: &Policy, incident: &Incident) -> Text {
     if let Some(held) = &incident.held {
         return held.message.clone();

@@ -1,4 +1,4 @@
-//! What rules counted within their times, so that a restart does not lose it.
+//! The counts of rules within their times, stored so that a restart does not lose them.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use crate::{Lifecycle, rule_index::IndexedPolicy, watcher::Lasting};
 /// Entries that are kept of a policy's counts, those with the newest signals. Each takes about 300 bytes of the policy's status.
 pub const TALLIES_MAX: usize = 256;
 
-/// What was counted on one device for one rule.
+/// The counts on one device for one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The device.
@@ -31,7 +31,7 @@ pub struct Tally {
 pub(crate) struct Tallies {
     /// Devices on which something was counted, and how often that changed.
     counting: BTreeMap<Text, (BTreeSet<DeviceId>, u64)>,
-    /// What earlier machines counted, until the device is heard of.
+    /// The counts of earlier machines, until the device is known.
     restored: BTreeMap<(Text, DeviceId), Vec<Tally>>,
 }
 
@@ -52,7 +52,7 @@ impl Tallies {
         }
     }
 
-    /// What was counted of a device is void.
+    /// Drops the counts of a device.
     pub(crate) fn forget(&mut self, policy: &Text, device: &DeviceId) {
         if let Some((devices, version)) = self.counting.get_mut(policy)
             && devices.remove(device)
@@ -128,7 +128,7 @@ impl Lifecycle {
         self.tallies.counting.iter().map(|(policy, (_, version))| (policy, *version))
     }
 
-    /// What was counted for a policy, the newest first; at most [`TALLIES_MAX`].
+    /// The counts for a policy, the newest first; at most [`TALLIES_MAX`].
     pub fn tallies(&mut self, policy: &Text, now: Timestamp) -> Vec<Tally> {
         let (Some(found), Some((devices, _))) =
             (self.policies.get(policy), self.tallies.counting.get_mut(policy))

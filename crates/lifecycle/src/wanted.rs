@@ -1,22 +1,22 @@
-//! What the stage of an incident means for the objects of a cluster.
+//! The objects of a cluster that the stage of an incident requires.
 
 use crate::{
     Lifecycle,
     incident::{Incident, Stage},
 };
 
-/// What there should be for an incident, and nothing else.
+/// The objects that an incident requires; no others may exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The effect of the taint that tells or keeps new claims away.
     pub quarantine: Option<&'static str>,
     /// Whether its pods leave and none comes back.
     pub drains: bool,
-    /// What runs for it.
+    /// The task that runs for it.
     pub task: Option<Task>,
 }
 
-/// What runs for an incident.
+/// A task for an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// The repair step of this number.
@@ -26,7 +26,7 @@ pub enum Task {
 }
 
 impl Lifecycle {
-    /// What there should be for an incident.
+    /// The objects that an incident requires.
     #[must_use]
     pub fn wanted(&self, incident: &Incident) -> Wanted {
         let policy = self.policies.get(&incident.policy);

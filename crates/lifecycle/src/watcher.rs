@@ -20,7 +20,7 @@ const LASTING_MAX: usize = 64;
 /// A signal that lasts: what it is about, from where, and what it says.
 pub(crate) type Lasting = (Text, Source, Text);
 
-/// What is known of the rules of a policy on one device.
+/// The state of a policy's rules on one device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watcher {
     /// Those of which anything is known, by number: most rules never hold on a device.
@@ -62,12 +62,12 @@ pub(crate) struct Fired {
 }
 
 impl Watcher {
-    /// The rules changed: what is known of rules by number means nothing any more.
+    /// The rules changed: state by rule number is void.
     pub(crate) fn reset(&mut self) {
         self.rules.clear();
     }
 
-    /// What was counted before a repair says nothing of the device after it.
+    /// Counts from before a repair are void after it.
     pub(crate) fn forget_counts(&mut self) {
         for watched in self.rules.values_mut() {
             watched.hits.clear();
@@ -79,7 +79,7 @@ impl Watcher {
         }
     }
 
-    /// What lasts now is not news to a machine that begins.
+    /// Signals that last now are not news to a machine that begins.
     pub(crate) fn stand(&mut self) {
         for watched in self.rules.values_mut() {
             watched.is_fresh = false;
@@ -122,7 +122,7 @@ impl Watcher {
         raised
     }
 
-    /// What was counted for rules that count, by the number of the rule: instants within its time, and what lasts.
+    /// The counts of rules that count, by the number of the rule: instants within its time, and signals that last.
     pub(crate) fn counts<'a>(
         &'a self,
         policy: &'a Policy,
@@ -139,7 +139,7 @@ impl Watcher {
         })
     }
 
-    /// What an earlier machine counted for a rule of which nothing is known here.
+    /// Restores the counts of an earlier machine for a rule without state here.
     pub(crate) fn restore(&mut self, index: usize, hits: &[Timestamp], lasting: &[Lasting]) {
         if self.rules.get(&index).is_some() {
             return;
@@ -204,10 +204,10 @@ impl Watcher {
     }
 }
 
-/// What a signal meant.
+/// The effect of a signal on the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Raised {
-    /// Some rule means it.
+    /// A rule matches it.
     pub(crate) is_meant: bool,
     /// Some rule that counts has counted it.
     pub(crate) is_counted: bool,
@@ -215,7 +215,7 @@ pub(crate) struct Raised {
     pub(crate) errors: Vec<(usize, String)>,
 }
 
-/// What was seen.
+/// The result of evaluating the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     /// Rules that have held long enough.
@@ -249,7 +249,7 @@ impl Watched {
     fn hit(&mut self, signal: &Signal, (now, texts): (Timestamp, &mut Texts), count: Option<Count>) -> bool {
         let level = (signal.key.clone(), signal.source);
         if signal.lasts && self.lasting.get(&level) == Some(&signal.value) {
-            // It is told again what lasts already.
+            // The signal lasts already.
             return false;
         }
         let is_known = signal.lasts && self.counted.remove(&level).as_ref() == Some(&signal.value);

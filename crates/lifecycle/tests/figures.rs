@@ -1,4 +1,4 @@
-//! What a signal and an incident cost. Prints figures (`-- --nocapture`), and fails over none: machines differ.
+//! The cost of a signal and of an incident. Prints figures (`-- --nocapture`), and fails over none: machines differ.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(
     clippy::disallowed_methods,

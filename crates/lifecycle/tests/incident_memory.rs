@@ -1,4 +1,4 @@
-//! What an open incident costs in memory, counted by the allocator: with its objects, as a watch tells them, and at rest.
+//! The memory of an open incident, counted by the allocator: with its objects, as a watch delivers them, and at rest.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "it says what it counted")]
 
@@ -16,7 +16,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
 const INCIDENTS: usize = 10_000;
-/// What is asked for.
+/// The limit, in bytes.
 const BYTES_MAX: usize = 2_048;
 
 fn policy() -> Policy {
@@ -73,7 +73,7 @@ fn read(incident: &Incident) -> Incident {
     incident
 }
 
-/// A cluster that does what it is told and says so.
+/// A cluster that carries out all writes and reports them.
 struct Cluster {
     core: Reconciler,
     now: Timestamp,

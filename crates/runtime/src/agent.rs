@@ -1,4 +1,4 @@
-//! What runs on a hub: a core with its objects, and who does what it decides.
+//! Agents, which run a core with its objects on a hub, and performers, which carry out the agents' effects.
 
 use lazaret_machine::{Effect, EffectId, Wake};
 use lazaret_model::{SetBack, Timestamp};
@@ -7,7 +7,7 @@ use crate::{News, Precedence, Reply, Resource};
 
 /// A core with the objects it looks at. Everything here is quick and pure: no call waits for anything.
 pub trait Agent: Send + 'static {
-    /// What it wants done.
+    /// One action that the agent requests from its performer.
     type Effect: Send + 'static;
 
     /// It begins on a clock that was set back while this process ran. Called before anything else.
@@ -28,7 +28,7 @@ pub trait Agent: Send + 'static {
     /// From now on effects are wanted, or none are.
     fn lead(&mut self, now: Timestamp, leading: bool);
 
-    /// What became of an effect.
+    /// Reports the outcome of an effect.
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply);
 
     /// The next thing to be done, and the id to acknowledge it by.
@@ -46,8 +46,7 @@ pub trait Agent: Send + 'static {
     /// All that the server had when this was wished has been heard.
     fn view_reached(&mut self, _now: Timestamp, _number: u64) {}
 
-    /// It leads and is about to end: nothing is begun any more. Whether there is something that should still be written,
-    /// or is under way; then it is asked again.
+    /// The agent leads and is about to end: it begins no effect. Returns whether a write remains to be sent or is in flight; then it is asked again.
     fn last_words(&mut self, _now: Timestamp) -> bool {
         false
     }
@@ -64,7 +63,7 @@ pub struct ViewWish {
 
 /// Carries effects out.
 pub trait Perform<E>: Send + Sync + 'static {
-    /// Does it, and says what became of it.
+    /// Carries the effect out, and returns its outcome.
     fn perform(&self, effect: E) -> impl Future<Output = Reply> + Send;
 }
 
@@ -73,8 +72,8 @@ pub trait Perform<E>: Send + Sync + 'static {
 pub struct AgentOptions {
     /// For metrics and logs.
     pub name: &'static str,
-    /// Effects under way at once.
+    /// Effects in flight at once.
     pub in_flight_max: usize,
-    /// Before whom they go.
+    /// Which other effects they go before.
     pub precedence: Precedence,
 }

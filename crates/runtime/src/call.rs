@@ -21,7 +21,7 @@ pub struct Client {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a server answers with.
+/// The body of a server's answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, String>> + Send>>;
@@ -32,7 +32,7 @@ impl core::fmt::Debug for Client {
     }
 }
 
-/// Who writes, where the server asks: the field manager of plain writes.
+/// The `User-Agent` of every request, from which a server derives the field manager of plain writes.
 const USER_AGENT: &str = concat!("lazaret/", env!("CARGO_PKG_VERSION"));
 
 /// An answer larger than this is not read: ten times the largest object that a server takes, for a list has several.
@@ -47,9 +47,9 @@ pub enum PatchKind {
     Merge,
     /// A merge that knows the keys of lists.
     Strategic,
-    /// What the field manager wants, on top of what others own. Forced.
+    /// A server-side apply: sets the fields that the manager names and takes over those that others own.
     Apply {
-        /// Who owns it then.
+        /// The field manager that owns the fields afterwards.
         manager: &'static str,
     },
 }
@@ -93,7 +93,7 @@ pub enum CallError {
     /// The server failed before doing anything, or could not be reached.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// Nobody knows whether it was done.
+    /// The answer was lost: the request may have been carried out.
     #[error("unknown outcome: {0}")]
     Unknown(String),
 }
@@ -226,7 +226,7 @@ struct Cause {
 }
 
 impl Status {
-    /// What is said of the disruption budget that refuses, if one does.
+    /// The message of the disruption budget that refuses, if one does.
     fn budget(&self) -> Option<String> {
         let causes = self.details.iter().flat_map(|details| &details.causes);
         let cause = causes.into_iter().find(|cause| cause.reason == "DisruptionBudget")?;
@@ -309,7 +309,7 @@ impl Client {
     /// Sends a call and gives the object that came back.
     ///
     /// # Errors
-    /// What the server said, sorted by what to do about it.
+    /// The server's refusal, by the reaction that it needs.
     pub async fn send(&self, call: Call) -> Result<Bytes, CallError> {
         let writes = call.method != Method::GET;
         if writes && self.leadership.as_ref().is_some_and(|leadership| !leadership.leads()) {

@@ -11,13 +11,13 @@ use std::{
 use lazaret_leader::Instants;
 use lazaret_model::{Reading, Timestamp};
 
-/// Nobody sleeps longer than this without a look at the clocks, for they may be set while it sleeps.
+/// The longest sleep without reading the clocks, which may be set while a task sleeps.
 const LOOK_MS: i64 = 1_000;
-/// Who wakes this much later than it asked to did not run meanwhile, and neither did what it observes: the process was stopped. Much longer than a
+/// A task that wakes this much later than it asked to did not run meanwhile, nor did the rest of the process: it was stopped. Much longer than a
 /// busy machine keeps a task waiting; shorter than the 50 s after which a node that was not heard of counts as unreachable.
 const STALL_MS_MIN: i64 = 30_000;
 
-/// What time it is. Clones share their eras.
+/// The wall clock and the monotonic clock of the machine. Clones share their eras.
 #[derive(Clone, Debug)]
 pub struct Clock {
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ pub struct Clock {
 #[derive(Debug)]
 struct Shared {
     started: Instant,
-    /// What the wall clock of a test is ahead of the machine's.
+    /// By how many milliseconds the wall clock of a test is ahead of the machine's.
     set_ahead_ms: AtomicI64,
     time: Mutex<lazaret_model::Clock>,
 }
@@ -59,7 +59,7 @@ impl Clock {
         self.read().now
     }
 
-    /// What the machine's clock shows. It may be set at any time.
+    /// The time on the machine's wall clock, which may be set at any time.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "this is the clock module")]
     pub fn wall(&self) -> Timestamp {
@@ -68,7 +68,7 @@ impl Clock {
             .plus_millis(self.shared.set_ahead_ms.load(Ordering::Relaxed))
     }
 
-    /// Time since this clock was made, as a timestamp. Nobody can set it; it stands still while the machine is suspended.
+    /// Time since this clock was made, as a timestamp. It cannot be set, and it stands still while the machine is suspended.
     #[must_use]
     pub fn monotonic(&self) -> Timestamp {
         let since = self.shared.started.elapsed();

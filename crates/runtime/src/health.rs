@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A task that was started again counts as working when it has not panicked for so long.
+/// A task that was started again counts as working when it has not panicked for this time.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// The tasks of one process, and whether each works. Clones share them.

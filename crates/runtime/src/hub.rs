@@ -1,4 +1,4 @@
-//! Each resource is watched once, whoever wants to hear of it.
+//! Each resource is watched once, however many listeners it has.
 //!
 //! Objects are handed on and not kept: each listener keeps what it needs of them. The hub knows which versions it has handed on. A listener that
 //! joins later, or that has missed something, is the reason to list the resource again.
@@ -23,7 +23,7 @@ use crate::{
     object::DecodeCache, pump,
 };
 
-/// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
+/// News in the queue of one listener. A listener whose queue overflows gets a list of all objects once it has emptied the queue.
 const QUEUE_MAX: usize = 16_384;
 
 /// The watches of one process over one client. They end when it is dropped.
@@ -40,11 +40,11 @@ pub struct Hub {
 pub enum WatchState {
     /// Everything was read once.
     Synced,
-    /// It has not been read yet, and whoever listens waits for it.
+    /// It has not been listed yet, and its listeners wait for it.
     Waiting,
-    /// It cannot be read, and whoever listens does without.
+    /// It cannot be read, and all of its listeners run without it.
     DoneWithout(Arc<CallError>),
-    /// It cannot be read, and somebody waits for it.
+    /// It cannot be read, and a listener needs it.
     Unreadable(Arc<CallError>),
 }
 
@@ -89,7 +89,7 @@ impl Hub {
         &self.client
     }
 
-    /// Where agents that write through this client leave what may wait, and who empties it.
+    /// A queue for writes that can wait, such as events, and the task that sends them through this client.
     #[must_use]
     pub fn postbox(&self) -> (Postbox, Postman) {
         Postbox::new(self.client.clone(), self.in_flight.clone())
@@ -192,13 +192,13 @@ impl Joined {
         topic.join(self.listener(id, true));
     }
 
-    fn listener(&self, id: u64, bears_bars: bool) -> Listener {
+    fn listener(&self, id: u64, is_optional: bool) -> Listener {
         Listener {
             id,
             queue: self.sender.clone(),
             pace: Pace::Waiting,
             missed: Arc::clone(&self.missed),
-            bears_bars,
+            is_optional,
             progressed: Arc::clone(&self.progressed),
         }
     }
@@ -231,25 +231,25 @@ impl Shared {
     }
 }
 
-/// What is known of one resource, and who wants to know.
+/// One resource's objects by version, and its listeners.
 pub(crate) struct Topic {
     pub(crate) resource: Resource,
     state: std::sync::Mutex<State>,
-    /// Somebody is in a hurry.
+    /// Notified when a listener needs the watch to hurry, or a list.
     pub(crate) hurried: Notify,
     /// Readings of its newest objects.
     pub(crate) cache: Arc<DecodeCache>,
 }
 
-/// What somebody does who cannot wait for the next word of a watch.
+/// How to learn sooner than the watch reports how far the server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hurry {
     /// Watch anew from where the watch was, in a way that makes the server say soon how far it is.
     Watch,
-    /// Whatever tells sooner: of few objects all are read, which takes one answer; of many the watch is opened anew, which a Kubernetes API server
-    /// answers after a second or two.
+    /// The faster of the two: few objects are listed, which takes one answer; for many the watch is opened anew, which a Kubernetes API server
+    /// answers after one or two seconds.
     Soonest,
-    /// Read all there is.
+    /// List all objects.
     List,
 }
 
@@ -259,9 +259,9 @@ struct State {
     /// Objects are kept as well: listeners that join soon after each other cause one list.
     keeps: bool,
     listed: bool,
-    /// What the objects are as of.
+    /// The revision of the server that the objects are as of.
     revision: u64,
-    /// Why it cannot be read.
+    /// The error with which the server refuses to list or watch it.
     barred: Option<Arc<CallError>>,
     listeners: Vec<Listener>,
 }
@@ -315,8 +315,8 @@ struct Listener {
     pace: Pace,
     /// It is behind with any of its resources, for it to see without asking each.
     missed: Arc<AtomicBool>,
-    /// It can do without.
-    bears_bars: bool,
+    /// The listener runs without this resource when it cannot be read.
+    is_optional: bool,
     /// A watch has come further without news.
     progressed: Arc<Notify>,
 }
@@ -364,7 +364,7 @@ impl Topic {
         }
     }
 
-    /// Asks whoever follows the resource to hurry.
+    /// Asks the task that watches the resource to hurry.
     pub(crate) fn hurry(&self, how: Hurry) {
         let mut state = lock(&self.state);
         state.hurry = state.hurry.max(Some(how));
@@ -401,9 +401,9 @@ impl Topic {
         true
     }
 
-    /// Whether somebody listens who cannot do without it.
+    /// Whether a listener needs this resource.
     pub(crate) fn is_needed(&self) -> bool {
-        lock(&self.state).listeners.iter().any(|listener| !listener.bears_bars)
+        lock(&self.state).listeners.iter().any(|listener| !listener.is_optional)
     }
 
     fn watch_state(&self) -> WatchState {
@@ -420,7 +420,7 @@ impl Topic {
     /// Whether it cannot be read, and this listener does without.
     pub(crate) fn is_barred_for(&self, id: u64) -> bool {
         let state = lock(&self.state);
-        state.barred.is_some() && state.listeners.iter().any(|one| one.id == id && one.bears_bars)
+        state.barred.is_some() && state.listeners.iter().any(|one| one.id == id && one.is_optional)
     }
 
     pub(crate) fn leave(&self, id: u64) {
@@ -440,7 +440,7 @@ impl Topic {
         all
     }
 
-    /// All objects as of a revision. A list that a listener waits for is news for the others only as far as it differs from what they know.
+    /// All objects as of a revision. Listeners that wait for a list get all of it; the others get only the objects that differ from those they know.
     pub(crate) fn list(&self, objects: Vec<Arc<Object>>, revision: u64) {
         let mut state = lock(&self.state);
         let keeps = state.keeps;
@@ -506,14 +506,14 @@ impl Listener {
         let (wanted, after) = match news {
             News::Listed(..) => (self.pace != Pace::Behind, Pace::InStep),
             News::Set(..) | News::Gone(..) => (self.pace == Pace::InStep, Pace::InStep),
-            News::Barred(..) => (self.bears_bars && self.pace != Pace::Behind, self.pace),
+            News::Barred(..) => (self.is_optional && self.pace != Pace::Behind, self.pace),
         };
         if !wanted {
             return;
         }
         self.pace = after;
         if let Err(refused) = self.queue.try_send(news) {
-            // Said before the last attempt: who empties the queue after that has failed sees it.
+            // Set before the last attempt: a listener that empties the queue after a failed attempt sees it.
             self.missed.store(true, Ordering::Release);
             if self.queue.try_send(refused.into_inner()).is_err() {
                 self.pace = Pace::Behind;
@@ -522,7 +522,7 @@ impl Listener {
     }
 }
 
-/// Nobody panics while holding these locks; if one did, what it left is still a list of objects.
+/// No code panics while it holds these locks; after a panic the state would still be a list of objects.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

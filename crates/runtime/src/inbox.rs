@@ -1,4 +1,4 @@
-//! What one agent has yet to hear.
+//! The queue of news for one agent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,9 +23,9 @@ pub struct Inbox {
     hub: Topics,
     joined: Joined,
     topics: Vec<Arc<Topic>>,
-    /// What it hears of besides, as its agent wishes.
+    /// Resources that the agent follows in addition, as it asks for them.
     followed: Vec<Arc<Topic>>,
-    /// Those of its resources that it can do without.
+    /// Resources that the agent can run without.
     optional: Vec<Resource>,
     unlisted: BTreeSet<Resource>,
     /// A watch has come further without news.
@@ -192,7 +192,7 @@ impl Inbox {
         }
     }
 
-    /// The next news, if there is any now. What has been overtaken while it waited is left out: who is slow has the less to hear.
+    /// The next news, if there is any now. Versions that a newer one replaced while they waited are skipped: a slow listener has less to process.
     pub fn try_next(&mut self) -> Option<News> {
         let next = loop {
             match self.joined.queue.try_recv() {

@@ -4,11 +4,11 @@
 //! (a core with its objects) and hands its effects to a [`Perform`]er; [`Leader`] holds a Lease so that of several
 //! processes one acts.
 //!
-//! When it leads, what it sends and what becomes of an effect without an answer is decided by `leader`, a core: here it is carried out.
+//! The core `leader` decides when an agent leads, which effects are sent, and the outcome of an effect without an answer; this crate carries it out.
 //!
-//! **Invariant.** Decides nothing. What a core hears is level-triggered: any news may come late, twice, or only with the
-//! next list; every queue has a limit, and a listener that is too slow is told everything again instead of being
-//! buffered for. Nothing is written by who does not hold the lease, nor decided on a view older than the lease.
+//! **Invariant.** Decides nothing. News are level-triggered: they may come late, twice, or only with the next list; every queue has a limit, and a
+//! listener that is too slow gets a new list instead of a longer buffer. Only the holder of the lease writes, and it decides on no view older than
+//! its lease.
 
 mod agent;
 mod call;

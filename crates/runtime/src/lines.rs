@@ -22,9 +22,9 @@ pub(crate) enum Line<'a> {
 pub(crate) struct Lines {
     most: usize,
     buffer: BytesMut,
-    /// So many bytes of the buffer hold no end of a line.
+    /// Bytes at the beginning of the buffer that are known to hold no end of a line.
     searched: usize,
-    /// How much of a line that is too long was passed over.
+    /// Bytes of an overlong line that were skipped.
     passed: usize,
 }
 

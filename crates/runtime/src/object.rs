@@ -22,21 +22,21 @@ use serde_json::value::RawValue;
 
 use crate::{CallError, Resource, share::Shared};
 
-/// What an agent hears of one resource.
+/// A change of one resource, as an agent receives it.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// All there is at a revision of the server's store; what is not among it is gone.
+    /// All objects at a revision of the server's store; an object that is not listed is gone.
     Listed(Resource, Vec<Arc<Object>>, u64),
     /// An object as it is now.
     Set(Resource, Arc<Object>),
     /// An object as it last was, and it is gone.
     Gone(Resource, Arc<Object>),
-    /// It cannot be read, and why: not served, or not permitted. Told only to who can do without it.
+    /// It cannot be read, and why: not served, or not permitted. Sent only to listeners that can run without it.
     Barred(Resource, Arc<CallError>),
 }
 
 impl News {
-    /// What it is about.
+    /// The resource that changed.
     #[must_use]
     pub fn resource(&self) -> Resource {
         match self {
@@ -113,10 +113,10 @@ impl DecodeCache {
     }
 }
 
-/// What the cores know of an object. Clones share it.
+/// An object in the form that the cores use. Clones share it.
 #[derive(Clone, Debug)]
 pub enum Model {
-    /// What a driver publishes.
+    /// A ResourceSlice, published by a driver.
     Slice(Arc<ResourceSlice>),
     /// A class of devices.
     Class(Arc<DeviceClass>),
@@ -188,7 +188,7 @@ struct Metadata<'a> {
 }
 
 impl Object {
-    /// Takes note of an object's JSON. What a list leaves out (`apiVersion`, `kind`) is put back.
+    /// Reads an object's header from its JSON. `apiVersion` and `kind`, which a list leaves out, are put back.
     ///
     /// # Errors
     /// When it is not an object with metadata.
@@ -248,7 +248,7 @@ impl Object {
         &self.bytes
     }
 
-    /// What the cores know of it.
+    /// The object in the form that the cores use, decoded at the first call.
     ///
     /// # Errors
     /// The field that cannot be understood.
@@ -270,7 +270,7 @@ impl Object {
     /// # Errors
     /// When it is no `K`.
     pub fn read<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<K>, serde_json::Error> {
-        // Who comes while another reads waits for that.
+        // A second reader waits for the first, and uses its result.
         let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = typed.as_ref().and_then(Weak::upgrade).and_then(|kept| kept.downcast::<K>().ok())
         {
@@ -287,8 +287,8 @@ impl Object {
     }
 }
 
-/// The object with `head` in front of its fields and without its record of owners: nobody who runs here asks who wrote which field, and
-/// the answer is longer than most objects.
+/// The object with `head` in front of its fields and without `managedFields`: no code here reads which manager wrote a field, and that record is
+/// longer than most objects.
 fn whole(bytes: &[u8], head: &str, record: Option<&str>) -> Bytes {
     let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
     let cut = record.and_then(|record| place_of(bytes, record)).unwrap_or(start..start);

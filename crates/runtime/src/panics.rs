@@ -7,7 +7,8 @@ use std::{
     pin::pin,
 };
 
-/// What a future came to, or the message it panicked with. What it borrowed may be half changed then: rebuild it, or use none of it.
+/// The output of a future, or the message of its panic. State that it borrowed mutably may be half changed after a panic: rebuild it, or do not use
+/// it.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {

@@ -19,11 +19,11 @@ use crate::{
 
 /// Objects of one page of a list. Of large ones a page holds fewer.
 const PAGE: usize = 500;
-/// So many objects are read anew rather than waited for: about a megabyte, a few tens of milliseconds for a server.
+/// Up to this number, objects are listed again rather than waited for: about a megabyte, a few tens of milliseconds for a server.
 const FEW_OBJECTS_MAX: usize = 1_000;
 /// A page with more than this is asked for in parts.
 const PAGE_BYTES_MAX: usize = 64 << 20;
-/// The server ends a watch after so long; without a word for longer than that and a bit, it is lost.
+/// The server ends a watch after this time; a watch that is silent for longer, plus a margin, is lost.
 const WATCH_SECONDS: u64 = 300;
 /// Of a watch that was opened in a hurry. Servers say how far they are two seconds before a watch ends.
 const HURRIED_SECONDS: u64 = 3;
@@ -54,7 +54,7 @@ pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) 
                 if is_barred {
                     known = !pump.topic.bar(&error);
                     pump.metrics.unreadable(&pump.topic.resource, true);
-                    // What was heard before is old when it can be read again.
+                    // News from before are outdated once it can be read again.
                     pump.version = None;
                 }
                 let resource = pump.topic.resource.plural;
@@ -241,7 +241,7 @@ impl Pump {
                     self.topic.stop_keeping();
                     continue;
                 }
-                // Who reads all there is anyway hurries as well as it can.
+                // Not while the first objects arrive: listing is the fastest way already.
                 () = self.topic.hurried.notified(), if initial.is_none() => {
                     self.hurry();
                     return Ok(());

@@ -1,4 +1,4 @@
-//! What became of an effect.
+//! The outcome of an effect, as the agent receives it.
 
 use bytes::Bytes;
 use lazaret_machine::Outcome;
@@ -6,14 +6,14 @@ use lazaret_model::Text;
 
 use crate::CallError;
 
-/// What became of an effect, and what is worth knowing of it.
+/// The outcome of an effect, with the object and the message that the server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Whether it was done.
     pub outcome: Outcome,
     /// The object as it was written, where there is one.
     pub object: Option<Bytes>,
-    /// Why not, in the words of whoever refused.
+    /// Why not: the message of the server or performer that refused.
     pub why: Option<String>,
 }
 

@@ -69,13 +69,13 @@ resources! {
     TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
     /// Patches of devices on a server that has none in `resource.k8s.io`.
     OWN_PATCHES: "lazaret.dev" "v1alpha1" "resourceslicepatches" "ResourceSlicePatch" false;
-    /// What evictions must never exceed.
+    /// Limits that evictions must never exceed.
     DISRUPTION_GUARDS: "lazaret.dev" "v1alpha1" "disruptionguards" "DisruptionGuard" false;
-    /// Policies that say what makes a device ill and what makes it well.
+    /// Policies that say which signals make a device unhealthy and which make it healthy.
     HEALTH_POLICIES: "lazaret.dev" "v1alpha1" "devicehealthpolicies" "DeviceHealthPolicy" false;
-    /// Trouble of devices, from the first signal to the end.
+    /// Incidents of devices, from the first signal to the end.
     INCIDENTS: "lazaret.dev" "v1alpha1" "deviceincidents" "DeviceIncident" false;
-    /// What people and alerts say of devices.
+    /// Signals about devices from people and alerts.
     SIGNALS: "lazaret.dev" "v1alpha1" "devicesignals" "DeviceSignal" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;

@@ -12,10 +12,10 @@ use lazaret_model::{Allocation, ClaimSource, ClaimSpec, ObjectKey, Owner, Pod, R
 const TEXTS_MAX: usize = 16_384;
 /// A longer text is not remembered.
 const TEXT_BYTES_MAX: usize = 128;
-/// What claims ask for, remembered of the last templates that differ.
+/// Claim specs that are kept for sharing: those of the most recently seen templates.
 const SPECS_MAX: usize = 16;
 
-/// What objects of one resource had in common so far.
+/// Values that the objects of one resource share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     texts: HashSet<Text>,
@@ -28,7 +28,7 @@ impl Shared {
         match object {
             Read::Pod(pod) => self.share_pod(key, uid, pod),
             Read::Claim(claim) => self.share_claim(key, uid, claim),
-            // They are few, or nobody keeps them for long.
+            // They are few, or are not kept for long.
             Read::Slice(_)
             | Read::Class(_)
             | Read::Template(_)

@@ -50,7 +50,7 @@ impl Tasks {
     }
 }
 
-/// What is remembered of one task over its panics.
+/// The state of one supervised task that outlives its panics.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     name: String,
@@ -77,7 +77,7 @@ impl Restarts {
     }
 }
 
-/// What has ended is neither well nor unwell.
+/// A task that has ended is no longer part of the health report.
 impl Drop for Restarts {
     fn drop(&mut self) {
         self.metrics.health().ended(&self.name);

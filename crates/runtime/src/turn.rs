@@ -64,7 +64,7 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         shell.inbox.begin_anew();
         shell.turn.begin_anew(shell.inbox.clock().now());
     }
-    // What is under way is let end, so that nothing is half done.
+    // Effects in flight may end, so that none is cut off half done.
     shell.let_end().await;
 }
 
@@ -92,7 +92,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
         now: begin.now,
         asking: None,
         asking_for_view: None,
-        deaf_until: None,
+        batch_until: None,
     };
     if let Some(set_back) = begin.set_back {
         life.agent.clock_set_back(set_back);
@@ -100,7 +100,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
     let progressed = life.shell.inbox.progressed();
     let (mut is_more, mut look_again) = (false, None);
     while !*stop.borrow() {
-        let deaf_until = life.deaf_until;
+        let batch_until = life.batch_until;
         let wake = life.shell.turn.wake(life.agent.wake());
         tokio::select! {
             biased;
@@ -110,8 +110,8 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
             (question, answer) = answered(&mut life.asking) => life.answered(question, answer),
             (question, answer) = answered(&mut life.asking_for_view) => life.answered(question, answer),
             () = progressed.notified() => {}
-            news = life.shell.inbox.next(), if deaf_until.is_none() => life.hear(news),
-            () = gathered(deaf_until), if deaf_until.is_some() => life.deaf_until = None,
+            news = life.shell.inbox.next(), if batch_until.is_none() => life.hear(news),
+            () = gathered(batch_until), if batch_until.is_some() => life.batch_until = None,
             () = life.clock.sleep_until(wake.map(|wake| wake.at)) => life.woken(wake),
             () = life.clock.sleep_until(look_again), if look_again.is_some() => {}
             () = std::future::ready(()), if is_more => {}
@@ -161,7 +161,7 @@ async fn answered(asking: &mut Option<Asking>) -> (u64, Answer) {
     }
 }
 
-/// What outlives an agent.
+/// The state that outlives an agent.
 struct Shell<P> {
     performer: Arc<P>,
     inbox: Inbox,
@@ -195,7 +195,7 @@ impl<P> Shell<P> {
         });
     }
 
-    /// Waits for what is under way. Nobody is left to be told of it.
+    /// Waits for the effects in flight. Their outcomes are counted, but no agent is left to receive them.
     async fn let_end(&mut self) {
         while let Some(ended) = self.flying.join_next().await {
             self.turn.landed(self.inbox.clock().now());
@@ -213,14 +213,14 @@ struct Life<'a, A: Agent, P> {
     clock: Clock,
     /// The era it lives in.
     era: u64,
-    /// The newest time it was told.
+    /// The newest time that the agent was given.
     now: Timestamp,
     /// How far the server is, for the fence of a term.
     asking: Option<Asking>,
     /// And for a view that the agent wants.
     asking_for_view: Option<Asking>,
-    /// It lets news gather until then.
-    deaf_until: Option<Instant>,
+    /// No news are taken from the inbox until then, so that they are handled in one batch.
+    batch_until: Option<Instant>,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
@@ -240,7 +240,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
         let is_patient = precedence == Precedence::Patient
             && precedence.others_go_before(self.shell.inbox.in_flight.counts());
         if self.hear_what_waits() && is_patient && self.shell.turn.leads() {
-            self.deaf_until = Some(Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs()));
+            self.batch_until = Some(Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs()));
         }
     }
 
@@ -279,7 +279,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
                 }
                 Demand::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
                 Demand::List(lagging) => inbox.hurry(&lagging, Hurry::List),
-                // Whatever came meanwhile is newer still; it is heard in the next turn.
+                // More news are in the inbox; they are handled in the next turn.
                 Demand::Hear if !self.hear_what_waits() => return Some(now),
                 Demand::Hear => self.shell.turn.heard(),
                 Demand::Wait(until) => return until,

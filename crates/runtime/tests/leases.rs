@@ -39,7 +39,7 @@ impl Dice {
     }
 }
 
-/// What was sent and not answered: sent at, reaches the server at, is answered at; and the answer, once the server has seen it.
+/// A call in flight: when it was sent, reaches the server and is answered; and the answer, once the server has seen the call.
 struct Flight {
     action: LeaseAction,
     duration_ms: i64,
@@ -69,7 +69,7 @@ impl World {
         self.is_lossy && self.dice.roll(8) == 0
     }
 
-    /// What the server does with a call.
+    /// Applies a call to the lease, as the server does.
     fn serve(&mut self, identity: &str, flight: &Flight) -> Result<Option<LeaseRecord>, ()> {
         if self.loses() {
             return Err(());
@@ -115,7 +115,7 @@ impl World {
                     (Ok(Some(written)), _) => who.written(at(flight.sent + skew), now, written),
                     (Ok(None) | Err(()), _) => who.failed(now),
                 },
-                // The call may still reach the server, but nobody waits for it: it is given up only once it did.
+                // The call may still reach the server, but its answer is ignored: it is given up only after it did.
                 Some(_) if time >= patience => who.failed(now),
                 answer => *slot = Some(Flight { answer, ..flight }),
             }
@@ -175,13 +175,13 @@ fn two_never_lead_at_the_same_time() {
                 let (one, two) = two_never_lead(options, delay_ms, seed);
                 (led, changes) = (led + one, changes + two);
             }
-            // A world in which nobody leads proves nothing.
+            // A world without a leader proves nothing.
             assert!(led > 40 * 1_000 && changes >= 40, "{options:?} {delay_ms}: {led} {changes}");
         }
     }
 }
 
-/// How long after the leader was killed the other one may act. What the leader had sent reaches the server all the same.
+/// The time from the leader's end until the other one may act. Calls that the leader had sent still reach the server.
 fn followed_after(killed: i64, delay_ms: i64, seed: u64) -> i64 {
     let mut world = World::new(delay_ms, false, seed);
     let (mut leader, mut follower) = (Candidate::new("a", SHORT), Candidate::new("b", SHORT));
@@ -236,7 +236,7 @@ fn a_lease_is_longer_while_renewals_are_slow_and_short_again_when_they_are_quick
     me.written(at(250), at(650), held("me", "b", 1_000));
     assert_eq!((me.duration_ms(), me.renew_deadline_ms()), (2_000, 1_500));
     assert!(me.term(at(999)).is_some() && me.term(at(1_000)).is_none(), "it acts by what it wrote");
-    // What it writes now lasts longer, and so does its term.
+    // The lease that it writes now lasts longer, and so does its term.
     me.written(at(700), at(800), held("me", "c", 2_000));
     assert!(me.term(at(2_199)).is_some() && me.term(at(2_200)).is_none());
     assert_eq!(me.next(at(800)), LeaseAction::Wait(at(1_200)), "it renews less often");
@@ -285,7 +285,7 @@ fn a_slow_server_keeps_nobody_from_leading() {
     assert!(longest <= Some(15_000), "{longest:?}");
 }
 
-/// What a burst does to a short lease: the server answers, but late.
+/// A burst of load and a short lease: the server answers, but late.
 #[test]
 fn a_server_that_is_slow_all_at_once_ends_no_term() {
     let mut world = World::new(10, false, 7);
@@ -322,7 +322,7 @@ fn others_hurry_less_while_a_lease_is_stretched_and_begin_with_their_own() {
 /// A server on which another one holds the lease and does not renew it. Its first answer takes a while.
 #[derive(Default)]
 struct Slow {
-    /// When the lease was first told, and when somebody else wrote it.
+    /// When the lease was first returned, and when another holder wrote it.
     told: Mutex<Option<Instant>>,
     taken: Mutex<Option<Instant>>,
 }
@@ -347,7 +347,7 @@ async fn answer(server: Arc<Slow>, method: http::Method) -> http::Response<Strin
     http::Response::new(lease.to_string())
 }
 
-/// The lease may have been renewed while the answer was under way: all of its duration passes after the answer.
+/// The lease may have been renewed while the answer was in flight: all of its duration passes after the answer.
 #[tokio::test]
 async fn a_leader_waits_for_all_of_anothers_lease_after_a_slow_answer() {
     let server = Arc::new(Slow::default());

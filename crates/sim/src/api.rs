@@ -55,7 +55,7 @@ impl Kind {
 
 /// A kind of object that the server keeps.
 pub trait Resource: Sized + 'static {
-    /// What it is found by.
+    /// Its key.
     type Key: Key;
     /// Its kind.
     const KIND: Kind;
@@ -113,14 +113,14 @@ pub struct Lease {
     pub record: Option<LeaseRecord>,
     /// As it was one write ago: what a cache may still say.
     pub before: Option<LeaseRecord>,
-    /// Who held it last.
+    /// The last holder.
     last: String,
     /// How often it changed hands.
     pub hands: u64,
 }
 
 impl Lease {
-    /// Who holds it; empty: nobody.
+    /// The holder; empty: none.
     #[must_use]
     pub fn holder(&self) -> &str {
         self.record.as_ref().map_or("", |record| &record.holder)
@@ -153,7 +153,7 @@ pub struct Api {
     uids: u64,
 }
 
-/// What a DELETE of a pod did.
+/// The result of a DELETE of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// It is terminating from now on, or gone if it was on no node.

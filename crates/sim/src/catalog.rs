@@ -1,5 +1,4 @@
-//! The pools and devices that slices and claims speak of, by number. What is said here of a write is a function of the
-//! object written, found out once for all who look at it.
+//! The pools and devices in slices and claims, by number. The numbers of a write are a function of the object written, computed once for all readers.
 
 use lazaret_model::{DeviceId, PoolId, ResourceClaim, ResourceSlice, Text};
 

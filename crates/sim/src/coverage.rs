@@ -1,4 +1,4 @@
-//! What a run of seeds reached. A fault or an effect that no seed reached is a hole in the proof.
+//! The marks that a run of seeds reached. A fault or an effect that no seed reached is a hole in the proof.
 
 use core::fmt;
 
@@ -67,7 +67,7 @@ marks! {
     ExpiredStatus = "rule statuses saying whether the rule has expired",
     /// A status said that a rule has no effect before it is approved.
     Held = "rule statuses saying that the rule is held",
-    /// Somebody approved a rule.
+    /// A person approved a rule.
     Approved = "rules approved",
     /// Pods of a group were evicted together.
     GroupLeft = "groups of pods evicted together",
@@ -105,7 +105,7 @@ marks! {
     HalfDone = "evictions interrupted between mark and delete",
     /// An acknowledgement came twice.
     RepeatedAck = "acknowledgements repeated",
-    /// A controller died with effects under way.
+    /// A controller died with effects in flight.
     CrashInFlight = "crashes with effects in flight",
     /// Leadership changed hands.
     LeaderChange = "leader changes",
@@ -228,7 +228,7 @@ impl Coverage {
         }
     }
 
-    /// What was never reached.
+    /// The marks that were never reached.
     pub fn missing(&self) -> impl Iterator<Item = Mark> {
         Mark::ALL.iter().copied().filter(|mark| self.count(*mark) == 0)
     }

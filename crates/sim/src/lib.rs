@@ -3,7 +3,7 @@
 //! model of the API server, in virtual time, with every fault that a seed can think of.
 //!
 //! **Invariant.** The same seed gives the same world, step by step: one thread, own randomness, no clock, nothing
-//! iterated in hash order. What the machines under test decide is judged by a [`reference`] that shares no code with
+//! iterated in hash order. The decisions of the machines under test are judged by a [`reference`] that shares no code with
 //! them but the words of `model`.
 //!
 //! It knows every core that it proves and no shell. Nothing of the product depends on it.

@@ -220,7 +220,7 @@ fn hunt(args: &Args, mutants: &[Mutant]) -> ExitCode {
     if survived == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What a thread found.
+/// The results of a thread.
 #[derive(Default)]
 struct Swept {
     coverage: Coverage,

@@ -61,7 +61,7 @@ mutants! {
     DoubleAllocation = "double-allocation",
     /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
-    /// The claim controller is told of every pod that is gone that it had ended.
+    /// The claim controller gets the news of every pod that is gone that it had ended.
     AllEnded = "all-ended",
     /// The scheduler does not see rules.
     BlindScheduler = "blind-scheduler",
@@ -73,9 +73,9 @@ mutants! {
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.
     NeverDrained = "never-drained",
-    /// A controller is told that its view is up to date as soon as it asks, whatever its watches have not shown yet.
+    /// A controller gets the notice that its view is current as soon as it asks, whatever its watches have not shown yet.
     StaleView = "stale-view",
-    /// What devices were like is not written, though it is said to be.
+    /// The last published state of devices is not written, though it is said to be.
     ForgetVanished = "forget-vanished",
     /// The eviction API does not look at budgets.
     IgnoreBudget = "ignore-budget",
@@ -107,7 +107,7 @@ mutants! {
     IgnoreGroups = "ignore-groups",
     /// Controllers see some pods of a group without the label that makes them one.
     SplitGroups = "split-groups",
-    /// Controllers are told that there is room for replacements, whatever the answer is.
+    /// Controllers get the answer that there is room for replacements, whatever the answer is.
     IgnoreCapacity = "ignore-capacity",
     /// Room that was promised to one replacement is promised to the next.
     PromiseTwice = "promise-twice",

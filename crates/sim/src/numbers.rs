@@ -46,7 +46,7 @@ impl<T> Numbers<T> {
     }
 }
 
-/// What things are found by.
+/// The hash by which things are found.
 pub(crate) fn hash<T: Hash + ?Sized>(thing: &T) -> u64 {
     FxBuildHasher.hash_one(thing)
 }

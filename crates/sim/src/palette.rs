@@ -20,7 +20,7 @@ pub const CLASSES: [&str; 3] = ["gpu", "nic", "big-gpu"];
 pub const FABRIC_DRIVER: &str = "fabric.example.com";
 /// See [`FABRIC_DRIVER`].
 pub const FABRIC: &str = "fabric";
-/// What is given out in shares of a device of the fabric.
+/// The capacity of a fabric device that is allocated in shares.
 pub const BANDWIDTH: &str = "bandwidth";
 /// How much of it a device has.
 pub const BANDWIDTH_MAX: i64 = 10;
@@ -29,10 +29,10 @@ pub const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
 /// How many rules, and how many patches, exist at most at a time.
 pub const NAMES: u32 = 6;
 
-/// What taints are about.
+/// The keys of taints.
 pub const KEYS: [&str; 3] = ["broken.example.com/ecc", "broken.example.com/link", "maintenance"];
 
-/// What an expression means, said in Rust.
+/// The meaning of an expression, in Rust.
 #[derive(Clone, Copy, Debug)]
 pub enum Meaning {
     /// The driver has this name.
@@ -66,9 +66,9 @@ pub const EXPRESSIONS: [(&str, Meaning); 8] = [
 /// Those that worlds which are not wide draw from.
 const NARROW_EXPRESSIONS: u32 = 7;
 
-/// What an expression can ask of a device.
+/// The properties of a device that an expression can read.
 pub trait Traits {
-    /// Who publishes it.
+    /// The driver that publishes it.
     fn driver(&self) -> &str;
     /// An attribute by domain and name.
     fn attribute(&self, domain: &str, name: &str) -> Option<&AttrValue>;
@@ -231,7 +231,7 @@ pub fn closed_window() -> Window {
     Window { minute: 12 * 60, ..window(0) }
 }
 
-/// What a pod says about its eviction: most say nothing. By its incarnation, so that worlds draw nothing for it.
+/// The eviction setting of a pod: most have none. By its UID, so that worlds draw nothing for it.
 #[must_use]
 pub fn say(uid: &Text) -> Option<EvictionSay> {
     match uid.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 7 {
@@ -274,8 +274,8 @@ pub fn selector(number: u32, nodes: u32, devices: u32, wide: bool) -> Option<Dev
     }
 }
 
-/// What a patch says, by number, apart from its taints: attributes and capacities given, changed and taken away, by
-/// keys with and without their domain.
+/// The values of a patch, by number, apart from its taints: attributes and capacities given, changed and taken away, by keys with and without their
+/// domain.
 #[must_use]
 pub fn values(number: u32) -> DevicePatch {
     let text = |value: &str| Some(AttrValue::String(value.into()));
@@ -302,7 +302,7 @@ pub fn values(number: u32) -> DevicePatch {
     }
 }
 
-/// What a claim bears, by number. Half bear nothing.
+/// The tolerations of a claim, by number. Half have none.
 #[must_use]
 pub fn tolerations(number: u32) -> Vec<Toleration> {
     let finite = |seconds: i64, effect| Toleration {

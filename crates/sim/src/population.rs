@@ -1,5 +1,5 @@
-//! What worlds are born with: nodes, devices, pods, claims, and clients that have listed it all. To make that costs as
-//! much as the life of a small world, so neighbouring seeds are given the same, each with a temper and a fate of its own.
+//! The initial state of worlds: nodes, devices, pods, claims, and clients that have listed it all. To make it costs as much as to run a small world,
+//! so neighbouring seeds share one, each with its own faults and events.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{actors::client::Client, scenario::Config, world::World};
 pub(crate) struct Population {
     birth: [u64; 7],
     pub(crate) world: World,
-    /// A client that has heard of everything, and what it would be told first.
+    /// A client that has listed everything, and the changes that it would get first.
     pub(crate) client: Client,
     pub(crate) changes: Changes,
 }
@@ -24,7 +24,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// What a world of this configuration is born with.
+    /// The initial state of a world of this configuration.
     pub(crate) fn population(&mut self, config: &Config) -> Arc<Population> {
         if self.last.as_ref().is_none_or(|last| last.birth != birth(config)) {
             self.last = None;

@@ -1,8 +1,8 @@
-//! What happens next: a heap of things to do by virtual time, first come first served within a millisecond.
+//! The next steps: a heap by virtual time, first come first served within a millisecond.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// A heap of (time, sequence). What is to happen lies beside it: things are large, and a heap moves its entries about.
+/// A heap of (time, sequence). The steps lie beside it: they are large, and a heap moves its entries about.
 #[derive(Debug)]
 pub struct Queue<T> {
     heap: BinaryHeap<Reverse<Entry>>,

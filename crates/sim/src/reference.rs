@@ -49,7 +49,7 @@ pub struct Cause<'a> {
     pub deadline: Timestamp,
 }
 
-/// What is known of a device, with the patches that speak of it, the strongest first.
+/// The known state of a device, with the patches that apply to it, the strongest first.
 #[derive(Debug)]
 pub struct Patched<'a> {
     driver: &'a str,

@@ -44,7 +44,7 @@ impl Rng {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True so many times in a thousand.
+    /// True with this probability, in per mille.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }

@@ -1,5 +1,5 @@
-//! What a seed stands for: the size and temper of a world, and the list of things done to it from outside. The list
-//! is drawn up front, so that a failing world can be run again with some of them left out.
+//! A seed's world: its size and temper, and the list of events from outside. The list is drawn up front, so that a failing world can be run again
+//! with some of them left out.
 
 mod draw;
 
@@ -16,7 +16,7 @@ const HUNT_LAG_MS: u32 = 8_000;
 pub struct Config {
     /// Everything else random comes from this.
     pub seed: u64,
-    /// What there is at the start comes from this.
+    /// The seed of the initial state.
     pub population: u64,
     /// Pods at the start.
     pub pods: u32,
@@ -34,7 +34,7 @@ pub struct Config {
     pub latency_ms: u32,
     /// The longest that a pod takes to end, in ms.
     pub grace_ms: u32,
-    /// The clock of controller 0 is ahead by so many ms, minus 5,000.
+    /// The clock of controller 0 is ahead by this, in ms, minus 5,000.
     pub skew_0: u32,
     /// The same of controller 1.
     pub skew_1: u32,
@@ -99,9 +99,9 @@ pub const SKEW_MS_MAX: u32 = 5_000;
 pub struct Transition {
     /// When, in ms.
     pub at: u32,
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// To what or whom, mostly.
+    /// The number of its object, mostly.
     pub a: u32,
     /// How.
     pub b: u32,
@@ -111,7 +111,7 @@ pub struct Transition {
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $op:ident = $name:literal,)*) => {
-        /// What can be done to a world.
+        /// An operation on a world.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Op { $($(#[$doc])* $op,)* }
         impl Op {
@@ -162,7 +162,7 @@ ops! {
     DeletePod = "delete-pod",
     /// Pod `a` ends, well or badly.
     FinishPod = "finish-pod",
-    /// Somebody takes the allocation of claim `a` away while it is in use.
+    /// A person removes the allocation of claim `a` while it is in use.
     Deallocate = "deallocate",
     /// The watch of client `a` for kind `b` breaks and lists again.
     Relist = "relist",
@@ -173,7 +173,7 @@ ops! {
     /// Controller `a` ends and starts again `c` ms later; `b` even: it is asked to, says
     /// what it knows and gives its lease back if it can.
     Crash = "crash",
-    /// Whoever leads is asked to end, and starts again `c` ms later.
+    /// The leader is asked to end, and starts again `c` ms later.
     HandOver = "hand-over",
     /// The clock of controller `a` jumps forward (`b` even) or back by `c` ms.
     ClockJump = "clock-jump",
@@ -193,7 +193,7 @@ ops! {
     SetBudget = "set-budget",
     /// Guard `a` is written as `b` says, for `c` seconds if that matters, or taken away.
     WriteGuard = "write-guard",
-    /// Somebody approves rule `a` for what it reaches now, or for less, as `b` says.
+    /// A person approves rule `a` for its reach now, or for less, as `b` says.
     Approve = "approve",
     /// A person does `b` about incident `a`.
     Person = "person",
@@ -223,22 +223,22 @@ impl fmt::Display for Transition {
 pub struct Scenario {
     /// The world.
     pub config: Config,
-    /// What is done to it, in order of time.
+    /// The operations on it, in order of time.
     pub transitions: Vec<Transition>,
 }
 
 /// How worlds are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// At most so many pods at the start; sizes vary below it, small ones being the most frequent.
+    /// The most pods at the start; sizes vary below it, small ones being the most frequent.
     pub pods: u32,
-    /// Exactly so many instead.
+    /// Exactly that number instead.
     pub exact: bool,
-    /// At most so many transitions.
+    /// The most transitions.
     pub steps: u32,
 }
 
-/// A population is shared by one more seed for so many of its pods: the larger, the more it costs to make.
+/// A population is shared by one more seed for this many of its pods: the larger, the more it costs to make.
 const PODS_PER_SIBLING: u32 = 25;
 
 impl Limits {

@@ -1,6 +1,5 @@
-//! What one client has been told: how far its watches have come, and what follows from that for pools and devices.
-//! Beside each machine under test stands one of these, fed with exactly the same events; the reference reads it,
-//! through [`Seen`], and nothing else.
+//! The events that one client has got: how far its watches have come, and the resulting pools and devices. Beside each machine under test stands one
+//! of these, fed with exactly the same events; the reference reads it, through [`Seen`], and nothing else.
 
 mod seen;
 
@@ -47,7 +46,7 @@ pub enum Listed {
     Changed,
 }
 
-/// What an event replaced and by what: one more than places in the log, 0 for nothing.
+/// The version that an event replaced, and the new one: one more than places in the log, 0 for none.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     before: u32,
@@ -175,14 +174,14 @@ enum Remembered {
     Claim(u32, u32),
 }
 
-/// What claims hold of a device.
+/// The use of a device by claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// Results that have it whole.
     pub whole: u32,
     /// Results that have a share.
     pub shares: u32,
-    /// What the shares come to.
+    /// The sum of the shares.
     pub bandwidth: i64,
 }
 
@@ -334,7 +333,7 @@ impl View {
         let uid = |claim: u32| api.claims.written(claim).map(|stored| &stored.object.uid);
         for Change { before, after } in changes {
             if uid(*before) == uid(*after) {
-                // What it keeps, it has held all along.
+                // Devices that it keeps, it has held all along.
                 self.take(api, *after);
                 self.let_go(api, *before);
             } else {
@@ -401,7 +400,7 @@ impl View {
     }
 }
 
-/// What a claim that was written at the place before this one was given, with the numbers of the devices.
+/// The devices allocated to a claim that was written at the place before this one, with the numbers of the devices.
 fn results(api: &Api, claim: u32) -> impl Iterator<Item = (&DeviceResult, u32)> {
     let written = api.claims.written(claim);
     let allocation = written.and_then(|stored| stored.object.allocation.as_ref());

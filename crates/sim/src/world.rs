@@ -1,5 +1,5 @@
-//! The world: virtual time, what happens next, the API server and everyone who lives off it. One thing happens at a
-//! time; after each, those who watch are told later, and the invariants are checked.
+//! The world: virtual time, the next steps, the API server and all its clients. One step happens at a time; after each, watches are scheduled to
+//! deliver it, and the invariants are checked.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,9 +33,9 @@ use crate::{
     view::Seen,
 };
 
-/// After faults end, a world that is still busy after so long will never rest.
+/// After faults end, a world that is still busy after this time will never rest.
 const REST_MS_MAX: u64 = 3_600_000;
-/// After faults end, wait at least so long: a leader must have been found.
+/// After faults end, wait at least this long: a leader must have been found.
 const REST_MS_MIN: u64 = 20_000;
 /// A world that does more than this in all is stuck in a loop.
 const STEPS_MAX: u64 = 2_000_000;
@@ -110,12 +110,12 @@ pub(crate) enum Step {
     Health(Box<HealthStep>),
 }
 
-/// What went wrong.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Which invariant, in a few words that stay the same from seed to seed.
     pub invariant: &'static str,
-    /// What exactly.
+    /// The details.
     pub detail: String,
     /// When, in ms.
     pub at: u64,
@@ -134,7 +134,7 @@ pub(crate) struct Errors {
 pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) transitions: Vec<Transition>,
-    /// What it was born with.
+    /// Its initial state.
     pub(crate) population: Option<Arc<Population>>,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) now: u64,
@@ -156,15 +156,15 @@ pub(crate) struct World {
     pub(crate) errors: Option<Errors>,
     /// How many pods of a namespace may be terminating for the eviction API to permit one more.
     pub(crate) budgets: BTreeMap<Text, u32>,
-    /// What no eviction may exceed, by name.
+    /// The guards, whose limits no eviction may exceed, by name.
     pub(crate) guards: BTreeMap<Text, Arc<DisruptionGuard>>,
-    /// The last write that was told to those who watch.
+    /// The last write that was scheduled for the watches.
     written: u64,
-    /// How far each kind's log has been told to those who watch.
+    /// How far each kind's log has been scheduled for the watches.
     pub(crate) told: [usize; Kind::ALL.len()],
     pub(crate) rng: Rng,
     pub(crate) checker: Checker,
-    /// Who was told something in this step.
+    /// The client that got an event in this step.
     pub(crate) moved: Option<Moved>,
     pub(crate) coverage: Coverage,
     pub(crate) violation: Option<Violation>,
@@ -175,12 +175,12 @@ pub(crate) struct World {
     times: Option<Times>,
 }
 
-/// What a world came to.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What went wrong, if anything.
+    /// The violation, if any.
     pub violation: Option<Violation>,
-    /// What was reached.
+    /// The marks that were reached.
     pub coverage: Coverage,
     /// Steps taken.
     pub steps: u64,
@@ -504,7 +504,7 @@ impl World {
         }
     }
 
-    /// What a client has been told.
+    /// The view of a client.
     pub(crate) fn seen(&self, client: usize) -> Seen<'_> {
         self.clients[client].view.of(&self.api)
     }

@@ -3,7 +3,7 @@
 use lazaret_sim::{Limits, Mutant, Scenario, run, shrink};
 
 const LIMITS: Limits = Limits { pods: 40, exact: false, steps: 40 };
-/// Within so many seeds.
+/// The number of seeds within which a mutant must be caught.
 const SEEDS: u64 = 1_500;
 
 #[test]

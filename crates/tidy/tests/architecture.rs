@@ -334,15 +334,15 @@ fn without_tests(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// Where controllers get what they write with. A desk puts its client under the lease of its part, and a plane asks what the server has and takes
-/// the leases themselves; events have one form, which goes into the postbox.
+/// The files of `controllers` that make a client, a writer or an event. `PartContext` puts its client under the lease of its part; a plane discovers
+/// the resources of the server and takes the leases; events go through the postbox in one form.
 const WRITES_BEGIN_IN: &[(&str, &[&str])] = &[
-    ("hub.client()", &["desk.rs", "plane.rs"]),
+    ("hub.client()", &["context.rs", "plane.rs"]),
     ("Client::new(", &[]),
     ("Client::direct(", &[]),
-    ("Writer::new(", &["desk.rs"]),
-    ("Events::new(", &["desk.rs"]),
-    (".postbox()", &["desk.rs"]),
+    ("Writer::new(", &["context.rs"]),
+    ("Events::new(", &["context.rs"]),
+    (".postbox()", &["context.rs"]),
     ("EVENTS", &["event.rs"]),
     ("/events", &[]),
 ];

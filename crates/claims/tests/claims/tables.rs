@@ -18,7 +18,7 @@ fn machine(world: &World) -> Claims {
     machine
 }
 
-/// What it wants done, in short.
+/// The pending effects, in short.
 fn wanted(machine: &mut Claims) -> Vec<String> {
     std::iter::from_fn(|| machine.poll_effect()).map(|effect| spell(&effect.kind)).collect()
 }

@@ -18,12 +18,12 @@ const STEPS: usize = 250;
 const NODES: u64 = 2;
 const DEVICES: u64 = 2;
 
-/// What is broken on purpose.
+/// A fault on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
-    /// The controller is told that every pod had ended.
+    /// The controller gets the news that every pod had ended.
     AllEnded,
-    /// The controller never hears of nodes, and gets no answer about them.
+    /// The controller never gets nodes, and no answer about them.
     NoNodes,
     /// A node answers before it has unprepared.
     HastyAnswer,
@@ -32,7 +32,7 @@ enum Mutant {
 struct Dice(u64);
 
 impl Dice {
-    /// One of so many.
+    /// An index below `count`.
     fn index(&mut self, count: usize) -> usize {
         usize::try_from(self.below(count as u64)).unwrap()
     }
@@ -51,7 +51,7 @@ impl Dice {
 struct Node {
     /// `None`: deleted.
     report: Option<NodeReport>,
-    /// What is really prepared there.
+    /// The claims that are really prepared there.
     prepared: BTreeMap<DeviceId, Uid>,
     /// Claims that no pod uses any more, and when they are unprepared.
     unused: BTreeMap<Uid, i64>,
@@ -66,7 +66,7 @@ struct World {
     pods: BTreeMap<ObjectKey, Pod>,
     claims: BTreeMap<ObjectKey, SeenClaim>,
     nodes: BTreeMap<Text, Node>,
-    /// What the watches of pods, claims and nodes have to tell.
+    /// The news that the watches of pods, claims and nodes have not delivered.
     news: [VecDeque<Input>; 3],
     wrong: Option<String>,
 }
@@ -111,7 +111,7 @@ impl World {
         self.tell_node(name);
     }
 
-    /// A controller that knows nothing is told everything.
+    /// A controller without state gets all objects.
     fn start_controller(&mut self) {
         self.machine = Claims::new(Options::default());
         self.news = Default::default();

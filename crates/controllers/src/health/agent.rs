@@ -38,13 +38,13 @@ use crate::{
 /// Numbers of effects that the core knows nothing of.
 const OWN_EFFECTS: u64 = 1 << 63;
 
-/// What a device's pods were last said to be.
+/// Whether a device is in use, and the namespaces of its pods, as last passed to the core.
 type Usage = (bool, Vec<Text>);
 
-/// What a policy was last said to be: its generation, and why it is not acted on.
+/// A policy's generation, and why it is not acted on, as last reported in its status.
 type Verdict = (i64, Option<Problem>);
 
-/// The core with what it has been told.
+/// The core and the objects that it has received.
 #[derive(Debug)]
 pub(crate) struct Health {
     core: Reconciler,
@@ -63,7 +63,7 @@ pub(crate) struct Health {
     excessive: BTreeMap<Text, Problem>,
     /// Those that are acted on.
     policies: BTreeMap<Text, Arc<HealthPolicy>>,
-    /// What was said of devices with open incidents.
+    /// The last reported usage of devices with open incidents.
     usage: BTreeMap<DeviceId, Usage>,
     /// Claims, or names of devices, have changed since.
     is_usage_stale: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Health {
     usage_told_at: u64,
     /// Requests in flight, to read their answers.
     asked: BTreeMap<EffectId, (Text, DoneWhen)>,
-    /// What policies are, and whether that was written.
+    /// The verdict on each policy, and whether it was written.
     verdicts: BTreeMap<Text, (Verdict, bool)>,
     reports: VecDeque<Text>,
     reporting: BTreeMap<EffectId, Text>,
@@ -159,8 +159,8 @@ impl Health {
         }
     }
 
-    /// Tells the core what changed. A leader finds out before that which policies would take everything out of service at once, unless guards say how much may
-    /// be: they go on observing.
+    /// Passes changes to the core. A leader first finds the policies that would take everything out of service at once without a guard that limits
+    /// them: they only observe.
     fn tell_levels(&mut self, now: Timestamp) {
         if self.leads && !self.untried.is_empty() {
             self.levels.tell_all();
@@ -189,14 +189,14 @@ impl Health {
         }
     }
 
-    /// What guards permit, where that may have changed.
+    /// Passes the limits of guards to the core, where they may have changed.
     fn tell_limits(&mut self, now: Timestamp, at_once: bool) {
         if let Some(limits) = self.limits.count(now, &self.fleet, at_once) {
             self.core.handle(now, Notice::Heard(Heard::Limits(limits)));
         }
     }
 
-    /// Who uses the devices of open incidents: of those that were opened since, and of all where claims or the names of devices have changed.
+    /// Passes on which devices of open incidents are in use: of incidents opened since, and of all where claims or the names of devices have changed.
     fn tell_usage(&mut self, now: Timestamp) {
         let from = if core::mem::take(&mut self.is_usage_stale) { 0 } else { self.usage_told_at };
         let lifecycle = self.core.lifecycle();
@@ -242,7 +242,7 @@ impl Health {
             self.levels.tell_all();
         }
         self.is_usage_stale |= !changes.claims.is_empty();
-        // What is permitted is known before anything is wanted.
+        // The core gets the limits before the signals that they limit.
         self.tell_limits(now, false);
         self.tell_levels(now);
         self.core.handle(now, Notice::Tick);
@@ -349,7 +349,7 @@ fn text(object: &Object) -> &str {
     core::str::from_utf8(object.json()).unwrap_or_default()
 }
 
-/// Whether claims hold a device, and the namespaces of those claims. Who only monitors does not use it.
+/// Whether claims hold a device, and the namespaces of those claims. A claim with admin access does not use it.
 fn usage(fleet: &Fleet, device: &DeviceId) -> Usage {
     let mut namespaces: Vec<Text> = fleet
         .holders(device)

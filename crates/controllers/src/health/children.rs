@@ -1,4 +1,4 @@
-//! What was made for incidents: rules, drains, Jobs and claims.
+//! Objects that were made for incidents: rules, drains, Jobs and claims.
 
 use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner, TaintKeyValue};
 use lazaret_model::{DeviceId, DeviceTaintRule};
@@ -19,7 +19,7 @@ pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {
 
 /// The child that an object is, if an incident owns it.
 pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
-    // Most objects are nobody's: they are not worth reading.
+    // Most objects belong to no incident: they are not worth reading.
     let needle = INCIDENTS.kind.as_bytes();
     memchr::memmem::find(object.json(), needle)?;
     let header = Header::read(object.json())?;

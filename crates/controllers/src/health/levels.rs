@@ -23,12 +23,12 @@ use super::{
 };
 use crate::header::{Condition, Header};
 
-/// What the health of a device in a pod's status is called.
+/// The signal key of a device's health in a pod's status.
 const HEALTH_KEY: &str = "health";
-/// What it is called that a device is not published any more.
+/// The signal key of a device that is not published any more.
 const PUBLISHED_KEY: &str = "published";
 
-/// What objects say of devices.
+/// The states of devices by slices, nodes and pods, from which signals are raised.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     pub(super) slices: BTreeMap<Text, Arc<ResourceSlice>>,
@@ -61,7 +61,7 @@ pub(super) struct Levels {
     pub(super) begins: bool,
 }
 
-/// What is to be told of a slice: as it was, and whether that is told again which did not change.
+/// The slice before the change, and whether signals that did not change are sent again.
 #[derive(Clone, Copy)]
 struct SliceNews<'a> {
     before: Option<&'a ResourceSlice>,
@@ -77,7 +77,7 @@ struct DeviceNews<'a> {
 }
 
 impl Levels {
-    /// Policies, classes or patches changed: whatever they mean is told anew.
+    /// Policies, classes or patches changed: all signals are sent again.
     pub(super) fn tell_all(&mut self) {
         self.is_all = true;
     }
@@ -190,7 +190,7 @@ impl Levels {
         }
     }
 
-    /// What changed, for the machine.
+    /// The inputs of the machine for all changes since the last call.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
@@ -286,7 +286,7 @@ impl Levels {
                 Origin::Rule { name, .. } if is_rule(name) => {}
                 Origin::Rule { name, .. } => names.push(name.clone()),
                 Origin::Device { .. } | Origin::TaintSlice { .. } | Origin::Patch { .. } => {
-                    // What a patch overrides is what the device has.
+                    // A taint that a patch sets replaces the taint of the driver.
                     let message = match one.origin {
                         Origin::Patch { name, .. } => format!("patch {name} says {}", one.taint),
                         Origin::Device { .. } | Origin::TaintSlice { .. } | Origin::Rule { .. } => {
@@ -326,7 +326,7 @@ impl Levels {
         let mut before = self.taints.remove(&id).unwrap_or_default();
         let is_all = is_all || old.is_none();
         if is_all {
-            // Everything is told again, and what is over is told once.
+            // All taints are sent again, and those that ended are sent once.
             before.retain(|key, _| !taints.contains_key(key));
         }
         tell.difference(&before, &taints, Source::Taint, told);
@@ -359,7 +359,7 @@ impl Levels {
         let now = now.unwrap_or_else(|| published.clone());
         let mut before = was_patched.unwrap_or_else(|| match old {
             Some(old) => attributes(old, &tell.id.driver),
-            // What a patch takes away was told before there was one.
+            // Attributes that a patch removes were sent before the patch existed.
             None => published.clone(),
         });
         if is_all {

@@ -1,4 +1,4 @@
-//! What guards permit policies to take out of service, counted over the fleet.
+//! Limits that guards set on the devices that policies take out of service, counted over the fleet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use lazaret_runtime::News;
 
 use crate::guard::GuardBook;
 
-/// Devices that are counted for each millisecond that passes between two counts: of 100,000 devices once a second, of few at once. What incidents take
-/// out of service is known at any time.
+/// Devices that are counted for each millisecond that passes between two counts: of 100,000 devices once a second, of few at once. The devices that
+/// incidents take out of service are known at any time.
 const DEVICES_PER_MS: i64 = 100;
 
 /// The guards, and when they were last counted.

@@ -23,25 +23,25 @@ use tracing::warn;
 
 use crate::{
     Sources,
-    desk::Desk,
+    context::PartContext,
     without_effect::{self, say_without_effect},
 };
 
-/// What it calls itself, in metrics and as a field manager.
+/// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-health";
-/// The label of what was made for an incident.
+/// The label of objects that were made for an incident.
 pub(crate) const INCIDENT_LABEL: &str = "lazaret.dev/incident";
 
 /// Works as soon as there is a policy or an incident. Until then nothing is kept in memory for it.
-pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
+pub(crate) async fn serve(context: PartContext, sources: Sources, history: History) {
     if let Some(why) = sources.why_no_rules() {
         warn!(why = why.message(), "DeviceHealthPolicies have no effect here");
-        return say_without_effect(desk, without_effect::HEALTH, why).await;
+        return say_without_effect(context, without_effect::HEALTH, why).await;
     }
     tokio::select! {
         biased;
-        () = desk.stopped() => return,
-        () = desk.first_object(&[HEALTH_POLICIES, INCIDENTS], "DeviceHealthPolicies") => {}
+        () = context.stopped() => return,
+        () = context.first_object(&[HEALTH_POLICIES, INCIDENTS], "DeviceHealthPolicies") => {}
     }
     let mut needed = vec![
         HEALTH_POLICIES,
@@ -57,9 +57,9 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
     ];
     // Administrators' attributes count where policies select, and their taints where guards count.
     needed.extend(sources.has_patches().then_some(PATCHES));
-    let inbox = desk.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
-    let writer = desk.writer();
+    let inbox = context.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
+    let writer = context.writer();
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || agent::Health::agent(sources, history);
-    desk.run(options, inbox, make, writer).await;
+    context.run(options, inbox, make, writer).await;
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Entries of one pod that are looked at: as many as a claim has devices, for each of several claims.
 const ENTRIES_MAX: usize = 256;
 
-/// What a pod says of a device of one of its claims.
+/// The health of a device of one claim, from a pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
     claim: ObjectKey,
@@ -74,7 +74,7 @@ struct Resource {
     message: String,
 }
 
-/// What a pod says of devices.
+/// The health of devices in a pod's status.
 pub(super) fn health(object: &Object) -> Vec<Health> {
     const FIELD: &[u8] = b"allocatedResourcesStatus";
     if memchr::memmem::find(object.json(), FIELD).is_none() {

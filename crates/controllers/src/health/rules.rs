@@ -8,7 +8,7 @@ use lazaret_fleet::{Fleet, Input};
 use lazaret_model::{DeviceTaintRule, Taint, Text};
 use lazaret_runtime::{Model, Object};
 
-/// What the name of a rule begins with in the fleet. No policy has such a name.
+/// The prefix of a rule's name in the fleet. No policy has such a name.
 const PREFIX: &str = "rule/";
 
 /// Whether a rule of the fleet is one of the cluster, and not a policy.

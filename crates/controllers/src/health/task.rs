@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::INCIDENT_LABEL;
 
-/// What the claim of a validation is called in its pod.
+/// The name of a validation's claim in its pod.
 const CLAIM_ENTRY: &str = "lazaret-device";
 /// The request in that claim.
 const REQUEST: &str = "device";
 /// How deep texts are looked for in a template. No object of the API is as deep.
 const DEPTH_MAX: usize = 32;
 
-/// What a task is about.
+/// The incident that a task is made for.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) owner: &'a Owner,
@@ -25,7 +25,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// What templates and containers are told.
+    /// The values that templates and containers get.
     fn facts(&self) -> [(&'static str, String); 6] {
         let DeviceId { driver, pool, device } = &self.incident.device;
         [
@@ -135,7 +135,7 @@ impl Subject<'_> {
         Ok((job, claim))
     }
 
-    /// An object that somebody else acts on.
+    /// An object that another controller acts on.
     pub(super) fn request(&self, api_version: &str, kind: &str, template: &Value) -> Value {
         let mut object = template.clone();
         fill(&mut object, &self.facts(), 0);
@@ -147,7 +147,7 @@ impl Subject<'_> {
     }
 }
 
-/// Who owns what is made for an incident.
+/// The owner reference from an object that is made for an incident to the incident.
 pub(super) fn owner_reference(owner: &Owner) -> Value {
     json!({
         "apiVersion": INCIDENTS.api_version(), "kind": INCIDENTS.kind,

@@ -1,4 +1,4 @@
-//! What is told to the machine of one device, when it changes.
+//! The machine's inputs for one device, when its signals change.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use lazaret_fleet::Fleet;
 use lazaret_lifecycle::{Input as Heard, Signal, Source};
 use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, Text, Timestamp};
 
-/// What a signal says, and when that began where it is known.
+/// The value of a signal, and when it began where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Level {
     pub(super) value: Text,
@@ -16,7 +16,7 @@ pub(super) struct Level {
 
 pub(super) type LevelsByKey = BTreeMap<Text, Level>;
 
-/// What a device is told by.
+/// A device and the time at which its inputs are made.
 pub(super) struct Tell<'a> {
     pub(super) now: Timestamp,
     pub(super) id: &'a DeviceId,
@@ -35,7 +35,7 @@ impl Tell<'_> {
         }));
     }
 
-    /// What is new or another, and what is over.
+    /// Raises signals that are new or changed, and lowers those that ended.
     pub(super) fn difference(
         &self,
         before: &LevelsByKey,
@@ -86,7 +86,7 @@ fn levels<'a>(attributes: impl Iterator<Item = (&'a Text, &'a AttrValue)>, drive
     levels
 }
 
-/// What stays the same when a device is renamed.
+/// The identity of the hardware, which stays the same when a device is renamed.
 pub(super) fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
     identity_among(device.attributes.iter().map(|(key, value)| (key, value)), driver, identity)
 }

@@ -1,4 +1,4 @@
-//! What is written for incidents and policies, as calls.
+//! Writes for incidents and policies, as calls.
 
 use lazaret_api::HealthPolicy;
 use lazaret_lifecycle::{Owner, TaintKeyValue, Tally};
@@ -84,7 +84,7 @@ pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Deed {
     Deed::Send(Box::new(Call::patch(&HEALTH_POLICIES, "", policy, "status", kind, body.to_string())))
 }
 
-/// What a policy is: understood and acted on, or why not.
+/// Writes whether a policy is acted on, and why not.
 pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Deed {
     let (status, reason, message) = match problem {
         None => ("True", "Accepted", "the policy is acted on"),

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{MARK, record};
 
-/// What the copy is to be, from the pod as the API has it.
+/// The copy of a pod, from the pod as the API has it.
 pub(super) fn copy(pod: &Value, name: &str, gated: bool, of: &Record) -> Value {
     let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
-    // Where it goes is the scheduler's business; what was attached to a running pod cannot be asked for.
+    // The scheduler chooses the node; ephemeral containers of a running pod cannot be requested.
     for field in ["nodeName", "ephemeralContainers", "schedulingGates"] {
         spec.remove(field);
     }

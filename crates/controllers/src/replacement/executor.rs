@@ -129,7 +129,7 @@ impl Perform<EffectKind> for Writer {
 }
 
 fn reply(sent: Result<Bytes, CallError>) -> Reply {
-    // What is not permitted is reported, not only tried again.
+    // A write that is forbidden is reported, not only retried.
     let is_forbidden = matches!(sent, Err(CallError::Forbidden(_)));
     let reply = Reply::from(sent);
     if is_forbidden { Reply { outcome: Outcome::Refused, ..reply } } else { reply }

@@ -14,17 +14,16 @@ use std::sync::Arc;
 use lazaret_runtime::{AgentOptions, Call, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS};
 use serde::Deserialize;
 
-use crate::{Sources, desk::Desk, writer::Writer};
+use crate::{Sources, context::PartContext, writer::Writer};
 
-/// What it calls itself.
 pub(crate) const NAME: &str = "taint-replacement";
 
 /// On a released pod and on a copy: the record of the replacement, as an annotation; as a label, to find them by.
 pub(crate) const MARK: &str = "lazaret.dev/replacement";
 
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
-pub(crate) async fn serve(desk: Desk, sources: Sources) {
-    let writer = desk.writer();
+pub(crate) async fn serve(context: PartContext, sources: Sources) {
+    let writer = context.writer();
     // A pod may have been marked when there still was a policy.
     let is_work = |policies: &[Arc<Object>]| {
         let (is_empty, writer) = (policies.is_empty(), &writer);
@@ -32,16 +31,16 @@ pub(crate) async fn serve(desk: Desk, sources: Sources) {
     };
     tokio::select! {
         biased;
-        () = desk.stopped() => return,
-        () = desk.first_news(&[REPLACEMENT_POLICIES], "TaintReplacementPolicies", is_work) => {}
+        () = context.stopped() => return,
+        () = context.first_news(&[REPLACEMENT_POLICIES], "TaintReplacementPolicies", is_work) => {}
     }
     let mut optional = sources.resources();
     optional.push(REPLICA_SETS);
-    let inbox = desk.listen_if_possible(&[REPLACEMENT_POLICIES], &optional);
-    let counts = metrics::ReplacementMetrics::new(desk.metrics());
+    let inbox = context.listen_if_possible(&[REPLACEMENT_POLICIES], &optional);
+    let counts = metrics::ReplacementMetrics::new(context.metrics());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || shell::ReplacementShell::agent(sources.gates(), counts.clone());
-    desk.run(options, inbox, make, writer).await;
+    context.run(options, inbox, make, writer).await;
 }
 
 async fn has_marks(writer: &Writer) -> bool {

@@ -87,7 +87,7 @@ struct WireOption {
     duration_in_seconds: i64,
 }
 
-/// Reads a policy. What is wrong with its spec is part of the answer.
+/// Reads a policy. Problems of its spec are part of the result.
 ///
 /// # Errors
 /// When it is not even an object.

@@ -64,7 +64,7 @@ pub(super) fn format(record: &Record) -> String {
     serde_json::to_string(&to_wire(record)).unwrap_or_default()
 }
 
-/// What a mark says, unless somebody else wrote it.
+/// Reads a mark; `None` when it is not a record, and so by another writer.
 pub(super) fn parse(text: &str) -> Option<Record> {
     from_wire(&serde_json::from_str(text).ok()?)
 }

@@ -24,7 +24,7 @@ pub(crate) struct ReplacementShell {
     fleet: Fleet,
     /// Only to know what a list leaves out.
     ledger: Ledger,
-    /// What cannot be read, and why.
+    /// Resources that cannot be read, and why.
     barred: BTreeMap<Resource, Arc<CallError>>,
     metrics: ReplacementMetrics,
     heard: bool,
@@ -54,7 +54,7 @@ impl ReplacementShell {
         let missing: Vec<String> = self
             .barred
             .iter()
-            // What is not served cannot be tainted either.
+            // A resource that is not served cannot be tainted.
             .filter(|(other, why)| {
                 self::source(other) == Some(source) && !matches!(***why, CallError::NotFound(_))
             })

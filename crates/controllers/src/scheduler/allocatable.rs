@@ -1,4 +1,4 @@
-//! What the claims of pods take of nodes, as the status of pods says it.
+//! The resources of nodes that the claims of pods take, from the status of pods.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ struct Cost {
     per_container: Option<String>,
 }
 
-/// What a pod with this status takes of its node beside its requests.
+/// The resources of its node that a pod with this status takes beside its requests.
 pub(super) fn extra(statuses: &[Status], spec: &PodSpec) -> Option<Arc<Amounts>> {
     let statuses: Vec<NodeAllocatableStatus> = statuses.iter().map(status).collect();
     (!statuses.is_empty()).then(|| Arc::new(node_allocatable_extra(&statuses, spec)))

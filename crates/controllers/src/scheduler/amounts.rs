@@ -1,4 +1,4 @@
-//! What pods ask for and nodes have, in numbers.
+//! The requests of pods and the resources of nodes, as numbers.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) fn listed(list: &Listed) -> Amounts {
     amounts
 }
 
-/// What a pod needs at its most demanding moment.
+/// The highest amount of each resource that a pod needs at one time.
 pub(super) fn requests(spec: &PodSpec) -> Amounts {
     let mut most = peak(spec, |container| request(container).map(listed).unwrap_or_default());
     let pod_level = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
@@ -60,7 +60,7 @@ pub(super) fn requests(spec: &PodSpec) -> Amounts {
     most
 }
 
-/// What the pod as a whole asks for, and its containers together, of the resources that a pod can ask for as a whole.
+/// The requests at the level of the pod, beside the peak of its containers, for the resources that can be requested at that level.
 pub(super) fn pod_level(spec: &PodSpec) -> Vec<PodLevel> {
     let Some(list) = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()) else {
         return Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn pod_level(spec: &PodSpec) -> Vec<PodLevel> {
         .collect()
 }
 
-/// What nodes are weighed by: no container counts as asking for nothing.
+/// The amounts that nodes are scored by: a container without a request counts with a default.
 pub(super) fn weighed(spec: &PodSpec) -> Weighed {
     let most = peak(spec, |container| {
         let list = request(container);

@@ -71,7 +71,7 @@ pub(super) fn claim(claim: &Arc<ResourceClaim>, object: &Object) -> Claim {
     }
 }
 
-/// The claim that stands for a pod's extended resources: only plain requests of so many devices of a class.
+/// The claim that stands for a pod's extended resources: only plain requests for a number of devices of a class.
 pub(super) fn extended_claim(create: &CreateExtendedClaim) -> String {
     let requests: Vec<Value> = create
         .spec

@@ -26,10 +26,9 @@ use crate::{
     wire,
 };
 
-/// What it calls itself.
 pub(crate) const NAME: &str = "default-scheduler";
 
-/// What it hears of.
+/// The resources that it watches.
 pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     let mut resources = sources.resources();
     resources.extend([NAMESPACES, DISRUPTION_BUDGETS]);
@@ -42,7 +41,7 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     resources
 }
 
-/// What the core has been told.
+/// The objects that the core has received.
 #[derive(Debug)]
 pub(crate) struct SchedulerShell {
     ledger: Ledger,
@@ -110,7 +109,7 @@ fn set(resource: &Resource, object: &Object, sources: Sources, specs: &mut Specs
     }
     match object.model() {
         Ok(Model::Pod(_)) => pods::pod(specs, object).map(|mut pod| {
-            // Where nobody tells of groups, pods do without.
+            // Where groups are not watched, pods are scheduled without them.
             pod.group = pod.group.filter(|_| sources.has_groups());
             Input::Pod(Arc::new(pod))
         }),

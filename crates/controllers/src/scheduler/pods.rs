@@ -21,7 +21,7 @@ use super::{
     specs::{Outline, Reading, Specs},
 };
 
-/// What is to be placed, or already is; `None` when it cannot be understood.
+/// A pod to be scheduled or already bound; `None` when it cannot be decoded.
 pub(super) fn pod(specs: &mut Specs, object: &Object) -> Option<Pod> {
     let Ok(Model::Pod(known)) = object.model() else { return None };
     let outline: Outline<'_> = serde_json::from_slice(object.json()).ok()?;

@@ -1,4 +1,4 @@
-//! What pods ask for, read once for all that ask for the same: the pods of one template do, and each of them is told of several times.
+//! The specs of pods, decoded once for equal ones: pods of one template share a spec, and each pod is received several times.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 
 use super::{allocatable::Status, pods};
 
-/// Readings that are kept at most. When there are more, all are forgotten: who uses so many at once gains nothing from them.
+/// Decoded specs in the cache. When there are more, all are dropped: a cluster with this many different specs gains nothing from the cache.
 const READINGS_MAX: usize = 1_024;
-/// What is longer is read anew each time.
+/// A longer spec is decoded each time.
 const BYTES_MAX: usize = 16 << 10;
 
-/// A pod as far as it is not the same for others of its template.
+/// The fields of a pod that differ between pods of one template.
 #[derive(Deserialize)]
 pub(super) struct Outline<'a> {
     #[serde(borrow)]
@@ -44,7 +44,7 @@ pub(super) struct OutlineStatus {
     pub(super) node_allocatable_resource_claim_statuses: Option<Vec<Status>>,
 }
 
-/// What a pod asks for.
+/// A pod's labels and spec, decoded.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) labels: Labels,
@@ -60,7 +60,7 @@ pub(super) struct Specs {
 }
 
 impl Specs {
-    /// What this pod asks for; `None` when it cannot be understood.
+    /// The decoded labels and spec of this pod; `None` when they cannot be decoded.
     pub(super) fn read(&mut self, known: &Known, outline: &Outline<'_>) -> Option<Reading> {
         self.write_text(known, outline);
         if let Some(reading) = self.readings.get(self.text.as_slice()) {

@@ -137,7 +137,7 @@ fn count(fleet: &mut Fleet) -> BTreeMap<Labels, i64> {
     counts
 }
 
-/// Counts a device. Names of drivers come from outside: beyond so many they are counted together.
+/// Counts a device. Names of drivers come from outside: beyond `SERIES_MAX` series they are counted together.
 fn add(counts: &mut BTreeMap<Labels, i64>, mut labels: Labels) {
     if counts.len() >= SERIES_MAX && !counts.contains_key(&labels) {
         labels.driver = OTHER_DRIVERS.to_owned();

@@ -28,7 +28,7 @@ struct Blocked {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Cause {
-    /// What put the taint there: a rule's name, or `slice`, or `patch`.
+    /// The source of the taint: a rule's name, or `slice`, or `patch`.
     source: String,
     key: String,
 }
@@ -90,7 +90,7 @@ impl EvictionMetrics {
         self.held.inc();
     }
 
-    /// One controller keeps so many pods, and kept so many before.
+    /// Adds the change of one controller's counts of blocked pods.
     pub(crate) fn blocked(&self, before: BlockCounts, now: BlockCounts) {
         for (why, (before, now)) in Block::ALL.into_iter().zip(before.into_iter().zip(now)) {
             let change = now.cast_signed() - before.cast_signed();

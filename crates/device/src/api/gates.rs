@@ -33,7 +33,7 @@ impl Api {
             let Ok(data) = frame.into_data() else { continue };
             bytes += data.len();
             rest.extend_from_slice(&data);
-            // All gates stand together. What comes after them need not be sent.
+            // All gates stand together. Metrics after them are not read.
             let over = take_lines(&mut rest, &mut begun, &mut facts);
             if over || bytes > METRICS_BYTES_MAX || rest.len() > LINE_BYTES_MAX {
                 break;

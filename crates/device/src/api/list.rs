@@ -43,7 +43,7 @@ struct Header {
 }
 
 impl Item {
-    /// Takes an object's JSON. What lists leave out, `apiVersion` and `kind`, is put back.
+    /// Takes an object's JSON. `apiVersion` and `kind`, which lists leave out, are put back.
     pub(crate) fn new(resource: &Resource, json: &str) -> Self {
         let says_kind = serde_json::from_str::<Header>(json).is_ok_and(|header| header.kind.is_some());
         let json = match json.trim_start().strip_prefix('{') {

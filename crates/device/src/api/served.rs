@@ -11,10 +11,10 @@ const VERSIONS: [&str; 4] = ["v1", "v1beta2", "v1beta1", "v1alpha3"];
 /// The version in which Lazaret shows rules by class, expression and pace.
 const SUPERSET: &str = "v1alpha3";
 
-/// What a server is.
+/// The version of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// What it calls itself, and as which release it behaves where that is another: `v1.37.0`, `v1.37.0 as 1.36`.
+    /// The version that the server reports, and the release that it emulates where that is another: `v1.37.0`, `v1.37.0 as 1.36`.
     pub(crate) text: String,
     /// The minor release as which it behaves.
     pub(crate) minor: u32,
@@ -36,7 +36,7 @@ impl Version {
 /// Where each kind is to be read and written.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// What the server is.
+    /// The version of the server.
     pub(crate) version: Version,
     /// Every version of the group, as the server lists them.
     pub(crate) versions: Vec<String>,

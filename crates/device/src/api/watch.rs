@@ -15,7 +15,7 @@ use crate::Error;
 /// A line of a watch is one object: no object of the API comes near this.
 const LINE_BYTES_MAX: usize = 32 << 20;
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// As it is now.

@@ -27,7 +27,7 @@ const REASON_BYTES_MAX: usize = 1_024;
 struct ApproveResult {
     api_version: &'static str,
     kind: &'static str,
-    /// What was approved: `DeviceTaintRule` or `DeviceTaintPolicy`.
+    /// The kind that was approved: `DeviceTaintRule` or `DeviceTaintPolicy`.
     of: &'static str,
     rule: String,
     pods: u64,
@@ -109,7 +109,7 @@ fn request_of(rule: &DeviceTaintRule) -> Option<&RuleRequest> {
     rule.review.as_ref()?.request.as_ref()
 }
 
-/// What the client of a request saw it to reach.
+/// The impact that the client of a request declared.
 fn declared(rule: &DeviceTaintRule) -> Impact {
     request_of(rule).map_or_else(Impact::default, |request| request.declared)
 }

@@ -32,7 +32,7 @@ pub(super) async fn read(session: &mut Session<'_>) -> Result<Option<Vec<AuditRe
             Err(error) => return Err(error),
         };
         let items = page["items"].as_array().into_iter().flatten();
-        // What a newer server records and this command does not know is left out.
+        // Records of a newer server that this command cannot decode are left out.
         records.extend(items.filter_map(|item| serde_json::from_value::<AuditRecord>(item.clone()).ok()));
         match page["metadata"]["continue"].as_str() {
             Some(after) => path = format!("{PATH}?after={after}"),
@@ -54,7 +54,7 @@ fn note_withheld(session: &mut Session<'_>, page: &Value) {
     }
 }
 
-/// What guards and rules say of themselves, as far as they may be read.
+/// The conditions of guards and rules, as far as they may be read.
 pub(super) async fn conditions(session: &Session<'_>, device: Option<&DeviceId>) -> Vec<Entry> {
     let (guards, mut rules) = (all(session, &DISRUPTION_GUARDS).await, all(session, &RULES).await);
     rules.extend(all(session, &TAINT_POLICIES).await);

@@ -22,7 +22,7 @@ const REVIEWS: Resource = Resource {
     kind: "SelfSubjectAccessReview",
 };
 const DRA: &str = "resource.k8s.io";
-/// What the commands need: verb, group, resource, and whether it is to act.
+/// Permissions that the commands need: verb, group, resource, and whether it is to act.
 const PERMISSIONS: [(&str, &str, &str, bool); 13] = [
     ("list", DRA, "resourceslices", false),
     ("list", DRA, "resourceclaims", false),

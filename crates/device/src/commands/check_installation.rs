@@ -1,4 +1,4 @@
-//! What `kubectl device check` asks about Lazaret's own installation.
+//! The questions of `kubectl device check` about Lazaret's own installation.
 
 use lazaret_kinds::{SCHEMA_ANNOTATION, own_definitions};
 use lazaret_model::Timestamp;
@@ -24,7 +24,7 @@ const ACCESS_REVIEWS: Resource = Resource {
     plural: "subjectaccessreviews",
     kind: "SubjectAccessReview",
 };
-/// What each component of the chart needs at least: group, resource, verb.
+/// Permissions that each component of the chart needs at least: group, resource, verb.
 const NEEDED: &[(&str, &str, &str)] = &[
     ("resource.k8s.io", "resourceslices", "watch"),
     ("resource.k8s.io", "resourceclaims", "watch"),
@@ -39,7 +39,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 /// No list is read further than this: an installation has a handful of each.
 const OBJECTS_MAX: usize = 500;
 
-/// What can be found out. What this user may not see is left out, and said to be so.
+/// The facts about an installation. Those that this user may not see are left out, and marked as such.
 pub(super) async fn installation_facts(
     session: &mut Session<'_>,
     served: &Served,
@@ -114,7 +114,7 @@ async fn roles_missing(session: &Session<'_>) -> Result<Option<Vec<&'static str>
     Ok(Some(missing))
 }
 
-/// What the service accounts of these deployments need and may not do.
+/// Permissions that the service accounts of these deployments need and lack.
 async fn refused(
     session: &Session<'_>,
     deployments: &[Value],

@@ -1,4 +1,4 @@
-//! What `kubectl device check` asks about the webhook for rules: a rule that is never stored is sent to find out whether it is reached.
+//! The question of `kubectl device check` about the webhook for rules: a dry-run rule, which is never stored, shows whether the webhook is reached.
 
 use serde_json::{Value, json};
 

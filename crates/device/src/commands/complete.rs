@@ -41,7 +41,7 @@ pub(crate) async fn completion_names(session: &mut Session<'_>, names: Names) ->
     }
 }
 
-/// What drivers have published, and nothing else.
+/// A cluster of which only the slices are read.
 async fn slices(session: &mut Session<'_>) -> Result<Cluster, Error> {
     let served = session.served().await?;
     let mut cluster = Cluster::default();

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// What became of the rules.
+/// The rules that were written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CordonResult {

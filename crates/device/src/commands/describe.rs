@@ -30,7 +30,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: Describe) -> Result<Ver
     Ok(Verdict::Yes)
 }
 
-/// Events about taints, of all namespaces. Who may not read them does without.
+/// Events about taints, of all namespaces; none where the user may not read them.
 pub(super) async fn events(session: &mut Session<'_>) -> Result<Vec<EventFacts>, Error> {
     let mut events = Vec::new();
     let read = session

@@ -113,7 +113,7 @@ fn dry_run(
     Ok(Verdict::Yes)
 }
 
-/// A drain under way, with what it needs to write.
+/// A drain in progress, with the data that its writes need.
 struct Work {
     rules: Resource,
     devices: Vec<DeviceId>,
@@ -223,7 +223,7 @@ impl Work {
         if live { session.console.progress(&text) } else { session.console.note(&text) }
     }
 
-    /// What keeps pods of the drained devices from being evicted, in the words of the rules' conditions.
+    /// The reasons that block evictions from the drained devices, from the rules' conditions.
     fn blocked(&self, cluster: &Cluster) -> BTreeSet<String> {
         let rules = self.devices.iter().filter_map(|device| {
             cluster.fleet.rule(&rule_name(&selector_of(device), DRAIN_KEY, None)).map(|view| view.rule)

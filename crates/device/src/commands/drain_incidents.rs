@@ -36,7 +36,7 @@ fn line(row: &IncidentRow) -> String {
     format!("incident {name} of {device} is {stage}{waits}")
 }
 
-/// Acknowledges incidents that nobody has acknowledged, with the reason of the drain. Who may not write incidents drains all the same.
+/// Acknowledges incidents that are not acknowledged yet, with the reason of the drain. A user without permission to write incidents can still drain.
 pub(super) async fn acknowledge(
     session: &mut Session<'_>,
     incidents: &[Value],

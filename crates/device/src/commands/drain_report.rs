@@ -23,7 +23,7 @@ pub(super) enum Outcome {
     DryRun,
 }
 
-/// What became of devices and pods.
+/// The outcome of a drain for devices and pods.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DrainReport {
@@ -43,7 +43,7 @@ pub(super) struct DrainReport {
     pub(super) pending: Vec<Waiting>,
     /// How far open incidents of the devices are, a line each.
     pub(super) incidents: Vec<String>,
-    /// What was expected before it began.
+    /// The plan from before it began.
     plan: Plan,
     #[serde(skip)]
     closed: usize,

@@ -32,7 +32,7 @@ struct Found {
     obeys: Obeys,
 }
 
-/// What a driver was made to report.
+/// The report that a driver was made to publish.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DeviceReport<'a> {

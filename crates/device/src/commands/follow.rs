@@ -16,7 +16,7 @@ const QUEUE_MAX: usize = 256;
 /// Between a watch that ended and the list after it: a server in trouble is not asked more often.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What happened.
+/// A change of an object.
 #[derive(Debug)]
 pub(super) enum News {
     /// An object is so now.
@@ -55,7 +55,7 @@ impl Follow {
             let (api, sender, read) = (api.clone(), sender.clone(), read.clone());
             pumps.spawn(async move {
                 if let Err(error) = pump(&api, read, &sender).await {
-                    // Whoever followed may be gone.
+                    // The receiver may be gone.
                     let _ = sender.send(Err(error)).await;
                 }
             });
@@ -63,7 +63,7 @@ impl Follow {
         Self { news, _pumps: pumps }
     }
 
-    /// What happens next. May be dropped while it waits: nothing is lost.
+    /// The next change. May be dropped while it waits: nothing is lost.
     pub(super) async fn next(&mut self) -> Result<News, Error> {
         match self.news.recv().await {
             Some(news) => news,

@@ -203,7 +203,7 @@ fn checked(reason: &str) -> Result<String, Error> {
     Ok(reason.to_owned())
 }
 
-/// Who did it and why.
+/// Annotations with the user and the reason.
 async fn annotations(session: &Session<'_>, reason: &str) -> Value {
     let mut annotations = json!({REASON_ANNOTATION: reason});
     if let Some(user) = whoami(session).await {

@@ -255,7 +255,7 @@ fn check_reason(reason: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a person says to an incident.
+/// An action of a person on an incident.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Acknowledge,

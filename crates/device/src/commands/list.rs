@@ -17,10 +17,10 @@ use crate::{
     view::{Cluster, DeviceRow, Filter, State, TaintRow, device_ids, resolve, rows},
 };
 
-/// Changes that come together are told together.
+/// Changes within this time are printed together.
 const SETTLE: Duration = Duration::from_millis(200);
 const HEADER: [&str; 6] = ["NAME", "NODE", "MODEL", "STATE", "TAINTS", "HOLDER"];
-/// What a narrow terminal goes without, and what is shortened there.
+/// Columns that a narrow terminal leaves out, and those that it shortens.
 const OPTIONAL: [&str; 2] = ["MODEL", "NODE"];
 const ELASTIC: [&str; 2] = ["TAINTS", "HOLDER"];
 const HEADER_WIDE: [&str; 8] = ["NAME", "NODE", "MODEL", "STATE", "TAINTS", "HOLDER", "REASON", "SLICE"];
@@ -210,7 +210,7 @@ async fn watch(
     let mut follow = Follow::start(&session.api, reads);
     loop {
         follow.next().await?.tell(&mut cluster);
-        // The first change opens a short window; what comes within it is told with it.
+        // The first change opens a short window; changes within it are printed together.
         let window = tokio::time::sleep(SETTLE);
         tokio::pin!(window);
         loop {

@@ -15,7 +15,7 @@ const UNREADABLE_SHOWN_MAX: usize = 5;
 const BUDGETS: Resource =
     Resource { group: "policy", version: "v1", plural: "poddisruptionbudgets", kind: "PodDisruptionBudget" };
 
-/// What to read besides slices, rules and claims.
+/// Resources to read besides slices, rules and claims.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Need {
     pub(super) pods: bool,
@@ -24,7 +24,7 @@ pub(super) struct Need {
     pub(super) budgets: bool,
     /// Classes, nodes and guards as far as they are there and may be read: what a plan foretells by.
     pub(super) outlook: bool,
-    /// Claims or pods that may not be read everywhere do not matter so much: one namespace of them, or none, is told from all.
+    /// Where claims or pods may not be read in all namespaces, those of one namespace, or none, will do.
     pub(super) partial: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             cluster.borrow_mut().set(item.json());
             Ok(())
         };
-        // Several are under way at once: on the heap they do not make every command large.
+        // Several are in flight at once: on the heap they do not make every command large.
         let version = Box::pin(api.list(&resource, &scope, visit)).await?;
         reads.borrow_mut().push(Read { resource, scope, version });
         Ok(())
@@ -65,7 +65,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
         None => Ok(()),
     };
     let namespace = session.namespace().to_owned();
-    // What to tell of a resource of which not everything may be read.
+    // The note about a resource of which not everything may be read.
     let read_partial = async |resource: Option<Resource>| -> Result<Option<String>, Error> {
         let refused = match read(resource).await {
             Err(refused @ Error::Forbidden { .. }) if need.partial => refused,

@@ -48,7 +48,7 @@ use crate::{
     view::GateFacts,
 };
 
-/// What every command has at hand.
+/// The client, console and options of a command.
 #[derive(Debug)]
 pub struct Session<'a> {
     pub(crate) api: Api,
@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
         (self.now)()
     }
 
-    /// What the server serves; asked once.
+    /// The resources that the server serves; asked once.
     pub(crate) async fn served(&mut self) -> Result<Served, Error> {
         if let Some(served) = &self.served {
             return Ok(served.clone());
@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
 /// Runs a command against a cluster.
 ///
 /// # Errors
-/// What went wrong, in words for whoever typed the command.
+/// Says what went wrong, in words for the user.
 pub async fn run(args: Args, client: kube::Client, console: &mut Console) -> Result<Verdict, Error> {
     let session = Session::new(client, console, args.connection.clone());
     Box::pin(session.run(args)).await
@@ -142,7 +142,7 @@ impl Session<'_> {
     /// Runs a command.
     ///
     /// # Errors
-    /// What went wrong, in words for whoever typed the command.
+    /// Says what went wrong, in words for the user.
     pub async fn run(mut self, args: Args) -> Result<Verdict, Error> {
         let session = &mut self;
         match args.command {

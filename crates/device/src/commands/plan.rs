@@ -105,7 +105,7 @@ fn of_file(cluster: &Cluster, now: Timestamp, path: &Path) -> Result<Vec<Plan>, 
     Ok(objects.rules.into_iter().map(plan_of).collect())
 }
 
-/// What a narrow terminal goes without, and what is shortened there.
+/// Columns that a narrow terminal leaves out, and those that it shortens.
 const OPTIONAL: [&str; 3] = ["PRIORITY", "NODE", "OWNER"];
 const ELASTIC: [&str; 2] = ["POD", "BUDGET"];
 
@@ -156,7 +156,7 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
     text
 }
 
-/// What keeps pods, where their replacements could go, and how long it takes.
+/// Reasons that block evictions, nodes for the replacements, and the duration.
 fn outlook(plan: &Plan) -> String {
     let mut text = String::new();
     for hold in &plan.holds {

@@ -164,7 +164,7 @@ pub(super) async fn devices(
     Ok(devices.into_iter().collect())
 }
 
-/// What flags select is a set of devices as it is now: each gets a rule of its own, so that nothing that comes later is caught by it.
+/// The flags select a set of devices as it is now: each gets a rule of its own, so that no later device is selected.
 async fn filtered(
     session: &Session<'_>,
     cluster: &mut Cluster,
@@ -193,7 +193,7 @@ async fn filtered(
     bounded(ids.map(|id| selector_of(&id)).collect())
 }
 
-/// What flags name that no device has, one line each, with the nearest names that devices have.
+/// The values of flags that no device has, one line each, with the nearest names that devices have.
 pub(super) fn missing(all: &[DeviceRow], flags: &FilterArgs) -> String {
     let drivers: BTreeSet<String> = all.iter().map(|row| row.driver.to_string()).collect();
     let nodes: BTreeSet<String> = all.iter().filter_map(|row| Some(row.node.as_ref()?.to_string())).collect();

@@ -21,11 +21,11 @@ const SIZE_DEFAULT: (usize, usize) = (80, 24);
 /// Another screen without a cursor, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// What lies between is shown at once, where the terminal knows how: no half of a frame is seen.
+/// A terminal that supports it shows the text between these at once: no half of a frame is seen.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
 
-/// What was pressed.
+/// A key that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Letter(char),
@@ -124,7 +124,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The screen and the settings of before. Nobody is left to tell when the terminal is gone.
+/// Restores the screen and the settings. Errors are ignored: the terminal is gone then.
 fn restore(before: &Termios) {
     let _ = stdout().write_all(LEAVE.as_bytes());
     let _ = stdout().flush();
@@ -167,7 +167,7 @@ impl EndSignals {
     }
 }
 
-/// What a few bytes from a terminal mean. A sequence comes in one piece.
+/// The keys that a few bytes from a terminal stand for. A sequence comes in one piece.
 fn pressed(bytes: &[u8]) -> Vec<Key> {
     match bytes {
         b"\x1b" => return vec![Key::Escape],

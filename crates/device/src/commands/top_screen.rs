@@ -1,4 +1,4 @@
-//! What `kubectl device top` draws: counts, the heat map, drains, incidents. Fits 80 columns and 24 lines.
+//! The screen of `kubectl device top`: counts, the heat map, drains, incidents. Fits 80 columns and 24 lines.
 
 use lazaret_model::Timestamp;
 
@@ -9,7 +9,7 @@ const ROWS_MAX: usize = 4;
 const BAR_CELLS: usize = 16;
 const NAME_CHARS_MAX: usize = 22;
 
-/// What is shown besides the fleet itself.
+/// The state of the screen besides the fleet itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
     /// The first line of the map that is seen.
@@ -77,7 +77,7 @@ pub fn screen(top: &Top, now: Timestamp, width: usize, height: usize) -> String 
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A line as the terminal takes it. What could be a command to the terminal is no text.
+/// A line as the terminal takes it. Control characters are removed.
 fn text(line: &Line, width: usize, colours: bool) -> String {
     let mut out = String::new();
     let mut left = width;
@@ -115,7 +115,7 @@ fn head(top: &Top, look: &Look) -> Vec<Line> {
     let mut legend = Line::new();
     for condition in Condition::ALL {
         let number = top.counts.get(&condition).copied().unwrap_or_default();
-        // What there is none of is left out, but for the two that people look for.
+        // Counts of zero are left out, except for the two that people look for.
         if number == 0 && !matches!(condition, Condition::Free | Condition::InUse) {
             continue;
         }

@@ -23,13 +23,13 @@ use crate::{Error, Verdict, api::Api, clock, live_args::UiArgs};
 const BODY_BYTES_MAX: usize = 3 << 20;
 /// A browser has six for a page; several pages and browsers may be open.
 const CONNECTIONS_MAX: usize = 64;
-/// Who opens a connection and does not ask is sent away.
+/// A connection that sends no request within this time is closed.
 const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// After a connection could not be accepted, the next is tried after this.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// What the page reads. Nothing else is passed on.
+/// Paths that the page reads. Other paths are not forwarded.
 const PATHS: [&str; 5] = ["/api/", "/apis/", "/version", "/metrics", "/readyz"];
-/// What of a request and of an answer is passed on. The user's credentials are added by the client, never by the page.
+/// Headers of requests and answers that are forwarded. The user's credentials are added by the client, never by the page.
 const REQUEST_HEADERS: [header::HeaderName; 2] = [header::ACCEPT, header::CONTENT_TYPE];
 const ANSWER_HEADERS: [header::HeaderName; 3] = [header::CONTENT_TYPE, header::RETRY_AFTER, header::WARNING];
 
@@ -156,7 +156,7 @@ impl Proxy {
     }
 }
 
-/// Whether a path is one that the page reads. What could mean another path after decoding is not.
+/// Whether a path is one that the page reads. A path that could mean another one after decoding is refused.
 fn is_passed_on(path: &str) -> bool {
     let plain = !path.contains("..") && !path.contains("//") && !path.to_ascii_lowercase().contains("%2f");
     // A proxy or a shell in a pod is no business of the page.

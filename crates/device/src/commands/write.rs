@@ -21,7 +21,7 @@ const REVIEWS: Resource = Resource {
     kind: "SelfSubjectReview",
 };
 
-/// What was written.
+/// A write that was carried out.
 #[derive(Debug)]
 pub(super) struct Written {
     /// One line for people.

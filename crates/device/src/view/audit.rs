@@ -38,7 +38,7 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
-    /// What tells it from everything else. Entries of incidents and evictions are known by the same from their objects.
+    /// The identity of the entry. Entries made from the objects of incidents and evictions have the same.
     fn id(&self) -> String {
         match (self.what, self.number) {
             (What::Incident, Some(number)) => format!("{}-{number}", self.uid),
@@ -60,7 +60,7 @@ impl AuditRecord {
                 let part = parts.next().unwrap_or_default();
                 selector[*field].as_str().is_none_or(|named| named == part)
             });
-            // What a class or an expression selected then is not known any more.
+            // The devices that a class or an expression selected then are not known any more.
             by_name && selector["deviceClassName"].is_null() && selector["selectors"].is_null()
         })
     }
@@ -80,7 +80,7 @@ impl AuditRecord {
     }
 }
 
-/// What the record has beyond what objects and events tell, which are `known`; of one device, if one is named.
+/// The entries of the record that objects and events, which are `known`, do not have; of one device, if one is named.
 #[must_use]
 pub fn audit_entries(records: &[AuditRecord], known: &[Entry], device: Option<&DeviceId>) -> Vec<Entry> {
     let wanted = device.map(ToString::to_string);
@@ -107,7 +107,7 @@ pub fn is_recorded(entry: &Entry, records: &[AuditRecord]) -> bool {
     is_taint && records.iter().any(|record| record.what == entry.what && record.object == entry.object)
 }
 
-/// What guards and rules say of themselves, where no record is kept.
+/// Entries from the conditions of guards and rules, where no record is kept.
 #[must_use]
 pub fn condition_entries(guards: &[Value], rules: &[Value], device: Option<&DeviceId>) -> Vec<Entry> {
     let mut entries = Vec::new();

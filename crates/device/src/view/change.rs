@@ -16,7 +16,7 @@ pub enum Change {
     Create(RuleDraft),
     /// There is one, and it says something else.
     Update {
-        /// What it shall say.
+        /// The rule as it is to be.
         draft: RuleDraft,
         /// As it was read: the precondition.
         meta: Meta,
@@ -56,12 +56,12 @@ impl Change {
     }
 }
 
-/// Who says so, and how far it may go.
+/// The user, the reason, and how far the change may go.
 #[derive(Clone, Debug, Default)]
 pub struct Intent {
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
-    /// Who.
+    /// The user.
     pub set_by: Option<String>,
     /// A taint of the same key and effect may get another value.
     pub overwrite: bool,
@@ -71,7 +71,7 @@ pub struct Intent {
     pub request: Option<RuleRequest>,
 }
 
-/// What to write so that the devices of `targets` get or lose these taints.
+/// The writes after which the devices of `targets` have, or have lost, these taints.
 ///
 /// # Errors
 /// A sentence: the taint has another value, or is not this command's to remove.

@@ -1,4 +1,4 @@
-//! What may be wrong with a cluster's devices and with whoever looks after them.
+//! Problems of a cluster's devices, and of the components that manage them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,14 +26,14 @@ const NAMES_MAX: usize = 3;
 pub struct Check {
     /// Which area it belongs to.
     pub section: &'static str,
-    /// What was looked at.
+    /// The subject of the check.
     pub name: String,
-    /// How it is.
+    /// The result.
     pub state: State,
-    /// What was found.
+    /// The finding.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hint: String,
 }
@@ -43,18 +43,18 @@ pub struct Check {
 pub enum State {
     /// As it should be.
     Ok,
-    /// Nobody can say from here.
+    /// It cannot be determined from here.
     Skipped,
-    /// Somebody should look.
+    /// A person should look at it.
     Warning,
     /// It will not work.
     Failed,
 }
 
-/// What was found out about the server.
+/// Facts about the server.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What it calls itself.
+    /// The version that it reports.
     pub version: String,
     /// The versions of `resource.k8s.io`.
     pub versions: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Facts {
     pub rules: Option<String>,
     /// Feature gates, as far as the server tells.
     pub gates: GateFacts,
-    /// What this user may do.
+    /// The permissions of this user.
     pub permissions: Vec<Permission>,
 }
 
@@ -244,7 +244,7 @@ fn drivers(cluster: &mut Cluster, checks: &mut Vec<Check>) {
     ));
 }
 
-/// What drivers say of their devices. Whatever the effect of its taint, a driver that taints a device reports that something is wrong with it.
+/// The taints that drivers report. Whatever its effect, a driver's taint reports that something is wrong with the device.
 fn devices(cluster: &mut Cluster, now: Timestamp, checks: &mut Vec<Check>) {
     let (mut reported, mut patched) = (Vec::new(), Vec::new());
     for row in rows(cluster, &Filter::default()) {

@@ -1,4 +1,4 @@
-//! What was read of a cluster: its devices as the cores see them, and what people want to know besides.
+//! A cluster as it was read: its devices in the form of the cores, and facts that only people need.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,11 +22,11 @@ pub struct Cluster {
     pub gates: GateFacts,
     /// Gates that are off although objects have taints that need them.
     pub gates_missed: BTreeSet<&'static str>,
-    /// What rules say of themselves, by name.
+    /// Metadata of rules, by name.
     pub rules: BTreeMap<String, Meta>,
     /// Whether the condition `Drained` of a rule is true, by the rule's name; rules without the condition are not in it.
     pub drained: BTreeMap<String, bool>,
-    /// What claims do not tell of pods, for pods that use devices.
+    /// Facts of pods that claims do not have, for pods that use devices.
     pub pods: BTreeMap<ObjectKey, PodFacts>,
     /// Nodes by name, with whether they are ready.
     pub nodes: BTreeMap<String, NodeFacts>,
@@ -36,20 +36,20 @@ pub struct Cluster {
     pub(super) held: BTreeSet<ObjectKey>,
     /// Disruption budgets.
     pub budgets: BTreeMap<ObjectKey, Budget>,
-    /// What evictions must never exceed.
+    /// The guards, whose limits evictions must not exceed, by name.
     pub guards: BTreeMap<String, Arc<DisruptionGuard>>,
-    /// Objects that could not be understood, each in a sentence.
+    /// Objects that could not be decoded, each in a sentence.
     pub unreadable: Vec<String>,
-    /// What this user may not see.
+    /// The resources that this user may not see.
     pub hidden: Hidden,
 }
 
-/// What this user may not see, in whole or in part.
+/// Resources that this user may not see, in whole or in part.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hidden {
-    /// Whoever seems to hold nothing may hold something.
+    /// A device without a visible holder may have one.
     pub claims: bool,
-    /// Whoever seems to use nothing may use something.
+    /// A device without a visible pod may have one.
     pub pods: bool,
 }
 
@@ -71,14 +71,14 @@ fields! {
         pub labels: BTreeMap<String, String> = "labels",
         /// Annotations.
         pub annotations: BTreeMap<String, String> = "annotations",
-        /// Who wrote which fields.
+        /// The managers of its fields.
         pub managed_fields: Vec<Manager> = "managedFields",
     }
 
     /// A writer of an object.
     #[derive(Clone)]
     pub struct Manager {
-        /// What it calls itself.
+        /// The name of the manager.
         pub manager: String = "manager",
         /// When it wrote last.
         pub time: Option<String> = "time",
@@ -180,7 +180,7 @@ fields! {
 /// Set by an eviction controller that says when no pod and no claim uses the devices of a rule any more.
 const DRAINED_CONDITION: &str = "Drained";
 
-/// Whether a rule's devices are idle; `None` where the controller does not say. What it said of an earlier spec does not count as yes.
+/// Whether a rule's devices are idle; `None` where the controller does not say. A condition of an earlier spec does not count as yes.
 fn drained(json: &str) -> Option<bool> {
     let rule: RuleWithStatus = serde_json::from_str(json).ok()?;
     let condition = rule.status.conditions.iter().find(|condition| condition.r#type == DRAINED_CONDITION)?;
@@ -221,7 +221,7 @@ impl Cluster {
         self.fleet.apply(input);
     }
 
-    /// Takes in an object as it is now. What cannot be understood is noted and left out.
+    /// Takes in an object as it is now. One that cannot be decoded is noted and left out.
     pub fn set(&mut self, json: &str) {
         match lazaret_api::decode_json(json) {
             Ok(object) => self.take(object, json),

@@ -1,4 +1,4 @@
-//! What may be wrong with the components of an installation: their pods, roles and policies.
+//! Problems of the components of an installation: their pods, roles and policies.
 
 use serde_json::Value;
 

@@ -32,9 +32,9 @@ pub struct Description {
     pub capacity: BTreeMap<String, Capacity>,
     /// May be given to several requests at once.
     pub shared: bool,
-    /// What a NoExecute taint would do now.
+    /// The consequences of a NoExecute taint set now.
     pub no_execute: Plan,
-    /// What events still tell, oldest first.
+    /// Entries of the events that still exist, oldest first.
     pub history: Vec<Entry>,
     /// There may be holders and pods that this user may not see.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

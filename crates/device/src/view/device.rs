@@ -29,18 +29,18 @@ pub struct DeviceRow {
     /// The node from which it can be reached, where there is just one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Name>,
-    /// What kind of device it is, from the attributes that drivers use for it.
+    /// The model, from the attributes that drivers use for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether it can be had.
+    /// Whether it can be allocated.
     pub state: State,
     /// Every taint that counts for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<TaintRow>,
-    /// Who holds it.
+    /// The claims that hold it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
-    /// What has to happen before anybody else gets it, where its pod was removed before it ended.
+    /// The unprepare that must happen before another claim gets it, where its pod was removed before it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaiting_unprepare: Option<AwaitRow>,
     /// The slice that publishes it; absent when none does any more.
@@ -67,11 +67,11 @@ impl std::fmt::Display for Name {
 /// Whether a device can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
-    /// Nobody holds it and nothing keeps claims away.
+    /// No claim holds it, and no taint keeps claims away.
     Free,
     /// A claim holds it.
     InUse,
-    /// Nobody holds it, and a taint keeps claims away.
+    /// No claim holds it, and a taint keeps claims away.
     Tainted,
     /// A claim holds it, and a taint keeps others away.
     InUseTainted,
@@ -117,10 +117,10 @@ pub struct TaintRow {
     pub origin: &'static str,
     /// The name of that object.
     pub origin_name: String,
-    /// Why, in the words of whoever set it.
+    /// Why, as the user that set it wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who set it, as that person's command wrote it down.
+    /// The user that set it, as that user's command recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<String>,
     /// Why it is as if it were not set: a feature gate is off.
@@ -142,7 +142,7 @@ impl TaintRow {
         format!("{}{equals}{}:{}", self.key, self.value, self.effect)
     }
 
-    /// Who carries it, in a word or two.
+    /// The object that carries it, in one or two words.
     #[must_use]
     pub fn by(&self) -> String {
         match self.origin {
@@ -320,7 +320,7 @@ pub(super) fn node_of(device: DeviceRef<'_>) -> Option<&Text> {
     }
 }
 
-/// What drivers call the attribute that says what a device is, the best first.
+/// Names that drivers use for the attribute with the model of a device, the best first.
 const MODEL_ATTRIBUTES: [&str; 6] = ["productName", "model", "product", "family", "type", "kind"];
 
 fn model_of(device: DeviceRef<'_>) -> Option<String> {
@@ -387,7 +387,7 @@ pub(super) fn taint_row(cluster: &Cluster, effective: &EffectiveTaint<'_>) -> Ta
 }
 
 impl Filter {
-    /// What can be decided without looking at taints and holders.
+    /// The part of the filter that needs no taints and holders.
     fn may_pass(&self, id: &DeviceId, node: Option<&Text>) -> bool {
         (self.references.is_empty() || self.references.iter().any(|reference| reference.matches(id)))
             && self.driver.as_ref().is_none_or(|driver| *id.driver == *driver)

@@ -1,4 +1,4 @@
-//! A drain as a state machine: devices are closed, then emptied one after the other, while it is told which pods are where.
+//! A drain as a state machine: devices are closed, then emptied one after the other, as pods move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use super::{
     time::age,
 };
 
-/// What is to be done next.
+/// The next action of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Keep new pods away from the device at this place.
@@ -122,7 +122,7 @@ struct User {
     stays: bool,
 }
 
-/// A drain under way.
+/// A drain in progress.
 #[derive(Debug)]
 pub struct Drain {
     stages: Vec<Stage>,
@@ -244,7 +244,7 @@ impl Drain {
         waiting
     }
 
-    /// What is to be done now; to be asked until there is nothing.
+    /// The next action now; to be called until there is none.
     pub fn poll_order(&mut self, now: Timestamp) -> Option<Order> {
         if let Some(at) = self.stages.iter().position(|stage| *stage == Stage::Open) {
             self.stages[at] = Stage::Closed;
@@ -270,7 +270,7 @@ impl Drain {
         Some(Order::Empty(at))
     }
 
-    /// What to tell; to be asked until there is nothing.
+    /// The next event for the user; to be called until there is none.
     pub fn poll_event(&mut self) -> Option<DrainEvent> {
         self.events.pop_front()
     }
@@ -308,7 +308,7 @@ impl Drain {
         self.unreplaced.values().map(VecDeque::len).sum()
     }
 
-    /// What to do so that nobody more is made to leave.
+    /// The actions after which no further pod is evicted.
     #[must_use]
     pub fn stop(&self) -> Vec<Order> {
         let emptying = self.stages.iter().enumerate().filter(|(_, stage)| **stage == Stage::Emptying);
@@ -499,7 +499,7 @@ pub fn pods_seen(cluster: &Cluster, devices: &[DeviceId]) -> Vec<PodSeen> {
     pods
 }
 
-/// What the scheduler says of a pod that it could not place.
+/// The message of the scheduler about a pod that it could not place.
 fn scheduler_message(pod: &lazaret_model::Pod) -> String {
     let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     scheduled.map_or_else(String::new, |condition| condition.message.to_string())

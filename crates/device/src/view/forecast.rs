@@ -34,14 +34,14 @@ pub struct Planned {
     pub rule: Arc<DeviceTaintRule>,
 }
 
-/// What would become of the pods.
+/// The forecast for the pods.
 #[derive(Clone, Debug, Default)]
 pub struct Forecast {
     /// When each pod would be evicted.
     pub evicted: BTreeMap<ObjectKey, Timestamp>,
-    /// What keeps pods at first, and in which words.
+    /// The reason and message that block pods at first.
     pub held: BTreeMap<ObjectKey, (&'static str, Text)>,
-    /// What the rules would say about it: the words of the condition `EvictionBlocked`.
+    /// The messages of the rules' condition `EvictionBlocked`.
     pub holds: Vec<String>,
     /// When the last pod would be gone, if all of them would.
     pub ends: Option<Timestamp>,
@@ -121,7 +121,7 @@ struct Play<'a> {
     coming: Vec<Planned>,
     /// When pods that are terminating are gone.
     leaving: BTreeMap<(Timestamp, ObjectKey), ()>,
-    /// What budgets allowed and pods have used of it.
+    /// Disruptions that budgets allow, less those that pods have used.
     budgets: BTreeMap<(Text, String), i64>,
     effects: usize,
     forecast: Forecast,

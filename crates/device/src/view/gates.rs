@@ -109,7 +109,7 @@ pub fn is_off(gate: &str) -> String {
     format!("feature gate {gate} is off")
 }
 
-/// What it means for people that a gate is off.
+/// The consequence of a disabled gate, for people.
 #[must_use]
 pub fn consequence(gate: &str) -> &'static str {
     if gate == RULES { "DeviceTaintRules have no effect" } else { "device taints have no effect" }

@@ -1,5 +1,5 @@
-//! What happened to devices, as far as anything still tells: rules that are there say who set them and why for as long as they are there; events
-//! tell of what is gone, for as long as the server keeps events (an hour, unless it was set up otherwise).
+//! The history of devices, as far as it is recorded: existing rules record who set them and why; events record changes of objects that are gone, for
+//! as long as the server keeps events (an hour by default).
 
 use std::collections::BTreeMap;
 
@@ -35,12 +35,12 @@ pub struct EventFacts {
     first_timestamp: Option<String>,
     last_timestamp: Option<String>,
     event_time: Option<String>,
-    /// Who tells.
+    /// The component that reports it.
     pub reporting_component: String,
     source: Source,
 }
 
-/// What an event is about.
+/// The object that an event is about.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Involved {
@@ -69,7 +69,7 @@ impl EventFacts {
         lazaret_api::parse_time(written).ok()
     }
 
-    /// Who tells.
+    /// The component that reports it.
     #[must_use]
     pub fn component(&self) -> &str {
         if self.source.component.is_empty() { &self.reporting_component } else { &self.source.component }
@@ -89,13 +89,13 @@ pub struct Entry {
     /// When, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// What.
+    /// The kind of entry.
     pub what: What,
     /// The rule, pod or slice that it happened to.
     pub object: String,
     /// In a sentence.
     pub text: String,
-    /// Who did it, if anybody wrote that down.
+    /// The user that did it, where that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Why, likewise.
@@ -106,12 +106,12 @@ pub struct Entry {
     pub no_effect: Option<String>,
     /// How long this will be remembered.
     pub kept: Kept,
-    /// What tells it from everything else that happened.
+    /// The identity of the entry.
     #[serde(skip)]
     pub id: String,
 }
 
-/// What happened.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum What {
     /// A taint is there.
@@ -132,7 +132,7 @@ pub enum What {
     RuleHeld,
     /// A rule that waited takes effect.
     RuleReleased,
-    /// Somebody approved a rule.
+    /// A person approved a rule.
     RuleApproved,
     /// A rule applies no more, because its time is over.
     RuleExpired,
@@ -144,15 +144,15 @@ pub enum What {
     GuardSet,
     /// A guard was removed.
     GuardRemoved,
-    /// Somebody paused everything that a guard selects.
+    /// A person paused everything that a guard selects.
     Paused,
-    /// Somebody resumed it.
+    /// A person resumed it.
     Resumed,
     /// Too much is out of service: nothing begins.
     BreakerOpened,
     /// Less is out of service again.
     BreakerClosed,
-    /// Somebody lets evictions begin although too much is out of service.
+    /// A person lets evictions begin although too much is out of service.
     BreakerReset,
 }
 
@@ -183,7 +183,7 @@ impl Entry {
     }
 }
 
-/// What is known to have happened, oldest first; to one device, if one is named.
+/// All known entries, oldest first; of one device, if one is named.
 #[must_use]
 pub fn history(cluster: &Cluster, events: &[EventFacts], device: Option<&DeviceId>) -> Vec<Entry> {
     let mut entries: Vec<Dated> = Vec::new();
@@ -231,7 +231,7 @@ pub fn history(cluster: &Cluster, events: &[EventFacts], device: Option<&DeviceI
     let wanted = device.map(ToString::to_string);
     for event in events.iter().filter(|event| event.matters()) {
         let about = wanted.as_ref().is_none_or(|wanted| names_device(&event.message, wanted));
-        // What is still there tells it better than the event about it.
+        // An existing object has more details than the event about it.
         let told = || entries.iter().any(|known| known.entry.text == event.message);
         if about && !told() {
             entries.push(Dated {

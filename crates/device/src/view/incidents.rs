@@ -16,13 +16,13 @@ pub struct IncidentRow {
     pub stage: String,
     /// The policy and the rule.
     pub because: String,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub waits_for: String,
     /// Whether anything is done to the device.
     pub is_enforced: bool,
     /// Key and value of its taint.
     pub taint: String,
-    /// Who has seen it.
+    /// The user that acknowledged it.
     pub acknowledged_by: String,
     /// How many pods were evicted.
     pub pods_evicted: u64,

@@ -1,4 +1,4 @@
-//! What may be wrong with Lazaret's own installation in a cluster.
+//! Problems of Lazaret's own installation in a cluster.
 
 use lazaret_api::parse_time;
 use lazaret_model::Timestamp;
@@ -11,8 +11,8 @@ use super::{
 };
 
 pub(super) const SECTION: &str = "installation";
-/// A lease that was not renewed for so many times its duration, and for this many seconds, is nobody's: the time in a short lease is as exact as its
-/// holder's clock.
+/// A lease that was not renewed for this many times its duration, and for `STALE_SECONDS_MIN`, has no holder: the time in a short lease is as exact
+/// as its holder's clock.
 const STALE_DURATIONS: i64 = 2;
 const STALE_SECONDS_MIN: i64 = 2 * SKEW_SECONDS_MAX;
 /// Clocks that differ by more than this make times in taints and tolerations wrong by as much.
@@ -21,10 +21,10 @@ const DAY_SECONDS: i64 = 86_400;
 /// Releases of Kubernetes that Lazaret was tried with.
 const MINOR_MIN: u32 = 34;
 const MINOR_MAX: u32 = 37;
-/// What Lazaret's eviction controller and Kubernetes' call themselves in events.
+/// The reason of eviction events, by Lazaret's and by Kubernetes' controller.
 const EVICTION_REASON: &str = "DeviceTaintManagerEviction";
 
-/// What was found out about the installation. `None`: this user may not see it.
+/// Facts about the installation. `None`: this user may not see it.
 #[derive(Clone, Debug, Default)]
 pub struct Installation {
     /// The release that the server behaves as: 37 for 1.37.
@@ -49,7 +49,7 @@ pub struct Installation {
     pub webhooks: Option<Vec<Webhook>>,
     /// Roles of `kubectl device` that are missing.
     pub roles_missing: Option<Vec<&'static str>>,
-    /// What the service accounts of components may not do and have to: the account, and the verb and resource.
+    /// Permissions that the service accounts of components need and lack: the account, and the verb and resource.
     pub refused: Option<Vec<(String, String)>>,
     /// Leases, in all namespaces.
     pub leases: Option<Vec<Value>>,
@@ -255,7 +255,7 @@ fn leases(facts: &Installation) -> Vec<Check> {
     ]
 }
 
-/// Who evicts, by the events that each leaves.
+/// The controllers that evict, by the events of each.
 fn evictors(facts: &Installation) -> Check {
     let name = "one controller evicts pods from tainted devices";
     let Some(events) = &facts.events else { return unseen(name, "events") };

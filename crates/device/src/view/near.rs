@@ -1,4 +1,4 @@
-//! What somebody may have meant.
+//! The nearest names to one that does not exist.
 
 /// How many near misses are named.
 const NEAR_MAX: usize = 3;

@@ -1,10 +1,10 @@
-//! What makes a driver report a device as failing that does so on command: an annotation of its node.
+//! The node annotation by which a driver that supports it is made to report a device as failing.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Who acts on an annotation.
+/// The driver that acts on the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obeys {
     /// The driver of a simulated node, for all of its devices.

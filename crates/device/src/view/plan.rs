@@ -1,4 +1,4 @@
-//! What a taint would do to whom, before it is set.
+//! The effect of a taint on devices and pods, before it is set.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use super::{
     gates::is_off,
 };
 
-/// What would happen.
+/// The consequences of a taint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Plan {
@@ -34,7 +34,7 @@ pub struct Plan {
     pub tolerating: Vec<PlanPod>,
     /// Pods that would leave, by namespace.
     pub namespaces: BTreeMap<String, usize>,
-    /// What would keep pods from being evicted at first, in the words of the rules' condition `EvictionBlocked`.
+    /// The reasons that would block evictions at first, as in the rules' condition `EvictionBlocked`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<String>,
     /// After how many seconds the last pod would be gone, if pods take as long to end as they may. Absent: some would stay.
@@ -77,7 +77,7 @@ pub struct PlanPod {
     /// Where it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What controls it: `Job/train`.
+    /// Its controller: `Job/train`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Its priority.
@@ -94,7 +94,7 @@ pub struct PlanPod {
     /// After how many seconds it would be evicted. Absent: not at all, as far as can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evicted_after_seconds: Option<i64>,
-    /// What would keep it at first: the reason of the condition `EvictionBlocked`.
+    /// The reason that would block its eviction at first, as in the condition `EvictionBlocked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
     /// The node where the claims of its replacement could be allocated, after those of pods that go before it.
@@ -150,7 +150,7 @@ impl Plan {
     }
 }
 
-/// What `taint`, set by a rule, would do on the devices of `targets`.
+/// The consequences of `taint`, set by a rule, on the devices of `targets`.
 #[must_use]
 pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint: &Taint) -> Plan {
     let mut plan = Plan {

@@ -1,4 +1,4 @@
-//! What became different between two plans of the same taint.
+//! The difference between two plans of the same taint.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const RECORDING_BYTES_MAX: usize = 256 << 20;
 const RECORDING_EVENTS_MAX: usize = 500_000;
 
-/// What happened to objects, from a beginning on.
+/// Changes of objects since a start.
 #[derive(Debug)]
 pub struct Recording {
     start: Timestamp,

@@ -197,7 +197,7 @@ fn nothing(reference: &Reference, known: &[DeviceId]) -> String {
     let full: Vec<String> = known.iter().map(ToString::to_string).collect();
     let mut near = nearest(&reference.written, full.iter().map(String::as_str));
     if near.is_empty() {
-        // What was written may be a short form: compare it with short forms.
+        // The reference may be a short form: compare it with short forms.
         let short = known.iter().map(|id| format!("{}/{}", id.pool, id.device)).collect::<Vec<_>>();
         let names = nearest(&reference.written, short.iter().map(String::as_str));
         near = names

@@ -1,4 +1,4 @@
-//! What the TaintReplacementPolicies of a namespace say about one of its pods.
+//! The status of one pod in the TaintReplacementPolicies of its namespace.
 
 use lazaret_model::{ObjectKey, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ struct Line {
     message: String,
 }
 
-/// What a policy does about a pod because of one taint.
+/// The action of a policy for a pod because of one taint.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacementWhy {
@@ -74,7 +74,7 @@ pub struct ReplacementWhy {
     /// The pod that takes its place.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replacement: String,
-    /// What it waits for.
+    /// The condition that it waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -134,7 +134,7 @@ impl EventFacts {
     }
 }
 
-/// What events tell of a replacement, oldest first.
+/// The events of a replacement, oldest first.
 pub(super) fn story(pod: &ObjectKey, events: &[EventFacts]) -> Vec<String> {
     let about = |event: &&EventFacts| {
         let object = &event.involved_object;

@@ -14,9 +14,9 @@ use super::cluster::Meta;
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value for rules of this command.
 pub const MANAGED_BY: &str = "kubectl-device";
-/// Why the taint was set, in the words of whoever did.
+/// Why the taint was set, as the user wrote it.
 pub const REASON_ANNOTATION: &str = "lazaret.dev/reason";
-/// Who set it, as the server knew that user. Written by the command: the audit log of the server is the proof.
+/// The user that set it, as the server knew that user. Written by the command: the audit log of the server is the proof.
 pub const SET_BY_ANNOTATION: &str = "lazaret.dev/set-by";
 /// The taint key of a drain.
 pub const DRAIN_KEY: &str = "lazaret.dev/drain";
@@ -40,7 +40,7 @@ pub struct RuleDraft {
     pub taint: Taint,
     /// Why.
     pub reason: Option<String>,
-    /// Who.
+    /// The user that sets it.
     pub set_by: Option<String>,
     /// The request that it is a part of.
     pub request: Option<RuleRequest>,
@@ -144,7 +144,7 @@ impl RuleDraft {
         })
     }
 
-    /// What turns the rule as it was read into this one. Without a resource version in `meta`, its incarnation is the precondition.
+    /// The patch from the rule as it was read to this one. Without a resource version in `meta`, its UID is the precondition.
     #[must_use]
     pub fn patch(&self, meta: &Meta) -> Value {
         let mut metadata = json!({"uid": meta.uid, "annotations": self.annotations()});

@@ -2,7 +2,7 @@
 
 use lazaret_model::{Effect, validate_label_name, validate_label_value};
 
-/// What is to become of a taint.
+/// A change of a taint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaintSpec {
     /// Put it there.

@@ -101,7 +101,7 @@ pub struct TopGroup {
 pub struct DrainRow {
     /// Its name.
     pub rule: String,
-    /// Why, in the words of whoever set it.
+    /// Why, as the user that set it wrote it.
     pub reason: String,
     /// Pods that were evicted.
     pub evicted: u64,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 
-/// What a device waits for.
+/// The unprepare that a device waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitRow {
@@ -37,7 +37,7 @@ fn await_row(node: &str, one: &Awaited) -> AwaitRow {
 }
 
 impl Cluster {
-    /// What a device waits for, if it does.
+    /// The unprepare that a device waits for, if any.
     #[must_use]
     pub fn awaited(&self, id: &DeviceId) -> Option<AwaitRow> {
         let all = self.awaiting.iter().flat_map(|(node, all)| all.iter().map(move |one| (node, one)));

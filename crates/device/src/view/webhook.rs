@@ -5,7 +5,7 @@ use super::{
     installation::{SECTION, unseen},
 };
 
-/// What was found out about the webhook of one installation.
+/// Facts about the webhook of one installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Webhook {
     /// The name of its configuration.

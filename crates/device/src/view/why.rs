@@ -26,9 +26,9 @@ use super::{
     unprepare::AwaitRow,
 };
 
-/// On so many different kinds of node the reasons are worked out request by request.
+/// The number of different kinds of node for which the reasons are computed request by request.
 const NODES_EXPLAINED_MAX: usize = 8;
-/// So many devices are named that their nodes have not unprepared.
+/// The number of devices that are named which their nodes have not unprepared.
 const AWAITED_SHOWN_MAX: usize = 5;
 
 /// The answer to "why": the state the pod is in, and everything that explains it.
@@ -39,7 +39,7 @@ pub struct Why {
     pub pod: String,
     /// In one sentence.
     pub summary: String,
-    /// What is in the way of claims that have nothing yet, by kind of node, most nodes first.
+    /// Reasons that claims without an allocation have none, by kind of node, most nodes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeWhy>,
     /// Which taints keep devices from its requests, and who set them.
@@ -48,10 +48,10 @@ pub struct Why {
     /// Why it had to leave, or will have to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<EvictionWhy>,
-    /// What keeps its eviction from beginning, in the words of the rules' conditions.
+    /// The reasons that block its eviction, from the rules' conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<BlockedWhy>,
-    /// What policies do about it because its node or its devices are tainted.
+    /// The actions of policies because its node or its devices are tainted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replacements: Vec<ReplacementWhy>,
     /// Incidents of its devices, and those that it had to leave for.
@@ -63,7 +63,7 @@ pub struct Why {
     /// Its classic claims.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classic: Vec<ClassicWhy>,
-    /// What else is worth knowing.
+    /// Further notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -82,7 +82,7 @@ pub struct NodeWhy {
     pub requests: Vec<RequestRow>,
 }
 
-/// What there is for a request.
+/// The devices of a node that suit one request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRow {
@@ -104,17 +104,17 @@ pub struct RequestRow {
 pub struct TaintWhy {
     /// `key=value:effect`.
     pub taint: String,
-    /// Who carries it.
+    /// The object that carries it.
     pub origin: String,
-    /// Why, if anybody said.
+    /// The reason, where one is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who set it, if that was written down.
+    /// The user that set it, where that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<String>,
 }
 
-/// What keeps pods of a rule from being evicted.
+/// The reason that blocks evictions for a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedWhy {
@@ -141,7 +141,7 @@ pub struct IncidentWhy {
     pub stage: String,
     /// The policy and the rule.
     pub because: String,
-    /// What it waits for.
+    /// The condition that it waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
 }
@@ -153,7 +153,7 @@ pub struct EvictionWhy {
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// In the words of whoever evicted it.
+    /// The message of the eviction.
     pub message: String,
     /// The rules that are named, with their reason and who set them, as far as the rules are still there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -216,7 +216,7 @@ pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) ->
     })
 }
 
-/// The same with what policies do about the pod. Who has to leave at once hears that first.
+/// The same with the actions of policies for the pod. An eviction comes first in the summary.
 #[must_use]
 pub fn with_replacements(why: Why, replacements: Vec<ReplacementWhy>) -> Why {
     let summary = if why.evictions.is_empty() { summary(&replacements) } else { None };
@@ -429,7 +429,7 @@ fn would_evict(fleet: &Fleet, rule: &DeviceTaintRule, pod: &ObjectKey) -> bool {
     })
 }
 
-/// What keeps pods of the rule that a taint comes from, if anything does.
+/// The reason that blocks evictions for the rule that a taint comes from, if any does.
 fn blocked(fleet: &Fleet, origin: &Origin<'_>) -> Option<BlockedWhy> {
     let Origin::Rule { name, .. } = origin else { return None };
     blocked_by(fleet.rule(name)?.rule)

@@ -1,4 +1,4 @@
-//! What a drain says about how far it is.
+//! The progress that a drain reports.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn pod(number: usize) -> PodSeen {
     }
 }
 
-/// What ended by itself in the grace period is gone, and says nothing about how fast pods are evicted.
+/// Pods that ended by themselves in the grace period are gone, and do not count in the rate of evictions.
 #[test]
 fn progress_is_true_in_the_grace_period_and_after_it() {
     let mut drain = Drain::new(2, Manner { grace_ms: 60_000, pace: None }, at(0));

@@ -1,4 +1,4 @@
-//! What is missing is named, with what to do about it.
+//! An error names the missing part, and what to do about it.
 
 use expect_test::expect;
 use lazaret_server::Features;

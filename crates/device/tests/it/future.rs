@@ -87,7 +87,7 @@ async fn lazarets_own_server_has_rules_that_know_classes() {
     let [spec] = made.as_slice() else { panic!("{made:?}") };
     assert_eq!(spec["deviceSelector"]["deviceClassName"], "gpu");
     assert_eq!(specs(&cluster, POLICIES).await, Vec::<Value>::new());
-    // What is removed is told by class as well.
+    // A taint can also be removed by class.
     let mut gone = BY_CLASS;
     gone[6] = "example.com/old-";
     assert!(cluster.run(&gone).await.ok().contains("no longer tainted"));

@@ -184,7 +184,7 @@ async fn no_rule_is_written_that_does_nothing() {
             assert_eq!(refused, wanted, "{words:?}");
         }
         assert_eq!(cluster.rules().await, before);
-        // What is there can be removed.
+        // Existing taints can be removed.
         cluster.run(&["taint", "node-1/gpu-0", "fan-"]).await.ok();
         assert_eq!(cluster.rules().await, []);
     }
@@ -205,7 +205,7 @@ async fn a_drained_device_is_brought_back_while_rules_are_off() {
     assert_eq!(cluster.rules().await, []);
 }
 
-/// Who may not read the gates is told so where the release has them off by default, and sees taints as the objects have them.
+/// A user who may not read the gates gets a note where the release has them off by default, and sees taints as the objects have them.
 #[tokio::test]
 async fn gates_that_may_not_be_read_are_unknown() {
     let cluster = cluster_with("").await;

@@ -1,4 +1,4 @@
-//! What `kubectl device check` says of Lazaret's own installation: each way in which it can be wrong, and what mends it.
+//! The report of `kubectl device check` about Lazaret's own installation: each way in which it can be wrong, and its remedy.
 
 use lazaret_device::Verdict;
 use serde_json::{Value, json};

@@ -49,7 +49,7 @@ async fn every_command_says_what_is_waited_for_in_the_same_words() {
         assert_eq!(json["items"][0]["awaitingUnprepare"], expected);
         let described = cluster.run(&["describe", "node-1/gpu-0"]).await.ok();
         assert!(described.contains(&format!("Unprepare:    {WORDS}\n")), "{described}");
-        // A pod that wants more devices than there are is told as well.
+        // The same note explains a pod that requests more devices than there are.
         let spec = json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": 9}}]}});
         let claim = json!({"metadata": {"name": "all"}, "spec": spec});
         cluster.post("/apis/resource.k8s.io/v1/namespaces/research/resourceclaims", claim).await;

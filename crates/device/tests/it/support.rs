@@ -16,7 +16,7 @@ use lazaret_server::{Access, Authorizer, Features, Rbac, Server, ServerOptions, 
 use lazaret_store::Store;
 use serde_json::{Value, json};
 
-/// What nobody may do: `verb resource` or `verb /path`, one each.
+/// Requests that are denied to all users: `verb resource` or `verb /path`, one each.
 #[derive(Debug)]
 struct AllBut(Vec<&'static str>);
 
@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
     plans: tempfile::TempDir,
 }
 
-/// What a command printed and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) out: String,
@@ -372,7 +372,7 @@ impl Cluster {
     }
 }
 
-/// A slice of so many healthy devices.
+/// A slice of this many healthy devices.
 pub(crate) fn slice_of(node: &str, devices: usize) -> Value {
     let device = |at: usize| {
         json!({

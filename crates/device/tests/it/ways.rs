@@ -7,7 +7,7 @@ use lazaret_model::Timestamp;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T12:00:00Z";
-/// What was asked for: ways that are told apart.
+/// The required number of ways that are distinguished.
 const WAYS_MIN: usize = 20;
 
 fn now() -> Timestamp {
@@ -90,7 +90,7 @@ fn first(values: &mut Option<Vec<Value>>) -> &mut Value {
     &mut values.as_mut().unwrap()[0]
 }
 
-/// What is changed, and what is found: state, and a part of the detail.
+/// A change, and the finding: state, and a part of the detail.
 type Way = (fn(&mut Installation), CheckState, &'static str);
 
 const WAYS: &[Way] = &[

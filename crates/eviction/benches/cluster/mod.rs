@@ -1,4 +1,4 @@
-//! A cluster to measure: so many pods, eight to a node, each with a device of its own.
+//! A cluster to measure: a given number of pods, eight to a node, each with a device of its own.
 #![allow(missing_docs)]
 
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub(crate) fn rule(effect: Effect, rate: Option<i64>) -> FleetInput {
     }))
 }
 
-/// A fleet of so many pods, eight to a node, and a leader that knows it.
+/// A fleet of this many pods, eight to a node, and a leader that knows it.
 pub(crate) fn cluster(pods: usize) -> (Fleet, Eviction) {
     let mut fleet = Fleet::new();
     for pool in 0..pods / 8 {

@@ -17,11 +17,11 @@ use crate::{
 /// A guard that does not permit a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the guard says of evictions once the rule is there: [`Block::Paused`], [`Block::Breaker`] or [`Block::Window`].
+    /// The guard's reason to block evictions once the rule exists: [`Block::Paused`], [`Block::Breaker`] or [`Block::Window`].
     pub why: Block,
     /// Its name.
     pub guard: Text,
-    /// What it says, in the words of a rule's status.
+    /// The message, as in a rule's status.
     pub message: Text,
     /// Its breaker is tripped without the rule.
     pub is_tripped: bool,
@@ -31,7 +31,7 @@ pub struct Refusal {
     pub namespaces: usize,
 }
 
-/// What a person reads: what the guard says, what would happen, what to do instead.
+/// The text for people: the guard's message, the consequence of the rule, and how to proceed.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { guard, message, pods, namespaces, .. } = self;

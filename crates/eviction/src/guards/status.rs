@@ -1,4 +1,4 @@
-//! What a guard's status says: where its breaker stands, and whether one of its windows is open.
+//! The status of a guard: the state of its breaker, and whether one of its windows is open.
 
 use alloc::sync::Arc;
 
@@ -18,7 +18,7 @@ const STATUS_EVERY_MS: i64 = 10_000;
 const STATUS_RETRY_MS: i64 = 1_000;
 
 impl GuardState {
-    /// What its status is to say. Where a guard has no breaker or no windows any more, nothing about them.
+    /// The status to write. A guard without a breaker or windows has empty fields for them.
     fn wanted(&self) -> (BreakerStatus, Option<WindowStatus>) {
         let breaker = if self.guard.breaker.is_some() { self.breaker } else { BreakerStatus::default() };
         (breaker, self.windows.status)

@@ -145,7 +145,7 @@ fn the_fleet_is_as_before() {
     assert_eq!(world.fleet.rule("r").unwrap().rule.selector.as_ref().unwrap().device.as_deref(), Some("d0"));
 }
 
-/// What is refused beforehand is what the machine would have kept from beginning afterwards, and the other way round.
+/// A rule is refused beforehand exactly if the machine would have blocked its evictions afterwards.
 #[test]
 fn guards_say_the_same_before_and_after_the_rule_is_there() {
     let rules = [

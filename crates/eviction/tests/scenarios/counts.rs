@@ -53,7 +53,7 @@ fn a_restart_keeps_the_count_and_says_that_there_may_be_more() {
         next.hear(Input::BecameLeader);
         next.run_until(100_000);
         assert_eq!(evicted(&next), 3);
-        // What somebody else counted is known to be no more than that.
+        // The count of another leader is only a lower bound.
         let at_least = "At least 3 pods evicted since the rule was created.";
         assert_eq!(next.log.len(), 1, "{:?}", next.log);
         assert!(next.log[0].ends_with(at_least), "{:?}", next.log);
@@ -104,7 +104,7 @@ fn a_leader_that_closes_says_all_it_knows_and_begins_nothing() {
     world.now = 21_000;
     world.apply("rule other driver=some-driver taint=k=v:NoExecute/1@0");
     pods(&mut world, 3, 6);
-    // One is gone, one is under way, one has not been begun when the process is asked to end.
+    // One is gone, one is in flight, one has not been begun when the process is asked to end.
     let batch: Vec<_> = std::iter::from_fn(|| world.machine.poll_effect()).take(2).collect();
     let [first, second] = <[_; 2]>::try_from(batch).unwrap();
     world.perform(first);

@@ -142,7 +142,7 @@ fn retry() {
     );
 }
 
-/// What the benchmark of this name measures: the plan fills and empties within the call that says so.
+/// As the benchmark of this name measures: the plan fills and empties within the call that says so.
 #[test]
 fn taint_untaint() {
     const PODS: usize = 20;

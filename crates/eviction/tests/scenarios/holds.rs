@@ -164,7 +164,7 @@ fn a_guard_counts_the_devices_that_it_selects() {
     assert_eq!(world(&[guard(half, Approvers::Anyone)], two).evicted_at.len(), 2);
 }
 
-/// What only keeps new pods away evicts nobody: its devices count.
+/// A taint that only keeps new pods away evicts no pod: its devices count.
 #[test]
 fn a_rule_that_does_not_evict_is_held_for_its_devices() {
     let rule = "rule r driver=some-driver taint=k=v:NoSchedule@0";

@@ -19,7 +19,7 @@ fn with(lines: &[&str]) -> World {
     world
 }
 
-/// Another machine, with another fleet, that is told of all objects there are.
+/// Another machine, with another fleet, that gets all objects.
 fn restarted(world: &World) -> World {
     let mut fresh = World::new(Options::default());
     world.objects.values().for_each(|object| fresh.feed(object.clone()));
@@ -96,7 +96,7 @@ fn what_a_claim_says_is_bounded() {
     assert_eq!(restarted(&world).kept, [""; 0] as [&str; 0]);
 }
 
-/// What a machine has seen itself counts more than what somebody wrote onto the claim.
+/// Devices that a machine has seen itself count more than an annotation on the claim.
 #[test]
 fn an_annotation_that_somebody_changed_is_put_right() {
     let mut world = with(&[SLICE, CLAIM, POD, "slice- worker"]);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::world::World;
 
-/// So many pods, each with a device of its own in `pool`.
+/// This many pods, each with a device of its own in `pool`.
 fn pods(world: &mut World, pool: &str, count: usize, more: &str) {
     for i in 0..count {
         let name = format!("{pool}-{i}");

@@ -1,4 +1,4 @@
-//! How pods leave because of a rule that says how: by the eviction API, so many at a time, in order; and what keeps them.
+//! How pods leave because of a rule that says how: by the eviction API, with a limit at a time, in order; and what blocks them.
 
 use std::sync::Arc;
 
@@ -379,7 +379,7 @@ fn a_breaker_trips_at_once_and_resets_when_it_was_below_for_long_enough() {
     assert!(world.log.iter().any(|line| line.ends_with("guard fleet tripped: false")), "{:?}", world.log);
 }
 
-/// What a breaker was is in the guard's status: a new leader begins with it.
+/// The state of a breaker is in the guard's status: a new leader begins with it.
 #[test]
 fn a_tripped_breaker_survives_its_leader() {
     let mut guard = DisruptionGuard::clone(&breaker(Share::Count(1), 60));

@@ -175,7 +175,7 @@ proptest! {
             let plans: Plans = world.machine.pending().map(|plan| (plan.pod.to_string(), (plan.due, plan.reasons.len()))).collect();
             prop_assert_eq!(&plans, &naive(&world), "after {}", line);
             prop_assert_eq!(world.plans(), world.recomputed());
-            // What a rule's status would count is what its preview lists.
+            // The counts of a rule's status are those of its preview.
             for view in world.fleet.rules() {
                 let effect = &view.rule.taint.effect;
                 if matches!(effect, Effect::None | Effect::NoExecute) {
@@ -192,8 +192,8 @@ proptest! {
         prop_assert_eq!(world.machine.sizes(), [0, 0, 0, 0]);
     }
 
-    /// However little of what changed is told at a time: nobody goes whom the fleet spares by then, no status is written from half of
-    /// it, and in the end the plans are the same.
+    /// However few changes come at a time: no pod leaves that the fleet spares by then, no status is written from half of the changes, and in the end
+    /// the plans are the same.
     #[test]
     fn who_is_told_in_parts_makes_nobody_leave_who_may_stay(
         lines in proptest::collection::vec((line(), 0..4_usize), 1..40),

@@ -1,4 +1,4 @@
-//! What people read: the pod's condition, the events, the preview.
+//! Texts for people: the pod's condition, the events, the preview.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ fn a_preview_lists_exactly_whom_it_would_hit() {
         look.to_string(),
         "3 published devices selected. 4 allocated devices selected. 2 pods would be evicted in 1 namespace if the effect was NoExecute."
     );
-    // What acts already counts from when it was set.
+    // A rule in effect counts from when its taint was set.
     let act = preview(&world.fleet, world.at(), Subject::Rule("act"));
     assert_eq!(pods(&act.pods), ["default/a Seconds(0) 10.000s", "default/b Seconds(30) 40.000s"]);
     // A taint that is nowhere yet.

@@ -17,7 +17,7 @@ pub(crate) struct World {
     pub(crate) now: i64,
     pub(crate) fleet: Fleet,
     pub(crate) machine: Eviction,
-    /// What was done, one line each.
+    /// The effects that were carried out, one line each.
     pub(crate) log: Vec<String>,
     /// Outcomes to give instead of `Done`, by pod or rule name, in turn. A pod is touched only by `Done`, and by
     /// `Unknown` if `unknown_happens`.
@@ -29,14 +29,14 @@ pub(crate) struct World {
     pub(crate) evicted_at: Vec<(i64, String)>,
     /// Whose pace let each of them go.
     pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
-    /// What was written onto claims, one line each.
+    /// The annotations written to claims, one line each.
     pub(crate) kept: Vec<String>,
-    /// The machine is not told that what it sees is up to date.
+    /// The machine gets no notice that its view is current.
     pub(crate) view_lags: bool,
-    /// What is asked for room, and how often it was.
+    /// Answers questions for room, and the number of questions.
     pub(crate) capacity: Capacity,
     pub(crate) questions: usize,
-    /// All objects that the fleet was told of and that are still there.
+    /// All objects that the fleet got and that still exist.
     pub(crate) objects: BTreeMap<(Kind, ObjectKey), FleetInput>,
 }
 
@@ -282,7 +282,7 @@ impl World {
         panic!("does not come to rest");
     }
 
-    /// What the order of events must not change.
+    /// The state that the order of events must not change.
     pub(crate) fn end_state(&self) -> Vec<String> {
         let mut state = self.plans();
         for view in self.fleet.rules() {
@@ -300,7 +300,7 @@ impl World {
         state
     }
 
-    /// What a fresh fleet and a fresh machine make of the same objects.
+    /// The plans of a fresh fleet and a fresh machine for the same objects.
     pub(crate) fn recomputed(&self) -> Vec<String> {
         let mut fresh = Self::follower(Options::default());
         self.objects.values().for_each(|input| fresh.fleet.apply(input.clone()));

@@ -11,10 +11,10 @@ use lazaret_model::{AttrValue, CapacityValue, DeviceId, ObjectKey, PoolId, Text}
 
 use crate::{Changes, DeviceRef, EffectiveTaint, Fleet, Origin, Problem, SliceState};
 
-/// What a fleet shows.
+/// The observable state of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// Claims: what they hold, who uses them.
+    /// Claims: the devices that they hold, the pods that use them.
     pub claims: BTreeMap<ObjectKey, ClaimSeen>,
     /// Pods: which claims they use.
     pub pods: BTreeMap<ObjectKey, (Text, BTreeSet<ObjectKey>)>,
@@ -32,29 +32,29 @@ pub struct Observation {
     pub classes: Vec<Text>,
 }
 
-/// What is seen of a claim.
+/// The observable state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimSeen {
     /// The incarnation.
     pub uid: Text,
-    /// Who uses it.
+    /// The pods that use it.
     pub pods: BTreeSet<ObjectKey>,
     /// Each device: where from, its effective taints, and whether the claim is among its holders.
     pub held: Vec<(DeviceId, &'static str, Vec<String>)>,
 }
 
-/// What is seen of a rule.
+/// The observable state of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSeen {
-    /// Published devices it means.
+    /// Published devices that it selects.
     pub published: BTreeSet<DeviceId>,
     /// Results it means: claim, position, from memory.
     pub held: BTreeSet<(ObjectKey, usize, bool)>,
-    /// What is wrong with it.
+    /// The error in it.
     pub problem: Option<String>,
 }
 
-/// What is seen of a pool.
+/// The observable state of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSeen {
     /// Newest first: number, slices there, slices expected, why invalid.
@@ -63,7 +63,7 @@ pub struct PoolSeen {
     pub slices: Vec<(Text, i64, Vec<DeviceSeen>)>,
 }
 
-/// What is seen of a device of a snapshot.
+/// The observable state of a device of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSeen {
     /// Its name.
@@ -83,7 +83,7 @@ pub struct DeviceSeen {
 }
 
 impl Observation {
-    /// What this fleet shows.
+    /// The observable state of this fleet.
     pub fn of(fleet: &mut Fleet) -> Self {
         let snapshot = fleet.snapshot();
         let fleet = &*fleet;
@@ -120,8 +120,8 @@ impl Observation {
         }
     }
 
-    /// What differs from `before` and is not among `changes`: nothing, if the fleet keeps its word. `fleet` is in the
-    /// state that `self` shows; `gone` are the numbers that claims and pods had before.
+    /// The differences from `before` that are not among `changes`: none, if the fleet is correct. `fleet` is in the state that `self` shows; `gone`
+    /// are the numbers that claims and pods had before.
     #[must_use]
     pub fn unannounced(
         &self,

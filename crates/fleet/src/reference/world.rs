@@ -31,7 +31,7 @@ pub struct Reference {
     memory: BTreeMap<DeviceId, Device>,
 }
 
-/// What one selector says of one device.
+/// The result of one selector on one device.
 enum Answer {
     No,
     Yes,
@@ -110,7 +110,7 @@ impl Reference {
         self.memory.keys().any(|id| self.newest(id).is_none())
     }
 
-    /// What a fleet must show.
+    /// The state that a fleet must show.
     #[must_use]
     pub fn observe(&self) -> Observation {
         let pools: BTreeSet<PoolId> = self.slices.values().map(|slice| slice.pool_id()).collect();
@@ -200,7 +200,7 @@ impl Reference {
         }
     }
 
-    /// What a claim that holds a device says of it.
+    /// The record of a device on a claim that holds it.
     fn said_of(&self, id: &DeviceId) -> Option<Device> {
         let holding = self.claims.values().filter(|claim| results(claim).iter().any(|one| one.device == *id));
         let said = holding.flat_map(|claim| &claim.last_published).find(|said| said.is_of(id));

@@ -1,4 +1,4 @@
-//! What a gate turns off is as if it had never been set.
+//! A taint or value that a gate turns off is as if it had never been set.
 
 use alloc::{vec, vec::Vec};
 

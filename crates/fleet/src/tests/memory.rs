@@ -85,7 +85,7 @@ fn a_claim_that_changes_keeps_what_it_remembers() {
     );
 }
 
-/// What a claim says of a device, as it was written when its slice went.
+/// A claim with the record of a device, as it was written when the device's slice was deleted.
 fn saying(name: &str, held: &str, model: &str) -> ResourceClaim {
     let attributes = vec![("model".into(), AttrValue::String(model.into()))];
     let last_published = vec![LastPublished::new(&id(held), attributes, vec![], false)];

@@ -156,8 +156,8 @@ fn taint_slices_of_a_past_generation_end_with_it() {
     assert!(taints(&fleet, "d/p/a").is_empty());
 }
 
-/// A slice that falls back to an older generation takes its devices with it, though the pool's newest stays the same; and
-/// a slice that no longer has a device lets another speak for it. Rules that mean those devices are told of as changed.
+/// A slice that falls back to an older generation takes its devices with it, though the pool's newest stays the same; and a slice that no longer has
+/// a device lets another publish it. Rules that select those devices are reported as changed.
 #[test]
 fn rules_are_news_when_another_slice_speaks() {
     let everything = rule("r", Some(DeviceSelector::default()), "sick:NoExecute");

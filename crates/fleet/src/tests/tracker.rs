@@ -1,5 +1,5 @@
-//! What rules do to slices. The first part has the names of the cases that Kubernetes' own slice tracker is tested
-//! with; each runs in every order of its inputs.
+//! The effect of rules on slices. The first part has the names of the cases that Kubernetes' own slice tracker is tested with; each runs in every
+//! order of its inputs.
 
 use alloc::{sync::Arc, vec, vec::Vec};
 

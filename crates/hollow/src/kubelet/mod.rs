@@ -131,7 +131,7 @@ impl Kubelet {
         }
     }
 
-    /// What became of an effect.
+    /// The outcome of an effect.
     pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
         let done = match outcome {
             Outcome::Done => true,
@@ -155,7 +155,7 @@ impl Kubelet {
         self.effects.pop_front()
     }
 
-    /// The node that wants an effect done that is under way.
+    /// The node of an effect in flight.
     #[must_use]
     pub fn node_of(&self, id: u64) -> Option<String> {
         let index = match self.agenda.in_flight(id)? {

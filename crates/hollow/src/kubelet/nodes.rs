@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct NodeSlot {
     seen: Option<SeenNode>,
-    /// What was written should be seen by then.
+    /// The last write should be seen by then.
     settled_until: Option<Timestamp>,
     /// Something was heard since the last write began: it may be what was written, or need another.
     news: bool,
@@ -118,7 +118,7 @@ impl Kubelet {
         if self.leaves_taints {
             return None;
         }
-        // Nobody else may be there to see that it is ready. Whoever is gets there first or finds it done.
+        // There may be no controller to see that it is ready. One that exists is first, or finds the taint removed.
         let taints = match seen.taints_when_ready.as_deref()? {
             [] => Value::Null,
             others => others.into(),

@@ -15,11 +15,11 @@ use crate::{
     pod_json::{self, Place},
 };
 
-/// A pod that lacks a claim for so long is complained about; a shorter wait is only news that comes late.
+/// A pod that lacks a claim for this time is reported; a shorter wait is only news that comes late.
 const PATIENCE_MS: i64 = 5_000;
 /// A pod without a grace period is removed by whoever deletes it. Where that does not happen within this time, its node does it.
 const REMOVAL_MS: i64 = 1_000;
-/// What a container exits with that was told to stop.
+/// The exit code of a container that was stopped by SIGTERM.
 const TERMINATED: i32 = 143;
 /// The pause before the second restart; it doubles with each further one.
 const CRASH_PAUSE_MS: i64 = 10_000;
@@ -33,12 +33,12 @@ pub(super) struct PodSlot {
     /// The last part of its address.
     number: Option<u8>,
     progress: Progress,
-    /// What is being done.
+    /// The effect in flight.
     doing: Option<Doing>,
     waiting_since: Option<Timestamp>,
     complained: bool,
     stopping_since: Option<Timestamp>,
-    /// What was done should be seen by then.
+    /// The last write should be seen by then.
     settled_until: Option<Timestamp>,
 }
 
@@ -231,7 +231,7 @@ impl Kubelet {
             return None;
         }
         let Some(phase) = phase else { return self.start(now, key, now, restarts.saturating_add(1)) };
-        // What has ended has nothing prepared any more.
+        // A pod that has ended has nothing prepared any more.
         let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
         self.unprepare_for(node, &uid);
         let slot = self.pods.get_mut(key)?;

@@ -16,7 +16,7 @@ pub(super) struct Alerts {
 }
 
 impl Reconciler {
-    /// An alert fires. Who does not lead hears of it as well: a signal that lasts is no news to whoever begins to lead.
+    /// An alert fires. A follower takes it in as well: to a new leader, a signal that lasts is not news.
     pub(super) fn alert(&mut self, now: Timestamp, report: Report) {
         let (name, device) = (report.name.clone(), report.signal.device.clone());
         if self.alerts.devices.get(&name).is_some_and(|known| *known != device) {
@@ -50,7 +50,7 @@ impl Reconciler {
         self.lifecycle.handle(now, heard);
     }
 
-    /// A device is known now, or by other policies: what fires is told to them.
+    /// A device is new, or is selected by other policies: alerts that fire are raised for them.
     pub(super) fn raise_alerts(&mut self, now: Timestamp, device: &DeviceId) {
         let signals = self.alerts.by_device.get(device).into_iter().flat_map(|alerts| alerts.values());
         let signals: alloc::vec::Vec<_> = signals.map(|report| report.signal.clone()).collect();

@@ -1,4 +1,4 @@
-//! What the reconciler hears, and what it wants done.
+//! The inputs and effects of the reconciler.
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
@@ -27,13 +27,13 @@ pub enum Input {
     Child(Child),
     /// There is no such object, or it belongs to no incident.
     ChildGone(ChildKind, Text, Text),
-    /// Somebody wrote down a signal.
+    /// A signal was reported.
     Report(Report),
     /// There is no such signal.
     ReportGone(Text),
-    /// What a request that repairs says now: `None` while it goes on.
+    /// The result of a repair request: `None` while it goes on.
     Asked(Text, Option<JobResult>),
-    /// What became of an effect.
+    /// The outcome of an effect.
     Acknowledged {
         /// Which.
         id: EffectId,
@@ -57,7 +57,7 @@ pub enum Input {
 /// Something to be done.
 pub type Effect = lazaret_machine::Effect<WriteKind>;
 
-/// What is to be done. Everything can be done twice.
+/// A write to the cluster. Each can be carried out twice.
 #[derive(Clone, Debug)]
 pub enum WriteKind {
     /// Write a new incident.
@@ -94,9 +94,9 @@ pub enum WriteKind {
     Run {
         /// For which incident.
         owner: Owner,
-        /// What it is called.
+        /// The name of the Job.
         name: Text,
-        /// What.
+        /// The task.
         task: Task,
         /// The incident as it is.
         incident: Arc<Incident>,

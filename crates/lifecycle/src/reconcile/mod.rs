@@ -49,15 +49,15 @@ pub struct Reconciler {
     /// Signals that do not last, and whether they were raised.
     reports: BTreeMap<Text, (Report, bool)>,
     alerts: Alerts,
-    /// What effects that wait are about, in order; what is not among `waiting` any more is passed over.
+    /// Keys of effects that wait, in order; a key that is not in `waiting` any more is skipped.
     queue: VecDeque<Text>,
     waiting: BTreeMap<Text, Queued>,
     in_flight: Flights<WriteKind, Queued>,
-    /// What they are about.
+    /// Keys of the effects in flight.
     flying: BTreeSet<Text>,
-    /// By what an effect is about: it is left alone until then; and how often it failed.
+    /// By the key of an effect: no attempt before this instant, and the number of failures.
     not_before: BTreeMap<Text, (Timestamp, u32)>,
-    /// Incidents to look at.
+    /// Incidents to plan again.
     touched: BTreeSet<Text>,
     /// Taints that were sent and not seen yet, by incident.
     tainting: Tainting,
@@ -194,7 +194,7 @@ impl Reconciler {
         ])
     }
 
-    /// A policy's expression that cannot be evaluated is told; other effects of the machine are read off its incidents.
+    /// Reports a policy's expression that cannot be evaluated; other effects of the machine follow from its incidents.
     fn take_effects(&mut self) {
         while let Some(effect) = self.lifecycle.poll() {
             match effect {

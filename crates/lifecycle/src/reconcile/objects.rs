@@ -36,31 +36,31 @@ pub struct Stored {
     pub uid: Uid,
     /// Its version.
     pub version: Text,
-    /// What it says.
+    /// The incident, from its spec and status.
     pub incident: Incident,
-    /// What people wrote into it.
+    /// The actions of people in it.
     pub acts: Acts,
 }
 
-/// What people wrote into an incident.
+/// Actions of people in an incident.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acts {
-    /// Somebody has seen it.
+    /// A person has acknowledged it.
     pub acknowledged: Option<PersonAct>,
-    /// Somebody has repaired the device.
+    /// A person has repaired the device.
     pub repaired: Option<PersonAct>,
-    /// Somebody gives it up.
+    /// A person gives it up.
     pub abandoned: Option<PersonAct>,
 }
 
-/// What a person did.
+/// An action of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonAct {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Who.
+    /// The person.
     pub who: Text,
-    /// Why; may be empty.
+    /// The reason; may be empty.
     pub why: Text,
 }
 
@@ -75,11 +75,11 @@ pub struct Child {
     pub uid: Uid,
     /// The incident that it was made for.
     pub owner: Owner,
-    /// What it says.
+    /// The device or task that it is for.
     pub target: Target,
 }
 
-/// What an object does.
+/// The purpose of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// It taints a device.
@@ -142,6 +142,6 @@ pub struct Report {
     pub name: Text,
     /// Its incarnation.
     pub uid: Uid,
-    /// What it says.
+    /// The signal, from its spec.
     pub signal: Signal,
 }

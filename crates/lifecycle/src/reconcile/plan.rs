@@ -14,7 +14,7 @@ use crate::{
     wanted::{Task, Wanted},
 };
 
-/// What the key of an effect on the counts of a policy begins with.
+/// The prefix of the key of an effect on the counts of a policy.
 pub(super) const TALLY: &str = "/tally/";
 /// Objects of which it is known how often a write failed. Of more only those that wait are.
 const RETRIES_MAX: usize = 10_000;
@@ -54,7 +54,7 @@ impl Reconciler {
         self.lifecycle.tally_versions().all(|(policy, version)| self.tallied.get(policy) == Some(&version))
     }
 
-    /// What was left alone for some time and may be tried again.
+    /// Queues effects whose pause after a failure is over.
     fn due_again(&mut self, now: Timestamp) {
         let due: Vec<Text> =
             self.not_before.iter().filter(|(_, (at, _))| *at <= now).map(|(key, _)| key.clone()).collect();
@@ -118,7 +118,7 @@ impl Reconciler {
         wanted: Wanted,
     ) {
         let children: Vec<Child> = self.children.of(name).to_vec();
-        // What waits was decided on what was known before.
+        // Effects that wait were decided on an older state.
         self.waiting.remove(&child_key(ChildKind::Rule, name));
         self.waiting.remove(&child_key(ChildKind::Drain, name));
         let (mut has_rule, mut has_drain, mut has_job) = (false, false, false);

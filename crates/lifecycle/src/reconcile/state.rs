@@ -1,4 +1,4 @@
-//! What is known of objects, and how news change it.
+//! The state of objects, and its changes by news.
 
 use alloc::{boxed::Box, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     wanted::Task,
 };
 
-/// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
+/// A write that was done shows in the watch soon. Until then, or for at most this long, its object is left alone.
 const SEEN_WITHIN_MS: i64 = 5_000;
 /// Pauses after writes that failed.
 const RETRY: Backoff = Backoff::new(500, 60_000);
@@ -22,7 +22,7 @@ const TALLY_EVERY_MS: i64 = 1_000;
 /// A request that repairs is looked at this often.
 const REQUEST_LOOK_MS: i64 = 5_000;
 
-/// What is known of an incident as an object.
+/// The state of an incident as an object.
 #[derive(Debug)]
 pub(super) struct Written {
     /// `None`: it was not written yet.
@@ -30,7 +30,7 @@ pub(super) struct Written {
     pub(super) version: Text,
     /// By which the machine knows it, while it is open and this machine leads.
     pub(super) number: Option<u64>,
-    /// What is to be written, and how many times that changed.
+    /// The next version to write, and how many times it changed.
     pub(super) pending: Option<Arc<Incident>>,
     pub(super) changes: u64,
     /// The stage and the number of tries that are stored.
@@ -48,7 +48,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// What the machine says of an incident that was not written yet.
+    /// The state of an incident that was not written yet.
     fn new(incident: &Incident) -> Self {
         Self {
             uid: None,
@@ -74,7 +74,7 @@ impl Written {
 /// An effect that waits or is in flight.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// What it is about.
+    /// The key of the effect.
     pub(super) key: Text,
     /// Of [`Written::changes`].
     pub(super) change: u64,
@@ -86,7 +86,7 @@ impl Reconciler {
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.leads = true;
         self.not_before.clear();
-        // What was sent in an earlier term has ended, and was heard of.
+        // Effects of an earlier term have ended, and their results were seen.
         while let Some((name, _)) = self.tainting.first_key_value() {
             let name = name.clone();
             self.taint_settled(&name);
@@ -137,7 +137,7 @@ impl Reconciler {
     }
 
     pub(super) fn stored(&mut self, now: Timestamp, stored: Stored) {
-        // What this machine has opened since is known before: it may have the same name.
+        // Incidents that this machine has opened since come first: one may have the same name.
         self.take_effects();
         let Stored { uid, version, mut incident, acts } = stored;
         self.lifecycle.share_incident(&mut incident);
@@ -160,7 +160,7 @@ impl Reconciler {
             self.over.remove(&(at, name.clone()));
         }
         let before = known.as_ref().map(|known| known.version.clone()).unwrap_or_default();
-        // What the machine says and what is stored are the same, mostly: it is kept once.
+        // The machine's incident and the stored one are mostly equal: they are shared.
         let stored = is_open.then(|| self.shared(known.as_deref(), incident.clone()));
         let is_known = known.as_ref().is_some_and(|known| known.number.is_some() || known.pending.is_some());
         let written = Written {
@@ -212,7 +212,7 @@ impl Reconciler {
         own.filter(|own| ***own == incident).map_or_else(|| Arc::new(incident), Arc::clone)
     }
 
-    /// What is stored is neither what was last written nor being written: a leader before this one wrote it late, and it counts.
+    /// The stored version is neither the last one written nor in flight: a previous leader wrote it late, and it counts.
     fn take_back(&mut self, name: &Text, known: Option<&mut Written>, stored: (Stage, u32)) {
         let Some(known) = known.filter(|known| known.wrote != stored && !self.flying.contains(name)) else {
             return;
@@ -250,7 +250,7 @@ impl Reconciler {
     }
 
     fn forget(&mut self, now: Timestamp, name: &Text) {
-        // What the machine had to say of it before is not to be written any more.
+        // Effects of the machine for it are dropped.
         self.take_effects();
         let Some(written) = self.incidents.remove(name) else { return };
         if let Some(at) = written.over_since {
@@ -429,7 +429,7 @@ impl WriteKind {
     }
 }
 
-/// What an effect on a child is about.
+/// The key of an effect on a child.
 pub(super) fn child_key(kind: ChildKind, name: &str) -> Text {
     let kind = match kind {
         ChildKind::Rule => "rule",

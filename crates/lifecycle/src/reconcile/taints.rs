@@ -31,7 +31,7 @@ impl Reconciler {
         }
     }
 
-    /// What became of a taint that was sent.
+    /// The outcome of a taint that was sent.
     pub(super) fn taint_answered(&mut self, now: Timestamp, kind: &WriteKind, outcome: Outcome) {
         let WriteKind::Taint { owner, .. } = kind else { return };
         match outcome {

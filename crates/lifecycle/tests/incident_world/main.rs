@@ -19,7 +19,7 @@ use world::World;
 const SECOND: i64 = 1_000;
 const DEVICES: [&str; 3] = ["gpu-0", "gpu-1", "gpu-2"];
 
-/// What was found in a world, if anything, and which stages there were.
+/// The violation found in a world, if any, and the stages that occurred.
 fn run(seed: u64, steps: usize, mutant: Mutant) -> (Option<String>, BTreeSet<&'static str>) {
     let mut world = World::new(seed, mutant);
     for _ in 0..steps {

@@ -1,4 +1,4 @@
-//! What there is in a world, and what controllers see of it.
+//! The objects of a world, and the views that controllers have of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +14,29 @@ use super::{
     pools::{POOL_COMPLETE, TORN},
 };
 
-/// What is done wrongly on purpose, to see that it is found.
+/// A fault on purpose, which the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
     None,
     /// Deletions are said to be done and are not.
     KeepsTaints,
-    /// Who begins is not told of incidents.
+    /// A new leader does not get the incidents.
     ForgetsIncidents,
-    /// Deletions hit whatever rule is there first.
+    /// Deletions hit the first rule there is.
     DeletesForeign,
     /// Statuses are said to be written and are not.
     LosesRecords,
     /// A repair is written as if the device were only suspect.
     StepsBack,
-    /// Nobody is told what guards permit.
+    /// No controller gets the limits of guards.
     ForgetsGuards,
-    /// Whoever begins to lead is told what guards permit only later.
+    /// A new leader gets the limits of guards late.
     HearsOfGuardsLate,
     /// While the breaker is tripped no taint is taken back.
     HoldsRecovery,
-    /// What is held does not say what it waits for.
+    /// An incident that is held does not say what it waits for.
     HoldsInSilence,
-    /// What is held taints its device all the same.
+    /// An incident that is held taints its device.
     TaintsWhatIsHeld,
     /// A new incident is said to be written and is not.
     LosesNewIncidents,
@@ -44,19 +44,19 @@ pub(super) enum Mutant {
     LosesJobs,
     /// Reports are said to be deleted and are not.
     KeepsReports,
-    /// What nobody but a person may end is written as cleared.
+    /// An incident that only a person may end is written as cleared.
     ClearsAbandoned,
     /// Of two incidents of one device none is closed.
     KeepsDoubles,
-    /// The taints of what was given up are taken back.
+    /// The taints of abandoned incidents are removed.
     UntaintsAbandoned,
     /// Controllers see every taint with the key that its incident has.
     ForgetsTaintKeys,
-    /// A pool is told of that has been incomplete for half of the time.
+    /// A pool is reported when it has been incomplete for half of the time.
     TellsOfTornPoolsEarly,
-    /// No incomplete pool is told of.
+    /// No incomplete pool is reported.
     OverlooksTornPools,
-    /// It is not told that a pool is complete again.
+    /// The end of an incomplete pool is not reported.
     KeepsTornPools,
 }
 
@@ -158,7 +158,7 @@ pub(super) fn policy(mode: Mode) -> Policy {
 
 pub(super) const KEYS: [&str; 4] = ["warm", "hot", "dead", "often"];
 
-/// What there is.
+/// The API server's objects.
 #[derive(Default)]
 pub(super) struct Api {
     pub(super) incidents: BTreeMap<Text, Stored>,
@@ -177,7 +177,7 @@ pub(super) struct Api {
     pub(super) is_late: bool,
     /// Objects that such a write made or changed.
     pub(super) late: BTreeSet<Text>,
-    /// What happened, for watches.
+    /// All changes, for watches.
     pub(super) log: Vec<Event>,
 }
 
@@ -199,7 +199,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// What it says of an incident, for whoever looks for a cause.
+    /// A line about an incident, for the search for a cause.
     pub(super) fn line(&self) -> Option<String> {
         match self {
             Self::Incident(stored) => {
@@ -243,7 +243,7 @@ impl Event {
     }
 }
 
-/// What a controller has seen of taints and guards.
+/// A controller's view of taints and guards.
 #[derive(Clone, Default)]
 pub(super) struct View {
     pub(super) rules: BTreeMap<Text, DeviceId>,

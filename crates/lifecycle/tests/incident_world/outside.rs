@@ -1,4 +1,4 @@
-//! What happens without the controllers: pods, jobs, signals, administrators and people.
+//! Events outside the controllers: pods, jobs, signals, administrators and people.
 
 use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Incident, Mode, PersonAct, Report, Signal, Source, Stage,
@@ -127,7 +127,7 @@ impl World {
         self.api.set_incident(stored);
     }
 
-    /// What a mutant does: as if a controller took it for well.
+    /// The act of a mutant: an abandoned incident is stored as cleared.
     pub(super) fn clear_abandoned(&mut self) {
         let mut stored = self.api.incidents.values();
         let Some(stored) = stored.find(|one| one.incident.stage == Stage::Abandoned).cloned() else { return };

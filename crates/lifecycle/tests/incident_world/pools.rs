@@ -44,14 +44,14 @@ impl Pool {
     }
 }
 
-/// What one controller has seen of the pool.
+/// One controller's view of the pool.
 #[derive(Default)]
 pub(super) struct PoolView {
     watch: PoolWatch,
     since: Option<i64>,
 }
 
-/// What is told of each device of an incomplete pool.
+/// The signals of an incomplete pool, one for each device.
 fn signals(at: Timestamp) -> [Signal; DEVICES.len()] {
     DEVICES.map(|device| {
         let value: Text = "False".into();
@@ -120,7 +120,7 @@ impl World {
             return;
         }
         if is_known {
-            // Whoever opened the incident saw the time pass.
+            // The leader that opened the incident saw the time pass.
             controller.pool.since = Some(now - INCOMPLETE_MS);
         }
         for signal in signals {
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// A policy that has changed is told again what lasts.
+    /// A policy that has changed gets the signals that last again.
     pub(super) fn tell_pool_again(&mut self, which: usize) {
         let at = self.at();
         let controller = &mut self.controllers[which];

@@ -1,4 +1,4 @@
-//! What holds after every step, how a world comes to rest, and what is true then.
+//! Properties that hold after every step, how a world comes to rest, and properties that hold then.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// What a mutant does: nobody is told that the taints are gone.
+    /// The act of a mutant: the taints are removed without an event.
     pub(super) fn untaint_abandoned(&mut self) {
         let incidents = &self.api.incidents;
         let is_abandoned =

@@ -1,4 +1,4 @@
-//! What becomes of a write when it arrives, and what must be true of it.
+//! The effect of a write when it arrives, and the properties that it must have.
 
 use lazaret_lifecycle::{Acts, Child, ChildKind, ChildTarget, Incident, Owner, Stage, Stored, WriteKind};
 use lazaret_machine::Outcome;
@@ -181,7 +181,7 @@ impl World {
         })
     }
 
-    /// What is done is done for an incident that is stored.
+    /// Every object is made for an incident that is stored.
     pub(super) fn explained(&mut self, owner: &Owner, what: &str) {
         let is_there = self.api.incidents.get(&owner.name).is_some_and(|stored| stored.uid == owner.uid);
         // A person may have deleted it meanwhile, or its time was over: then it is taken back.

@@ -12,7 +12,7 @@ use super::{
     pools::{Pool, PoolView},
 };
 
-/// Nobody's rule, of the name that an incident's rule would have.
+/// A rule without an incident, of the name that an incident's rule would have.
 pub(super) const FOREIGN: &str = "theirs";
 
 /// One controller with its watch.
@@ -39,7 +39,7 @@ pub(super) struct World {
     pub(super) stages: BTreeMap<Text, (Stage, bool)>,
     pub(super) broken: Option<String>,
     pub(super) seen: BTreeSet<&'static str>,
-    /// What was last done, for whoever looks for a cause.
+    /// The last actions, for the search for a cause.
     pub(super) trace: VecDeque<String>,
 }
 
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// Whoever leads knows who uses its devices.
+    /// A leader knows which of its devices are in use.
     pub(super) fn tell_usage(&mut self, which: usize) {
         let now = self.at();
         for (device, is_used) in &self.used {
@@ -185,7 +185,7 @@ impl World {
             while !self.controllers[which].in_flight.is_empty() {
                 self.land(which, false);
             }
-            // Nobody acts on a view that is older than the term.
+            // No controller acts on a view that is older than the term.
             self.hear(which, usize::MAX);
             self.controllers[which].leads = true;
             if self.mutant != Mutant::HearsOfGuardsLate {
@@ -199,7 +199,7 @@ impl World {
 
     pub(super) fn think(&mut self, which: usize) {
         let now = self.at();
-        // Who leads counts before it decides; others have no need to.
+        // A leader counts before it decides; followers have no need to.
         if self.controllers[which].leads && (self.mutant != Mutant::HearsOfGuardsLate || self.dice.one_in(20))
         {
             self.tell_limits(which);

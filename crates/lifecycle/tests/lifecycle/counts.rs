@@ -1,4 +1,4 @@
-//! What rules count, over restarts as well.
+//! The counts of rules, over restarts as well.
 
 use lazaret_lifecycle::{Input, Lifecycle, Signal, Source, Stage, TALLIES_MAX};
 

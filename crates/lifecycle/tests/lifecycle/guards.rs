@@ -1,4 +1,4 @@
-//! What guards permit policies to take out of service.
+//! Limits of guards on the devices that policies take out of service.
 
 use lazaret_lifecycle::{
     Act, HeldReason, Input, Lifecycle, Limit, Mode, Policy, Selected, Signal, Source, Stage,
@@ -59,7 +59,7 @@ fn a_policy_that_would_quarantine_everything_is_held_with_the_reason() {
     assert_eq!((why.stage, why.reason, &*why.rule), (Stage::Draining, HeldReason::Breaker, "fatal"));
     world.pass(MINUTE);
     assert_eq!(stages(&world), [Stage::Draining, Stage::Suspect, Stage::Suspect], "it stays so");
-    // What others took out of service counts, and what is both is counted once.
+    // Devices that others took out of service count, and a device that both took out counts once.
     world.hear(Input::Limits(limit(2, &["gpu-0"])));
     assert_eq!(stages(&world), [Stage::Draining, Stage::Draining, Stage::Suspect]);
     world.hear(Input::Limits(limit(2, &["gpu-0", "other"])));

@@ -1,4 +1,4 @@
-//! What is wrong with a policy, and which of its rules are asked.
+//! The errors of a policy, and the rules that are evaluated.
 
 use lazaret_lifecycle::{Count, Effect, Policy, Target, When};
 
@@ -26,7 +26,7 @@ fn what_is_wrong_with_a_policy_is_named_by_field() {
     assert!(self::policy().problems().is_empty());
 }
 
-/// What a signal costs does not grow with the rules that are about other keys: every expression that is evaluated here says that it cannot be.
+/// The cost of a signal does not grow with rules about other keys: every expression that is evaluated here fails.
 #[test]
 fn of_fifty_rules_only_those_about_the_key_of_a_signal_are_evaluated() {
     let when = |number| format!(r#"signal.key == "xid-{number}" && int(signal.value) > 8"#);

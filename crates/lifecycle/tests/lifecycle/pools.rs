@@ -45,7 +45,7 @@ fn an_update_that_takes_less_is_none_and_the_time_begins_anew() {
     assert_eq!((watch.wake(), watch.raise(at(200 * MINUTE), nobody)), (None, vec![]), "a pool that is gone");
 }
 
-/// Whoever is started finds a pool incomplete: it may be so for a second, or for an hour.
+/// A machine that starts finds a pool incomplete: it may be so for a second, or for an hour.
 #[test]
 fn a_restart_waits_for_the_whole_time_unless_an_open_incident_is_about_it() {
     let found = |is_complete_first: bool, is_known: bool| {

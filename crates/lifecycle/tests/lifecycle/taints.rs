@@ -79,7 +79,7 @@ fn an_open_incident_keeps_its_key_when_its_policy_names_another_and_the_next_one
     );
 }
 
-/// Whoever leads next has the incident as it was written, and another key in the policy.
+/// The next leader has the incident as it was written, and another key in the policy.
 #[test]
 fn a_machine_that_begins_goes_on_with_the_key_that_the_incident_has() {
     let with = |key: &str| Policy { rules: vec![with_key("hot", key, Target::Quarantined)], ..policy() };

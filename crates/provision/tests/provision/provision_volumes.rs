@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Shelf, UID, facts, image, merge, pod, pod_with};
+use crate::support::{MemoryObjects, UID, facts, image, merge, pod, pod_with};
 use k8s_openapi::api::core::v1::Pod;
 use lazaret_images::Image;
 use lazaret_provision::{
@@ -25,14 +25,14 @@ use tempfile::TempDir;
 
 struct Node {
     root: TempDir,
-    shelf: Arc<Shelf>,
+    shelf: Arc<MemoryObjects>,
     provision: Provision,
 }
 
 impl Node {
     fn new() -> Self {
         let root = TempDir::new().unwrap();
-        let shelf = Arc::new(Shelf::default());
+        let shelf = Arc::new(MemoryObjects::default());
         let objects: Arc<dyn Objects> = Arc::clone(&shelf) as _;
         let provision = Provision::new(root.path(), facts(), objects).unwrap();
         Self { root, shelf, provision }

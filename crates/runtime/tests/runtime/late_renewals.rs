@@ -26,7 +26,7 @@ const LEASE: LeaseOptions = LeaseOptions { duration_ms: 1_000, renew_deadline_ms
 /// Longer than the deadline, so that the answer is given up.
 const LATE: Duration = Duration::from_millis(1_200);
 
-/// A server without pods, which keeps one lease, and is slow to answer one renewal when it is told to.
+/// A server without pods that keeps one lease and answers one renewal late while `is_slow` is set.
 #[derive(Default)]
 struct Server {
     lease: Mutex<Option<Value>>,

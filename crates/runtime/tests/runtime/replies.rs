@@ -1,4 +1,4 @@
-//! What the refusal of a call is to a machine.
+//! The outcome that each refusal of a call becomes.
 
 use lazaret_runtime::{CallError, Outcome, Reply};
 

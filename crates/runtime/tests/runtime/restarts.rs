@@ -1,4 +1,4 @@
-//! What panics starts again, and nothing is lost or done twice; and what measured time by a clock that was set starts again too.
+//! An agent that panics is started again, and so is one whose clock was set; no effect is lost or carried out twice.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -77,7 +77,7 @@ fn without_end(text: String) -> Body {
     Endless(Some(Bytes::from(text))).boxed_unsync()
 }
 
-/// What is done to the world: each pod is marked once.
+/// The effects that were carried out: each pod is marked once.
 #[derive(Clone, Default)]
 struct World {
     marked: Arc<Mutex<BTreeSet<Text>>>,

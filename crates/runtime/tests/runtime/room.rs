@@ -1,4 +1,4 @@
-//! How many effects an agent has under way, and what it does while there is no room for more.
+//! How many effects an agent has in flight, and what it does while there is no room for more.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! An agent that wants to have heard what the server has now is told so once it has, however quiet or late the watch is; so is a new leader.
+//! An agent that asks for a current view is notified once it has one, however quiet or late the watch is; so is a new leader.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{

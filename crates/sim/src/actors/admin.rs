@@ -15,7 +15,7 @@ use crate::{
 
 /// Evictions a second at the pace of somebody in a hurry.
 const HURRIED: i64 = 20;
-/// One in so many pods that users delete is removed by force.
+/// One in this many pods that users delete is removed by force.
 const FORCED: u32 = 4;
 
 impl World {
@@ -138,7 +138,7 @@ impl World {
         self.sign_and_edit(&rule_name(name), edit);
     }
 
-    /// Whoever writes a new spec is named as its author.
+    /// The writer of a new spec is named as its author.
     fn sign_and_edit(&mut self, name: &Text, edit: impl FnOnce(&mut DeviceTaintRule)) {
         let author = self.review();
         self.api.edit_rule(self.now, name, |rule| {

@@ -1,4 +1,4 @@
-//! The claim controller: the core that ships, and what the server makes of its writes. What claims ask for.
+//! The claim controller: the core that ships, and the server's handling of its writes. The specs of claims.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +31,7 @@ const REACTION_MS_MAX: u32 = 300;
 /// And again after this time when it could not do its work.
 const RETRY_MS: u64 = 500;
 
-/// What claims ask for: claims that ask for the same share it.
+/// The specs of claims: equal claims share one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Specs {
     /// By class and number of tolerations. Some numbers mean the same.
@@ -77,7 +77,7 @@ fn new_spec(class: &str, tolerations: u32) -> ClaimSpec {
     }
 }
 
-/// What the one request of a claim asks for.
+/// The one request of a claim.
 pub(crate) fn request_of(claim: &ResourceClaim) -> Option<&DeviceRequest> {
     match claim.spec.requests.first().map(|request| &request.kind)? {
         RequestKind::Exactly(request) => Some(request),
@@ -169,7 +169,7 @@ impl Part for Claims {
 }
 
 impl World {
-    /// What the watches of a process have told since its agent last heard; one that has just begun is told what they began with.
+    /// Passes on the events of a process's watches since its agent's last turn; a new agent gets the first lists of the watches.
     fn claims_hear(&mut self, number: usize, now: Timestamp) {
         let Self { claims, clients, api, reports, workloads, mutant, .. } = self;
         let (gaps, view) = (&clients[number].gaps, &clients[number].view);
@@ -358,7 +358,7 @@ impl World {
     }
 }
 
-/// A machine that has just begun is told what the watches began with.
+/// A new machine gets the first lists of the watches.
 fn begin_with(
     core: &mut Claims,
     now: Timestamp,

@@ -18,12 +18,12 @@ use crate::{
     world::{CLIENTS, SCHEDULER, Step, World},
 };
 
-/// What one client knows, twice: in the fleet under test, and in plain maps for the reference.
+/// The state of one client, twice: in the fleet under test, and in plain maps for the reference.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) view: View,
     pub(crate) fleet: Fleet,
-    /// What its watches began with, and what they missed since.
+    /// The first lists of its watches, and the events that they missed since.
     pub(crate) gaps: Gaps,
     /// Not running.
     pub(crate) down: bool,
@@ -76,23 +76,22 @@ impl Client {
     }
 }
 
-/// So many in a thousand first lists are answered from a cache: in small worlds, and in large ones, where a whole list
-/// costs most.
+/// Per mille of first lists that are answered from a cache: in small worlds, and in large ones, where a whole list costs most.
 const CACHED_PERMILLE: [u64; 2] = [500, 950];
-/// The longest that a watch is behind when faults have ended. What happens then is routine: it is told in large parts.
+/// The longest that a watch is behind when faults have ended. Events are routine then: they are passed on in large parts.
 const RESTING_LAG_MS: u32 = 2_000;
-/// Changes that a controller is told at once, by turns.
+/// Changes that a controller gets at once, by turns.
 const TOLD_AT_ONCE: [usize; 4] = [2, 8, 64, 256];
 
 impl World {
-    /// A client that starts now, and what it would be told first.
+    /// A client that starts now, and the changes that it would get first.
     pub(crate) fn newcomer(&mut self) -> (Client, Changes) {
         Kind::ALL.into_iter().for_each(|kind| self.list(SCHEDULER, kind));
         let changes = self.clients[SCHEDULER].fleet.take_changes();
         (self.clients[SCHEDULER].clone(), changes)
     }
 
-    /// All clients start at once and are told the same, unless a mutant tells them apart.
+    /// All clients start at once and get the same, unless a mutant makes a difference.
     pub(crate) fn start_clients(&mut self, population: &Population) {
         if self.mutant.is_some() {
             return (0..CLIENTS).for_each(|number| self.start_client(number));
@@ -123,7 +122,7 @@ impl World {
             }
         }
         self.clients[number].began();
-        // Nobody decides anything yet: no need to be told in parts.
+        // No machine decides anything yet: the changes need not come in parts.
         let changes = self.clients[number].fleet.take_changes();
         self.heard(number, &changes);
     }
@@ -185,7 +184,7 @@ impl World {
     pub(crate) fn plan_delivery(&mut self, number: usize, kind: Kind) {
         let lag = if self.resting { RESTING_LAG_MS } else { self.config.lag_ms };
         let client = &mut self.clients[number];
-        // Who is not running will list everything when it is.
+        // A client that is not running will list everything when it is.
         if client.down || core::mem::replace(&mut client.planned[kind as usize], true) {
             return;
         }
@@ -222,7 +221,7 @@ impl World {
         if self.clients[number].view.behind(&self.api, kind) {
             self.plan_delivery(number, kind);
         }
-        // What is compared of the scheduler's fleet has nothing to do with pods.
+        // The comparison of the scheduler's fleet does not include pods.
         if number != SCHEDULER || kind != Kind::Pod {
             let last = self.clients[number].view.position(kind).checked_sub(1);
             let pod = last.and_then(|last| subject(&self.api, kind, last));
@@ -283,7 +282,7 @@ pub(crate) fn fleet_kind(kind: Kind) -> lazaret_fleet::Kind {
     }
 }
 
-/// What a mutant makes of an event on its way to the fleet; `None`: it is lost.
+/// The event as a mutant passes it on to the fleet; `None`: it is lost.
 fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input> {
     let Some(mutant) = mutant else { return Some(input) };
     let controller = client != SCHEDULER;

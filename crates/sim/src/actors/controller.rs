@@ -36,7 +36,7 @@ pub(crate) struct Controller {
     pub(crate) is_up: bool,
     /// Its wall clock is ahead of the server's by this, in ms.
     pub(super) skew: i64,
-    /// The time that its agent is told is ahead of the server's by this, in ms.
+    /// The time of its agent is ahead of the server's by this, in ms.
     pub(super) ahead: i64,
     time: Clock,
     /// The era that its agent lives in.
@@ -193,7 +193,7 @@ impl Controller {
         self.election.told().filter(|held| held.may_go_on(at)).map(|held| held.number())
     }
 
-    /// What its two clocks show. A mutant has only the one that can be set.
+    /// The readings of its two clocks. A mutant has only the one that can be set.
     pub(super) fn instants(&self, now: u64) -> Instants {
         let wall = wall(now).plus_millis(self.skew);
         let counted = Timestamp::from_millis(i64::try_from(now).unwrap_or(i64::MAX));
@@ -210,7 +210,7 @@ impl Controller {
         self.terms
     }
 
-    /// The time that its agent is told.
+    /// The time of its agent.
     pub(crate) fn clock(&self, now: u64) -> Timestamp {
         wall(now).plus_millis(self.ahead)
     }

@@ -14,13 +14,13 @@ use crate::{
     world::{Step, World},
 };
 
-/// At most so many taints in a slice of taints.
+/// The largest number of taints in a slice of taints.
 const SLICE_TAINTS_MAX: usize = 32;
 
-/// A pool that moves to a new generation under new names deletes the old slices so long after the last new one.
+/// A pool that moves to a new generation under new names deletes the old slices this long after the last new one.
 const WITHDRAWN_MS: u64 = 400;
 
-/// What the drivers want published.
+/// The pools that the drivers publish.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drivers {
     pub(crate) pools: Vec<Pool>,

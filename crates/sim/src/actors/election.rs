@@ -32,7 +32,7 @@ pub(crate) struct LeaseCall {
     controller: usize,
     process: u64,
     what: What,
-    /// What the server said; `None`: nothing, or nothing in time.
+    /// The answer of the server; `None`: none, or none in time.
     answer: Option<Option<LeaseRecord>>,
     /// Its sender does not wait for it.
     is_unheard: bool,

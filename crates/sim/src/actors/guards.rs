@@ -85,7 +85,7 @@ impl World {
         self.approval_is_wanted().then(|| Box::new(author))
     }
 
-    /// Somebody approves a rule that was seen to reach this much, whatever it reaches.
+    /// A person approves a rule that was seen to reach this much, whatever it reaches.
     pub(crate) fn approve(&mut self, name: &Text, number: u32) {
         let seen = Impact {
             pods: u64::from(number % 16),
@@ -95,7 +95,7 @@ impl World {
         self.write_approval(name, seen, if number.is_multiple_of(3) { "alice" } else { "bob" });
     }
 
-    /// Somebody approves a rule for what it reaches as far as a client has seen, or for less: as who looked before the rule reached more.
+    /// A person approves a rule for its reach as far as a client has seen it, or for less: as if it had been looked at before it reached more.
     pub(crate) fn approve_as_seen(&mut self, name: &Text, number: u32) {
         let Some(stored) = self.api.rules.get(name) else { return };
         let rule = DeviceTaintRule::clone(stored.object);

@@ -1,4 +1,4 @@
-//! Health controllers: each beside an eviction controller, under the same lease and fed by the same watches. What they write are incidents, jobs, and rules
+//! Health controllers: each beside an eviction controller, under the same lease and fed by the same watches. They write incidents, jobs, and rules
 //! that the scheduler and the eviction obey.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ const LOOP: TurnOptions = TurnOptions { in_flight_max: 64, precedence: Precedenc
 /// Incidents are kept for as long as any world lasts.
 const KEPT: History = History { keep_ms: 30 * 24 * 3_600_000, incidents_max: 1_000 };
 
-/// What there is of incidents, and who looks after them.
+/// The incidents, and the controllers of them.
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) agents: [HealthAgent; 2],
@@ -51,7 +51,7 @@ pub(crate) struct Health {
     /// By incarnation of a rule: the incident that it was made for, and whether it drains.
     pub(crate) owners: BTreeMap<Uid, (Owner, ChildKind)>,
     pub(crate) tallies: Vec<Tally>,
-    /// What happened to incidents and jobs, for watches.
+    /// Changes of incidents and jobs, for watches.
     pub(crate) log: Vec<HealthEvent>,
     /// By incarnation of an incident: its last stage, and whether a person acted since.
     pub(crate) stages: BTreeMap<Uid, (Stage, bool)>,
@@ -66,7 +66,7 @@ pub(crate) struct Health {
     pub(crate) rng: Rng,
 }
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Clone, Debug)]
 pub(crate) enum HealthEvent {
     Incident(Box<Stored>),
@@ -133,7 +133,7 @@ pub(crate) struct HealthSent {
 /// The answer of a write that is not known.
 const NOT_HEARD: Reply = (Outcome::Unknown, None, None);
 
-/// What became of a write: the version and the incarnation of what was written.
+/// The outcome of a write: also the version and the UID of the object.
 pub(crate) type Reply = (Outcome, Option<Text>, Option<Text>);
 
 impl HealthStep {
@@ -183,7 +183,7 @@ impl Health {
         agent.is_given_up = true;
     }
 
-    /// What a rule is for an incident, if it was made for one.
+    /// The child that a rule is, if it was made for an incident.
     pub(crate) fn child(&self, rule: &DeviceTaintRule) -> Option<Child> {
         let (owner, kind) = self.owners.get(&rule.uid)?.clone();
         let selector = rule.selector.as_ref()?;
@@ -321,7 +321,7 @@ impl World {
             agent.is_given_up = false;
             agent.turn.begin_anew(now);
         }
-        // What is permitted is known before anything is wanted.
+        // The core gets the limits before the signals that they limit.
         if self.health.agents[number].turn.leads() {
             self.hear_limits(number, now);
         }

@@ -1,4 +1,5 @@
-//! What health controllers are told: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside them.
+//! The inputs of health controllers: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use crate::{
 };
 
 impl World {
-    /// What watches of incidents and jobs have told since it last thought; who has just started is told all there is.
+    /// Passes on the events of incidents and jobs since its last turn; a new controller gets all objects.
     pub(super) fn hear_incidents(&mut self, number: usize, now: Timestamp) {
         let Health { agents, incidents, jobs, reports, tallies, log, mode, .. } = &mut self.health;
         let agent = &mut agents[number];
@@ -113,7 +114,7 @@ impl World {
         }
     }
 
-    /// Who uses the devices of open incidents.
+    /// Passes on which devices of open incidents are in use.
     pub(super) fn hear_usage(&mut self, number: usize, now: Timestamp) {
         let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
         let devices: BTreeSet<DeviceId> =

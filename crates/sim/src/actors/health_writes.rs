@@ -1,4 +1,4 @@
-//! What becomes of the writes of health controllers, what guards permit them, and what people do about incidents.
+//! The effects of writes by health controllers, the limits that guards set them, and the actions of people on incidents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,9 +24,9 @@ use crate::{
     world::{Step, World},
 };
 
-/// A job takes so long at most.
+/// A job takes at most this long.
 const JOB_MS_MAX: u64 = 5_000;
-/// After so long a pod of a drained device is deleted whatever its budget says.
+/// After this time a pod of a drained device is deleted whatever its budget says.
 const DRAIN_DEADLINE_S: i64 = 15;
 
 const DONE: Reply = (Outcome::Done, None, None);
@@ -242,7 +242,7 @@ impl World {
     }
 
     /// The guards that count for policies: when faults have ended evictions go on, and in some worlds policies may still not take anything out of
-    /// service. What ends incidents goes on all the same.
+    /// service. Steps that end incidents go on all the same.
     pub(crate) fn guards_of_health(&self, number: usize) -> Vec<Arc<DisruptionGuard>> {
         let mut guards = self.controllers[number].guards.clone();
         guards.extend(self.health.kept_guards.iter().cloned());
@@ -261,7 +261,7 @@ impl World {
         self.health.agents[number].core.handle(now, Notice::Heard(Heard::Limits(limits)));
     }
 
-    /// What a guard permits, as far as a controller has seen the world.
+    /// The limit that a guard sets, as far as a controller has seen the world.
     pub(crate) fn limit(&self, number: usize, now: Timestamp, guard: &DisruptionGuard) -> Limit {
         let fleet = &self.clients[number].fleet;
         let all = DeviceSelector::default();

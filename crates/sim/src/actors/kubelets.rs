@@ -8,7 +8,7 @@ use crate::world::{Step, World};
 const SLOW_MS: u64 = 30_000;
 /// A kubelet that is asked about a claim prepares it for nobody. It looks again after this time.
 const WAIT_MS: u64 = 500;
-/// A pod starts within so long.
+/// A pod starts within this time.
 const START_MS_MAX: u32 = 800;
 
 impl World {

@@ -1,8 +1,9 @@
-//! What an agent hears of the watches of its process: every event in its order, and of what a broken watch missed how it ended.
+//! The events that an agent gets from the watches of its process: each in its order; of events that a broken watch missed, the last one of each
+//! object.
 
 use crate::api::{Kind, Live, Resource, Table};
 
-/// How far an agent has heard the watches of its process.
+/// How far an agent has processed the watches of its process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// By kind: events of the log.
@@ -13,7 +14,7 @@ pub(crate) struct Progress {
     pub(crate) reports: usize,
 }
 
-/// What the watches of a process began with, and what they missed since.
+/// The first lists of a process's watches, and the events that they missed since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gaps {
     /// By kind: how far the first list was.

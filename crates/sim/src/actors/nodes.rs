@@ -1,4 +1,4 @@
-//! What kubelets say in their Nodes of the claims that are prepared there, when the claim controller asks.
+//! The reports of kubelets, in their Nodes, on the claims that are prepared there, when the claim controller asks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,13 +22,13 @@ const ANSWER_MS_MAX: u64 = 1_500;
 /// The stream of randomness that its delays come from.
 const REPORTS: u64 = 41;
 
-/// What nodes say and are asked.
+/// The reports of nodes, and the questions to them.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(crate) by_node: BTreeMap<Text, Arc<NodeReport>>,
-    /// What was written, for watches.
+    /// All writes, for watches.
     pub(crate) log: Vec<Arc<NodeReport>>,
-    /// How much of it the watch of each process has told.
+    /// How much of it the watch of each process has delivered.
     pub(crate) told: [usize; 2],
     rng: Rng,
 }

@@ -75,7 +75,8 @@ pub(crate) struct Agent<P> {
     turn: Turn<Kind>,
     /// The agent before was given up, and its effects in flight are let end.
     is_given_up: bool,
-    /// What it has heard; `None`: nothing yet. A follower hears when it is about to lead, of everything in its order: it decides nothing before.
+    /// The events that it has processed; `None`: none yet. A follower gets them when it is about to lead, all in their order: it decides nothing
+    /// before.
     pub(crate) progress: Option<Progress>,
     is_told: bool,
     tick_at: Option<u64>,
@@ -161,7 +162,7 @@ impl<P: Part> Crew<P> {
 }
 
 impl World {
-    /// What is in flight in a process, by precedence.
+    /// The number of effects in flight in a process, by precedence.
     pub(crate) fn in_flight(&self, number: usize) -> InFlight {
         let urgent = self.controllers[number].turn.in_flight() + self.health.agents[number].turn.in_flight();
         [urgent, self.claims.in_flight(number), 0]

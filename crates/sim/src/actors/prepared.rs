@@ -1,4 +1,4 @@
-//! What kubelets have prepared, and the invariant that a device is prepared for one claim at a time.
+//! The claims that kubelets have prepared, and the invariant that a device is prepared for one claim at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::{
     world::{Step, World},
 };
 
-/// A kubelet whose pod was removed by force unprepares its devices within so long.
+/// A kubelet whose pod was removed by force unprepares its devices within this time.
 const UNPREPARE_MS_MAX: u32 = 8_000;
 
 /// Devices that are given out as a whole, each with the claim that it is prepared for and the pods that use it.
@@ -78,7 +78,7 @@ impl World {
         nodes.iter().for_each(|node| self.plan_report(node));
     }
 
-    /// Somebody took the allocation of a claim away and answers for it.
+    /// A person removed the allocation of a claim and answers for it.
     pub(crate) fn forget_prepared(&mut self, claim: &Uid) {
         self.prepared.by_device.retain(|_, (holder, _)| holder != claim);
     }

@@ -25,7 +25,7 @@ use crate::{
     world::{SCHEDULER, Step, World},
 };
 
-/// It looks at its queue so long after it heard something.
+/// It looks at its queue within this time after an event.
 const REACTION_MS_MAX: u32 = 150;
 /// Pods that it tries at a time; the rest waits for the next look.
 const TRIES_MAX: usize = 2;
@@ -34,7 +34,7 @@ const NODES_MAX: u32 = 3;
 /// A device with a NoExecute taint that is borne for less is not worth it: the pod would leave at once.
 const WORTHWHILE_S: i64 = 20;
 
-/// Its queue and what it has under way.
+/// Its queue and its allocations in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scheduler {
     /// Numbers of the keys of pods.
@@ -102,12 +102,12 @@ impl Scheduler {
         }
     }
 
-    /// What is given away of a device and not seen yet.
+    /// The allocations of a device that are not seen yet.
     fn assumed_of(&self, device: &DeviceId) -> impl Iterator<Item = &Given> {
         self.assumed.get(device).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// What became of the pod whose key has this number; `None`: it is gone.
+    /// The current state of the pod whose key has this number; `None`: it is gone.
     pub(crate) fn heard(&mut self, number: u32, pod: Option<&Pod>) {
         let waits =
             |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// What it gave away is seen by now, or was never written.
+    /// Drops allocations that are seen by now, or were never written.
     fn release_assumed(&mut self) {
         let position = self.clients[SCHEDULER].view.position(Kind::Claim);
         let seen =
@@ -263,7 +263,7 @@ impl World {
                 None => {
                     let pool = pool_for(claim, &placement.node);
                     let Some(device) = self.choose(claim, &pool, &placement, now) else {
-                        // What the pod's other claims take of the pool is taken for this pod alone.
+                        // The devices that the pod's other claims take of the pool are taken for this pod alone.
                         let same =
                             |device: &DeviceId| device.pool == pool && device.driver == driver_of(claim);
                         if !placement.devices.iter().any(|(device, _, _)| same(device)) {

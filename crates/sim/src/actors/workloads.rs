@@ -1,4 +1,4 @@
-//! Who wants pods: deployments, stateful sets, jobs, and people who start a single one.
+//! The owners of pods: deployments, stateful sets, jobs, and people who start a single one.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,15 +16,15 @@ use crate::{
     world::{Step, World},
 };
 
-/// An owner replaces a pod within so long.
+/// An owner replaces a pod within this time.
 const RECREATE_MS_MAX: u32 = 500;
-/// A job's pod takes at most so long.
+/// A job's pod takes at most this long.
 const JOB_MS_MAX: u64 = 60_000;
 /// The most pods that one workload wants.
 const REPLICAS_MAX: u64 = 12;
-/// What a pod calls its claims.
+/// The names of a pod's claims.
 const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
-/// What it calls the claim that all pods of a workload share.
+/// The name of the claim that all pods of a workload share.
 const SHARED: &str = "shared";
 /// The API group of groups of pods.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
@@ -44,7 +44,7 @@ enum Keeper {
     Nobody,
 }
 
-/// What a workload's pods ask for.
+/// The claims of a workload's pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Templates by class.
@@ -277,7 +277,7 @@ impl World {
         self.workloads.placed(pod, number, slot);
     }
 
-    /// What the workload of the pod whose key has this number wants for it.
+    /// The claims that the workload of the pod whose key has this number wants for it.
     pub(crate) fn shape_of(&self, pod: u32) -> Option<&Shape> {
         let (workload, _) = self.workloads.place_of(pod)?;
         Some(&self.workloads.all[workload].shape)
@@ -387,7 +387,7 @@ impl World {
     }
 }
 
-/// What has not been given out at the start.
+/// The devices that are not allocated at the start.
 struct Free {
     /// Devices by pool.
     whole: Vec<Vec<DeviceId>>,

@@ -85,7 +85,7 @@ impl World {
                 self.coverage.hit(Mark::FailedWrite);
                 Outcome::Conflict
             }
-            // What a budget refuses is not done, though the refusal is not heard.
+            // A write that a budget refuses is not carried out, though the refusal is not received.
             Some(2) if !self.is_refused(&sent) => {
                 self.coverage.hit(Mark::UnknownDone);
                 let _unheard = self.perform(&sent);

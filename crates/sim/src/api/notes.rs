@@ -1,4 +1,4 @@
-//! What the housekeeping of a claim needs to know beside the claim: its finalizer and its annotations.
+//! The parts of a claim that only its controller needs: its finalizer and its annotations.
 
 use std::sync::Arc;
 

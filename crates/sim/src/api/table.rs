@@ -7,7 +7,7 @@ use lazaret_model::{ObjectKey, Text};
 use super::Resource;
 use crate::numbers::{Numbers, hash};
 
-/// What an object is found by.
+/// The key of an object.
 pub trait Key: Ord + Hash + Clone + core::fmt::Debug {
     /// Orders most keys as they order themselves, and says the same of the others: cheap to compare.
     fn rank(&self) -> u128;
@@ -55,14 +55,14 @@ impl<T> Copy for Stored<'_, T> {}
 pub struct Logged<T> {
     /// The resource version of the write.
     pub version: u64,
-    /// What was written: the number of its key.
+    /// The number of the object's key.
     pub number: u32,
-    /// What it is now; `None`: gone.
+    /// The object after the write; `None`: deleted.
     pub object: Option<Arc<T>>,
 }
 
-/// All objects of a kind, and everything that happened to them. The log is never trimmed: a world is short. What there
-/// is, for the server now as for a client some time ago, is a list of places in the log, by number of key.
+/// All objects of a kind, and all their changes. The log is never trimmed: a world is short. A state, of the server now as of a client some time ago,
+/// is a list of places in the log, by number of key.
 #[derive(Debug)]
 pub struct Table<T: Resource> {
     keys: Numbers<T::Key>,

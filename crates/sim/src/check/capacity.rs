@@ -54,7 +54,7 @@ impl World {
         self.coverage.hit(Mark::RoomFound);
     }
 
-    /// Who is asked about again has what the new answer says: what was promised before is free.
+    /// For a pod that is asked about again only the new answer counts: the devices promised before are free.
     pub(crate) fn forget_promises(&mut self, number: usize, question: &CapacityQuestion) {
         let life = self.controllers[number].life;
         for pod in &question.pods {

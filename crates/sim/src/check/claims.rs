@@ -4,7 +4,7 @@ use lazaret_model::DeviceResult;
 
 use crate::{palette, world::World};
 
-/// Who holds how much of which device, by the claims that the server has. Devices and claims go by their numbers.
+/// The holders of each device and their shares, by the claims that the server has. Devices and claims go by their numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holdings {
     /// By device: claims, and how much each has of it; a whole one is as much as the fabric's have.

@@ -26,17 +26,17 @@ pub(crate) struct Moved {
     pub(crate) devices: bool,
 }
 
-/// What is compared of a pod beside its plan.
+/// The part of a pod that is compared beside its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Beside {
     Nothing,
-    /// The taints of its devices, and what they are like.
+    /// The taints of its devices, and their attributes.
     Devices,
 }
 
 impl World {
-    /// After every step. What a client knows and what the reference says of it follow from what it was told: a step in
-    /// which nobody was told anything leaves nothing to compare.
+    /// After every step. The state of a client and of the reference follow from the events that it got: a step without an event for a client leaves
+    /// nothing to compare.
     pub(crate) fn check_step(&mut self) {
         self.note_pace_edits();
         self.check_parties();
@@ -95,7 +95,7 @@ impl World {
     fn difference(&self, number: usize, pod: SeenPod<'_>, beside: Beside) -> Option<(&'static str, String)> {
         let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
         let mut due: Option<Timestamp> = None;
-        // Who cannot be evicted has no plan, whatever its devices are like.
+        // A pod that cannot be evicted has no plan, whatever its devices are like.
         let looked_at = beside > Beside::Nothing || reference::may_be_evicted(&pod);
         for claim in reference::claims(seen, pod).filter(|_| looked_at) {
             for (result, device) in seen.results(claim) {
@@ -136,7 +136,7 @@ impl World {
             (None, None) => None,
             (None, Some(_)) if evicted() => None,
             (Some(plan), Some(due)) if plan.due == due && plan.uid == pod.uid => None,
-            // Its last eviction is under way: whatever changed since, the pod is dealt with by the answer.
+            // Its last eviction is in flight: whatever changed since, the pod is dealt with by the answer.
             (Some(plan), _) if matches!(plan.phase, Phase::InFlight(_)) && plan.uid == pod.uid => None,
             (plan, due) => {
                 let causes = reference::causes(self.seen(number), pod);

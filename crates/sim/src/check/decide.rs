@@ -16,7 +16,7 @@ use crate::{
     world::World,
 };
 
-/// For so long after an edit of a pace, controllers may go by different rates: the longest stall and more.
+/// For this time after an edit of a pace, controllers may go by different rates: the longest stall and more.
 const LENIENT_MS: u64 = 25_000;
 /// The highest rate that a driver's taint can have.
 const DRIVER_RATE_MAX: u64 = 20;
@@ -105,7 +105,7 @@ impl World {
         marks.into_iter().for_each(|mark| self.coverage.hit(mark));
     }
 
-    /// What the reference says of a decision, by what the controller had been told.
+    /// The reference's verdict on a decision, by the events that the controller had got.
     fn judge(&self, number: usize, evict: &Evict) -> Judgement {
         let mut judgement = Judgement::default();
         let mut complain = |invariant, detail| judgement.complaints.push((invariant, detail));
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Whoever is back where pods of its owner had to leave goes later each time.
+    /// A pod that is back where pods of its owner had to leave goes later each time.
     fn check_brake(&mut self, number: usize, evict: &Evict) {
         let now = self.controllers[number].clock(self.now);
         for key in self.braked(number, evict) {
@@ -195,9 +195,9 @@ impl World {
         due.map(|reason| (number, life, owner.clone(), reason.device().clone(), cause(reason))).collect()
     }
 
-    /// Nobody is evicted twice: a second attempt needs a first that failed or may have failed.
+    /// No pod is evicted twice: a second attempt needs a first that failed or may have failed.
     fn check_first_attempt(&mut self, number: usize, id: EffectId, evict: &Evict) {
-        // What a predecessor has done, a leader knows before it begins.
+        // A leader knows the evictions of its predecessor before it begins.
         let earlier = self.checker.deleted.get(&evict.uid).is_some_and(|term| *term < self.checker.leaders);
         if earlier && self.controllers[number].holds(self.now) {
             self.violate("knows what its predecessor did", format!("wants {} gone again", evict.pod));
@@ -357,7 +357,7 @@ impl World {
         if matches!(sent.outcome, Outcome::Done | Outcome::Gone) {
             self.checker.heard_gone.insert(key.clone());
         }
-        // Only the first answer to the attempt under way counts; an echo of an earlier one says nothing new.
+        // Only the first answer to the attempt in flight counts; an echo of an earlier one says nothing new.
         if self.checker.attempts.get(&key) == Some(&Attempt::UnderWay(sent.effect.id)) {
             self.checker.attempts.insert(key, Attempt::Over(sent.outcome));
             if sent.outcome == Outcome::Done {
@@ -392,8 +392,7 @@ impl World {
         }
     }
 
-    /// Nobody can tell whether this pod goes because of the controller: it was marked, and then perhaps deleted by
-    /// somebody else.
+    /// The cause of this pod's end is not known: it was marked, and then perhaps deleted by another writer.
     pub(crate) fn note_uncertain(&mut self, evict: &Evict) {
         for reason in evict.due_reasons() {
             if let TaintSource::Rule { uid: rule, .. } = &reason.cause.source {
@@ -415,7 +414,7 @@ impl World {
     }
 }
 
-/// What the reference says of a decision.
+/// The reference's verdict on a decision.
 #[derive(Debug, Default)]
 struct Judgement {
     complaints: Vec<(&'static str, String)>,
@@ -437,7 +436,7 @@ struct PaceAllowed {
     grouped: bool,
 }
 
-/// What is reached by an eviction.
+/// The coverage marks that an eviction reaches.
 fn cover(seen: Seen<'_>, pod: SeenPod<'_>, causes: &[Cause<'_>], due: &[Cause<'_>], marks: &mut Vec<Mark>) {
     if causes.len() > 1 {
         marks.push(Mark::SeveralCauses);
@@ -484,7 +483,7 @@ pub(super) fn rule_of(source: Source<'_>) -> Option<&Uid> {
     }
 }
 
-/// What a cause shares its pace with.
+/// The key of the pace that a cause shares.
 fn pace_key(cause: &Cause<'_>) -> PaceKey {
     match cause.source {
         Source::Rule(_, uid) => PaceKey::Rule(uid.clone()),

@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl World {
-    /// Nobody is left whom the rule makes go, of those who were there when the rule got the spec that the status speaks of. Whoever came
-    /// since may not have been seen yet.
+    /// No pod is left that the rule makes leave, of those that existed when the rule got the spec that the status is about. Pods made since may not
+    /// have been seen yet.
     pub(crate) fn check_end(&mut self, number: usize, status: &SetRuleStatus) {
         let condition = &status.status.condition;
         // Of a rule that is held, or about which was not decided yet, nothing is said to be over.

@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-/// What pods have in common that leave together.
+/// The key that pods which leave together share.
 fn group_of(pod: &Pod) -> Option<(&Text, &str, &Text)> {
     let namespace = &pod.key.namespace;
     let label = pod.eviction_group.as_ref().map(|group| (namespace, "label", group));
@@ -60,7 +60,7 @@ impl World {
             if self.checker.heard_gone.contains(&(number, life, other.uid.clone())) {
                 continue;
             }
-            // One that leaves already because of another rule keeps nobody.
+            // A pod that leaves already because of another rule blocks no other.
             let attempt = self.checker.attempts.get(&(number, life, other.uid.clone()));
             if cause.deadline > now && !matches!(attempt, Some(Attempt::UnderWay(_))) {
                 early = Some(format!("{} goes, and {} need not yet", evict.pod, other.key));
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Whoever had to go with others of its group was evicted.
+    /// Each pod that had to leave with others of its group was evicted.
     pub(super) fn check_parties(&mut self) {
         for key in core::mem::take(&mut self.checker.parties) {
             if !self.checker.attempts.contains_key(&key) {
@@ -93,8 +93,8 @@ impl World {
         }
     }
 
-    /// Nobody of a group that leaves is there for longer than it takes to send as many requests, unless something came in between: the controller
-    /// ended, lost its lease or was stopped, requests failed, or a budget refused one of them.
+    /// No pod of a group that leaves stays for longer than it takes to send as many requests, unless something came in between: the controller ended,
+    /// lost its lease or was stopped, requests failed, or a budget refused one of them.
     pub(super) fn check_leaving(&mut self) {
         let is_due = |leaving: &Leaving| self.now > leaving.since + leaving.takes;
         let Some(due) = self.checker.leaving.iter().position(is_due) else { return };

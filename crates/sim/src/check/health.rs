@@ -48,7 +48,7 @@ impl World {
         write
     }
 
-    /// What is done is done for an incident that is stored, or was.
+    /// Every object is made for an incident that is stored, or was.
     pub(crate) fn check_explained(&mut self, owner: &Owner) {
         if !self.health.stages.contains_key(&owner.uid) {
             let detail = format!("something is made for {}, which was never stored", owner.name);
@@ -119,11 +119,11 @@ impl World {
                     incident.device == *device && incident.is_enforced && incident.stage.is_out_of_service()
                 })
         };
-        // What is out of service as the API says is, although the machine has just decided that it comes back.
+        // A device that is out of service by the API counts, although the machine has just decided that it comes back.
         let still_out = self.health.incidents.values().map(|stored| &stored.incident);
         let still_out = still_out.filter(|one| one.is_enforced && one.stage.is_out_of_service());
         let still_out: BTreeSet<DeviceId> = still_out.map(|one| one.device.clone()).collect();
-        // What a person gave up is out of service whatever a guard says.
+        // A device that a person gave up is out of service, whatever a guard permits.
         let by_policy = |incident: &&&Incident| incident.handled.abandoned.is_none();
         let new = all.iter().filter(by_policy).map(|incident| &incident.device);
         let new: BTreeSet<DeviceId> = new.filter(|device| !was_out(device)).cloned().collect();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl World {
-    /// Nobody goes because of a rule that is held by a guard that the controller has heard of.
+    /// No pod leaves because of a rule that is held by a guard that the controller has seen.
     pub(super) fn check_approval(&mut self, number: usize, evict: &Evict) {
         let guards = &self.controllers[number].guards;
         if guards.iter().all(|guard| guard.confirm_above.is_none()) {
@@ -84,7 +84,7 @@ impl World {
         (0..self.api.catalog.devices()).filter(selected).count() as u64
     }
 
-    /// What a rule reaches of the devices that a guard selects, as a controller sees it.
+    /// The devices and pods that a rule reaches among the devices that a guard selects, as a controller sees it.
     pub(crate) fn impact(
         &self,
         number: usize,

@@ -22,10 +22,10 @@ pub(crate) use protection::WatchedBreakers;
 use lazaret_eviction::{EffectId, Outcome};
 use lazaret_model::{DeviceId, Timestamp, Uid};
 
-/// What the invariants remember.
+/// The state of the invariants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checker {
-    /// By controller and life: what became of the eviction of a pod.
+    /// By controller and life: the outcome of a pod's eviction.
     attempts: BTreeMap<(usize, u64, Uid), Attempt>,
     /// By controller and life: pods that it has heard to be gone or leaving, before its watch tells.
     heard_gone: BTreeSet<(usize, u64, Uid)>,
@@ -70,7 +70,7 @@ impl Checker {
         self.leaders += 1;
     }
 
-    /// What a controller had under way when it lost the lease may or may not come to pass.
+    /// The effects of a controller that were in flight when it lost the lease may or may not be carried out.
     pub(crate) fn stepped_down(&mut self, number: usize, life: u64) {
         self.abrupt_ends += 1;
         let of_controller = (number, life, Uid::default())..(number, life + 1, Uid::default());

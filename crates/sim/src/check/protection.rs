@@ -1,4 +1,4 @@
-//! What protects pods: budgets, deadlines, and how many may be terminating at a time.
+//! The protection of pods: budgets, deadlines, and how many may be terminating at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ fn mode_of(cause: &Cause<'_>) -> EvictionMode {
 /// Names of devices, nodes or fault domains.
 type Units = BTreeSet<String>;
 
-/// What a leader counted as out of service whenever it let a pod go, by guard and generation: it counts for the breaker's window.
+/// The units that a leader counted as out of service whenever it let a pod go, by guard and generation: they count for the breaker's window.
 pub(crate) type WatchedBreakers = BTreeMap<(Uid, i64), BTreeMap<String, Timestamp>>;
 
-/// How much counts as out of service: what is, and what was within the window when a pod went.
+/// The number that counts as out of service: units that are, and that were within the window when a pod left.
 fn counted(
     watched: &mut WatchedBreakers,
     (guard, breaker): (&DisruptionGuard, &Breaker),
@@ -120,7 +120,8 @@ impl World {
         leaving.filter(|stored| evicted.contains(&stored.object.uid) && stored.object.uid != *besides).count()
     }
 
-    /// Nobody goes while a guard that the controller has heard of is paused or has no open window, or while more is out of service than its breaker permits.
+    /// No pod leaves while a guard that the controller has seen is paused or has no open window, or while more is out of service than its breaker
+    /// permits.
     pub(super) fn check_guards(&mut self, number: usize, evict: &Evict) {
         let now = self.controllers[number].clock(self.now);
         let seen = self.seen(number);

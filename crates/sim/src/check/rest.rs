@@ -1,4 +1,4 @@
-//! What must be true when faults have ended and nothing is left to do.
+//! The properties that must hold when faults have ended and nothing is left to do.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -172,7 +172,7 @@ impl World {
         }
         while let Some(effect) = eviction.poll_effect() {
             let seen = view.of(&self.api);
-            // Whoever takes a count over cannot know that it is exact.
+            // A leader that takes a count over cannot know that it is exact.
             let takes_over = |status: &SetRuleStatus| {
                 let stored = seen.rule(&status.rule).and_then(|rule| rule.evictions);
                 let EvictionCount { pods, at_least, .. } = status.status.evictions;

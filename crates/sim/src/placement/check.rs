@@ -1,5 +1,5 @@
-//! What must be true: after every step that nothing is given twice, and at rest that no pod waits that could be placed.
-//! Nothing of the scheduler is used to find that out.
+//! The invariants: after every step that no device is allocated twice, and at rest that no pod is pending that could be placed. No code of the
+//! scheduler is used to find that out.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What there is, and what happens from outside: nodes, devices and pods; drivers and the claim controller.
+//! The objects of the cluster, and events from outside: nodes, devices and pods; drivers and the claim controller.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const SHARED: usize = 3;
 const PODS_MAX: usize = 24;
 /// Things that happen from outside.
 const CHANCES: u64 = 60;
-/// A driver takes so long to report.
+/// A driver takes at most this long to report.
 const REPORT_MS_MAX: u64 = 5_000;
 
 pub(super) fn node_name(node: usize) -> String {

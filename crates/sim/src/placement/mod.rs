@@ -50,10 +50,10 @@ mutants! {
     UnseenDeparture = "unseen-departure",
 }
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Debug)]
 pub struct PlacementOutcome {
-    /// What went wrong, if anything.
+    /// The violation, if any.
     pub violation: Option<Violation>,
     /// Steps taken.
     pub steps: u64,
@@ -67,11 +67,11 @@ pub struct PlacementOutcome {
 
 /// From outside nothing happens any more after this.
 const HORIZON_MS: u64 = 120_000;
-/// A world that is still busy so long after that will never rest: devices may take ten minutes to time out, twice.
+/// A world that is still busy this long after that will never rest: devices may take ten minutes to time out, twice.
 const REST_MS_MAX: u64 = 3_600_000;
 /// A world that does more than this is stuck in a loop.
 const STEPS_MAX: u64 = 200_000;
-/// Nobody is tried again after so long, that is, never.
+/// The time after which a pod is tried again: never.
 const FLUSH_MS: i64 = i64::MAX / 4;
 
 /// As in the program.

@@ -8,7 +8,7 @@ use lazaret_scheduler::{Claim, Effect, EffectKind, Input, Pod, Reply, Unschedule
 
 use super::{Kind, PlacementMutant as Mutant, Step, World};
 
-/// So many writes in a thousand fail as long as faults last.
+/// Per mille of writes that fail while faults last.
 const FAULTS_PERMILLE: u64 = 80;
 
 impl World {
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Somebody other than the scheduler changes a claim.
+    /// A writer other than the scheduler changes a claim.
     pub(super) fn edit_claim(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut Claim)) {
         if let Some(claim) = self.claims.get_mut(key) {
             edit(claim);

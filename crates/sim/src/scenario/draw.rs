@@ -33,13 +33,13 @@ const CONFIRMING_GUARDS: [u32; 3] = [34, 35, 46];
 const NO_BREAKER: u32 = 12;
 /// Numbers of taints that evict at once and say nothing about how pods leave.
 const EVICTING_TAINTS: (u32, u32) = (170, 179);
-/// At most so many transitions of a world are about incidents.
+/// The most transitions of a world that are about incidents.
 const HEALTH_STEPS_MAX: u32 = 24;
 /// Devices that drivers say something of in these, so that incidents come to something.
 const HEALTH_DEVICES: u32 = 4;
 /// Numbers of taints without an effect.
 const HEALTH_TAINTS: u32 = 9;
-/// At most so many transitions of a world are about that.
+/// The most transitions of a world that are about protection.
 const PROTECTION_STEPS_MAX: u32 = 12;
 
 fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! What a client has been told, with the objects that it speaks of.
+//! The state of a client's view, with the objects in it.
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl<'a> Seen<'a> {
         Some(SeenClaim { claim: object, version, place })
     }
 
-    /// What a claim was given.
+    /// The devices allocated to a claim.
     pub fn results(self, claim: SeenClaim<'a>) -> impl Iterator<Item = (&'a DeviceResult, Named<'a>)> {
         results(self.api, claim.place)
             .map(|(result, number)| (result, Named { id: &result.device, number: Some(number) }))
@@ -164,7 +164,7 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// What is known of a device: as some slice has it, be its generation over, else as remembered for its holder.
+    /// The known state of a device: as some slice has it, be its generation over, else as remembered for its holder.
     #[must_use]
     pub fn known(self, device: Named<'_>) -> Option<&'a Device> {
         if let Some((place, slice)) = self.place(device) {
@@ -187,7 +187,7 @@ impl<'a> Seen<'a> {
         self.place(device).is_none() && matches!(known, Some(Remembered::Claim(..)))
     }
 
-    /// What claims hold of a device.
+    /// The use of a device by claims.
     #[must_use]
     pub fn used(self, device: Named<'_>) -> Use {
         device.number.map(|number| self.view.used(number)).unwrap_or_default()

@@ -29,10 +29,10 @@ pub struct World {
     pub pods: BTreeMap<ObjectKey, Pod>,
     pub claims: BTreeMap<ObjectKey, StoredClaim>,
     pub templates: BTreeMap<ObjectKey, Template>,
-    /// What the watches of pods, claims and templates have to tell. Each keeps its order; one may be far behind another.
+    /// The news that the watches of pods, claims and templates have not delivered. Each keeps its order; one may be far behind another.
     pub news: [VecDeque<Input>; 3],
     pub writes: usize,
-    /// What must never have happened.
+    /// Violations.
     pub wrong: Vec<String>,
     revision: u64,
 }

@@ -1,4 +1,4 @@
-//! Where the agents of one part work: every client under the part's lease, every event through its postbox.
+//! The context of one part's agents: every client is under the part's lease, every event goes through its postbox.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -15,17 +15,17 @@ use crate::{effect_log::Logged, event::Events, writer::Writer};
 /// within 10 ms carries out 6,400 of them a second.
 const REMOTE_IN_FLIGHT_MAX: usize = 64;
 
-/// What the agents of one part share. None of them gets a client that writes without the lease.
+/// Hub, lease, events and stop signal that the agents of one part share. No agent gets a client that writes without the lease.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct PartContext {
     hub: Arc<Hub>,
     leadership: Leadership,
     events: Events,
     stop: watch::Receiver<bool>,
 }
 
-impl Desk {
-    /// A desk, and a task that sends its events until the last one who uses it has ended.
+impl PartContext {
+    /// Spawns a task that sends the events until the last clone of the context is dropped.
     pub(crate) fn new(
         hub: Arc<Hub>,
         leadership: Leadership,
@@ -89,13 +89,13 @@ impl Desk {
         self.hub.listen_if_possible(resources, optional)
     }
 
-    /// Waits for the word to stop; also when nobody could give it any more.
+    /// Waits for the stop signal, or until its sender is dropped.
     pub(crate) async fn stopped(&self) {
         let mut stop = self.stop.clone();
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Runs one agent until the word to stop. The watches outlive it: it does not keep them alive in turn.
+    /// Runs one agent until the stop signal. The watches outlive it: it does not keep them alive in turn.
     pub(crate) fn run<A: Agent<Effect: Debug>, P: Perform<A::Effect>>(
         self,
         options: AgentOptions,
