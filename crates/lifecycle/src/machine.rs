@@ -305,7 +305,7 @@ impl Lifecycle {
                 continue;
             };
             let was_gone = incident.waits_for == POLICY_GONE;
-            // What it waits for and how long follows from the steps.
+            // Its repair, and the time that it has, follow from the steps.
             let is_repaired = incident.stage == Stage::Repairing;
             if is_new_mode || was_gone || is_repaired {
                 if (was_gone || lacked_step(incident.step))

@@ -155,7 +155,7 @@ impl World {
     }
 }
 
-// === What happens ===
+// === Events ===
 impl World {
     fn step(&mut self) {
         self.now += self.dice.millis(400);

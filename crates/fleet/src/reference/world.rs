@@ -333,7 +333,7 @@ impl Reference {
         }
     }
 
-    // === What is seen ===
+    // === Views ===
 
     fn claim_seen(&self, claim: &ResourceClaim) -> ClaimSeen {
         let held = results(claim).iter().map(|result| {

@@ -106,7 +106,7 @@ fn pools_are_filed_under_the_nodes_they_name() {
     assert_eq!((count(&mut fleet, "n1"), shared(&mut fleet)), (0, 0));
 }
 
-// === What counts for devices in use ===
+// === Devices in use ===
 
 fn presence(fleet: &Fleet, claim: &str) -> Vec<Presence> {
     let claim = fleet.claim_ix(&lazaret_model::ObjectKey::new("ns", claim)).unwrap();

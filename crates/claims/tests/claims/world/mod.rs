@@ -65,7 +65,7 @@ pub fn is_needed(pod: &Pod) -> bool {
     !pod.phase.is_finished() && (pod.deleting_since.is_none() || pod.node.is_some())
 }
 
-// === What people, the scheduler and kubelets do ===
+// === Acts of people, the scheduler and kubelets ===
 impl World {
     pub fn add_template(&mut self, name: &str) {
         let template = Template { key: key(name), spec: "{\"devices\":{}}".into(), ..Template::default() };
@@ -214,7 +214,7 @@ impl World {
     }
 }
 
-// === What the API server does ===
+// === The API server ===
 impl World {
     /// Does at most `steps_max` steps of it.
     pub fn carry_out(&mut self, effect: &EffectKind, steps_max: usize) -> Outcome {
