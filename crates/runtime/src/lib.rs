@@ -11,6 +11,7 @@
 //! buffered for. Nothing is written by who does not hold the lease, nor decided on a view older than the lease.
 
 mod agent;
+mod beginning;
 mod call;
 mod classic;
 mod clock;
@@ -34,6 +35,7 @@ mod tasks;
 mod turn;
 
 pub use agent::{Agent, AgentOptions, Perform, ViewWish};
+pub use beginning::read_metadata;
 pub use call::{Body, Call, CallError, Client, PatchKind, RequestError};
 pub use classic::change_classic_claim;
 pub use clock::Clock;
