@@ -36,7 +36,7 @@ struct PageMetadata {
     more: String,
 }
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The JSON of an object as it is now.

@@ -183,7 +183,7 @@ impl Api {
     }
 }
 
-/// What went wrong with this action; `refused` says it where the server refused.
+/// The error of an action. `refused` makes it from the status code and the body where the server refused.
 fn failure(action: &str, error: RequestError, refused: impl FnOnce(u16, &str) -> Error) -> Error {
     let (action, cause) = (action.to_owned(), error.to_string());
     match error {
