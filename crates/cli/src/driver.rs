@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, Result, bail};
 use lazaret_example::{Extras, FaultKind, Options, Profile, Shape, SoakOptions};
 
-use crate::{Verdict, connect, log::Logging, output, pages, signal};
+use crate::{Verdict, connect::Cluster, log::Logging, output, pages, signal};
 
 /// Run a driver, or make one fail.
 #[derive(Debug, clap::Subcommand)]
@@ -83,12 +83,8 @@ pub(crate) struct ExampleArgs {
     /// Which faults: fail, flap, vanish, rename, hang, error, publish, frames, crash [default: all but crash]
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "soak_seed")]
     soak_faults: Vec<FaultKind>,
-    /// How to reach the server [default: as kubectl does]
-    #[arg(long, value_name = "PATH")]
-    kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: Cluster,
     #[command(flatten)]
     logging: Logging,
 }
@@ -154,7 +150,7 @@ impl Command {
 
 impl ExampleArgs {
     async fn work(self) -> Result<()> {
-        let client = connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
+        let client = self.cluster.client().await?;
         let faults =
             self.faults.iter().map(|line| line.parse()).collect::<Result<_, _>>().context("--fault")?;
         let kinds = match self.soak_faults.is_empty() {

@@ -9,7 +9,7 @@ use lazaret_driver::{
 };
 use lazaret_example::{Fabric, FabricOptions, FabricPlugin};
 
-use crate::{connect, log::Logging, output, signal};
+use crate::{connect::Cluster, log::Logging, output, signal};
 
 /// Which half of the driver runs here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -50,12 +50,8 @@ pub(crate) struct Args {
     /// Where the fabric remembers what is attached [default: fabric.json in the driver's directory]
     #[arg(long, value_name = "PATH")]
     state: Option<PathBuf>,
-    /// How to reach the server [default: as kubectl does]
-    #[arg(long, value_name = "PATH")]
-    kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: Cluster,
     #[command(flatten)]
     logging: Logging,
 }
@@ -110,7 +106,7 @@ impl Args {
         &self,
         directory: &std::path::Path,
     ) -> Result<lazaret_driver::controller::RunningController> {
-        let client = connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
+        let client = self.cluster.client().await?;
         let options = FabricOptions {
             devices: self.devices.into(),
             ports_per_node: self.ports_per_node.into(),

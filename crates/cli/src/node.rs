@@ -7,8 +7,8 @@ use lazaret_agent::{Agent, Options};
 use lazaret_runtime::Metrics;
 
 use crate::{
-    Verdict, connect, frugal, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output,
-    pages, signal,
+    Verdict, connect::Cluster, frugal, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers,
+    output, pages, signal,
 };
 
 /// Join a cluster as a node: run its pods, and prepare their devices.
@@ -25,12 +25,8 @@ pub(crate) struct Args {
     root: PathBuf,
     #[command(flatten)]
     run: RunArgs,
-    /// How to reach the server [default: as kubectl does]
-    #[arg(long, value_name = "PATH")]
-    kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: Cluster,
     /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10255 for instance [default: not at all]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
     metrics_listen: Option<Listen>,
@@ -82,7 +78,7 @@ impl Args {
     }
 
     async fn work(self) -> Result<()> {
-        let config = connect::config(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
+        let config = self.cluster.config().await?;
         let host = config.cluster_url.host().unwrap_or_default().to_owned();
         let port = config.cluster_url.port_u16().unwrap_or(443);
         let client = kube::Client::try_from(config).context("connect")?;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use lazaret_nvidia::{CONDITIONS, Options, Partitions, Request};
 
-use crate::{Verdict, connect, log::Logging, output, signal};
+use crate::{Verdict, connect::Cluster, log::Logging, output, signal};
 
 /// Run the driver for NVIDIA GPUs, or look after one that runs.
 #[derive(Debug, clap::Args)]
@@ -36,12 +36,8 @@ pub(crate) struct Args {
     /// The UID of this driver's pod, where instances overlap in a rolling update
     #[arg(long, value_name = "UID")]
     pod_uid: Option<String>,
-    /// How to reach the server [default: as kubectl does]
-    #[arg(long, value_name = "PATH")]
-    kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: Cluster,
     #[command(flatten)]
     logging: Logging,
 }
@@ -125,7 +121,7 @@ impl Args {
 
     async fn drive(self) -> Result<()> {
         self.logging.start();
-        let client = connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
+        let client = self.cluster.client().await?;
         let options = Options {
             node: self.node_name.unwrap_or_default(),
             kubelet_root: self.place.kubelet_root,

@@ -1,7 +1,5 @@
 //! `lazaret run`: the scheduler and the controllers against another API server.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::{Controllers, Options, Parts, Plane, WorkloadSelection};
 use lazaret_runtime::{Client, Hub, Metrics, WatchState};
@@ -10,7 +8,8 @@ use lazaret_server::Release;
 use crate::{
     Verdict,
     alerts::{self, AlertArgs},
-    connect, frugal, gates,
+    connect::Cluster,
+    frugal, gates,
     incidents::IncidentArgs,
     lease::LeaseArgs,
     listen::Listen,
@@ -30,12 +29,8 @@ pub(crate) struct Args {
     /// Parts to run
     #[arg(value_enum, default_values_t = [Part::Scheduler, Part::Controllers])]
     parts: Vec<Part>,
-    /// How to reach the server [default: as kubectl does]
-    #[arg(long, value_name = "PATH")]
-    kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: Cluster,
     /// Place pods whose spec.schedulerName is this
     #[arg(long, value_name = "NAME", default_value = "default-scheduler")]
     scheduler_name: String,
@@ -146,7 +141,7 @@ impl Args {
         }
         let features =
             gates::features(self.emulated_version, &self.feature_gates, &[lazaret_server::Part::Scheduler])?;
-        let client = Client::new(connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?);
+        let client = Client::new(self.cluster.client().await?);
         let options = Options {
             parts: self.parts(),
             controllers: self.controllers(),
@@ -159,7 +154,7 @@ impl Args {
             incidents: self.incidents.history(),
             unstable_rules: gates::turns_on(&self.feature_gates, "DRADeviceTaintRules"),
             rivals: Some(self.lease.rivals()?),
-            lease_namespace: self.lease.namespace(self.kubeconfig.is_some()),
+            lease_namespace: self.lease.namespace(self.cluster.is_named()),
             ..Options::default()
         }
         .with_features(|gate| features.is_on(gate));

@@ -11,7 +11,7 @@ use lazaret_machine::Turn;
 use lazaret_model::{AWAITING_UNPREPARE, Consumer, ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
     CLAIM_TEMPLATES, CLAIMS, Call, CallError, Model, NODES, News, Object, Outcome, POD_GROUPS, PODS,
-    PatchKind, Perform, Reply, Resource,
+    PatchKind, Perform, Reply, Resource, read_metadata,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -112,11 +112,6 @@ fn input(change: Change, last_told: bool) -> Option<Input> {
     }
 }
 
-#[derive(Deserialize)]
-struct ClaimMetadata {
-    metadata: Housekeeping,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Housekeeping {
@@ -126,9 +121,7 @@ struct Housekeeping {
 }
 
 fn seen(claim: Arc<lazaret_model::ResourceClaim>, object: &Object) -> SeenClaim {
-    let metadata = serde_json::from_slice::<ClaimMetadata>(object.json())
-        .map(|claim| claim.metadata)
-        .unwrap_or_default();
+    let metadata: Housekeeping = read_metadata(object.json()).unwrap_or_default();
     SeenClaim {
         claim,
         version: object.resource_version.clone(),
@@ -197,7 +190,7 @@ async fn set_claim_names(writer: &Writer, set: &SetClaimNames) -> Reply {
 async fn change_claim(writer: &Writer, change: &ChangeClaim) -> Reply {
     let (namespace, name) = (&*change.claim.namespace, &*change.claim.name);
     let mut version = change.version.as_str().to_owned();
-    for step in &change.steps {
+    for (at, step) in change.steps.iter().enumerate() {
         let metadata = json!({"uid": &*change.uid, "resourceVersion": version});
         let patch = |subresource, body: Value| {
             Call::patch(&CLAIMS, namespace, name, subresource, PatchKind::Merge, body.to_string())
@@ -223,9 +216,11 @@ async fn change_claim(writer: &Writer, change: &ChangeClaim) -> Reply {
             }
         };
         match writer.send(call).await {
-            Ok(written) => {
-                version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version)
+            // The next step expects the version that this one made.
+            Ok(written) if at + 1 < change.steps.len() => {
+                version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version);
             }
+            Ok(_) => {}
             Err(error) => return Reply::from(&error),
         }
     }

@@ -3,6 +3,7 @@
 use lazaret_api::{EVICTION_MARK, eviction_mark_to_text};
 use lazaret_model::{Condition, ConditionStatus, EvictionMark, ObjectKey, Uid};
 use lazaret_runtime::{Call, CallError, Outcome, PODS, PatchKind};
+use memchr::memmem;
 use serde_json::json;
 
 use crate::{
@@ -74,8 +75,9 @@ impl Disruption<'_> {
             Err(CallError::NotFound(_)) => return Ok(Outcome::Gone),
             Err(error) => return Err(error),
         };
-        let terminating =
-            wire::metadata(&marked).is_some_and(|metadata| metadata.deletion_timestamp.is_some());
+        // Few are, and an object need not be read for it that does not name the field.
+        let terminating = memmem::find(&marked, b"\"deletionTimestamp\"").is_some()
+            && wire::metadata(&marked).is_some_and(|metadata| metadata.deletion_timestamp.is_some());
         Ok(if terminating { Outcome::Gone } else { Outcome::Done })
     }
 }

@@ -1,7 +1,7 @@
 //! Pieces of objects that several agents read and write.
 
 use lazaret_model::{Condition, ConditionStatus, Consumer};
-use lazaret_runtime::Reply;
+use lazaret_runtime::{Reply, read_metadata};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,11 +36,6 @@ pub(crate) fn consumer(consumer: &Consumer) -> Value {
     json
 }
 
-#[derive(Deserialize)]
-struct Written {
-    metadata: Metadata,
-}
-
 /// The metadata of a written object, from the answer.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -61,7 +56,7 @@ struct Owner {
 
 /// The metadata of an object.
 pub(crate) fn metadata(object: &[u8]) -> Option<Metadata> {
-    serde_json::from_slice::<Written>(object).ok().map(|written| written.metadata)
+    read_metadata(object).ok()
 }
 
 /// Whether the controller of an object has this UID.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lazaret_json::{Map, Text, Value};
 use lazaret_model::Quantity;
-use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin};
+use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin, builtin_with_quantities};
 
 /// The text of a field, empty if absent.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -211,6 +211,10 @@ pub fn canonical_quantities(object: &mut Value, shape: &str) {
 }
 
 fn canonical(schema: &Schema, ty: TypeId, value: &mut Value) {
+    // Most of an object has none, and what is looked at to be changed is copied.
+    if !builtin_with_quantities().contains(&ty) {
+        return;
+    }
     match (schema.get(ty), value) {
         (Type::Scalar(Scalar::Quantity), value) => {
             if let Some(quantity) = quantity(value) {

@@ -72,7 +72,7 @@ impl SeenPod {
     /// Reads a pod's JSON, of which `pod` is known already. `None` if it is no pod.
     #[must_use]
     pub fn read(pod: &Arc<Pod>, json: &[u8]) -> Option<Self> {
-        let wire: Wire = serde_json::from_slice(json).ok()?;
+        let wire: Wire = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
         let annotation = |name: &str| wire.metadata.annotations.get(name).map(String::as_str);
         let restarts = wire.status.container_statuses.iter().map(|status| status.restart_count).max();
         Some(Self {

@@ -2,18 +2,18 @@
 
 use std::borrow::Borrow;
 
-use lazaret_json::{Map, Value};
+use lazaret_json::{Map, Text, Value};
 
 /// One step of a path, held as the text that stands for it in `fieldsV1`: `f:name`, `k:{"type":"Ready"}`, `v:"x"`. A record of owners
 /// is read and written without looking into its steps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PathElement(Box<str>);
+pub struct PathElement(Text);
 
 impl PathElement {
     /// A field of a struct or map.
     #[must_use]
     pub fn field(name: &str) -> Self {
-        Self(["f:", name].concat().into())
+        Self(["f:", name].into_iter().collect())
     }
 
     /// An item of a keyed list, by its key fields in name order.
@@ -31,12 +31,12 @@ impl PathElement {
     /// As in `fieldsV1`.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
     }
 
     /// An item of a keyed list that has none of its keys.
     pub(crate) fn is_nameless(&self) -> bool {
-        &*self.0 == "k:{}"
+        self.0 == "k:{}"
     }
 
     /// The first key of an item of a keyed list, if it is a number.
@@ -69,6 +69,6 @@ impl PathElement {
 
 impl Borrow<str> for PathElement {
     fn borrow(&self) -> &str {
-        &self.0
+        self.0.as_str()
     }
 }

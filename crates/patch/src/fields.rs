@@ -50,12 +50,20 @@ impl FieldSet {
         result
     }
 
-    /// Adds the paths of `other`.
-    pub fn extend(&mut self, other: &Self) {
+    /// Adds the paths of `other`. Whether any of them is new.
+    pub fn extend(&mut self, other: &Self) -> bool {
+        let mut grew = other.member && !self.member;
         self.member |= other.member;
         for (element, child) in &other.children {
-            self.children.entry(element.clone()).or_default().extend(child);
+            match self.children.get_mut(element) {
+                Some(mine) => grew |= mine.extend(child),
+                None => {
+                    grew |= !child.is_empty();
+                    self.children.insert(element.clone(), child.clone());
+                }
+            }
         }
+        grew
     }
 
     /// Paths in this set alone.

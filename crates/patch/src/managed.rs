@@ -215,12 +215,10 @@ impl ManagedFields {
 
     /// Adds to the fields of `manager`. An owner that gets no new field keeps its time.
     pub(crate) fn add(&mut self, manager: Manager, fields: FieldSet, time: &str) {
-        match self.entries.get(&manager) {
-            Some(entry) => {
-                let all = entry.fields.set().union(&fields);
-                self.set(manager, all, time);
-            }
-            None => self.set(manager, fields, time),
+        let Some(entry) = self.entries.get_mut(&manager) else { return self.set(manager, fields, time) };
+        let mut all = entry.fields.set().into_owned();
+        if all.extend(&fields) {
+            *entry = Entry { time: time.to_owned(), fields: Owned::Set(all) };
         }
     }
 
@@ -234,6 +232,10 @@ impl ManagedFields {
 
     /// Takes fields away from every owner but `except`.
     pub(crate) fn disown(&mut self, fields: &FieldSet, except: Option<&Manager>) {
+        // Most writes remove nothing: then no record need be read for it.
+        if fields.is_empty() {
+            return;
+        }
         self.entries.retain(|manager, entry| {
             if Some(manager) != except && entry.fields.touches(fields) {
                 entry.fields = Owned::Set(entry.fields.set().difference(fields));
@@ -244,11 +246,11 @@ impl ManagedFields {
 
     /// Folds the oldest plain writers into one, so that the record stays short.
     pub(crate) fn fold(&mut self) {
-        let mut updaters: Vec<Manager> =
-            self.entries.keys().filter(|manager| manager.operation == Operation::Update).cloned().collect();
-        if updaters.len() <= UPDATERS_MAX {
+        let updaters = || self.entries.keys().filter(|manager| manager.operation == Operation::Update);
+        if updaters().count() <= UPDATERS_MAX {
             return;
         }
+        let mut updaters: Vec<Manager> = updaters().cloned().collect();
         updaters.sort_by_key(|manager| self.entries[manager].time.clone());
         for manager in updaters.iter().take(updaters.len() + 1 - UPDATERS_MAX) {
             let Some(entry) = self.entries.remove(manager) else { continue };

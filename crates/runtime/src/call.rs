@@ -22,7 +22,7 @@ pub struct Client {
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a server's answer.
-pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, String>> + Send>>;
 
@@ -96,6 +96,44 @@ pub enum CallError {
     /// The answer was lost: the request may have been carried out.
     #[error("unknown outcome: {0}")]
     Unknown(String),
+}
+
+/// Why a request has no answer that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RequestError {
+    /// The server refused: the status code and the body of its answer.
+    #[error("the server answered with status {0}")]
+    Refused(u16, Bytes),
+    /// The answer has more bytes than this.
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The answer is not of the form that was asked for.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The connection failed, or there can be no such request.
+    #[error("{0}")]
+    Failed(String),
+    /// A write of a process that no longer leads. It was not sent.
+    #[error("another may lead by now")]
+    NotLeading,
+}
+
+impl RequestError {
+    pub(crate) fn unreadable(error: impl ToString) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<RequestError> for CallError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Refused(code, body) => Self::of(code, &body),
+            RequestError::TooLarge(_)
+            | RequestError::Unreadable(_)
+            | RequestError::Failed(_)
+            | RequestError::NotLeading => Self::Unavailable(error.to_string()),
+        }
+    }
 }
 
 impl Call {
@@ -283,8 +321,34 @@ impl Client {
         &self.clock
     }
 
-    pub(crate) async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, String> {
-        (self.transport)(request).await
+    /// Sends a request as it is.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or may not be asked for this.
+    pub async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, RequestError> {
+        let follows = self.leadership.as_ref().is_some_and(|leadership| !leadership.leads());
+        if follows && request.method() != Method::GET {
+            return Err(RequestError::NotLeading);
+        }
+        (self.transport)(request).await.map_err(RequestError::Failed)
+    }
+
+    /// The body of a good answer, not yet read.
+    pub(crate) async fn open(&self, request: Request<Bytes>) -> Result<Body, RequestError> {
+        let response = self.answer(request).await?;
+        let (status, body) = (response.status(), response.into_body());
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(RequestError::Refused(status.as_u16(), whole(body, ANSWER_BYTES_MAX).await?))
+    }
+
+    /// Sends a request as it is, and reads the body of a good answer.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached, or its answer is too large.
+    pub async fn request(&self, request: Request<Bytes>) -> Result<Bytes, RequestError> {
+        whole(self.open(request).await?, ANSWER_BYTES_MAX).await
     }
 
     /// Whether the server knows a resource in that version.
@@ -312,9 +376,6 @@ impl Client {
     /// The server's refusal, by the reaction that it needs.
     pub async fn send(&self, call: Call) -> Result<Bytes, CallError> {
         let writes = call.method != Method::GET;
-        if writes && self.leadership.as_ref().is_some_and(|leadership| !leadership.leads()) {
-            return Err(CallError::Unavailable("another may lead by now".into()));
-        }
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -323,13 +384,17 @@ impl Client {
             .header(http::header::USER_AGENT, USER_AGENT)
             .body(call.body)
             .map_err(|error| CallError::Invalid(error.to_string()))?;
-        let lost =
-            |error: String| if writes { CallError::Unknown(error) } else { CallError::Unavailable(error) };
-        let response = self.answer(request).await.map_err(lost)?;
-        let status = response.status();
-        let body = whole(response.into_body(), ANSWER_BYTES_MAX).await;
-        let body = body.map_err(|error| lost(error.to_string()))?;
-        if status.is_success() { Ok(body) } else { Err(CallError::of(status.as_u16(), &body)) }
+        self.request(request).await.map_err(|error| match error {
+            // It was sent, and nobody knows what came of it.
+            RequestError::TooLarge(_) | RequestError::Unreadable(_) | RequestError::Failed(_) if writes => {
+                CallError::Unknown(error.to_string())
+            }
+            RequestError::Refused(..)
+            | RequestError::TooLarge(_)
+            | RequestError::Unreadable(_)
+            | RequestError::Failed(_)
+            | RequestError::NotLeading => error.into(),
+        })
     }
 }
 
@@ -341,23 +406,14 @@ where
     body.map_err(Into::into).boxed_unsync()
 }
 
-/// Why a body could not be read.
-#[derive(Debug, PartialEq, Eq, Error)]
-pub(crate) enum Unread {
-    #[error("the answer is larger than {0} bytes")]
-    TooLarge(usize),
-    #[error("{0}")]
-    Broken(String),
-}
-
 /// All of a body that is not larger than this.
-pub(crate) async fn whole(mut body: Body, bytes_max: usize) -> Result<Bytes, Unread> {
+pub(crate) async fn whole(mut body: Body, bytes_max: usize) -> Result<Bytes, RequestError> {
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::Broken(told(&*error)))?;
+        let frame = frame.map_err(|error| RequestError::Failed(told(&*error)))?;
         let Ok(piece) = frame.into_data() else { continue };
         if first.len() + all.len() + piece.len() > bytes_max {
-            return Err(Unread::TooLarge(bytes_max));
+            return Err(RequestError::TooLarge(bytes_max));
         }
         if first.is_empty() && all.is_empty() {
             // Most bodies are one piece, which need not be copied.
@@ -452,7 +508,7 @@ mod tests {
         assert_eq!(whole(body(&[]), 3).await, Ok(Bytes::new()));
         assert_eq!(whole(body(&["abc"]), 3).await, Ok(Bytes::from("abc")));
         assert_eq!(whole(body(&["a", "", "bc"]), 3).await, Ok(Bytes::from("abc")));
-        assert_eq!(whole(body(&["a", "bc", "d"]), 3).await, Err(Unread::TooLarge(3)));
-        assert_eq!(whole(boxed(Full::new(Bytes::from("abcd"))), 3).await, Err(Unread::TooLarge(3)));
+        assert_eq!(whole(body(&["a", "bc", "d"]), 3).await, Err(RequestError::TooLarge(3)));
+        assert_eq!(whole(boxed(Full::new(Bytes::from("abcd"))), 3).await, Err(RequestError::TooLarge(3)));
     }
 }

@@ -11,9 +11,11 @@
 //! its lease.
 
 mod agent;
+mod beginning;
 mod call;
 mod classic;
 mod clock;
+mod collection;
 mod election;
 mod health;
 mod hub;
@@ -33,9 +35,11 @@ mod tasks;
 mod turn;
 
 pub use agent::{Agent, AgentOptions, Perform, ViewWish};
-pub use call::{Call, CallError, Client, PatchKind};
+pub use beginning::read_metadata;
+pub use call::{Body, Call, CallError, Client, PatchKind, RequestError};
 pub use classic::change_classic_claim;
 pub use clock::Clock;
+pub use collection::{Change, Watch, escape_query};
 pub use election::{Leader, Leadership};
 pub use health::Health;
 pub use hub::{Hub, WatchState};

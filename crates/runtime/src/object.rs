@@ -20,7 +20,7 @@ use lazaret_model::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::{CallError, Resource, share::Shared};
+use crate::{CallError, Resource, beginning::Beginning, share::Shared};
 
 /// A change of one resource, as an agent receives it.
 #[derive(Clone, Debug)]
@@ -166,14 +166,6 @@ impl fmt::Debug for Object {
 }
 
 #[derive(Deserialize)]
-struct Header<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-    #[serde(default)]
-    kind: Option<serde::de::IgnoredAny>,
-}
-
-#[derive(Deserialize)]
 struct Metadata<'a> {
     #[serde(default)]
     namespace: &'a str,
@@ -191,19 +183,19 @@ impl Object {
     /// Reads an object's header from its JSON. `apiVersion` and `kind`, which a list leaves out, are put back.
     ///
     /// # Errors
-    /// When it is not an object with metadata.
+    /// When it is not an object with metadata. The text after the metadata is not looked at: a reader of the object finds out whether it is whole.
     pub fn new(resource: &Resource, text: impl AsRef<[u8]>) -> Result<Self, serde_json::Error> {
         let text = text.as_ref();
-        let header: Header<'_> = serde_json::from_slice(text)?;
-        let metadata = header.metadata;
+        let Beginning { metadata, says_kind } = Beginning::<Metadata<'_>>::read(text)?;
         let (key, uid, resource_version) = (
             ObjectKey::new(metadata.namespace, metadata.name),
             metadata.uid.into(),
             metadata.resource_version.into(),
         );
-        let head = match header.kind {
-            Some(_) => String::new(),
-            None => format!(r#""apiVersion":"{}","kind":"{}","#, resource.api_version(), resource.kind),
+        let head = if says_kind {
+            String::new()
+        } else {
+            format!(r#""apiVersion":"{}","kind":"{}","#, resource.api_version(), resource.kind)
         };
         let bytes = whole(text, &head, metadata.record.map(RawValue::get));
         let (typed, model) = (Mutex::default(), OnceLock::new());
@@ -248,15 +240,21 @@ impl Object {
         &self.bytes
     }
 
+    /// Its JSON as text, which takes less time to read than bytes.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        // It was UTF-8 when it was made.
+        core::str::from_utf8(&self.bytes).unwrap_or_default()
+    }
+
     /// The object in the form that the cores use, decoded at the first call.
     ///
     /// # Errors
     /// The field that cannot be understood.
     pub fn model(&self) -> Result<&Model, &FieldError> {
-        let text = || core::str::from_utf8(&self.bytes).unwrap_or_default();
         let decode = || {
             let Resource { group, version, kind, .. } = self.resource;
-            let mut read = lazaret_api::decode_as(group, version, kind, text())?;
+            let mut read = lazaret_api::decode_as(group, version, kind, self.text())?;
             if let Some(cache) = &self.cache {
                 cache.shared().share(&self.key, &self.uid, &mut read);
             }
@@ -276,7 +274,7 @@ impl Object {
         {
             return Ok(kept);
         }
-        let read = Arc::new(serde_json::from_slice::<K>(&self.bytes)?);
+        let read = Arc::new(serde_json::from_str::<K>(self.text())?);
         let any: Arc<dyn Any + Send + Sync> = read.clone();
         *typed = Some(Arc::downgrade(&any));
         drop(typed);

@@ -3,26 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::Request;
 use http_body_util::BodyExt;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use crate::{
     CallError, Client, Metrics, Object,
-    call::{ANSWER_BYTES_MAX, Body, Unread, told, whole},
+    call::told,
+    collection::{Event, get},
     hub::{Hurry, Topic},
     lines::{LINE_BYTES_MAX, Line, Lines},
 };
 
-/// Objects of one page of a list. Of large ones a page holds fewer.
-const PAGE: usize = 500;
 /// Up to this number, objects are listed again rather than waited for: about a megabyte, a few tens of milliseconds for a server.
 const FEW_OBJECTS_MAX: usize = 1_000;
-/// A page with more than this is asked for in parts.
-const PAGE_BYTES_MAX: usize = 64 << 20;
 /// The server ends a watch after this time; a watch that is silent for longer, plus a margin, is lost.
 const WATCH_SECONDS: u64 = 300;
 /// Of a watch that was opened in a hurry. Servers say how far they are two seconds before a watch ends.
@@ -86,38 +81,6 @@ struct Pump {
     kept_until: Option<Instant>,
 }
 
-/// A line of a watch.
-#[derive(Debug, PartialEq)]
-struct Event<'a> {
-    kind: &'a str,
-    object: &'a [u8],
-}
-
-impl<'a> Event<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, serde_json::Error> {
-        #[derive(Deserialize)]
-        struct Any<'a> {
-            #[serde(rename = "type")]
-            kind: &'a str,
-            #[serde(borrow)]
-            object: &'a RawValue,
-        }
-        if let Some(event) = Self::usual(line) {
-            return Ok(event);
-        }
-        let any: Any<'_> = serde_json::from_slice(line)?;
-        Ok(Self { kind: any.kind, object: any.object.get().as_bytes() })
-    }
-
-    /// As every server writes it, without looking into the object: whoever reads that finds out whether it is whole.
-    fn usual(line: &'a [u8]) -> Option<Self> {
-        let rest = line.strip_prefix(br#"{"type":""#)?;
-        let end = rest.iter().position(|byte| *byte == b'"')?;
-        let object = rest[end..].strip_prefix(br#"","object":"#)?.strip_suffix(b"}")?;
-        Some(Self { kind: std::str::from_utf8(&rest[..end]).ok()?, object })
-    }
-}
-
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMetadata,
@@ -130,15 +93,6 @@ struct MarkMetadata {
     resource_version: String,
     #[serde(default)]
     annotations: std::collections::BTreeMap<String, String>,
-    #[serde(default, rename = "continue")]
-    more: String,
-}
-
-#[derive(Deserialize)]
-struct List {
-    metadata: MarkMetadata,
-    #[serde(default)]
-    items: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -164,7 +118,7 @@ impl Pump {
         let hurried = core::mem::take(&mut self.hurried) && self.version.is_some();
         let seconds = if hurried { HURRIED_SECONDS } else { WATCH_SECONDS };
         let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}");
-        match self.watch(uri).await {
+        match self.watch(&uri).await {
             Err(CallError::Invalid(why)) if self.streams && self.version.is_none() => {
                 debug!(resource = self.topic.resource.plural, why, "no streaming lists here; listing");
                 self.streams = false;
@@ -174,46 +128,14 @@ impl Pump {
         }
     }
 
-    async fn open(&self, uri: String) -> Result<Body, CallError> {
-        let request = Request::builder()
-            .uri(uri)
-            .header(http::header::ACCEPT, "application/json")
-            .body(Bytes::new())
-            .map_err(|error| CallError::Invalid(error.to_string()))?;
-        let response = self.client.answer(request).await.map_err(CallError::Unavailable)?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response.into_body());
-        }
-        let body = whole(response.into_body(), ANSWER_BYTES_MAX).await.unwrap_or_default();
-        Err(CallError::of(status.as_u16(), &body))
-    }
-
     async fn list(&mut self) -> Result<(), CallError> {
-        let path = self.topic.resource.path("", "", "");
-        let (mut more, mut objects, mut limit) = (String::new(), Vec::new(), PAGE);
-        loop {
-            let body = self.open(format!("{path}?limit={limit}&continue={more}")).await?;
-            let bytes = match whole(body, PAGE_BYTES_MAX).await {
-                Ok(bytes) => bytes,
-                Err(Unread::TooLarge(_)) if limit > 1 => {
-                    limit = limit.div_ceil(8);
-                    continue;
-                }
-                Err(error) => return Err(CallError::Unavailable(error.to_string())),
-            };
-            let page: List =
-                serde_json::from_slice(&bytes).map_err(|error| CallError::Unavailable(error.to_string()))?;
-            objects.extend(page.items.iter().filter_map(|item| read(&self.topic, item.get().as_bytes())));
-            if page.metadata.more.is_empty() {
-                let revision = page.metadata.resource_version.parse().unwrap_or(0);
-                self.version = Some(page.metadata.resource_version);
-                self.metrics.unreadable(&self.topic.resource, false);
-                self.listed(objects, revision);
-                return Ok(());
-            }
-            more = page.metadata.more;
-        }
+        let (path, mut objects) = (self.topic.resource.path("", "", ""), Vec::new());
+        let each = |json: &str| objects.extend(read(&self.topic, json.as_bytes()));
+        let version = self.client.list(&path, "", each).await?;
+        self.metrics.unreadable(&self.topic.resource, false);
+        self.listed(objects, version.parse().unwrap_or(0));
+        self.version = Some(version);
+        Ok(())
     }
 
     fn listed(&mut self, objects: Vec<Arc<Object>>, revision: u64) {
@@ -223,9 +145,9 @@ impl Pump {
         self.topic.list(objects, revision);
     }
 
-    async fn watch(&mut self, uri: String) -> Result<(), CallError> {
+    async fn watch(&mut self, uri: &str) -> Result<(), CallError> {
         let mut body = tokio::select! {
-            body = self.open(uri) => body?,
+            body = self.client.open(get(uri)?) => body?,
             () = self.topic.hurried.notified(), if self.version.is_some() => {
                 self.hurry();
                 return Ok(());
@@ -350,23 +272,5 @@ fn read(topic: &Topic, text: &[u8]) -> Option<Arc<Object>> {
             warn!(resource = topic.resource.plural, %error, "an object that cannot be read is left out");
             None
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_is_read_however_it_is_written() {
-        let object: &[u8] = br#"{"metadata":{"name":"}"}}"#;
-        for line in [
-            r#"{"type":"ADDED","object":{"metadata":{"name":"}"}}}"#,
-            r#"{ "type": "ADDED", "object": {"metadata":{"name":"}"}} }"#,
-            r#"{"object":{"metadata":{"name":"}"}},"type":"ADDED"}"#,
-        ] {
-            assert_eq!(Event::read(line.as_bytes()).unwrap(), Event { kind: "ADDED", object });
-        }
-        assert!(Event::read(b"{}").is_err());
     }
 }

@@ -237,14 +237,21 @@ impl Schema {
 /// The built-in types in which some JSON stands of which nothing is known but that it is kept as it was written.
 pub fn builtin_with_raw() -> &'static BTreeSet<TypeId> {
     static FOUND: OnceLock<BTreeSet<TypeId>> = OnceLock::new();
-    FOUND.get_or_init(|| builtin().leading_to_raw())
+    FOUND.get_or_init(|| builtin().leading_to(&Type::Any(Holder::Raw)))
+}
+
+/// The built-in types in which quantities can stand.
+pub fn builtin_with_quantities() -> &'static BTreeSet<TypeId> {
+    static FOUND: OnceLock<BTreeSet<TypeId>> = OnceLock::new();
+    FOUND.get_or_init(|| builtin().leading_to(&Type::Scalar(Scalar::Quantity)))
 }
 
 impl Schema {
-    fn leading_to_raw(&self) -> BTreeSet<TypeId> {
+    /// This type, and all in which it stands.
+    fn leading_to(&self, wanted: &Type) -> BTreeSet<TypeId> {
         let ids = || (0..).map(TypeId).zip(&self.types);
-        let is_raw = |(_, ty): &(TypeId, &Type)| **ty == Type::Any(Holder::Raw);
-        let mut found: BTreeSet<TypeId> = ids().filter(is_raw).map(|(id, _)| id).collect();
+        let is_it = |(_, ty): &(TypeId, &Type)| *ty == wanted;
+        let mut found: BTreeSet<TypeId> = ids().filter(is_it).map(|(id, _)| id).collect();
         loop {
             let leads = |(_, ty): &(TypeId, &Type)| match ty {
                 Type::Scalar(_) | Type::Any(_) => false,

@@ -114,7 +114,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "api",
         ],
     ),
-    ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard"]),
+    (
+        "device",
+        &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard", "runtime"],
+    ),
     ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print", "driver", "example"]),
     (

@@ -130,8 +130,8 @@ lean! {
 }
 
 /// The pod that this JSON describes.
-pub(crate) fn pod(text: &[u8]) -> Result<Pod, serde_json::Error> {
-    let mut pod: Pod = serde_json::from_slice(text)?;
+pub(crate) fn pod(text: &str) -> Result<Pod, serde_json::Error> {
+    let mut pod: Pod = serde_json::from_str(text)?;
     strip(&mut pod.metadata);
     if let Some(spec) = &mut pod.spec {
         spec.containers
@@ -152,8 +152,8 @@ pub(crate) fn pod(text: &[u8]) -> Result<Pod, serde_json::Error> {
 }
 
 /// The node that this JSON describes.
-pub(crate) fn node(text: &[u8]) -> Result<Node, serde_json::Error> {
-    let mut node: Node = serde_json::from_slice(text)?;
+pub(crate) fn node(text: &str) -> Result<Node, serde_json::Error> {
+    let mut node: Node = serde_json::from_str(text)?;
     strip(&mut node.metadata);
     Ok(node)
 }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_controllers_look_at_is_read_as_it_is_in_whole_objects() {
-        let text = br#"{"apiVersion":"v1","kind":"Pod",
+        let text = r#"{"apiVersion":"v1","kind":"Pod",
             "metadata":{"name":"p","labels":{"a":"b"},"managedFields":[{"manager":"m"}],"creationTimestamp":"2026-01-01T00:00:00Z"},
             "spec":{"affinity":{"podAffinity":{},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
                     {"matchExpressions":[{"key":"k","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n2"]}]}]}}},
@@ -212,7 +212,7 @@ mod tests {
             "status":{"phase":"Failed","podIP":"10.0.0.1","conditions":[{"type":"Ready","status":"True"}],
                 "containerStatuses":[{"name":"c","ready":true,"restartCount":3,"imageID":"x","image":"x",
                     "state":{"terminated":{"exitCode":7,"finishedAt":"2026-01-01T00:00:01Z"}},"lastState":{}}]}}"#;
-        let (lean, all) = (pod(text).unwrap(), serde_json::from_slice::<whole::Pod>(text).unwrap());
+        let (lean, all) = (pod(text).unwrap(), serde_json::from_str::<whole::Pod>(text).unwrap());
         let mut unbound = lean.clone();
         unbound.spec.as_mut().unwrap().node_name = None;
         let targets = (crate::pods::target(&lean), crate::pods::target(&unbound));
@@ -239,13 +239,13 @@ mod tests {
 
     #[test]
     fn of_a_node_taints_and_conditions_are_read() {
-        let text = br#"{"metadata":{"name":"n"},"spec":{"podCIDR":"x","unschedulable":true,"taints":[{"key":"k","effect":"NoExecute"}]},
+        let text = r#"{"metadata":{"name":"n"},"spec":{"podCIDR":"x","unschedulable":true,"taints":[{"key":"k","effect":"NoExecute"}]},
             "status":{"capacity":{"cpu":"1"},"conditions":[{"type":"Ready","status":"Unknown"}]}}"#;
-        let (lean, all) = (node(text).unwrap(), serde_json::from_slice::<whole::Node>(text).unwrap());
+        let (lean, all) = (node(text).unwrap(), serde_json::from_str::<whole::Node>(text).unwrap());
         let (spec, all_spec) = (lean.spec.unwrap(), all.spec.unwrap());
         assert_eq!((spec.taints, spec.unschedulable), (all_spec.taints, all_spec.unschedulable));
         assert_eq!(lean.status.unwrap().conditions, all.status.unwrap().conditions);
-        assert!(pod(b"[]").is_err() && node(br#"{"spec":{"taints":1}}"#).is_err());
+        assert!(pod("[]").is_err() && node(r#"{"spec":{"taints":1}}"#).is_err());
     }
 
     #[test]

@@ -7,7 +7,8 @@ use lazaret_store::{OpenError, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Verdict, connect,
+    Verdict,
+    connect::Cluster,
     output::{self, Format},
     place::Place,
 };
@@ -77,7 +78,7 @@ fn through_server(kubeconfig: PathBuf) -> Result<Compacted> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
-        let client = connect::client(Some(&kubeconfig), None).await?;
+        let client = Cluster::at(kubeconfig).client().await?;
         let request = http::Request::post("/lazaret/store/compact").body(Vec::new())?;
         client.request(request).await.context("ask the server to compact its store")
     })

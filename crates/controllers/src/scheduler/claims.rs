@@ -47,7 +47,7 @@ struct Condition {
 }
 
 pub(super) fn claim(claim: &Arc<ResourceClaim>, object: &Object) -> Claim {
-    let wire: Wire = serde_json::from_slice(object.json()).unwrap_or_default();
+    let wire: Wire = serde_json::from_str(object.text()).unwrap_or_default();
     let truth = |conditions: Vec<Condition>| {
         conditions.into_iter().filter(|one| one.status == "True").map(|one| Text::from(one.kind)).collect()
     };

@@ -24,8 +24,8 @@ use super::{
 /// A pod to be scheduled or already bound; `None` when it cannot be decoded.
 pub(super) fn pod(specs: &mut Specs, object: &Object) -> Option<Pod> {
     let Ok(Model::Pod(known)) = object.model() else { return None };
-    let outline: Outline<'_> = serde_json::from_slice(object.json()).ok()?;
-    let Reading { labels, spec } = specs.read(known, &outline)?;
+    let outline: Outline<'_> = serde_json::from_str(object.text()).ok()?;
+    let Reading { labels, spec } = specs.read(known, &outline, object.text())?;
     let (metadata, status) = (outline.metadata, outline.status.unwrap_or_default());
     let condition = known.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     Some(Pod {

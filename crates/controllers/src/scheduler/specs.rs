@@ -24,8 +24,18 @@ pub(super) struct Outline<'a> {
     #[serde(borrow)]
     pub(super) metadata: OutlineMetadata<'a>,
     #[serde(borrow)]
-    spec: &'a RawValue,
+    spec: Raw<'a>,
     pub(super) status: Option<OutlineStatus>,
+}
+
+/// The fields of an object, as they are written.
+type Raw<'a> = BTreeMap<&'a str, &'a RawValue>;
+
+/// A pod with its spec, as that is written.
+#[derive(Deserialize)]
+struct WithSpec<'a> {
+    #[serde(borrow)]
+    spec: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -60,8 +70,8 @@ pub(super) struct Specs {
 }
 
 impl Specs {
-    /// The decoded labels and spec of this pod; `None` when they cannot be decoded.
-    pub(super) fn read(&mut self, known: &Known, outline: &Outline<'_>) -> Option<Reading> {
+    /// The decoded labels and spec of the pod with this JSON; `None` when they cannot be decoded.
+    pub(super) fn read(&mut self, known: &Known, outline: &Outline<'_>, json: &str) -> Option<Reading> {
         self.write_text(known, outline);
         if let Some(reading) = self.readings.get(self.text.as_slice()) {
             return Some(reading.clone());
@@ -71,9 +81,10 @@ impl Specs {
             None => None,
         };
         let labels = pods::labels(labels.as_ref());
-        let spec: core::PodSpec = serde_json::from_str(outline.spec.get()).ok()?;
+        let WithSpec { spec: text } = serde_json::from_str(json).ok()?;
+        let spec: core::PodSpec = serde_json::from_str(text.get()).ok()?;
         let mut spec = pods::pod_spec(&known.key.namespace, &labels, known.priority, &spec);
-        spec.classic = lazaret_api::read_classic_pod_claims(outline.spec.get().as_bytes())?;
+        spec.classic = lazaret_api::read_classic_pod_claims(text.get().as_bytes())?;
         let spec = Arc::new(spec);
         let reading = Reading { labels, spec };
         if self.text.len() <= BYTES_MAX {
@@ -85,26 +96,36 @@ impl Specs {
         Some(reading)
     }
 
-    /// All that a reading depends on. The node is left out, which is the one thing that a pod has of its own; nothing that is read here
-    /// has a field of that name.
+    /// All that a reading depends on. Its node and its volumes, which have names that the server makes up, are what a pod has of its own: nothing is
+    /// read of them here.
     fn write_text(&mut self, known: &Known, outline: &Outline<'_>) {
-        let (text, spec) = (&mut self.text, outline.spec.get());
+        let text = &mut self.text;
         text.clear();
         text.extend_from_slice(known.key.namespace.as_bytes());
         text.push(0);
         text.extend_from_slice(outline.metadata.labels.map_or("", RawValue::get).as_bytes());
-        text.push(0);
-        let node = known.node.as_ref().map(|node| format!(r#""nodeName":"{node}""#));
-        match node.and_then(|node| spec.split_once(&node)) {
-            Some((before, after)) => {
-                text.extend_from_slice(before.as_bytes());
-                // One comma is enough of what stood around it.
-                let after = if before.ends_with(['{', ',']) { after.strip_prefix(',') } else { None }
-                    .unwrap_or(after);
-                text.extend_from_slice(after.as_bytes());
+        for (name, value) in outline.spec.iter().filter(|(name, _)| !matches!(**name, "nodeName" | "volumes"))
+        {
+            let containers = matches!(*name, "containers" | "initContainers")
+                .then(|| serde_json::from_str::<Vec<Raw<'_>>>(value.get()).ok());
+            match containers.flatten() {
+                Some(containers) => {
+                    for container in containers {
+                        write_field(text, name, "");
+                        let fields = container.iter().filter(|(name, _)| **name != "volumeMounts");
+                        fields.for_each(|(name, value)| write_field(text, name, value.get()));
+                    }
+                }
+                None => write_field(text, name, value.get()),
             }
-            None => text.extend_from_slice(spec.as_bytes()),
         }
+    }
+}
+
+fn write_field(text: &mut Vec<u8>, name: &str, value: &str) {
+    for part in [name, value] {
+        text.push(0);
+        text.extend_from_slice(part.as_bytes());
     }
 }
 
@@ -116,7 +137,7 @@ mod tests {
     fn read(specs: &mut Specs, pod: &serde_json::Value) -> Reading {
         let object = Object::new(&PODS, pod.to_string()).unwrap();
         let Ok(Model::Pod(known)) = object.model() else { panic!("no pod") };
-        specs.read(known, &serde_json::from_slice(object.json()).unwrap()).unwrap()
+        specs.read(known, &serde_json::from_str(object.text()).unwrap(), object.text()).unwrap()
     }
 
     fn pod(name: &str, node: Option<&str>, cpu: &str, team: &str) -> serde_json::Value {
@@ -151,6 +172,31 @@ mod tests {
             (other.labels["team"].as_str(), other.spec.requests == first.spec.requests),
             ("blue", false)
         );
+    }
+
+    /// The volume with the token of its account has a name of its own in every pod.
+    #[test]
+    fn names_of_volumes_make_no_difference_and_all_else_of_a_container_does() {
+        let mut specs = Specs::default();
+        let with = |volume: &str, name: &str, field: &str| {
+            let mut pod = pod("a", None, "1", "red");
+            pod["spec"]["volumes"] = serde_json::json!([{"name": volume, "emptyDir": {}}]);
+            let container = &mut pod["spec"][field][0];
+            container["name"] = name.into();
+            container["volumeMounts"] = serde_json::json!([{"name": volume, "mountPath": "/x"}]);
+            pod
+        };
+        let first = read(&mut specs, &with("token-a", "c", "containers"));
+        for (same, other) in
+            [(true, with("token-b", "c", "containers")), (false, with("token-a", "d", "containers"))]
+        {
+            assert_eq!(Arc::ptr_eq(&read(&mut specs, &other).spec, &first.spec), same, "{other}");
+        }
+        let mut init = with("token-a", "c", "containers");
+        init["spec"]["initContainers"] = init["spec"]["containers"].take();
+        init["spec"]["containers"] = serde_json::json!([]);
+        let init = read(&mut specs, &init);
+        assert!(!Arc::ptr_eq(&init.spec, &first.spec));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct ClaimsMetrics {
     claims: Family<Kept, Gauge>,
     awaiting: Gauge,
     reported: Counters,
+    /// The claims that the gauges show; `None` before the first report.
+    shown: Option<Census>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,6 +40,7 @@ impl ClaimsMetrics {
             claims: Family::default(),
             awaiting: Gauge::default(),
             reported: Counters::default(),
+            shown: None,
         };
         metrics.register(|registry| {
             let prefix = "dynamic_resource_allocation";
@@ -80,11 +83,23 @@ impl ClaimsMetrics {
                 self.creates.get_or_create(&labels).inc_by(count);
             }
         }
+        self.show(census);
+    }
+
+    /// Sets the gauges that changed: this is called after each batch of news.
+    fn show(&mut self, census: Census) {
+        let before = self.shown.replace(census);
+        if before == Some(census) {
+            return;
+        }
         for (allocated, admin) in [(false, false), (false, true), (true, false), (true, true)] {
             for source in Source::ALL {
+                let count = census.count(allocated, admin, source);
+                if before.is_some_and(|before| before.count(allocated, admin, source) == count) {
+                    continue;
+                }
                 let labels =
                     Kept { allocated: word(allocated), admin_access: word(admin), source: source.label() };
-                let count = census.count(allocated, admin, source);
                 self.claims.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         }

@@ -1,14 +1,11 @@
 //! One request, and what can become of it.
 
 use http::{Method, Request, header};
-use http_body_util::BodyExt;
+use lazaret_runtime::{Client, RequestError, Resource};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    resource::Resource,
-    served::{Served, Version},
-};
+use super::served::{Served, Version};
 use crate::Error;
 
 /// As which field manager this command writes.
@@ -45,15 +42,9 @@ impl DryRun {
 }
 
 /// The API server, in this process or far away.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Api {
-    pub(crate) client: kube::Client,
-}
-
-impl std::fmt::Debug for Api {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Api")
-    }
+    pub(crate) client: Client,
 }
 
 /// For what a request is: errors are about this.
@@ -72,7 +63,7 @@ struct Status {
 
 impl Api {
     pub(crate) fn new(client: kube::Client) -> Self {
-        Self { client }
+        Self { client: Client::new(client) }
     }
 
     pub(crate) async fn served(&self) -> Result<Served, Error> {
@@ -86,18 +77,20 @@ impl Api {
 
     /// Reads what is no object.
     pub(crate) async fn get_path(&self, path: &str, action: &str) -> Result<Value, Error> {
-        let (code, body) = self.send(Method::GET, path, "", String::new(), action).await?;
-        match code {
-            200 => parse(action, &body),
-            404 => Err(Error::NotFound { what: path.to_owned() }),
-            _ => Err(refusal(action, code, &body)),
-        }
+        let body = self.send(Method::GET, path, "", String::new()).await.map_err(|error| {
+            failure(action, error, |code, body| match code {
+                404 => Error::NotFound { what: path.to_owned() },
+                _ => refusal(action, code, body),
+            })
+        })?;
+        parse(action, &body)
     }
 
     /// Reads an object.
     pub(crate) async fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Value, Error> {
         let purpose = Purpose { verb: "get", resource, name };
-        let body = self.ask(Method::GET, &resource.path(namespace, name), "", String::new(), purpose).await?;
+        let body =
+            self.ask(Method::GET, &resource.path(namespace, name, ""), "", String::new(), purpose).await?;
         parse(&purpose.action(), &body)
     }
 
@@ -113,7 +106,7 @@ impl Api {
         let purpose = Purpose { verb: "create", resource, name };
         let path = format!(
             "{}?fieldManager={MANAGER}&fieldValidation=Strict{}",
-            resource.path(namespace, ""),
+            resource.path(namespace, "", ""),
             dry_run.query()
         );
         let body = self.ask(Method::POST, &path, "application/json", object.to_string(), purpose).await?;
@@ -131,7 +124,7 @@ impl Api {
         let purpose = Purpose { verb: "patch", resource, name };
         let path = format!(
             "{}?fieldManager={MANAGER}&fieldValidation=Strict{}",
-            resource.path("", name),
+            resource.path("", name, ""),
             dry_run.query()
         );
         let body = self
@@ -149,7 +142,7 @@ impl Api {
         dry_run: DryRun,
     ) -> Result<(), Error> {
         let purpose = Purpose { verb: "delete", resource, name };
-        let path = format!("{}?fieldManager={MANAGER}{}", resource.path("", name), dry_run.query());
+        let path = format!("{}?fieldManager={MANAGER}{}", resource.path("", name, ""), dry_run.query());
         let options =
             serde_json::json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}});
         let sent = self.ask(Method::DELETE, &path, "application/json", options.to_string(), purpose).await;
@@ -168,8 +161,7 @@ impl Api {
         body: String,
         purpose: Purpose<'_>,
     ) -> Result<String, Error> {
-        let (code, body) = self.send(method, path, content_type, body, &purpose.action()).await?;
-        if (200..300).contains(&code) { Ok(body) } else { Err(purpose.refusal(code, &body)) }
+        self.send(method, path, content_type, body).await.map_err(|error| purpose.failure(error))
     }
 
     async fn send(
@@ -178,49 +170,39 @@ impl Api {
         path: &str,
         content_type: &'static str,
         body: String,
-        action: &str,
-    ) -> Result<(u16, String), Error> {
+    ) -> Result<String, RequestError> {
         let mut request =
             Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let unreachable = |cause: String| Error::Unreachable { action: action.to_owned(), cause };
-        let request = request
-            .body(kube::client::Body::from(body.into_bytes()))
-            .map_err(|error| unreachable(error.to_string()))?;
-        let response = self.client.send(request).await.map_err(|error| unreachable(chain(&error)))?;
-        let code = response.status().as_u16();
-        let bytes =
-            response.into_body().collect().await.map_err(|error| unreachable(error.to_string()))?.to_bytes();
-        let text = String::from_utf8(bytes.to_vec()).map_err(|_| Error::Unreadable {
-            what: action.to_owned(),
-            cause: "the answer is not UTF-8".into(),
-        })?;
-        Ok((code, text))
+        let request = request.body(body.into()).map_err(|error| RequestError::Failed(error.to_string()))?;
+        let bytes = self.client.request(request).await?;
+        String::from_utf8(bytes.into())
+            .map_err(|_| RequestError::Unreadable("the answer is not UTF-8".to_owned()))
     }
 }
 
-/// An error with what led to it: the outermost text of a transport error says little.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
+/// The error of an action. `refused` makes it from the status code and the body where the server refused.
+fn failure(action: &str, error: RequestError, refused: impl FnOnce(u16, &str) -> Error) -> Error {
+    let (action, cause) = (action.to_owned(), error.to_string());
+    match error {
+        RequestError::Refused(code, body) => refused(code, &String::from_utf8_lossy(&body)),
+        RequestError::Unreadable(_) | RequestError::TooLarge(_) => Error::Unreadable { what: action, cause },
+        RequestError::Failed(_) | RequestError::NotLeading => Error::Unreachable { action, cause },
     }
-    text
 }
 
 impl Purpose<'_> {
-    pub(crate) fn action(&self) -> String {
+    fn action(&self) -> String {
         format!("{} {} {}", self.verb, self.resource.plural, self.name).trim_end().to_owned()
     }
 
-    pub(crate) fn refusal(&self, code: u16, body: &str) -> Error {
+    pub(crate) fn failure(&self, error: RequestError) -> Error {
+        failure(&self.action(), error, |code, body| self.refusal(code, body))
+    }
+
+    fn refusal(&self, code: u16, body: &str) -> Error {
         let message = message_of(body);
         match code {
             403 => Error::Forbidden {

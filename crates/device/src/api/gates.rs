@@ -20,9 +20,9 @@ impl Api {
             .method(Method::GET)
             .uri("/metrics")
             .header(header::ACCEPT, "text/plain;q=1, */*;q=0.1")
-            .body(kube::client::Body::empty());
+            .body(hyper::body::Bytes::new());
         let Ok(request) = request else { return facts };
-        let Ok(response) = self.client.send(request).await else { return facts };
+        let Ok(response) = self.client.answer(request).await else { return facts };
         if response.status().as_u16() != 200 {
             facts.refused = matches!(response.status().as_u16(), 401 | 403);
             return facts;

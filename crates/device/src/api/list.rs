@@ -1,17 +1,11 @@
-//! Lists, a page at a time: what one page held is let go before the next is asked for.
+//! Lists and watches of one resource.
 
-use http::Method;
+use lazaret_runtime::{Change, RequestError, Resource, escape_query};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::{
-    call::{Api, Purpose},
-    resource::Resource,
-};
+use super::call::{Api, Purpose};
 use crate::Error;
 
-/// As many objects as kubectl asks for at once.
-const PAGE_OBJECTS: usize = 500;
 /// How often a list begins anew because its pages expired.
 const RESTARTS_MAX: usize = 3;
 
@@ -19,22 +13,6 @@ const RESTARTS_MAX: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Item {
     json: String,
-}
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMeta,
-    #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PageMeta {
-    #[serde(rename = "resourceVersion")]
-    resource_version: String,
-    r#continue: String,
 }
 
 #[derive(Deserialize)]
@@ -78,7 +56,7 @@ impl Scope {
         let mut query = String::new();
         for (name, value) in [("labelSelector", &self.labels), ("fieldSelector", &self.fields)] {
             if let Some(value) = value {
-                query.push_str(&format!("&{name}={}", percent(value)));
+                query.push_str(&format!("&{name}={}", escape_query(value)));
             }
         }
         query
@@ -91,57 +69,64 @@ impl Api {
         &self,
         resource: &Resource,
         scope: &Scope,
-        mut visit: impl FnMut(Item) -> Result<(), Error>,
+        mut visit: impl FnMut(Item),
     ) -> Result<String, Error> {
         let purpose = Purpose { verb: "list", resource, name: "" };
-        let mut next = String::new();
+        let (path, query) = (resource.path(&scope.namespace, "", ""), scope.query());
         let mut restarts = 0;
         loop {
-            let mut path =
-                format!("{}?limit={PAGE_OBJECTS}{}", resource.path(&scope.namespace, ""), scope.query());
-            if !next.is_empty() {
-                path.push_str(&format!("&continue={}", percent(&next)));
-            }
-            let body = match self.ask(Method::GET, &path, "", String::new(), purpose).await {
-                Ok(body) => body,
+            match self.client.list(&path, &query, |json| visit(Item::new(resource, json))).await {
                 // The pages were compacted away while we read: objects already visited come again, which does no harm.
-                Err(Error::Refused { code: 410, .. }) if restarts < RESTARTS_MAX => {
-                    restarts += 1;
-                    next.clear();
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let page: Page<'_> = serde_json::from_str(&body)
-                .map_err(|error| Error::Unreadable { what: purpose.action(), cause: error.to_string() })?;
-            for item in page.items {
-                visit(Item::new(resource, item.get()))?;
-            }
-            next = page.metadata.r#continue;
-            if next.is_empty() {
-                return Ok(page.metadata.resource_version);
+                Err(RequestError::Refused(410, _)) if restarts < RESTARTS_MAX => restarts += 1,
+                listed => return listed.map_err(|error| purpose.failure(error)),
             }
         }
+    }
+
+    /// Watches what `scope` means from a resource version on.
+    pub(crate) async fn watch(
+        &self,
+        resource: Resource,
+        scope: &Scope,
+        resource_version: &str,
+    ) -> Result<Watch, Error> {
+        let (path, query) = (resource.path(&scope.namespace, "", ""), scope.query());
+        let uri = format!("{path}?watch=true&resourceVersion={resource_version}{query}");
+        let open = self.client.watch(&uri).await.map_err(|error| watching(&resource).failure(error))?;
+        Ok(Watch { resource, open })
     }
 }
 
-/// Escapes what a query must not hold.
-pub(crate) fn percent(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push_str(&format!("%{byte:02X}"));
-        }
+/// An open watch.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    resource: Resource,
+    open: lazaret_runtime::Watch,
+}
+
+impl Watch {
+    /// The next object, and whether it is still there; `None` when the watch has ended and all is to be listed again. May be dropped while it waits:
+    /// nothing is lost.
+    pub(crate) async fn next(&mut self) -> Result<Option<(Item, bool)>, Error> {
+        let change = self.open.next().await.map_err(|error| watching(&self.resource).failure(error))?;
+        let item = |json: &str| Item::new(&self.resource, json);
+        Ok(match change {
+            Change::Set(json) => Some((item(&json), true)),
+            Change::Gone(json) => Some((item(&json), false)),
+            Change::Over => None,
+        })
     }
-    escaped
+}
+
+fn watching(resource: &Resource) -> Purpose<'_> {
+    Purpose { verb: "watch", resource, name: "" }
 }
 
 #[cfg(test)]
 mod tests {
+    use lazaret_runtime::PODS;
+
     use super::*;
-    use crate::api::PODS;
 
     #[test]
     fn what_a_list_leaves_out_is_put_back() {
@@ -149,10 +134,5 @@ mod tests {
         assert_eq!(bare.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#);
         let whole = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}"#;
         assert_eq!(Item::new(&PODS, whole).json(), whole);
-    }
-
-    #[test]
-    fn queries_are_escaped() {
-        assert_eq!(percent("a=b,c in (d)"), "a%3Db%2Cc%20in%20%28d%29");
     }
 }

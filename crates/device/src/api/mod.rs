@@ -3,15 +3,13 @@
 mod call;
 mod gates;
 mod list;
-mod resource;
 mod served;
-mod watch;
 
 pub(crate) use call::{Api, DryRun};
 pub(crate) use list::{Item, Scope};
-pub(crate) use resource::{
-    CLASSIC_CLAIMS, DISRUPTION_GUARDS, EVENTS, INCIDENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource,
-    SIGNALS, TAINT_POLICIES,
-};
 pub(crate) use served::Served;
-pub(crate) use watch::Change;
+
+pub(crate) use lazaret_runtime::{
+    CLASSIC_CLAIMS, DISRUPTION_BUDGETS, DISRUPTION_GUARDS, EVENTS, INCIDENTS, NAMESPACES, NODES, PODS,
+    REPLACEMENT_POLICIES, RULES, Resource, SIGNALS, TAINT_POLICIES,
+};

@@ -1,8 +1,9 @@
 //! Which versions of `resource.k8s.io` a server has, and which of them to use.
 
+use lazaret_runtime::{CLAIMS, CLASSES, PATCHES, RULES, Resource, SLICES};
 use serde_json::Value;
 
-use super::{call::Api, resource::Resource};
+use super::call::Api;
 use crate::Error;
 
 const GROUP: &str = "resource.k8s.io";
@@ -67,12 +68,12 @@ impl Served {
             let path = format!("/apis/{GROUP}/{known}");
             tables.push((known, api.get_path(&path, "read what resource.k8s.io serves").await?));
         }
-        let patches = find(&tables, "resourceslicepatches", "ResourceSlicePatch", None);
+        let patches = find(&tables, PATCHES, None);
         let widest = patches.map(|_| SUPERSET);
-        let slices = find(&tables, "resourceslices", "ResourceSlice", widest);
-        let claims = find(&tables, "resourceclaims", "ResourceClaim", None);
-        let classes = find(&tables, "deviceclasses", "DeviceClass", None);
-        let rules = find(&tables, "devicetaintrules", "DeviceTaintRule", widest);
+        let slices = find(&tables, SLICES, widest);
+        let claims = find(&tables, CLAIMS, None);
+        let classes = find(&tables, CLASSES, None);
+        let rules = find(&tables, RULES, widest);
         match (slices, claims, classes) {
             (Some(slices), Some(claims), Some(classes)) => {
                 Ok(Self { version, versions, slices, claims, classes, rules, patches })
@@ -92,18 +93,14 @@ impl Served {
     }
 }
 
-fn find(
-    tables: &[(&'static str, Value)],
-    plural: &'static str,
-    kind: &'static str,
-    first: Option<&str>,
-) -> Option<Resource> {
+/// The resource in the version to use: the `first` where it is served, or else the best.
+fn find(tables: &[(&'static str, Value)], of: Resource, first: Option<&str>) -> Option<Resource> {
     let has = |table: &Value| {
-        table["resources"].as_array().into_iter().flatten().any(|entry| entry["name"] == plural)
+        table["resources"].as_array().into_iter().flatten().any(|entry| entry["name"] == of.plural)
     };
     let serving = || tables.iter().filter(|(_, table)| has(table)).map(|(version, _)| *version);
     let version = serving().find(|version| Some(*version) == first).or_else(|| serving().next())?;
-    Some(Resource { group: GROUP, version, plural, kind })
+    Some(Resource { version, ..of })
 }
 
 #[cfg(test)]

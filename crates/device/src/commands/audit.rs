@@ -6,15 +6,13 @@ use serde_json::Value;
 use super::Session;
 use crate::{
     Error,
-    api::{DISRUPTION_GUARDS, Resource, Scope, TAINT_POLICIES},
+    api::{DISRUPTION_GUARDS, RULES, Resource, Scope, TAINT_POLICIES},
     view::{AuditRecord, Entry, condition_entries},
 };
 
 const PATH: &str = "/lazaret/audit";
 /// Pages that are read: more than any record has.
 const PAGES_MAX: usize = 1_000;
-const RULES: Resource =
-    Resource { group: "resource.k8s.io", version: "v1", plural: "devicetaintrules", kind: "DeviceTaintRule" };
 
 /// All that this user may read of the record; `None` where none is kept, or none of it may be read.
 pub(super) async fn read(session: &mut Session<'_>) -> Result<Option<Vec<AuditRecord>>, Error> {
@@ -65,7 +63,6 @@ async fn all(session: &Session<'_>, resource: &Resource) -> Vec<Value> {
     let (mut objects, everywhere) = (Vec::new(), Scope::default());
     let read = session.api.list(resource, &everywhere, |item| {
         objects.extend(serde_json::from_str::<Value>(item.json()).ok());
-        Ok(())
     });
     // Where the kind is not served, or may not be read, nothing is said of it.
     let _ = read.await;

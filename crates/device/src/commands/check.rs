@@ -20,6 +20,7 @@ const REVIEWS: Resource = Resource {
     version: "v1",
     plural: "selfsubjectaccessreviews",
     kind: "SelfSubjectAccessReview",
+    namespaced: false,
 };
 const DRA: &str = "resource.k8s.io";
 /// Permissions that the commands need: verb, group, resource, and whether it is to act.

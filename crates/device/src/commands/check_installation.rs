@@ -17,12 +17,14 @@ const REVIEWS: Resource = Resource {
     version: "v1",
     plural: "selfsubjectreviews",
     kind: "SelfSubjectReview",
+    namespaced: false,
 };
 const ACCESS_REVIEWS: Resource = Resource {
     group: "authorization.k8s.io",
     version: "v1",
     plural: "subjectaccessreviews",
     kind: "SubjectAccessReview",
+    namespaced: false,
 };
 /// Permissions that each component of the chart needs at least: group, resource, verb.
 const NEEDED: &[(&str, &str, &str)] = &[

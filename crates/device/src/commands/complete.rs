@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use super::Session;
 use crate::{
     Error,
-    api::{Item, NODES, PODS, Resource, Scope},
+    api::{Item, NAMESPACES, NODES, PODS, Resource, Scope},
     complete::Names,
     view::{Cluster, Filter, Meta, device_ids, rows},
 };
-
-const NAMESPACES: Resource = Resource { group: "", version: "v1", plural: "namespaces", kind: "Namespace" };
 
 /// The names that the cluster has.
 pub(crate) async fn completion_names(session: &mut Session<'_>, names: Names) -> Result<Vec<String>, Error> {
@@ -45,11 +43,7 @@ pub(crate) async fn completion_names(session: &mut Session<'_>, names: Names) ->
 async fn slices(session: &mut Session<'_>) -> Result<Cluster, Error> {
     let served = session.served().await?;
     let mut cluster = Cluster::default();
-    let visit = |item: Item| {
-        cluster.set(item.json());
-        Ok(())
-    };
-    session.api.list(&served.slices, &Scope::default(), visit).await?;
+    session.api.list(&served.slices, &Scope::default(), |item| cluster.set(item.json())).await?;
     Ok(cluster)
 }
 
@@ -61,11 +55,7 @@ async fn devices(session: &mut Session<'_>) -> Result<Vec<String>, Error> {
 async fn taints(session: &mut Session<'_>) -> Result<Vec<String>, Error> {
     let rules = session.served().await?.rules()?;
     let mut cluster = Cluster::default();
-    let visit = |item: Item| {
-        cluster.set(item.json());
-        Ok(())
-    };
-    session.api.list(&rules, &Scope::default(), visit).await?;
+    session.api.list(&rules, &Scope::default(), |item| cluster.set(item.json())).await?;
     let ours = cluster
         .fleet
         .rules()
@@ -81,7 +71,6 @@ async fn named(session: &Session<'_>, resource: &Resource, namespace: &str) -> R
     let visit = |item: Item| {
         let object: serde_json::Value = serde_json::from_str(item.json()).unwrap_or_default();
         names.extend(object["metadata"]["name"].as_str().map(str::to_owned));
-        Ok(())
     };
     session.api.list(resource, &scope, visit).await?;
     Ok(names)

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Verdict,
-    api::{EVENTS, Scope},
+    api::{EVENTS, Item, Scope},
     args::Describe,
     output::structured,
     view::{EventFacts, Reference, describe, device_ids, resolve_one},
@@ -33,15 +33,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: Describe) -> Result<Ver
 /// Events about taints, of all namespaces; none where the user may not read them.
 pub(super) async fn events(session: &mut Session<'_>) -> Result<Vec<EventFacts>, Error> {
     let mut events = Vec::new();
-    let read = session
-        .api
-        .list(&EVENTS, &Scope::default(), |item| {
-            let event = serde_json::from_str::<EventFacts>(item.json()).ok();
-            events.extend(event.filter(|event| event.matters() || event.tells_of_replacement()));
-            Ok(())
-        })
-        .await;
-    match read {
+    let visit = |item: Item| {
+        let event = serde_json::from_str::<EventFacts>(item.json()).ok();
+        events.extend(event.filter(|event| event.matters() || event.tells_of_replacement()));
+    };
+    match session.api.list(&EVENTS, &Scope::default(), visit).await {
         Ok(_) => Ok(events),
         Err(Error::Forbidden { .. }) => {
             session

@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::load::Read;
 use crate::{
     Error,
-    api::{Api, Change, Item, Resource},
+    api::{Api, Item, Resource},
     view::Cluster,
 };
 
@@ -75,25 +75,16 @@ impl Follow {
 async fn pump(api: &Api, read: Read, sender: &mpsc::Sender<Result<News, Error>>) -> Result<(), Error> {
     let Read { resource, scope, mut version } = read;
     loop {
-        let mut watch = api.watch(&resource, &scope, &version).await?;
-        loop {
-            let news = match watch.next().await? {
-                Change::Set(item) => News::Set(item),
-                Change::Gone(item) => News::Gone(item),
-                Change::Over => break,
-            };
+        let mut watch = api.watch(resource, &scope, &version).await?;
+        while let Some((item, is_there)) = watch.next().await? {
+            let news = if is_there { News::Set(item) } else { News::Gone(item) };
             if sender.send(Ok(news)).await.is_err() {
                 return Ok(());
             }
         }
         tokio::time::sleep(PAUSE).await;
         let mut items = Vec::new();
-        version = api
-            .list(&resource, &scope, |item| {
-                items.push(item);
-                Ok(())
-            })
-            .await?;
+        version = api.list(&resource, &scope, |item| items.push(item)).await?;
         if sender.send(Ok(News::Listed(resource, items))).await.is_err() {
             return Ok(());
         }

@@ -135,7 +135,6 @@ async fn rows(session: &Session<'_>) -> Result<Vec<GuardRow>, Error> {
     let (mut rows, everywhere) = (Vec::new(), Scope::default());
     let read = session.api.list(&DISRUPTION_GUARDS, &everywhere, |item| {
         rows.extend(serde_json::from_str::<Value>(item.json()).ok().map(|guard| row(&guard)));
-        Ok(())
     });
     read.await?;
     rows.sort_by(|one, other| one.name.cmp(&other.name));

@@ -77,10 +77,7 @@ fn name_line(row: &IncidentRow) -> String {
 
 async fn list(session: &Session<'_>) -> Result<(Vec<Value>, String), Error> {
     let mut all = Vec::new();
-    let visit = |item: Item| {
-        all.push(serde_json::from_str(item.json()).unwrap_or_default());
-        Ok(())
-    };
+    let visit = |item: Item| all.push(serde_json::from_str(item.json()).unwrap_or_default());
     let version = session.api.list(&INCIDENTS, &Scope::default(), visit).await?;
     Ok((all, version))
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::{
     Error,
-    api::{DISRUPTION_GUARDS, Item, NODES, PODS, Resource, Scope},
+    api::{DISRUPTION_BUDGETS, DISRUPTION_GUARDS, Item, NODES, PODS, Resource, Scope},
     view::{Cluster, GateFacts, Hidden, consequence, is_off},
 };
 
@@ -12,8 +12,6 @@ use super::Session;
 
 /// How many objects that make no sense are named.
 const UNREADABLE_SHOWN_MAX: usize = 5;
-const BUDGETS: Resource =
-    Resource { group: "policy", version: "v1", plural: "poddisruptionbudgets", kind: "PodDisruptionBudget" };
 
 /// Resources to read besides slices, rules and claims.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,10 +49,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
     let reads = RefCell::new(Vec::new());
     let api = &session.api;
     let read_scope = async |resource: Resource, scope: Scope| -> Result<(), Error> {
-        let visit = |item: Item| {
-            cluster.borrow_mut().set(item.json());
-            Ok(())
-        };
+        let visit = |item: Item| cluster.borrow_mut().set(item.json());
         // Several are in flight at once: on the heap they do not make every command large.
         let version = Box::pin(api.list(&resource, &scope, visit)).await?;
         reads.borrow_mut().push(Read { resource, scope, version });
@@ -82,7 +77,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
     };
     let classes = (need.classes || served.patches.is_some()).then_some(served.classes);
     let budgets = async {
-        match read(need.budgets.then_some(BUDGETS)).await {
+        match read(need.budgets.then_some(DISRUPTION_BUDGETS)).await {
             // Without budgets a plan is as good: eviction by taint does not ask them.
             Err(Error::NotFound { .. } | Error::Forbidden { .. }) | Ok(()) => Ok(()),
             Err(error) => Err(error),

@@ -31,14 +31,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: RecordArgs) -> Result<V
     let mut reads = Vec::new();
     for resource in resources.into_iter().flatten() {
         let scope = Scope::default();
-        match session
-            .api
-            .list(&resource, &scope, |item| {
-                recording.begin(item.json());
-                Ok(())
-            })
-            .await
-        {
+        match session.api.list(&resource, &scope, |item| recording.begin(item.json())).await {
             Ok(version) => reads.push(Read { resource, scope, version }),
             // Lazaret alone has incidents.
             Err(Error::NotFound { .. }) if resource == INCIDENTS => {}

@@ -7,7 +7,7 @@ use lazaret_model::{DeviceId, DeviceSelector};
 use super::Session;
 use crate::{
     Error,
-    api::{NODES, Scope},
+    api::{Item, NODES, Scope},
     args::{FilterArgs, Selected},
     output::count,
     view::{
@@ -51,15 +51,11 @@ pub(super) async fn filter(
 async fn nodes_with(session: &Session<'_>, labels: &str) -> Result<BTreeSet<String>, Error> {
     let mut names = BTreeSet::new();
     let scope = Scope { labels: Some(labels.to_owned()), ..Scope::default() };
-    session
-        .api
-        .list(&NODES, &scope, |item| {
-            let node: serde_json::Value = serde_json::from_str(item.json())
-                .map_err(|error| Error::Unreadable { what: "list nodes".into(), cause: error.to_string() })?;
-            names.extend(node["metadata"]["name"].as_str().map(str::to_owned));
-            Ok(())
-        })
-        .await?;
+    let visit = |item: Item| {
+        let node: serde_json::Value = serde_json::from_str(item.json()).unwrap_or_default();
+        names.extend(node["metadata"]["name"].as_str().map(str::to_owned));
+    };
+    session.api.list(&NODES, &scope, visit).await?;
     Ok(names)
 }
 

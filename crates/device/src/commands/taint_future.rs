@@ -85,12 +85,6 @@ async fn kind(session: &Session<'_>, served: &Served, selector: &DeviceSelector)
 /// The policies in the place of rules.
 async fn policies(session: &Session<'_>) -> Result<Cluster, Error> {
     let mut cluster = Cluster::default();
-    session
-        .api
-        .list(&TAINT_POLICIES, &Scope::default(), |item| {
-            cluster.set(item.json());
-            Ok(())
-        })
-        .await?;
+    session.api.list(&TAINT_POLICIES, &Scope::default(), |item| cluster.set(item.json())).await?;
     Ok(cluster)
 }

@@ -113,20 +113,10 @@ impl Seen {
     async fn read_more(&mut self, session: &Session<'_>, reads: &mut Vec<Read>) -> Result<(), Error> {
         if let Some(resource) = self.rules_kind {
             let rules = &mut self.rules;
-            session
-                .api
-                .list(&resource, &Scope::default(), |item| {
-                    keep(rules, &item);
-                    Ok(())
-                })
-                .await?;
+            session.api.list(&resource, &Scope::default(), |item| keep(rules, &item)).await?;
         }
         let (incidents, scope) = (&mut self.incidents, Scope::default());
-        let listed = session.api.list(&INCIDENTS, &scope, |item| {
-            keep(incidents, &item);
-            Ok(())
-        });
-        match listed.await {
+        match session.api.list(&INCIDENTS, &scope, |item| keep(incidents, &item)).await {
             Ok(version) => reads.push(Read { resource: INCIDENTS, scope, version }),
             // Lazaret alone has incidents, and not everybody may see them.
             Err(Error::NotFound { .. } | Error::Forbidden { .. }) => {}

@@ -6,7 +6,7 @@
 use std::{convert::Infallible, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     body::{Bytes, Incoming},
     server::conn::http1,
@@ -14,6 +14,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lazaret_dashboard::{Dashboard, SessionOver, Transport};
+use lazaret_runtime::Body;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 
 use super::{Session, write::whoami};
@@ -32,8 +33,6 @@ const PATHS: [&str; 5] = ["/api/", "/apis/", "/version", "/metrics", "/readyz"];
 /// Headers of requests and answers that are forwarded. The user's credentials are added by the client, never by the page.
 const REQUEST_HEADERS: [header::HeaderName; 2] = [header::ACCEPT, header::CONTENT_TYPE];
 const ANSWER_HEADERS: [header::HeaderName; 3] = [header::CONTENT_TYPE, header::RETRY_AFTER, header::WARNING];
-
-type Answer = UnsyncBoxBody<Bytes, kube::Error>;
 
 /// Passes on what the page asks.
 #[derive(Debug)]
@@ -91,7 +90,7 @@ impl Proxy {
         Self { api, dashboard: Dashboard::new(Transport::Loopback, port), hosts }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         // A name that somebody else made point here is not ours.
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -136,17 +135,17 @@ impl Proxy {
         target: &str,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<Body>, Error> {
         let unreachable = |cause: String| Error::Unreachable { action: "pass on".to_owned(), cause };
         let mut request = Request::builder()
             .method(method)
             .uri(target)
-            .body(kube::client::Body::from(body.to_vec()))
+            .body(body)
             .map_err(|error| unreachable(error.to_string()))?;
         copy(headers, request.headers_mut(), &REQUEST_HEADERS);
-        let answer = self.api.client.send(request).await.map_err(|error| unreachable(error.to_string()))?;
+        let answer = self.api.client.answer(request).await.map_err(|error| unreachable(error.to_string()))?;
         let (parts, body) = answer.into_parts();
-        let mut answer = Response::new(body.boxed_unsync());
+        let mut answer = Response::new(body);
         *answer.status_mut() = parts.status;
         copy(&parts.headers, answer.headers_mut(), &ANSWER_HEADERS);
         let headers = answer.headers_mut();
@@ -176,11 +175,11 @@ fn copy(from: &HeaderMap, to: &mut HeaderMap, names: &[header::HeaderName]) {
     }
 }
 
-fn whole(bytes: Bytes) -> Answer {
+fn whole(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-fn refusal(status: StatusCode, text: &str) -> Response<Answer> {
+fn refusal(status: StatusCode, text: &str) -> Response<Body> {
     let mut answer = Response::new(whole(Bytes::copy_from_slice(text.as_bytes())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

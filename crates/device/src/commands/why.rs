@@ -89,7 +89,6 @@ async fn policies(session: &Session<'_>, namespace: &str) -> Vec<PolicyFacts> {
     let scope = Scope { namespace: namespace.to_owned(), ..Scope::default() };
     let read = session.api.list(&REPLACEMENT_POLICIES, &scope, |item| {
         policies.extend(serde_json::from_str::<PolicyFacts>(item.json()).ok());
-        Ok(())
     });
     if read.await.is_err() {
         policies.clear();
@@ -104,7 +103,6 @@ async fn taint_policies(session: &Session<'_>) -> Vec<DeviceTaintRule> {
         if let Ok(Object::Rule(policy)) = lazaret_api::decode_json(item.json()) {
             policies.push(policy);
         }
-        Ok(())
     });
     if read.await.is_err() {
         policies.clear();

@@ -19,6 +19,7 @@ const REVIEWS: Resource = Resource {
     version: "v1",
     plural: "selfsubjectreviews",
     kind: "SelfSubjectReview",
+    namespaced: false,
 };
 
 /// A write that was carried out.
