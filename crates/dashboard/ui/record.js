@@ -100,39 +100,51 @@ const recorded = (kind, object) => /** @type {RecordedObject} */ ({ kind, object
 /** @param {RecordedObject} change */
 const weight = ({ kind, object }) => 1 + (kind === "slices" ? object.spec.devices?.length ?? 0 : 0);
 
-/** A value from a file of which nothing is known. @typedef {{ [field: string]: unknown } | undefined} Loose */
+/**
+ * The form that a value of a file must have: a text that is not empty, a list, or an object. A field with `!` must be there, `*` means every field.
+ * @typedef {"text" | [Shape] | { [field: string]: Shape }} Shape
+ */
 
-/** @param {unknown} value @returns {Loose} */
-const fields = (value) => (typeof value === "object" && value !== null && !Array.isArray(value) ? /** @type {Loose} */ (value) : undefined);
+/** @type {{ [field: string]: Shape }} */
+const TAINTED = { taints: [{}], attributes: { "*": {} }, capacity: { "*": {} } };
+/** Objects with the fields by which the map is drawn: a file may come from anywhere. @type {Record<RecordedKind, Shape>} */
+const SHAPES = {
+  slices: { "spec!": { "driver!": "text", "pool!": { "name!": "text" }, devices: [{ "name!": "text", basic: TAINTED, ...TAINTED }], taints: [{ "taint!": {} }] } },
+  claims: { status: { reservedFor: [{}], allocation: { devices: { results: [{}] } } } },
+  rules: { "spec!": { "taint!": {}, deviceSelector: { selectors: [{}] } }, status: { conditions: [{}] } },
+  patches: { "spec!": { "devices!": { filter: { selectors: [{}] }, ...TAINTED } } },
+  incidents: { "spec!": { "device!": {}, "stage!": "text" }, status: { device: {}, times: {} } },
+};
+/** @type {Shape} */
+const METADATA = { "name!": "text", labels: {}, annotations: {}, ownerReferences: [{ apiVersion: "text" }] };
+
+/** @param {unknown} value @returns {{ [field: string]: unknown } | undefined} */
+const fields = (value) => (typeof value === "object" && value !== null && !Array.isArray(value) ? /** @type {{ [field: string]: unknown }} */ (value) : undefined);
 /** @param {unknown} value @returns {unknown[]} */
 const listOf = (value) => (Array.isArray(value) ? value : []);
 /** @param {unknown} value */
-const isAbsentOrList = (value) => value === undefined || value === null || Array.isArray(value);
-/** @param {unknown} value */
-const isText = (value) => typeof value === "string" && value !== "";
-/** @param {unknown} value */
 const timeOf = (value) => (typeof value === "string" ? Date.parse(value) : NaN);
 
-/** Whether an object has the fields by which the map is drawn: a file may come from anywhere. @type {Record<RecordedKind, (spec: Loose, status: Loose) => boolean>} */
-const IS_WHOLE = {
-  slices: (spec) => isText(spec?.driver) && isText(fields(spec?.pool)?.name) && isAbsentOrList(spec?.devices) && isAbsentOrList(spec?.taints)
-    && listOf(spec?.devices).every((one) => isText(fields(one)?.name) && isAbsentOrList(fields(one)?.taints)) && listOf(spec?.taints).every((one) => fields(fields(one)?.taint)),
-  claims: (_spec, status) => isAbsentOrList(status?.reservedFor) && listOf(status?.reservedFor).every(fields)
-    && isAbsentOrList(fields(fields(status?.allocation)?.devices)?.results) && listOf(fields(fields(status?.allocation)?.devices)?.results).every(fields),
-  rules: (spec) => fields(spec?.taint) !== undefined,
-  patches: (spec) => fields(spec?.devices) !== undefined && isAbsentOrList(fields(spec?.devices)?.taints),
-  incidents: (spec, status) => isText(status?.stage ?? spec?.stage) && fields(status?.device ?? spec?.device) !== undefined,
-};
+/** @param {unknown} value @param {Shape} shape @returns {boolean} */
+function fits(value, shape) {
+  if (shape === "text") return typeof value === "string" && value !== "";
+  if (Array.isArray(shape)) return Array.isArray(value) && value.every((one) => fits(one, shape[0]));
+  const found = fields(value);
+  return found !== undefined && Object.entries(shape).every(([name, inner]) => {
+    if (name === "*") return Object.values(found).every((one) => fits(one, inner));
+    const one = found[name.replace("!", "")];
+    return one === undefined || one === null ? !name.endsWith("!") : fits(one, inner);
+  });
+}
 
 /** The object with its kind, or null where the map shows nothing of this kind. Throws for one that is broken; of one that goes the name is enough. @param {unknown} value @param {boolean} goes @returns {RecordedObject | null} */
 function read(value, goes) {
   const object = fields(value);
   const kind = KIND_OF.get(String(object?.kind));
-  const metadata = fields(object?.metadata);
   if (!object || !kind) return null;
-  if (!isText(metadata?.name)) throw new Error(`A ${object.kind} of the recording has no name.`);
-  const [spec, status] = [fields(object.spec), fields(object.status)];
-  if (!goes && !IS_WHOLE[kind](spec, status)) throw new Error(`The ${object.kind} ${metadata?.name} of the recording is broken.`);
+  const name = fields(object.metadata)?.name;
+  if (!fits(name, "text")) throw new Error(`A ${object.kind} of the recording has no name.`);
+  if (!goes && !(fits(object.metadata, METADATA) && fits(object, SHAPES[kind]))) throw new Error(`The ${object.kind} ${name} of the recording is broken.`);
   return /** @type {RecordedObject} */ ({ kind, object });
 }
 
@@ -154,7 +166,7 @@ export function parseRecording(text) {
   try { parsed = JSON.parse(text); } catch { throw new Error("The file is not JSON."); }
   const file = fields(parsed);
   if (file?.kind !== "DeviceRecording") throw new Error("The file is no DeviceRecording: make one with lazaret device record -o FILE.");
-  for (const field of ["objects", "events"]) if (!isAbsentOrList(file[field])) throw new Error(`The ${field} of the recording are no list.`);
+  for (const field of ["objects", "events"]) if (!Array.isArray(file[field] ?? [])) throw new Error(`The ${field} of the recording are no list.`);
   const start = timeOf(file.start);
   if (Number.isNaN(start)) throw new Error("The recording does not say when it begins.");
   const events = listOf(file.events).flatMap(readEvent).sort((a, b) => a.at - b.at);
