@@ -1,6 +1,6 @@
 // A recording: the objects at its beginning and every change after. One JSON file, as `lazaret device record` writes it.
 
-/** @import { AnyObject, Kinds, RecordedEvent, RecordedKind, RecordedObject, Recording, Resource, Served } from "./types/page" */
+/** @import { AnyObject, Kinds, RecordedEvent, RecordedKind, RecordedObject, Recording, Resource, Served, Shape } from "./types/page" */
 /** @import { Fleet } from "./fleet.js" */
 
 /** @type {Record<RecordedKind, string>} */
@@ -99,11 +99,6 @@ export class Recorder {
 const recorded = (kind, object) => /** @type {RecordedObject} */ ({ kind, object });
 /** @param {RecordedObject} change */
 const weight = ({ kind, object }) => 1 + (kind === "slices" ? object.spec.devices?.length ?? 0 : 0);
-
-/**
- * The form that a value of a file must have: a text that is not empty, a list, or an object. A field with `!` must be there, `*` means every field.
- * @typedef {"text" | [Shape] | { [field: string]: Shape }} Shape
- */
 
 /** @type {{ [field: string]: Shape }} */
 const TAINTED = { taints: [{}], attributes: { "*": {} }, capacity: { "*": {} } };

@@ -1,6 +1,7 @@
 // Lists, watches that resume, and what becomes of them when a server goes, forgets or refuses.
 
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, test } from "node:test";
 import { Api, ApiError, NOTHING_SERVED, Session, discover, follow, lines } from "../../ui/api.js";
 import { Resource, random, settle, virtualTime } from "./support.js";
@@ -133,6 +134,7 @@ test("a server that is down is asked less and less often, and never given up", a
   // From 0.5 s up to 15 s between two attempts, each a quarter more or less.
   assert.ok(server.requests.length > 10 * 60 / 19 && server.requests.length < 10 * 60 / 11 + 12, `${server.requests.length} requests`);
   assert.equal(seen.states.at(-1), false);
+  assert.ok(getEventListeners(end.signal, "abort").length < 5, "what waited is not kept");
   server.isDown = false;
   server.write("a");
   await time.pass(20_000);
@@ -164,8 +166,8 @@ for (const [code, said] of [[404, "a kind that is not served"], [401, "a session
     server.refuses = code;
     const seen = begin();
     await time.pass(120_000, 1_000);
-    await seen.done;
     assert.equal(server.requests.length, 1);
+    await seen.done;
   });
 }
 

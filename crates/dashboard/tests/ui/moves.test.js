@@ -56,6 +56,8 @@ test("a pod that was made before is no replacement, nor is one of another owner,
   assert.deepEqual(gone().map(({ name, by }) => [name, by]), [["default/a", null], ["default/second", null]]);
   pods.set(pod("new"));
   assert.deepEqual(gone().filter(({ by }) => by).length, 1);
+  pods.set(pod("newer"));
+  assert.deepEqual(gone().map(({ by }) => by?.name).sort(), ["default/new", "default/newer"]);
 });
 
 test("a pod without an owner has none", () => {

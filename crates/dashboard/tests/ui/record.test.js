@@ -89,14 +89,16 @@ for (let seed = 1; seed <= 20; seed++) {
 test("a day of churn stays in its bounds, and the end stays right", () => {
   const { fleet, recorder } = recorded();
   fleet.reset("slices", [slice("s", "node-1", ["gpu-0"])]);
+  fleet.set("claims", claim("early", "node-1", "gpu-0"));
   for (let step = 0; step < 4 * EVENTS_MAX; step++) {
     fleet.set("claims", claim(`c-${step % 7}`, "node-1", "gpu-0", [], { resourceVersion: String(step) }));
     if (step % 3 === 0) fleet.remove("claims", claim(`c-${step % 7}`, "node-1", "gpu-0"));
   }
   assert.equal(recorder.events.length, EVENTS_MAX);
-  assert.ok(recorder.base.size <= 1 + 7, `${recorder.base.size} objects at the beginning`);
+  assert.ok(recorder.base.size <= 2 + 7, `${recorder.base.size} objects at the beginning`);
   assert.ok(Date.parse(recorder.recording().start) <= recorder.events[0].at, "it begins before its first change");
   assert.deepEqual(picture(played(again(recorder))), picture(fleet));
+  assert.deepEqual([...played(again(recorder)).claims.keys()].sort(), [...fleet.claims.keys()].sort(), "one that came early and never changed as well");
   const many = Array.from({ length: 128 }, (_, at) => `gpu-${at}`);
   for (let step = 0; step < 2_000; step++) fleet.set("slices", slice(`s-${step % 9}`, `node-${step % 9}`, many, { metadata: { resourceVersion: String(step) } }));
   assert.ok(recorder.weight <= WEIGHT_MAX, `${recorder.weight}`);

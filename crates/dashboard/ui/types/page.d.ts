@@ -211,6 +211,9 @@ export interface Recording {
   events: RecordedEvent[];
 }
 
+/** The form that a value of a file must have: a text that is not empty, a list, or an object. A field with `!` must be there, `*` means every field. */
+export type Shape = "text" | [Shape] | { [field: string]: Shape };
+
 // Drains and moves.
 
 /** The pod that an owner made instead. */
