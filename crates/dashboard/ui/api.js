@@ -185,7 +185,7 @@ export class Api {
   }
 }
 
-/** Nobody reads who wrote which field. @template {AnyObject} T @param {T} object */
+/** Drops the record of which manager wrote which field: the page shows it nowhere. @template {AnyObject} T @param {T} object */
 function slim(object) {
   const metadata = /** @type {{ managedFields?: unknown } | undefined} */ (object?.metadata);
   if (metadata) delete metadata.managedFields;
@@ -278,7 +278,7 @@ export async function follow(api, { path, accept, most, every, cursor }, sink, s
         continue;
       }
       state(false, error);
-      // The session is over. Whoever signs in again begins anew.
+      // The session is over. Signing in again begins anew.
       if (error instanceof ApiError && error.code === 401) return;
       await pause(wait);
       wait = Math.min(wait * 2, BACKOFF_MS_MAX);

@@ -197,5 +197,5 @@ export const podItem = (name, note) => ({ text: name, href: `#/why/${name}`, not
 /** An empty page says what to do next. @param {string} title @param {Child[]} next */
 export const empty = (title, ...next) => h("div.empty", h("p.lead", title), next.length ? h("div", ...next) : null);
 
-/** What went wrong, in words. @param {unknown} error */
+/** The words of an error. @param {unknown} error */
 export const messageOf = (error) => (error instanceof Error ? error.message : String(error));

@@ -22,7 +22,7 @@ export const STATES = [
 export const STATE_INDEX = new Map(STATES.map(([id], at) => [id, at]));
 /** A state in words. @param {State} state */
 export const stateWord = (state) => STATES[STATE_INDEX.get(state) ?? 0]?.[1] ?? "";
-/** What set the taint that weighs most. @type {Origin[]} */
+/** The writers of taints, as the corner of a cell shows them. @type {Origin[]} */
 export const ORIGINS = ["none", "driver", "rule", "patch", "policy", "person"];
 
 /** @type {Record<string, State>} */
@@ -143,7 +143,7 @@ export class Fleet {
     return maps[kind];
   }
 
-  /** What a follower of one kind feeds. @template {Kind} K @param {K} kind @returns {Sink<Kinds[K]>} */
+  /** Takes the objects of one kind from a follower. @template {Kind} K @param {K} kind @returns {Sink<Kinds[K]>} */
   sink(kind) {
     return {
       reset: (items) => this.reset(kind, items),
@@ -153,7 +153,7 @@ export class Fleet {
     };
   }
 
-  /** What a list has. An object that is known in this very version did not change. @template {Kind} K @param {K} kind @param {Kinds[K][]} items */
+  /** Takes the whole list of a kind. An object that is known in the same version did not change. @template {Kind} K @param {K} kind @param {Kinds[K][]} items */
   reset(kind, items) {
     const there = new Set(items.map(idOf));
     for (const [id, object] of [...this.#map(kind)]) if (!there.has(id)) this.remove(kind, object);
@@ -330,7 +330,7 @@ export class Fleet {
     }
   }
 
-  /** What the core answered for a rule or a patch that the page cannot evaluate itself. @param {string} name @param {Selection} keys */
+  /** Takes the answer of the cores for a rule or a patch that the page cannot evaluate itself. @param {string} name @param {Selection} keys */
   setSelection(name, keys) {
     const before = this.selected.get(name);
     this.selected.set(name, keys);
@@ -435,7 +435,9 @@ export class Fleet {
 
   /** The open incident of a device; of several, the one that was opened last. @param {{ key?: string }} device */
   incidentOf(device) {
-    const open = present([...(this.openIncidents.get(device.key ?? "") ?? [])].map((id) => this.incidents.get(id)));
+    const ids = this.openIncidents.get(device.key ?? "");
+    if (!ids) return null;
+    const open = present([...ids].map((id) => this.incidents.get(id)));
     /** @param {Incident} incident */
     const age = ({ spec, metadata }) => `${spec.openedAt} ${metadata.name}`;
     return open.reduce((last, one) => (last && age(last) > age(one) ? last : one), /** @type {Incident | null} */ (null));
@@ -492,7 +494,7 @@ export function isInForce(rule) {
   return isOfThisSpec(held) ? held.status === "False" : !(needsDecision || held.status === "True");
 }
 
-/** What patches make of a device: the strongest comes first and says what counts; null removes. @param {DeviceSpec} spec @param {Patch[]} patches */
+/** A device with the patches that select it: the strongest comes first and says what counts; null removes. @param {DeviceSpec} spec @param {Patch[]} patches */
 function patched(spec, patches) {
   const attributes = overridden(spec.attributes, patches.map((patch) => patch.spec.devices.attributes));
   const capacity = overridden(spec.capacity, patches.map((patch) => patch.spec.devices.capacity));

@@ -33,7 +33,7 @@ export class Moves {
     fleet.onRelease = (pod, device) => this.#release(pod, device);
   }
 
-  /** What a follower of the pods' metadata feeds. @returns {Sink<AnyObject>} */
+  /** Takes the metadata of pods from a follower. @returns {Sink<AnyObject>} */
   sink() {
     return {
       reset: (items) => {

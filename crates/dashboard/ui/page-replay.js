@@ -145,7 +145,7 @@ export function replayPage(main, app, argument) {
     label();
   }
 
-  /** What this page has seen of an incident. @param {string} name */
+  /** Plays an incident as far as this page has seen it. @param {string} name */
   function playIncident(name) {
     const incident = app.fleet.incidents.get(name);
     if (!incident) { problem.textContent = `There is no incident ${name}.`; return; }

@@ -126,7 +126,7 @@ function sequence(cursor, indent, depth) {
   return found;
 }
 
-/** What stands below a key or a dash; a list may stand at the column of its key. @param {Cursor} cursor @param {number} indent @param {number} depth @param {boolean} mayAlign @returns {unknown} */
+/** The value below a key or a dash; a list may stand at the column of its key. @param {Cursor} cursor @param {number} indent @param {number} depth @param {boolean} mayAlign @returns {unknown} */
 function nested(cursor, indent, depth, mayAlign) {
   const line = cursor.lines[cursor.next];
   if (line && (line.indent > indent || (mayAlign && line.indent === indent && isItem(line.text)))) return block(cursor, line, depth + 1);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What a browser loads before anybody asks for a plan, as it is transferred: compressed, with the headers of its answers.
-const FIRST_BYTES_MAX: u64 = 300_000;
+const FIRST_BYTES_MAX: u64 = 66_000;
 /// The cores, compressed by brotli, when they are first needed.
 const CORES_BYTES_MAX: u64 = 400_000;
 const VIEWERS: usize = 10;

@@ -193,7 +193,7 @@ test("a kind that is listed now and then has no watch", async () => {
   assert.deepEqual(versions(seen.known), versions(server.objects));
 });
 
-/** Whatever is written and whatever breaks: once the server is back, the page knows what the server has, and no change arrived twice. */
+/** After any writes and any losses, once the server is back, the page knows every object of the server, and no change arrived twice. */
 for (let seed = 1; seed <= 40; seed++) {
   test(`nothing is lost and nothing doubled, seed ${seed}`, async () => {
     const { below, pick, chance } = random(seed);

@@ -1,4 +1,4 @@
-// What several of these tests need: random numbers by seed, objects, and a server that is scripted.
+// Helpers of these tests: random numbers by seed, objects, and a server that is scripted.
 
 import { mock } from "node:test";
 

@@ -42,7 +42,7 @@ export interface Kinds {
 }
 export type Kind = keyof Kinds;
 export type Maps = { [K in Kind]: Map<string, Kinds[K]> };
-/** What changes when an object of a kind came, changed or went. */
+/** Called when an object of a kind came, changed or went. */
 export type Changes = { [K in Kind]?: (id: string, before: Kinds[K] | undefined, now: Kinds[K] | null) => void };
 
 export type State = "free" | "inuse" | "suspect" | "noschedule" | "draining" | "repairing" | "probation" | "gone";
@@ -110,7 +110,7 @@ export interface Source {
   every?: number;
 }
 
-/** What a follower feeds. */
+/** Takes the objects that a follower reads. */
 export interface Sink<T> {
   reset(items: T[]): void;
   set(object: T): void;
@@ -152,7 +152,7 @@ export interface App {
   go: (path: string) => void;
 }
 
-/** What a page gives to the router. `move` says whether it took the new argument. */
+/** Functions of a page that the router calls. `move` says whether it took the new argument. */
 export interface Page {
   update?(): void;
   move?(argument: string): boolean;
