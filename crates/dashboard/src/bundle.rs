@@ -2,7 +2,9 @@
 //! modules are deep; one file is one request.
 //!
 //! Each module becomes a function that is called once and returns what it exports. It has to be written as ours are: one `import { … } from
-//! "./name.js";` a line, at the start of the line, and `export` in front of a declaration.
+//! "./name.js";` a line, at the start of the line, `export` in front of a declaration, and no text in backquotes over several lines.
+//!
+//! Comments that have lines of their own are left out: the types of the page are half of its lines, and no browser reads them.
 
 use std::fmt::Write as _;
 
@@ -39,7 +41,9 @@ impl Bundle<'_> {
         let (_, source) = found.ok_or_else(|| format!("there is no {name}"))?;
         self.open.push(name.to_owned());
         let (mut body, mut exports) = (String::new(), Vec::new());
-        for line in source.lines() {
+        for line in
+            code(source).ok_or_else(|| format!("{name}: a comment or a text in backquotes is not closed"))?
+        {
             if let Some((names, from)) = import(line) {
                 self.add(from)?;
                 let _ = writeln!(body, "const {{ {} }} = {};", names.trim(), variable(from));
@@ -60,6 +64,38 @@ impl Bundle<'_> {
         self.done.push(name.to_owned());
         Ok(())
     }
+}
+
+/// The lines of a module without those that are comments. None where it cannot be told: a comment is not closed or has code after it in its last
+/// line, or backquotes are not closed in their line, so that a line that looks like a comment may be part of a text.
+fn code(source: &str) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
+    let mut lines = source.lines();
+    while let Some(line) = lines.next() {
+        let text = line.trim();
+        if text.starts_with("//") {
+            continue;
+        }
+        match text.strip_prefix("/*").map(|comment| comment.find("*/").map(|end| &comment[end + 2..])) {
+            // The whole line.
+            Some(Some("")) => {}
+            // Over several lines.
+            Some(None) => {
+                let last = lines.find(|line| line.contains("*/"))?;
+                if !last.trim_end().ends_with("*/") {
+                    return None;
+                }
+            }
+            // Code, or a comment and code.
+            None | Some(Some(_)) => {
+                if line.matches('`').count() % 2 != 0 {
+                    return None;
+                }
+                found.push(line);
+            }
+        }
+    }
+    Some(found)
 }
 
 /// The names that a line imports, and the file that it imports them from.

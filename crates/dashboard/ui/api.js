@@ -1,5 +1,10 @@
 // The Kubernetes API as the user who looks: lists, watches that resume, writes.
 
+/**
+ * @import { SelfSubjectAccessReview, SelfSubjectReview, Status } from "./types/api"
+ * @import { AnyObject, ApiGroup, ApiResourceList, List, Served, Sink, Source, WatchEvent } from "./types/page"
+ */
+
 const PAGE_OBJECTS = 500;
 const BACKOFF_MS_MIN = 500;
 const BACKOFF_MS_MAX = 15_000;
@@ -11,6 +16,7 @@ export const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8
 const LINE_CHARS_MAX = 32 << 20;
 
 export class ApiError extends Error {
+  /** @param {number} code @param {string} message @param {string} [reason] */
   constructor(code, message, reason) {
     super(message);
     this.code = code;
@@ -21,7 +27,9 @@ export class ApiError extends Error {
 /** Holds whatever proves who asks. The cookie alone proves nothing: every request repeats a secret that only this page was given. */
 export class Session {
   constructor() {
+    /** @type {string | null} */
     this.secret = null;
+    /** @type {string | null} */
     this.bearer = null;
     this.user = "";
     /** Served in the clear over HTTP/1.1, where a browser has six connections for all tabs: those that nobody sees give theirs up. */
@@ -46,7 +54,7 @@ export class Session {
     return this.#whoami();
   }
 
-  /** A one-time token becomes a session. */
+  /** A one-time token becomes a session. @param {string} token */
   async exchange(token) {
     const answer = await fetch("login", { method: "POST", headers: { "Lazaret-Login": token }, cache: "no-store" });
     if (!answer.ok) return false;
@@ -54,7 +62,7 @@ export class Session {
     return true;
   }
 
-  /** A bearer token, for example of a ServiceAccount: kept for this tab. */
+  /** A bearer token, for example of a ServiceAccount: kept for this tab. @param {string} token */
   async useBearer(token) {
     this.bearer = token;
     if (await this.#whoami()) {
@@ -72,12 +80,14 @@ export class Session {
   }
 
   headers() {
+    /** @type {Record<string, string>} */
     const headers = {};
     if (this.secret) headers["Lazaret-Dashboard"] = this.secret;
     if (this.bearer) headers.Authorization = `Bearer ${this.bearer}`;
     return headers;
   }
 
+  /** @param {{ secret: string, user?: string, fewConnections?: boolean }} found */
   #take(found) {
     this.secret = found.secret;
     this.user = found.user ?? "";
@@ -86,6 +96,7 @@ export class Session {
 
   async #whoami() {
     try {
+      /** @type {SelfSubjectReview} */
       const review = await new Api(this).post("/apis/authentication.k8s.io/v1/selfsubjectreviews",
         { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" });
       const user = review.status?.userInfo?.username ?? "";
@@ -98,48 +109,73 @@ export class Session {
 }
 
 export class Api {
+  /** @param {Session} session */
   constructor(session) {
     this.session = session;
+    /** @type {Map<string, Promise<boolean>>} */
     this.permissions = new Map();
   }
 
-  async request(method, path, body, type = "application/json", signal = undefined, accept = "application/json") {
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} [body]
+   * @param {string} [type]
+   * @param {AbortSignal | null} [signal]
+   * @param {string} [accept]
+   */
+  async request(method, path, body, type = "application/json", signal = null, accept = "application/json") {
+    /** @type {Record<string, string>} */
     const headers = { Accept: accept, ...this.session.headers() };
     if (body !== undefined) headers["Content-Type"] = type;
     const answer = await fetch(path, {
       method, headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error",
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined ? null : JSON.stringify(body),
     });
     if (answer.ok) return answer;
     if (answer.status === 401) this.session.onExpired();
+    /** @type {Status} */
     let status = {};
     try { status = await answer.json(); } catch { /* not every server answers with a Status */ }
     throw new ApiError(answer.status, status.message ?? `${method} ${path}: ${answer.status}`, status.reason);
   }
 
+  /** @param {string} path */
   get = async (path) => (await this.request("GET", path)).json();
+  /** @param {string} path @param {unknown} body */
   post = async (path, body) => (await this.request("POST", path, body)).json();
+  /** @param {string} path @param {unknown} body */
   patch = async (path, body) => (await this.request("PATCH", path, body, "application/merge-patch+json")).json();
+  /** @param {string} path @param {unknown} body */
   remove = async (path, body) => (await this.request("DELETE", path, body)).json();
 
-  /** Whether the user may: asked once, remembered for the life of the page. */
+  /** Whether the user may: asked once, remembered for the life of the page. @param {string} verb @param {string} group @param {string} resource */
   may(verb, group, resource) {
     const key = `${verb} ${resource}.${group}`;
-    if (!this.permissions.has(key)) {
-      this.permissions.set(key, this.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+    let answer = this.permissions.get(key);
+    if (!answer) {
+      answer = this.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
         apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview",
         spec: { resourceAttributes: { verb, group, resource } },
-      }).then((review) => review.status?.allowed === true, () => false));
+      }).then((/** @type {SelfSubjectAccessReview} */ review) => review.status?.allowed === true, () => false);
+      this.permissions.set(key, answer);
     }
-    return this.permissions.get(key);
+    return answer;
   }
 
-  /** Every object, page by page; refused where there are more than `most`. */
+  /**
+   * Every object, page by page; refused where there are more than `most`.
+   * @template {AnyObject} T
+   * @param {string} path
+   * @param {{ signal?: AbortSignal | undefined, accept?: string | undefined, most?: number | undefined }} [options]
+   */
   async list(path, { signal, accept, most = Infinity } = {}) {
+    /** @type {T[]} */
     const items = [];
     let next = "";
     for (;;) {
       const query = `limit=${PAGE_OBJECTS}${next ? `&continue=${encodeURIComponent(next)}` : ""}`;
+      /** @type {List<T>} */
       const page = await (await this.request("GET", `${path}?${query}`, undefined, undefined, signal, accept)).json();
       for (const item of page.items ?? []) items.push(slim(item));
       if (items.length + (page.metadata?.remainingItemCount ?? 0) > most) throw new ApiError(403, `there are more than ${most}`, "TooMany");
@@ -149,14 +185,16 @@ export class Api {
   }
 }
 
-/** Nobody reads who wrote which field. */
+/** Drops the record of which manager wrote which field: the page shows it nowhere. @template {AnyObject} T @param {T} object */
 function slim(object) {
-  if (object?.metadata) delete object.metadata.managedFields;
+  const metadata = /** @type {{ managedFields?: unknown } | undefined} */ (object?.metadata);
+  if (metadata) delete metadata.managedFields;
   return object;
 }
 
-/** Splits a stream into JSON lines. */
+/** Splits a stream into JSON lines. @template T @param {ReadableStream<Uint8Array<ArrayBuffer>> | null} body @returns {AsyncGenerator<T, void, void>} */
 export async function* lines(body) {
+  if (!body) return;
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {
@@ -180,9 +218,16 @@ export async function* lines(body) {
  * One resource, followed for as long as the page lives: a list, then a watch that resumes from the last version it saw.
  * `sink` gets `reset(items)`, `set(object)` and `remove(object)`; `state(connected)` is called when that changes. Of `every` it is listed again
  * after that time instead of watched.
+ * @template {AnyObject} T
+ * @param {Api} api
+ * @param {Source} source
+ * @param {Sink<T>} sink
+ * @param {(connected: boolean, error?: unknown) => void} state
+ * @param {AbortSignal} signal
  */
 export async function follow(api, { path, accept, most, every, cursor }, sink, state, signal) {
   let wait = BACKOFF_MS_MIN;
+  /** @param {number} time @returns {Promise<void>} */
   const pause = (time) => new Promise((done) => {
     const over = () => { clearTimeout(timer); signal.removeEventListener("abort", over); done(); };
     const timer = setTimeout(over, time * (0.75 + Math.random() / 2));
@@ -193,7 +238,7 @@ export async function follow(api, { path, accept, most, every, cursor }, sink, s
     try {
       if (!cursor.version || every) {
         const listed = await api.list(path, { signal, accept, most });
-        sink.reset(listed.items);
+        sink.reset(/** @type {T[]} */ (listed.items));
         cursor.version = listed.version;
         state(true);
       }
@@ -202,7 +247,9 @@ export async function follow(api, { path, accept, most, every, cursor }, sink, s
       const answer = await api.request("GET", `${path}?${query}`, undefined, undefined, signal, accept);
       state(true);
       cursor.opened = (cursor.opened ?? 0) + 1;
-      for await (const event of lines(answer.body)) {
+      /** @type {AsyncGenerator<WatchEvent<T>>} */
+      const events = lines(answer.body);
+      for await (const event of events) {
         wait = BACKOFF_MS_MIN;
         cursor.heard = Date.now();
         if (event.type === "ERROR") {
@@ -210,9 +257,11 @@ export async function follow(api, { path, accept, most, every, cursor }, sink, s
           break;
         }
         const seen = event.object?.metadata?.resourceVersion;
-        if (event.type !== "BOOKMARK") cursor.changes = (cursor.changes ?? 0) + 1;
-        if (event.type === "DELETED") sink.remove(slim(event.object));
-        else if (event.type !== "BOOKMARK") sink.set(slim(event.object));
+        if (event.type !== "BOOKMARK" && event.object?.metadata) {
+          cursor.changes = (cursor.changes ?? 0) + 1;
+          if (event.type === "DELETED") sink.remove(slim(event.object));
+          else sink.set(slim(event.object));
+        }
         if (seen) cursor.version = seen;
       }
       // Servers end watches when their time is over; one that ends at once is not asked again at once.
@@ -229,35 +278,46 @@ export async function follow(api, { path, accept, most, every, cursor }, sink, s
         continue;
       }
       state(false, error);
+      // The session is over. Signing in again begins anew.
+      if (error instanceof ApiError && error.code === 401) return;
       await pause(wait);
       wait = Math.min(wait * 2, BACKOFF_MS_MAX);
     }
   }
 }
 
-/** Where each kind is served, as `kubectl device` chooses it. */
+/** @param {string} plural */
+const own = (plural) => ({ group: "lazaret.dev", version: "v1alpha1", plural, path: `/apis/lazaret.dev/v1alpha1/${plural}` });
+
+/** Before anything was discovered. @type {Served} */
+export const NOTHING_SERVED = {
+  slices: null, claims: null, rules: null, classes: null, patches: null, superset: false, deviceincidents: own("deviceincidents"), disruptionguards: own("disruptionguards"),
+};
+
+/** Where each kind is served, as `kubectl device` chooses it. @param {Api} api @returns {Promise<Served>} */
 export async function discover(api) {
-  const found = {};
+  /** @type {ApiGroup} */
   const group = await api.get("/apis/resource.k8s.io");
   const versions = group.versions.map((entry) => entry.version);
   const tables = await Promise.all(["v1", "v1beta2", "v1beta1", "v1alpha3"].filter((one) => versions.includes(one)).map(async (version) => {
+    /** @type {ApiResourceList} */
     const list = await api.get(`/apis/resource.k8s.io/${version}`);
-    return [version, new Set(list.resources.map((resource) => resource.name))];
+    return { version, names: new Set(list.resources.map((resource) => resource.name)) };
   }));
-  const superset = tables.some(([, names]) => names.has("resourceslicepatches")) ? "v1alpha3" : null;
-  const find = (plural, prefer) => {
-    const having = tables.filter(([, names]) => names.has(plural)).map(([version]) => version);
+  const superset = tables.some(({ names }) => names.has("resourceslicepatches")) ? "v1alpha3" : "";
+  /** @param {string} plural @param {string} [prefer] */
+  const find = (plural, prefer = "") => {
+    const having = tables.filter(({ names }) => names.has(plural)).map(({ version }) => version);
     const version = having.includes(prefer) ? prefer : having[0];
     return version ? { group: "resource.k8s.io", version, plural, path: `/apis/resource.k8s.io/${version}/${plural}` } : null;
   };
-  found.slices = find("resourceslices", superset);
-  found.claims = find("resourceclaims");
-  found.rules = find("devicetaintrules", superset);
-  found.classes = find("deviceclasses");
-  found.patches = find("resourceslicepatches");
-  found.superset = superset !== null;
-  for (const plural of ["deviceincidents", "disruptionguards"]) {
-    found[plural] = { group: "lazaret.dev", version: "v1alpha1", plural, path: `/apis/lazaret.dev/v1alpha1/${plural}` };
-  }
-  return found;
+  return {
+    ...NOTHING_SERVED,
+    slices: find("resourceslices", superset),
+    claims: find("resourceclaims"),
+    rules: find("devicetaintrules", superset),
+    classes: find("deviceclasses"),
+    patches: find("resourceslicepatches"),
+    superset: superset !== "",
+  };
 }

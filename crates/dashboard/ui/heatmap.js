@@ -1,9 +1,15 @@
 // The heat map: a block a group, a cell a device, on one canvas as large as the window. Draws what is visible, and only after a change.
 
-import { ORIGINS, STATES, STATE_INDEX } from "./fleet.js";
+import { ORIGINS, STATES, STATE_INDEX, stateWord } from "./fleet.js";
 import { say } from "./dom.js";
 
-/** Cells by how many devices there are: few are large enough to read their marks. */
+/** @import { Group, Origin, State } from "./types/page" */
+/** @import { Device } from "./fleet.js" */
+/** @typedef {{ device: Device, x: number, y: number }} Cell */
+/** @typedef {{ x0: number, y0: number, x1: number, y1: number }} Box */
+/** @typedef {{ image: HTMLCanvasElement, size: number, ratio: number, box: { pixels: number, step: number } }} Sprites */
+
+/** Cells by how many devices there are: few are large enough to read their marks. @type {[number, number][]} */
 const CELL_SIZES = [[64, 34], [400, 24], [2_000, 18], [12_000, 13], [40_000, 9], [Infinity, 6]];
 const FLASH_MS = 1_200;
 /** Smaller cells have no room for the shape of a state. */
@@ -11,13 +17,37 @@ const SHAPE_PIXELS_MIN = 8;
 const LABEL = 20;
 
 export class HeatMap {
-  /** `on.open(device)`, `on.select(set)`. */
+  /** @param {{ open?: (device: Device) => void, select?: (keys: Set<string>) => void }} on */
   constructor(on = {}) {
     this.on = on;
+    /** @type {Set<string>} */
     this.selected = new Set();
+    /** @type {Group[]} */
     this.groups = [];
+    /** @type {Cell[]} */
     this.cells = [];
+    /** Cells in the order of their rows, to find those that are visible. @type {Cell[]} */
+    this.byRow = [];
+    /** @type {{ x: number, y: number, text: string, width: number }[]} */
+    this.heads = [];
     this.at = -1;
+    this.size = 0;
+    this.height = 0;
+    /** Whether cells have their places. */
+    this.laid = false;
+    /** The device that has the focus when they are laid out again. @type {string | undefined} */
+    this.focusKey = undefined;
+    /** @type {Sprites | null} */
+    this.sprites = null;
+    /** Where a pointer went down, and the lasso that it drew since. @type {Box | null} */
+    this.start = null;
+    /** @type {Box | null} */
+    this.lasso = null;
+    /** The click that ends a lasso opens nothing. */
+    this.swallow = false;
+    this.frame = 0;
+    this.over = false;
+    /** @type {number[]} */
     this.frames = [];
     this.element = document.createElement("div");
     this.element.className = "map";
@@ -34,8 +64,9 @@ export class HeatMap {
     this.element.append(this.canvas, this.spacer, this.tip);
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
-    this.dark.addEventListener("change", () => { this.sprites = null; this.dirty(); });
-    this.resizer = new ResizeObserver(() => { this.laid = null; this.dirty(); });
+    this.ended = new AbortController();
+    this.dark.addEventListener("change", () => { this.sprites = null; this.dirty(); }, { signal: this.ended.signal });
+    this.resizer = new ResizeObserver(() => { this.laid = false; this.dirty(); });
     this.resizer.observe(this.element);
     this.element.addEventListener("scroll", () => { this.tip.hidden = true; this.dirty(); }, { passive: true });
     this.element.addEventListener("keydown", (event) => this.#key(event));
@@ -44,15 +75,16 @@ export class HeatMap {
 
   destroy() {
     this.resizer.disconnect();
+    this.ended.abort();
     cancelAnimationFrame(this.frame);
     this.over = true;
   }
 
-  /** Groups in order, each `{name, devices}`. */
+  /** Groups in order. @param {Group[]} groups */
   show(groups) {
     const focused = this.cells[this.at]?.device.key;
     this.groups = groups;
-    this.laid = null;
+    this.laid = false;
     this.focusKey = focused;
     this.dirty();
   }
@@ -71,7 +103,7 @@ export class HeatMap {
   #layout() {
     const width = this.element.clientWidth;
     const total = this.groups.reduce((sum, group) => sum + group.devices.length, 0);
-    const size = CELL_SIZES.find(([most]) => total <= most)[1];
+    const size = CELL_SIZES.find(([most]) => total <= most)?.[1] ?? 6;
     const gap = size > 12 ? 3 : size > 8 ? 2 : 1;
     const step = size + gap;
     const labels = size > 8;
@@ -104,9 +136,8 @@ export class HeatMap {
     }
     this.height = top + tallest + 12;
     this.spacer.style.height = `${this.height}px`;
-    // Cells in the order of their rows, to find those that are visible.
-    this.byY = this.cells.map((_, at) => at).sort((a, b) => this.cells[a].y - this.cells[b].y);
-    this.laid = `${width}`;
+    this.byRow = [...this.cells].sort((a, b) => a.y - b.y);
+    this.laid = true;
     if (this.focusKey) this.at = this.cells.findIndex((cell) => cell.device.key === this.focusKey);
   }
 
@@ -123,6 +154,7 @@ export class HeatMap {
     }
     if (!this.sprites || this.sprites.size !== this.size || this.sprites.ratio !== ratio) this.sprites = sprites(this.size, ratio);
     const context = this.canvas.getContext("2d");
+    if (!context) return;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.setTransform(ratio, 0, 0, ratio, 0, -this.element.scrollTop * ratio);
@@ -134,19 +166,19 @@ export class HeatMap {
     for (const head of this.heads) {
       if (head.y + LABEL > top && head.y < top + height) context.fillText(fit(context, head.text, head.width), head.x, head.y + LABEL / 2 - 2);
     }
-    this.#cells(context, top, height, style.getPropertyValue("--accent"));
+    this.#cells(context, this.sprites, top, height, style.getPropertyValue("--accent"));
   }
 
-  #cells(context, top, height, accent) {
+  /** @param {CanvasRenderingContext2D} context @param {Sprites} sprites @param {number} top @param {number} height @param {string} accent */
+  #cells(context, { image, box }, top, height, accent) {
     const now = Date.now();
     let moving = false;
-    let from = lowerBound(this.byY, (at) => this.cells[at].y >= top - this.size);
-    const { image, box } = this.sprites;
-    for (; from < this.byY.length; from++) {
-      const index = this.byY[from];
-      const { device, x, y } = this.cells[index];
-      if (y > top + height) break;
-      const state = STATE_INDEX.get(device.state);
+    const focused = this.cells[this.at];
+    for (let from = lowerBound(this.byRow, top - this.size); from < this.byRow.length; from++) {
+      const cell = this.byRow[from];
+      if (!cell || cell.y > top + height) break;
+      const { device, x, y } = cell;
+      const state = STATE_INDEX.get(device.state) ?? 0;
       const origin = ORIGINS.indexOf(device.origin);
       context.drawImage(image, state * box.step, origin * box.step, box.pixels, box.pixels, x, y, this.size, this.size);
       const age = now - device.changed;
@@ -161,9 +193,9 @@ export class HeatMap {
         context.stroke();
         context.globalAlpha = 1;
       }
-      if (this.selected.has(device.key) || index === this.at) {
+      if (this.selected.has(device.key) || cell === focused) {
         context.strokeStyle = accent;
-        context.lineWidth = index === this.at ? 2.5 : 1.75;
+        context.lineWidth = cell === focused ? 2.5 : 1.75;
         context.beginPath();
         context.roundRect(x - 1.5, y - 1.5, this.size + 3, this.size + 3, Math.min(6, this.size / 3));
         context.stroke();
@@ -180,18 +212,17 @@ export class HeatMap {
     if (moving) this.dirty();
   }
 
+  /** The cell below a pointer. @param {MouseEvent} event */
   #hit(event) {
     const box = this.element.getBoundingClientRect();
     const x = event.clientX - box.left;
     const y = event.clientY - box.top + this.element.scrollTop;
-    let from = lowerBound(this.byY ?? [], (at) => this.cells[at].y >= y - this.size);
-    for (; from < this.byY?.length; from++) {
-      const index = this.byY[from];
-      const cell = this.cells[index];
-      if (cell.y > y) break;
-      if (x >= cell.x - 1 && x <= cell.x + this.size + 1 && y <= cell.y + this.size + 1) return { index, x, y };
+    for (let from = lowerBound(this.byRow, y - this.size); from < this.byRow.length; from++) {
+      const cell = this.byRow[from];
+      if (!cell || cell.y > y) break;
+      if (x >= cell.x - 1 && x <= cell.x + this.size + 1 && y <= cell.y + this.size + 1) return { cell, x, y };
     }
-    return { index: -1, x, y };
+    return { cell: null, x, y };
   }
 
   #pointer() {
@@ -202,7 +233,7 @@ export class HeatMap {
       this.start = { x0: x, y0: y, x1: x, y1: y };
     });
     element.addEventListener("pointermove", (event) => {
-      const { index, x, y } = this.#hit(event);
+      const { cell, x, y } = this.#hit(event);
       if (this.start && Math.hypot(x - this.start.x0, y - this.start.y0) > 6) {
         if (!this.lasso) element.setPointerCapture(event.pointerId);
         this.lasso = Object.assign(this.start, { x1: x, y1: y });
@@ -210,7 +241,7 @@ export class HeatMap {
         this.dirty();
         return;
       }
-      this.#tip(index, event);
+      this.#tip(cell, event);
     });
     element.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     element.addEventListener("pointerup", (event) => {
@@ -227,33 +258,34 @@ export class HeatMap {
     });
     element.addEventListener("click", (event) => {
       if (this.swallow) { this.swallow = false; return; }
-      const { index } = this.#hit(event);
-      if (index < 0) {
+      const { cell } = this.#hit(event);
+      if (!cell) {
         if (this.selected.size) { this.selected.clear(); this.#selected(); }
         return;
       }
-      const { device } = this.cells[index];
+      const index = this.cells.indexOf(cell);
       if (event.shiftKey && this.at >= 0) {
-        for (let at = Math.min(this.at, index); at <= Math.max(this.at, index); at++) this.selected.add(this.cells[at].device.key);
+        for (const { device } of this.cells.slice(Math.min(this.at, index), Math.max(this.at, index) + 1)) this.selected.add(device.key);
         this.#selected();
       } else if (event.ctrlKey || event.metaKey) {
-        this.#toggle(device);
+        this.#toggle(cell.device);
       } else {
-        this.on.open?.(device);
+        this.on.open?.(cell.device);
       }
       this.at = index;
       this.dirty();
     });
   }
 
-  #tip(index, event) {
-    if (index < 0) { this.tip.hidden = true; return; }
-    const { device } = this.cells[index];
+  /** @param {Cell | null} cell @param {MouseEvent} event */
+  #tip(cell, event) {
+    if (!cell) { this.tip.hidden = true; return; }
+    const { device } = cell;
     const taint = device.taints[0];
     this.tip.replaceChildren();
     const name = document.createElement("strong");
     name.textContent = `${device.pool}/${device.name}`;
-    this.tip.append(name, ` ${STATES[STATE_INDEX.get(device.state)][1].toLowerCase()}`);
+    this.tip.append(name, ` ${stateWord(device.state).toLowerCase()}`);
     if (taint) {
       const line = document.createElement("div");
       line.textContent = `${taint.key}:${taint.effect}${taint.reason ? ` · ${taint.reason}` : ""}`;
@@ -266,6 +298,7 @@ export class HeatMap {
     this.tip.style.top = `${event.clientY - box.top + this.element.scrollTop + 18}px`;
   }
 
+  /** @param {Device} device */
   #toggle(device) {
     if (!this.selected.delete(device.key)) this.selected.add(device.key);
     this.#selected();
@@ -277,17 +310,21 @@ export class HeatMap {
     this.dirty();
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
+    /** @type {Record<string, [number, number]>} */
     const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     const cell = this.cells[this.at];
-    if (moves[event.key]) {
+    const move = moves[event.key];
+    if (move) {
       event.preventDefault();
-      this.at = this.#next(cell, moves[event.key]);
-      const device = this.cells[this.at]?.device;
-      if (!device) return;
+      this.at = this.#next(cell, move);
+      const next = this.cells[this.at];
+      if (!next) return;
+      const { device } = next;
       if (event.shiftKey) { this.selected.add(device.key); this.#selected(); }
-      this.#reveal();
-      say(`${device.pool}/${device.name}, ${STATES[STATE_INDEX.get(device.state)][1]}${device.node ? `, node ${device.node}` : ""}`);
+      this.#reveal(next);
+      say(`${device.pool}/${device.name}, ${stateWord(device.state)}${device.node ? `, node ${device.node}` : ""}`);
     } else if (cell && event.key === "Enter") {
       event.preventDefault();
       this.on.open?.(cell.device);
@@ -301,7 +338,7 @@ export class HeatMap {
     this.dirty();
   }
 
-  /** The nearest cell in a direction: arrows move over what is seen, not over a list. */
+  /** The nearest cell in a direction: arrows move over what is seen, not over a list. @param {Cell | undefined} cell @param {[number, number]} move */
   #next(cell, [dx, dy]) {
     if (!cell) return this.cells.length ? 0 : -1;
     let best = this.at;
@@ -316,26 +353,28 @@ export class HeatMap {
     return best;
   }
 
-  #reveal() {
-    const { y } = this.cells[this.at];
+  /** @param {Cell} cell */
+  #reveal({ y }) {
     const { scrollTop, clientHeight } = this.element;
     if (y < scrollTop + LABEL) this.element.scrollTop = y - LABEL - 8;
     else if (y + this.size > scrollTop + clientHeight) this.element.scrollTop = y + this.size - clientHeight + 12;
   }
 }
 
-function lowerBound(list, test) {
+/** The first of these cells that is not above `y`. @param {Cell[]} list @param {number} y */
+function lowerBound(list, y) {
   let [low, high] = [0, list.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (test(list[middle])) high = middle; else low = middle + 1;
+    if ((list[middle]?.y ?? Infinity) >= y) high = middle; else low = middle + 1;
   }
   return low;
 }
 
-/** Names of nodes often differ in their ends alone: what is too long loses its middle. */
+/** Names of nodes often differ in their ends alone: what is too long loses its middle. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function fit(context, text, width) {
   if (context.measureText(text).width <= width) return text;
+  /** @param {number} chars */
   const cut = (chars) => `${text.slice(0, Math.ceil(chars / 2))}…${text.slice(text.length - Math.floor(chars / 2))}`;
   let [low, high] = [1, text.length];
   while (low < high) {
@@ -345,7 +384,7 @@ function fit(context, text, width) {
   return cut(low);
 }
 
-/** Every state with every origin, drawn once. */
+/** Every state with every origin, drawn once. @param {number} size @param {number} ratio @returns {Sprites} */
 function sprites(size, ratio) {
   const pixels = Math.round(size * ratio);
   const step = pixels + 2;
@@ -353,7 +392,7 @@ function sprites(size, ratio) {
   image.width = step * STATES.length;
   image.height = step * ORIGINS.length;
   const context = image.getContext("2d");
-  STATES.forEach(([state], column) => ORIGINS.forEach((origin, row) => {
+  if (context) STATES.forEach(([state], column) => ORIGINS.forEach((origin, row) => {
     context.save();
     context.translate(column * step, row * step);
     context.scale(pixels / size, pixels / size);
@@ -364,7 +403,7 @@ function sprites(size, ratio) {
   return { image, size, ratio, box: { pixels, step } };
 }
 
-/** A state has a colour and a shape of its own. */
+/** A state has a colour and a shape of its own. @param {CanvasRenderingContext2D} context @param {State} state @param {number} size */
 export function drawCell(context, state, size) {
   const style = getComputedStyle(document.documentElement);
   const hue = style.getPropertyValue(`--${state}`).trim();
@@ -372,11 +411,13 @@ export function drawCell(context, state, size) {
   const radius = Math.min(5, size / 4);
   const line = Math.max(1, size / 12);
   const middle = size / 2;
+  /** @param {number} inset */
   const box = (inset) => { context.beginPath(); context.roundRect(inset, inset, size - inset * 2, size - inset * 2, radius); };
   context.fillStyle = hue;
   context.strokeStyle = state === "free" || state === "gone" ? hue : mark;
   context.lineWidth = line;
   context.lineCap = "round";
+  /** @param {[number, number][]} points */
   const stroke = (...points) => {
     context.beginPath();
     points.forEach(([x, y], at) => (at ? context.lineTo(x * size, y * size) : context.moveTo(x * size, y * size)));
@@ -401,11 +442,12 @@ export function drawCell(context, state, size) {
   if (state === "probation") { context.beginPath(); context.arc(middle, middle, size / 5, 0, 7); context.stroke(); }
 }
 
-/** A corner says what set the taint: driver top left, rule or patch top right, policy bottom right, person bottom left. */
+/** A corner says what set the taint: driver top left, rule or patch top right, policy bottom right, person bottom left. @param {CanvasRenderingContext2D} context @param {Origin} origin @param {number} size */
 function drawOrigin(context, origin, size) {
-  const corner = { driver: [0, 0, 1, 1], rule: [1, 0, -1, 1], patch: [1, 0, -1, 1], policy: [1, 1, -1, -1], person: [0, 1, 1, -1] }[origin];
-  if (!corner) return;
-  const [x, y, dx, dy] = corner;
+  /** @type {Record<Exclude<Origin, "none">, [number, number, number, number]>} */
+  const corners = { driver: [0, 0, 1, 1], rule: [1, 0, -1, 1], patch: [1, 0, -1, 1], policy: [1, 1, -1, -1], person: [0, 1, 1, -1] };
+  if (origin === "none") return;
+  const [x, y, dx, dy] = corners[origin];
   context.beginPath();
   context.roundRect(0, 0, size, size, Math.min(5, size / 4));
   context.clip();

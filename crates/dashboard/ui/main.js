@@ -1,8 +1,8 @@
 // Starts the page: session, watches, router, keyboard.
 
-import { Api, METADATA, Session, discover, follow } from "./api.js";
+import { Api, ApiError, METADATA, NOTHING_SERVED, Session, discover, follow } from "./api.js";
 import { Fleet, stageOf } from "./fleet.js";
-import { empty, h, refreshTimes, show } from "./dom.js";
+import { empty, h, messageOf, refreshTimes, show } from "./dom.js";
 import { fleetPage } from "./page-fleet.js";
 import { whatifPage } from "./page-whatif.js";
 import { drainsPage, isDrained } from "./page-drains.js";
@@ -14,6 +14,9 @@ import { Moves, PODS_MAX } from "./moves.js";
 import { Recorder } from "./record.js";
 import { Engine } from "./engine.js";
 
+/** @import { AnyObject, App, MakePage, Page, Sink, Source } from "./types/page" */
+
+/** @type {[string, string, MakePage][]} */
 const PAGES = [
   ["fleet", "Fleet", fleetPage], ["whatif", "What-if", whatifPage], ["drains", "Drains", drainsPage], ["incidents", "Incidents", incidentsPage],
   ["replay", "Replay", replayPage], ["why", "Why", whyPage], ["cluster", "Cluster", clusterPage],
@@ -31,17 +34,30 @@ const QUIET_MS = 2_000;
 const session = new Session();
 const api = new Api(session);
 const fleet = new Fleet();
-const app = { api, session, fleet, engine: new Engine(), moves: new Moves(fleet), recorder: new Recorder(fleet), served: null, go: (path) => { location.hash = `#/${path}`; } };
-const main = document.getElementById("main");
+/** @type {App} */
+const app = { api, session, fleet, engine: new Engine(), moves: new Moves(fleet), recorder: new Recorder(fleet), served: NOTHING_SERVED, go: (path) => { location.hash = `#/${path}`; } };
+const main = byId("main");
+/** The page that is open. @type {(Page & { id: string }) | null} */
 let current = null;
 let shownPage = "";
+/** Whether the cluster is followed, and whether the session has ended since. */
+let begun = false;
+let expired = false;
+
+/** @param {string} id */
+function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`there is no #${id}`);
+  return found;
+}
 
 function nav() {
   const open = [...fleet.incidents.values()].filter((incident) => stageOf(incident) !== "Cleared").length;
   const active = [...fleet.rules.values()].filter((rule) => rule.spec.taint.effect === "NoExecute" && !isDrained(rule)).length;
+  /** @type {Record<string, number>} */
   const badges = { incidents: open, drains: active };
   const [page] = route();
-  show(document.getElementById("nav"), PAGES.map(([id, name]) => h("a", {
+  show(byId("nav"), PAGES.map(([id, name]) => h("a", {
     href: `#/${id}`, "aria-current": id === page ? "page" : null,
   }, name, badges[id] ? h("span.badge", badges[id]) : null)));
   // On a phone not every page fits: the one that is open is seen.
@@ -50,15 +66,21 @@ function nav() {
 }
 
 function route() {
-  const [page, ...rest] = location.hash.replace(/^#\//, "").split("/");
-  return [PAGES.some(([id]) => id === page) ? page : "fleet", rest.map(decodeURIComponent).join("/")];
+  const [page = "", ...rest] = location.hash.replace(/^#\//, "").split("/");
+  return /** @type {const} */ ([PAGES.some(([id]) => id === page) ? page : "fleet", rest.map(decoded).join("/")]);
+}
+
+/** A part of the address as people typed it, where it is not well encoded. @param {string} part */
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
 }
 
 function render() {
+  if (expired) return;
   const [page, argument] = route();
   if (current?.id === page && current.move?.(argument)) return;
   current?.close?.();
-  const [, name, make] = PAGES.find(([id]) => id === page);
+  const [, name, make] = PAGES.find(([id]) => id === page) ?? ["fleet", "Fleet", fleetPage];
   document.title = `${name} · Lazaret`;
   main.replaceChildren();
   current = { id: page, ...make(main, app, argument) };
@@ -66,9 +88,11 @@ function render() {
 }
 
 function followAll() {
+  /** When each kind that is not connected was lost. @type {Map<string, number>} */
   const down = new Map();
-  const dot = document.getElementById("link");
-  const banner = document.getElementById("banner");
+  const dot = byId("link");
+  const banner = byId("banner");
+  /** @param {string} kind @returns {(connected: boolean, error?: unknown) => void} */
   const state = (kind) => (connected, error) => {
     if (connected) down.delete(kind);
     else if (!down.has(kind)) down.set(kind, Date.now());
@@ -78,25 +102,29 @@ function followAll() {
       dot.setAttribute("aria-label", down.size === 0 ? "live" : "not connected");
       dot.title = down.size === 0 ? "Live" : "Not connected";
       banner.hidden = !lost;
-      if (lost) banner.textContent = `The connection is lost; trying again. The page may be out of date. ${error?.reason ? error.message : ""}`;
+      if (lost) banner.textContent = `The connection is lost; trying again. The page may be out of date. ${error instanceof ApiError && error.reason ? error.message : ""}`;
     };
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);
   };
   const { slices, claims, rules, patches, deviceincidents, disruptionguards } = app.served;
-  const watched = (kind, resource, sink = fleet.sink(kind), more = {}) => (resource ? [{ kind, sink, source: { path: resource.path, cursor: { version: "" }, ...more } }] : []);
+  /** @typedef {{ kind: string, sink: Sink<AnyObject>, source: Source }} Followed */
+  /** @param {string} kind @param {{ path: string } | null} resource @param {unknown} sink @param {Partial<Source>} [more] @returns {Followed[]} */
+  const watched = (kind, resource, sink, more = {}) => (resource ? [{ kind, sink: /** @type {Sink<AnyObject>} */ (sink), source: { path: resource.path, cursor: { version: "" }, ...more } }] : []);
   const kinds = [
-    ...watched("slices", slices), ...watched("claims", claims), ...watched("rules", rules), ...watched("incidents", deviceincidents),
+    ...watched("slices", slices, fleet.sink("slices")), ...watched("claims", claims, fleet.sink("claims")), ...watched("rules", rules, fleet.sink("rules")),
+    ...watched("incidents", deviceincidents, fleet.sink("incidents")),
     // Patches and guards change once a month: where connections are few, theirs go to something else.
     ...watched("patches", patches, fleet.sink("patches"), session.fewConnections ? { every: PATCHES_MS } : {}),
     ...watched("guards", disruptionguards, fleet.sink("guards"), session.fewConnections ? { every: GUARDS_MS } : {}),
     ...watched("pods", { path: "/api/v1/pods" }, app.moves.sink(), { accept: METADATA, most: PODS_MAX }),
   ];
   app.watches = kinds.map(({ kind, source }) => ({ kind, source, isDown: () => down.has(kind) }));
+  /** @type {AbortController | null} */
   let end = null;
   const begin = () => {
-    end = new AbortController();
-    for (const { kind, sink, source } of kinds) follow(api, source, sink, state(kind), end.signal);
+    const { signal } = (end = new AbortController());
+    for (const { kind, sink, source } of kinds) follow(api, source, sink, state(kind), signal);
   };
   begin();
   if (!session.fewConnections) return;
@@ -113,13 +141,13 @@ function evaluateSelectors() {
   let busy = false;
   fleet.listeners.add(async () => {
     const names = fleet.opaque();
-    const selectors = names.map((name) => fleet.wide.get(name));
+    const selectors = names.flatMap((name) => fleet.wide.get(name) ?? []);
     const marker = names.length ? `${fleet.shape} ${JSON.stringify([names, selectors])}` : "";
     if (names.length === 0 || busy || marker === asked) return;
     [busy, asked] = [true, marker];
     try {
       const found = await app.engine.select(app, selectors);
-      names.forEach((name, at) => { if (fleet.wide.has(name)) fleet.setSelection(name, found[at]); });
+      names.forEach((name, at) => { if (fleet.wide.has(name)) fleet.setSelection(name, found[at] ?? new Set()); });
     } catch (error) { console.warn(error); }
     busy = false;
     // What changed meanwhile is asked about now.
@@ -127,6 +155,7 @@ function evaluateSelectors() {
   });
 }
 
+/** @param {string} [reason] */
 function login(reason) {
   const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true, id: "token" });
   const problem = h("p.error", { role: "alert" });
@@ -134,9 +163,12 @@ function login(reason) {
     event.preventDefault();
     const token = input.value.trim();
     const ok = token.includes(".") ? await session.useBearer(token) : await session.exchange(token);
-    if (ok) start(); else problem.textContent = "The token is not valid, was used before, or is too old.";
+    // Nothing that another user saw stays.
+    if (ok && begun) location.reload();
+    else if (ok) start();
+    else problem.textContent = "The token is not valid, was used before, or is too old.";
   } }, h("label.field", h("span", "Token"), input), problem, h("button.act.primary", { type: "submit" }, "Sign in"));
-  document.getElementById("nav").hidden = true;
+  byId("nav").hidden = true;
   show(main, h("div.page.signin", h("div.card", h("h1", "Sign in"), reason ? h("p.note", reason) : null,
     h("p", "Paste the one-time token that ", h("code", "lazaret up"), " printed, or a token of a ServiceAccount:"),
     h("pre", "kubectl create token NAME"), form,
@@ -145,18 +177,19 @@ function login(reason) {
 }
 
 async function start() {
-  document.getElementById("nav").hidden = false;
-  document.getElementById("user").textContent = session.user;
+  byId("nav").hidden = false;
+  byId("user").textContent = session.user;
   try {
     app.served = await discover(api);
   } catch (error) {
-    show(main, empty("This cluster does not serve resource.k8s.io to you", error.message));
+    show(main, empty("This cluster does not serve resource.k8s.io to you", messageOf(error)));
     return;
   }
   if (!app.served.slices) {
     show(main, empty("This cluster has no Dynamic Resource Allocation", "It needs Kubernetes 1.34 or newer, or Lazaret."));
     return;
   }
+  begun = true;
   app.recorder.start(app.served);
   followAll();
   evaluateSelectors();
@@ -187,23 +220,32 @@ function help() {
 
 function keys() {
   let prefix = 0;
+  /** @type {Record<string, string>} */
   const go = { f: "fleet", w: "whatif", d: "drains", i: "incidents", r: "replay", y: "why", c: "cluster" };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    const typing = event.target.closest?.("input, textarea, select");
-    if (event.key === "Escape") { if (typing) event.target.blur(); else current?.escape?.(); return; }
+    const typing = event.target instanceof Element ? event.target.closest("input, textarea, select") : null;
+    if (event.key === "Escape") { if (typing instanceof HTMLElement) typing.blur(); else current?.escape?.(); return; }
     if (typing) return;
-    if (Date.now() - prefix < 1_200 && go[event.key]) { event.preventDefault(); prefix = 0; app.go(go[event.key]); return; }
+    const page = go[event.key];
+    if (Date.now() - prefix < 1_200 && page) { event.preventDefault(); prefix = 0; app.go(page); return; }
     if (event.key === "g") prefix = Date.now();
-    if (event.key === "/") { event.preventDefault(); document.querySelector("[data-filter]")?.focus(); }
+    if (event.key === "/") { event.preventDefault(); /** @type {HTMLElement | null} */ (document.querySelector("[data-filter]"))?.focus(); }
     if (event.key === "?") help();
   });
 }
 
-session.onExpired = () => login("Your session has ended.");
+session.onExpired = () => {
+  // Before that, a refusal answers somebody who signs in; afterwards, what was still asked.
+  if (!begun || expired) return;
+  expired = true;
+  current?.close?.();
+  current = null;
+  login("Your session has ended.");
+};
 keys();
 idle();
 nav();
 setInterval(refreshTimes, TIMES_MS);
 globalThis.lazaret = { fleet, app, page: () => current };
-session.begin().then((known) => (known ? start() : login()), (error) => show(main, empty("The server does not answer", error.message)));
+session.begin().then((known) => (known ? start() : login()), (error) => show(main, empty("The server does not answer", messageOf(error))));

@@ -5,19 +5,25 @@ import { incidentDevice, stageOf } from "./fleet.js";
 import { evicted, movesList } from "./page-drains.js";
 import { NOTE, guarded, incidentAct, noteDialog } from "./actions.js";
 
+/** @import { Incident, Item, MakePage, Move } from "./types/page" */
+/** @typedef {"detected" | "decided" | "drained" | "repaired" | "cleared"} Instant */
+
+/** @type {Record<string, string>} */
 const HUES = { Suspect: "suspect", Quarantined: "noschedule", Draining: "draining", Repairing: "repairing", Abandoned: "repairing", Probation: "probation", Cleared: "inuse" };
 const PAST_MAX = 100;
+/** @type {[Instant, Instant, string][]} */
 const STEPS = [["detected", "decided", "decide"], ["decided", "drained", "drain"], ["drained", "repaired", "repair"], ["repaired", "cleared", "prove"]];
 
-/** How long each part of a recovery took, as far as it is known. */
+/** How long each part of a recovery took, as far as it is known. @param {Incident} incident */
 export function parts(incident) {
   const times = incident.status?.times ?? {};
-  return STEPS.map(([from, to, name]) => {
-    const [a, b] = [Date.parse(times[from]), Date.parse(times[to])];
-    return Number.isNaN(a) || Number.isNaN(b) ? null : { name, seconds: (b - a) / 1000 };
-  }).filter(Boolean);
+  return STEPS.flatMap(([from, to, name]) => {
+    const [a, b] = [Date.parse(times[from] ?? ""), Date.parse(times[to] ?? "")];
+    return Number.isNaN(a) || Number.isNaN(b) ? [] : [{ name, seconds: (b - a) / 1000 }];
+  });
 }
 
+/** @type {MakePage} */
 export function incidentsPage(main, app, argument) {
   const { fleet, moves } = app;
   const list = h("div");
@@ -26,15 +32,17 @@ export function incidentsPage(main, app, argument) {
   const nothing = h("div");
   const state = h("p");
   show(main, h("div.page", h("header", h("h1", "Incidents"), state), list, pastTitle, pastList, nothing));
+  /** @type {string | null} */
   let wanted = argument;
   let counted = "";
 
-  /** Pods that left the device while this page was open. */
+  /** Pods that left the device while this page was open. @param {Incident} incident */
   function went(incident) {
     const device = fleet.devices.get(incidentDevice(incident));
     return device ? moves.of(incident.metadata.uid, [device]) : [];
   }
 
+  /** @param {Incident} incident @param {Move[]} gone */
   function card(incident, gone) {
     const { status = {}, spec } = incident;
     const stage = stageOf(incident);
@@ -43,7 +51,9 @@ export function incidentsPage(main, app, argument) {
     const open = cost.outOfServiceSince ? (Date.now() - Date.parse(cost.outOfServiceSince)) / 1000 : 0;
     const flaps = status.flaps ?? [];
     const out = (cost.outOfServiceSeconds ?? 0) + open;
+    /** @type {NonNullable<typeof status.timeline>} */
     const timeline = status.timeline ?? [{ at: spec.openedAt, stage: spec.stage, cause: spec.cause, actor: `policy ${spec.policy}` }];
+    /** @param {string} text @param {Parameters<typeof incidentAct>[2]} act */
     const button = (text, act) => guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, act) }, text));
     const live = stage !== "Cleared";
     return h("article.card", { id: `incident-${incident.metadata.name}` },
@@ -65,6 +75,7 @@ export function incidentsPage(main, app, argument) {
         h("a.act", { href: `#/replay/${incident.metadata.name}` }, "Replay")));
   }
 
+  /** @param {Incident} incident */
   const entry = (incident) => {
     const gone = went(incident);
     return { key: incident.metadata.uid, facts: [incident.metadata.resourceVersion, gone.map(({ name, by }) => [name, by?.name, by?.devices.map((one) => one.key)])], make: () => card(incident, gone) };
@@ -74,8 +85,9 @@ export function incidentsPage(main, app, argument) {
     const all = [...fleet.incidents.values()].sort((a, b) => String(b.spec.openedAt).localeCompare(String(a.spec.openedAt)));
     const open = all.filter((incident) => stageOf(incident) !== "Cleared");
     const past = all.filter((incident) => stageOf(incident) === "Cleared");
-    const recovered = past.map((incident) => incident.status?.timeToRecoverSeconds).filter(Number.isFinite);
+    const recovered = past.flatMap((incident) => incident.status?.timeToRecoverSeconds ?? []);
     const mean = recovered.length ? recovered.reduce((sum, one) => sum + one, 0) / recovered.length : null;
+    /** @param {Incident} incident @returns {Item} */
     const item = (incident) => ({ text: incident.metadata.name, href: `#/incidents/${incident.metadata.name}`, note: stageOf(incident) });
     const marker = all.map((incident) => `${incident.metadata.uid} ${stageOf(incident)}`).join();
     if (marker !== counted) {

@@ -2,9 +2,11 @@
 
 import { Fleet } from "./fleet.js";
 import { HeatMap } from "./heatmap.js";
-import { count, h, show, span, tally } from "./dom.js";
+import { count, h, messageOf, show, span, tally } from "./dom.js";
 import { grouped, summary } from "./page-fleet.js";
 import { cut, parseRecording } from "./record.js";
+
+/** @import { MakePage, Recording } from "./types/page" */
 
 const SPEEDS = [1, 4, 16, 60, 240];
 /** Shown before and after an incident. */
@@ -12,10 +14,15 @@ const LEAD_MS = 5_000;
 /** Recorded objects say themselves in which version they are. */
 const RECORDED_AS = { slices: {}, patches: {}, classes: {} };
 
+/** @type {MakePage} */
 export function replayPage(main, app, argument) {
   let timer = 0;
+  /** @type {HeatMap | null} */
   let map = null;
-  const input = h("input", { type: "file", accept: "application/json,.json", hidden: true, onchange: () => input.files[0] && read(input.files[0]) });
+  /** @type {ReturnType<typeof summary> | null} */
+  let totals = null;
+  /** @type {HTMLInputElement} */
+  const input = h("input", { type: "file", accept: "application/json,.json", hidden: true, onchange: () => readFirst(input.files) });
   const problem = h("p.error", { role: "alert" });
 
   function start() {
@@ -23,7 +30,7 @@ export function replayPage(main, app, argument) {
       h("p.note", "Made by ", h("code", "kubectl device record -o incident.json"), " or ", h("code", "lazaret-sim --record world.json"), "."), problem);
     drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
     drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-    drop.addEventListener("drop", (event) => { event.preventDefault(); drop.classList.remove("over"); if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]); });
+    drop.addEventListener("drop", (event) => { event.preventDefault(); drop.classList.remove("over"); readFirst(event.dataTransfer?.files); });
     const minutes = span((Date.now() - app.recorder.start0) / 1000);
     show(main, h("div.page", h("header", h("h1", "Replay"), h("p", "The fleet as it was, played back.")), drop, input,
       h("div.card", h("header", h("h2", "This page remembers"), h("span.end", changes(), ` in ${minutes}`)),
@@ -43,29 +50,37 @@ export function replayPage(main, app, argument) {
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   }
 
-  async function read(file) {
-    try { play(parseRecording(await file.text())); } catch (error) { problem.textContent = error.message; }
+  /** @param {FileList | null | undefined} files */
+  async function readFirst(files) {
+    const file = files?.[0];
+    if (!file) return;
+    try { play(parseRecording(await file.text())); } catch (error) { problem.textContent = messageOf(error); }
   }
 
-  function play(recording) {
+  function stop() {
     clearInterval(timer);
     map?.destroy();
-    let fleet;
+    totals?.close();
+  }
+
+  /** @param {Recording} recording */
+  function play(recording) {
+    stop();
     let asked = "";
     let next = 0;
     let at = recording.start;
-    let speed = SPEEDS.findIndex((one) => (recording.end - recording.start) / 1000 / one <= 40);
-    speed = SPEEDS[speed < 0 ? SPEEDS.length - 1 : speed];
-    const reset = () => {
-      fleet = new Fleet();
-      fleet.clock = () => (playing ? Date.now() : 0);
-      for (const { kind, object } of recording.objects) fleet.set(kind, object);
-      next = 0;
+    let speed = SPEEDS.find((one) => (recording.end - recording.start) / 1000 / one <= 40) ?? SPEEDS.at(-1) ?? 1;
+    const begin = () => {
+      const fresh = new Fleet();
+      fresh.clock = () => (playing ? Date.now() : 0);
+      for (const { kind, object } of recording.objects) fresh.set(kind, object);
+      return fresh;
     };
     let playing = false;
-    const head = summary();
-    map = new HeatMap({});
-    const range = h("input", { type: "range", min: "0", max: "1000", value: "0", "aria-label": "Time", oninput: () => { seek(recording.start + (range.value / 1000) * (recording.end - recording.start)); } });
+    let fleet = begin();
+    const head = (totals = summary());
+    const heat = (map = new HeatMap({}));
+    const range = h("input", { type: "range", min: "0", max: "1000", value: "0", "aria-label": "Time", oninput: () => { seek(recording.start + (Number(range.value) / 1000) * (recording.end - recording.start)); } });
     const clock = h("output");
     const log = h("ul.timeline");
     const toggle = h("button.act.primary", { type: "button", onclick: () => { playing = !playing; if (at >= recording.end) seek(recording.start); label(); } });
@@ -78,8 +93,8 @@ export function replayPage(main, app, argument) {
       fleet.settle();
       const devices = [...fleet.devices.values()];
       head.set(fleet.counts(), `devices · ${recording.title || new Date(recording.start).toISOString().slice(0, 10)}`);
-      if (fleet.shape !== shape) { shape = fleet.shape; map.show(grouped(devices, "node", fleet.nodes)); }
-      map.dirty();
+      if (fleet.shape !== shape) { shape = fleet.shape; heat.show(grouped(devices, "node", fleet.nodes)); }
+      heat.dirty();
       clock.textContent = `${new Date(at).toISOString().slice(11, 19)} · ${span((at - recording.start) / 1000)}`;
       range.value = String(recording.end > recording.start ? ((at - recording.start) / (recording.end - recording.start)) * 1000 : 1000);
     }
@@ -93,18 +108,18 @@ export function replayPage(main, app, argument) {
       if (!marker) return;
       const mine = fleet;
       try {
-        const found = await app.engine.select({ fleet: mine, served: RECORDED_AS }, names.map((name) => mine.wide.get(name)), recording.classes);
-        names.forEach((name, at) => { if (mine.wide.has(name)) mine.setSelection(name, found[at]); });
+        const found = await app.engine.select({ fleet: mine, served: RECORDED_AS }, names.flatMap((name) => mine.wide.get(name) ?? []), recording.classes);
+        names.forEach((name, at) => { if (mine.wide.has(name)) mine.setSelection(name, found[at] ?? new Set()); });
         if (mine === fleet) draw();
       } catch (error) { console.warn(error); }
     }
 
+    /** @param {number} time */
     function seek(time) {
-      if (time < at || !fleet) { reset(); shape = -1; }
+      if (time < at) { fleet = begin(); next = 0; shape = -1; }
       at = time;
-      while (next < recording.events.length && recording.events[next].at <= at) {
-        const { kind, remove, object } = recording.events[next++];
-        if (remove) fleet.remove(kind, object); else fleet.set(kind, object);
+      for (let event; (event = recording.events[next]) && event.at <= at; next++) {
+        if (event.remove) fleet.remove(event.kind, event.object); else fleet.set(event.kind, event.object);
       }
       show(log, next === 0 ? h("li.none", "Nothing has changed yet.") : recording.events.slice(Math.max(0, next - 7), next).reverse().map((event) => h("li", { hue: event.remove ? "var(--gone)" : "var(--accent)" },
         h("span.note", `${new Date(event.at).toISOString().slice(11, 19)} `), `${event.object.kind} ${event.object.metadata.name}`, event.note ? `: ${event.note}` : event.remove ? " deleted" : "")));
@@ -114,7 +129,7 @@ export function replayPage(main, app, argument) {
 
     label();
     show(main, h("div.fleet", h("h1.sr", "Replay"), head.element, h("div.scrub", toggle, rate, range, clock, h("button.act.hide-small", { type: "button", onclick: start }, "Close")),
-      h("div.split", map.element, h("aside.panel", h("h2", "Changes"), log))));
+      h("div.split", heat.element, h("aside.panel", h("h2", "Changes"), log))));
     seek(recording.start);
     let last = performance.now();
     timer = setInterval(() => {
@@ -130,15 +145,15 @@ export function replayPage(main, app, argument) {
     label();
   }
 
-  /** What this page has seen of an incident. */
+  /** Plays an incident as far as this page has seen it. @param {string} name */
   function playIncident(name) {
     const incident = app.fleet.incidents.get(name);
     if (!incident) { problem.textContent = `There is no incident ${name}.`; return; }
-    const until = Date.parse(incident.status?.times?.cleared) || Date.now();
+    const until = Date.parse(incident.status?.times?.cleared ?? "") || Date.now();
     play(cut(parseRecording(JSON.stringify(app.recorder.recording())), Date.parse(incident.spec.detectedAt ?? incident.spec.openedAt) - LEAD_MS, until + LEAD_MS, name));
   }
 
   start();
   if (argument) playIncident(argument);
-  return { close() { clearInterval(timer); map?.destroy(); }, play };
+  return { close: stop, play };
 }

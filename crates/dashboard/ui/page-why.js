@@ -1,8 +1,12 @@
 // Why a pod waits, had to leave, or will.
 
-import { ago, command, empty, h, show } from "./dom.js";
+import { ApiError } from "./api.js";
+import { ago, command, empty, h, messageOf, show } from "./dom.js";
 import { taintText } from "./fleet.js";
 
+/** @import { EventObject, List, MakePage, PodObject } from "./types/page" */
+
+/** @type {MakePage} */
 export function whyPage(main, app, argument) {
   const { api, fleet } = app;
   const input = h("input", { placeholder: "namespace/pod", value: argument, "aria-label": "Pod", "data-filter": true, spellcheck: "false" });
@@ -11,17 +15,22 @@ export function whyPage(main, app, argument) {
   form.style.padding = "0 0 14px";
   show(main, h("div.page", h("header", h("h1", "Why"), h("p", "Why a pod waits, had to leave, or will.")), form, result));
 
+  /** @param {string} name */
   async function look(name) {
-    const [namespace, pod] = name.includes("/") ? name.split("/") : ["default", name];
+    const [namespace = "", pod = ""] = name.includes("/") ? name.split("/") : ["default", name];
     show(result, h("p.note", "…"));
+    /** @type {PodObject | null} */
     let object = null;
     try { object = await api.get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}`); } catch (error) {
-      if (error.code !== 404) { show(result, h("p.error", error.message)); return; }
+      if (!(error instanceof ApiError) || error.code !== 404) { show(result, h("p.error", messageOf(error))); return; }
     }
+    /** @type {EventObject[]} */
     let events = [];
     try {
       const field = encodeURIComponent(`involvedObject.name=${pod},involvedObject.kind=Pod`);
-      events = (await api.get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/events?fieldSelector=${field}`)).items;
+      /** @type {List<EventObject>} */
+      const list = await api.get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/events?fieldSelector=${field}`);
+      events = list.items ?? [];
     } catch { /* events are not everything */ }
     events.sort((a, b) => String(b.lastTimestamp ?? b.eventTime ?? "").localeCompare(String(a.lastTimestamp ?? a.eventTime ?? "")));
     if (!object && events.length === 0) { show(result, empty(`There is no pod ${namespace}/${pod}`, "and no event about it is left. A server keeps events for an hour by default.")); return; }
@@ -31,10 +40,11 @@ export function whyPage(main, app, argument) {
       command(`kubectl device why ${pod} -n ${namespace}`));
   }
 
+  /** @param {PodObject} pod @param {string} namespace */
   function verdict(pod, namespace) {
-    const claims = (pod.status?.resourceClaimStatuses ?? []).map((one) => one.resourceClaimName).concat((pod.spec.resourceClaims ?? []).map((one) => one.resourceClaimName)).filter(Boolean);
+    const claims = [...(pod.status?.resourceClaimStatuses ?? []), ...(pod.spec?.resourceClaims ?? [])].flatMap((one) => one.resourceClaimName ?? []);
     const devices = claims.flatMap((name) => fleet.claims.get(`${namespace}/${name}`)?.status?.allocation?.devices?.results ?? [])
-      .map((result) => fleet.devices.get(`${result.driver}/${result.pool}/${result.device}`)).filter(Boolean);
+      .flatMap((result) => fleet.devices.get(`${result.driver}/${result.pool}/${result.device}`) ?? []);
     const conditions = (pod.status?.conditions ?? []).filter((one) => (one.type === "PodScheduled" && one.status === "False") || one.type === "DisruptionTarget");
     const tainted = devices.filter((device) => device.taints.some((taint) => taint.effect === "NoExecute"));
     const phase = pod.metadata.deletionTimestamp ? "Terminating" : pod.status?.phase ?? "Unknown";

@@ -1,24 +1,33 @@
 // One device: what it is, what is wrong with it, who has it, and what can be done.
 
-import { STATES, STATE_INDEX, stageOf, taintText } from "./fleet.js";
+import { STATES, stageOf, taintText } from "./fleet.js";
 import { ago, command, h, redraw, show } from "./dom.js";
 import { actions } from "./actions.js";
 
-const ORIGIN_WORDS = { driver: "driver, in slice", rule: "rule", patch: "patch", policy: "policy, in rule", person: "person, in rule" };
+/** @import { DeviceAttribute } from "./types/api" */
+/** @import { App, EventObject, Origin, PodObject, Taint } from "./types/page" */
+/** @import { Device } from "./fleet.js" */
+
+/** @type {Record<Origin, string>} */
+const ORIGIN_WORDS = { none: "", driver: "driver, in slice", rule: "rule", patch: "patch", policy: "policy, in rule", person: "person, in rule" };
 const HISTORY_MAX = 8;
 /** A longer name is written smaller. */
 const TITLE_CHARS_MAX = 32;
 
+/** @param {App} app @param {string} key @param {() => void} onClose */
 export function devicePanel(app, key, onClose) {
   const { fleet, api } = app;
   const element = h("aside.panel", { "aria-label": "Device", tabindex: "-1" });
+  /** @type {Map<string, ReturnType<typeof slimPod>>} */
   const pods = new Map();
+  /** @type {EventObject[] | null} */
   let events = null;
   let drawn = "";
   let closed = false;
 
+  /** @param {DeviceAttribute | undefined} attribute */
   function value(attribute) {
-    const found = Object.values(attribute ?? {})[0];
+    const [found] = /** @type {unknown[]} */ (Object.values(attribute ?? {}));
     return Array.isArray(found) ? found.join(", ") : String(found ?? "");
   }
 
@@ -33,7 +42,7 @@ export function devicePanel(app, key, onClose) {
       show(element, h("header", h("div", title(key), h("p.note", "No driver publishes this device, and no claim holds it.")), close));
       return;
     }
-    const [, word, meaning] = STATES[STATE_INDEX.get(device.state)];
+    const [, word, meaning] = STATES.find(([id]) => id === device.state) ?? [];
     const incident = fleet.incidentOf(device);
     redraw(element,
       h("header", h("div", title(`${device.pool}/${device.name}`), h("p.note", device.driver)), close),
@@ -51,13 +60,16 @@ export function devicePanel(app, key, onClose) {
       command(`kubectl device describe ${device.key}`));
   }
 
+  /** @param {string} name */
   const title = (name) => h(name.length > TITLE_CHARS_MAX ? "h1.long" : "h1", name);
 
+  /** @param {Taint} one */
   const taint = (one) => h("div.item", { hue: `var(--${one.effect === "NoExecute" ? "draining" : one.effect === "NoSchedule" ? "noschedule" : "suspect"})` },
     h("p", h("code", taintText(one))),
     h("p.note", `${ORIGIN_WORDS[one.origin]} ${one.by}`, one.timeAdded ? [" · ", ago(one.timeAdded)] : "", one.setBy ? ` · by ${one.setBy}` : ""),
     one.reason || one.description ? h("p", one.reason ?? one.description) : null);
 
+  /** @param {Device} device */
   function holders(device) {
     const list = fleet.holders(device);
     if (list.length === 0) return h("p.note", fleet.hidden.claims ? "Unknown: you may not list claims in every namespace." : "No claim.");
@@ -74,19 +86,20 @@ export function devicePanel(app, key, onClose) {
     if (events === null) return h("p.note", "…");
     if (events.length === 0) return h("p.note", "No events. A server keeps events for an hour by default.");
     return h("ul.timeline", events.slice(0, HISTORY_MAX).map((event) => h("li", h("div", event.reason, " ", h("span.note", ago(event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp))),
-      h("div.note", event.message ?? event.note ?? ""))));
+      h("div.note", event.message ?? ""))));
   }
 
   async function more() {
     const device = fleet.devices.get(key);
     if (!device) { events = []; update(); return; }
-    const holders = fleet.holders(device).flatMap((holder) => holder.pods.map((pod) => [holder.namespace, pod])).slice(0, 20);
-    await Promise.all(holders.map(async ([namespace, name]) => {
+    const holders = fleet.holders(device).flatMap((holder) => holder.pods.map((name) => ({ namespace: holder.namespace, name }))).slice(0, 20);
+    await Promise.all(holders.map(async ({ namespace, name }) => {
       try { pods.set(`${namespace}/${name}`, slimPod(await api.get(`/api/v1/namespaces/${namespace}/pods/${name}`))); } catch { /* gone, or not to be seen */ }
     }));
     try {
+      /** @type {Set<string | undefined>} */
       const names = new Set([...device.taints.map((one) => one.by), ...fleet.holders(device).flatMap((one) => [one.name, ...one.pods]), fleet.incidentOf(device)?.metadata.name]);
-      const { items } = await api.list("/api/v1/events");
+      const { items } = /** @type {{ items: EventObject[] }} */ (await api.list("/api/v1/events"));
       events = items.filter((event) => names.has(event.involvedObject?.name) || (event.message ?? "").includes(`${device.pool}/${device.name}`))
         .sort((a, b) => String(b.lastTimestamp ?? b.eventTime ?? "").localeCompare(String(a.lastTimestamp ?? a.eventTime ?? "")));
     } catch { events = []; }
@@ -99,4 +112,5 @@ export function devicePanel(app, key, onClose) {
   return { element, update, close() { closed = true; element.remove(); } };
 }
 
+/** @param {PodObject} pod */
 const slimPod = (pod) => ({ metadata: { ownerReferences: pod.metadata.ownerReferences, deletionTimestamp: pod.metadata.deletionTimestamp }, status: { phase: pod.status?.phase } });

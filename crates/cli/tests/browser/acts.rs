@@ -346,10 +346,26 @@ fn a_lost_server_is_told_and_nothing_is_lost_or_doubled() {
     page.until("!document.getElementById('banner').hidden");
     cluster.again(2);
     // Sessions end with the server: the page asks to sign in again and does not pretend.
-    page.until("/Sign in/.test(document.querySelector('main').innerText)");
-    page.open("about:blank");
-    page.open(&cluster.address);
-    page.until("lazaret.fleet.devices.size === 16 && document.getElementById('banner').hidden");
+    page.until("/Your session has ended/.test(document.querySelector('main').innerText)");
+    page.until("document.activeElement?.id === 'token'");
+    page.write("no.such.token");
+    let refused = "/not valid/.test(document.querySelector('[role=alert]')?.textContent)";
+    page.click(
+        &named("Sign in"),
+        &format!("{refused} && document.getElementById('token').value === 'no.such.token'"),
+    );
+    let token = cluster.address.split("#token=").nth(1).unwrap();
+    page.eval(&format!("void (document.getElementById('token').value = {token:?})"));
+    page.eval("void (globalThis.isBefore = true)");
+    let fresh = "!globalThis.isBefore && globalThis.lazaret?.fleet.devices.size === 16";
+    page.click(
+        &named("Sign in"),
+        &format!("{fresh} && document.getElementById('banner').hidden && !document.getElementById('token')"),
+    );
+    cluster.device(&["fail", "node-2/gpu-1", "--effect", "NoSchedule"]);
+    page.until(&state_is("gpu.example.com/node-2/gpu-1", "noschedule"));
+    let changes = "lazaret.app.recorder.events.map(({ method, object: { metadata } }) => `${method} ${metadata.uid} ${metadata.resourceVersion}`)";
+    page.until(&format!("{changes}.length > 0 && new Set({changes}).size === {changes}.length"));
     // A page of `kubectl device ui` keeps its session while the server behind it is away.
     let (_ui, address) = cluster.ui();
     let other = browser.page(1280, 800);

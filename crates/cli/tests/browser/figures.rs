@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Bytes that a browser loads before a plan is asked for, as transferred: compressed, with the headers of the responses.
-const FIRST_BYTES_MAX: u64 = 300_000;
+const FIRST_BYTES_MAX: u64 = 66_000;
 /// The cores, compressed by brotli, when they are first needed.
 const CORES_BYTES_MAX: u64 = 400_000;
 const VIEWERS: usize = 10;

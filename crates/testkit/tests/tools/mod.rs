@@ -5,8 +5,9 @@
 use std::{
     env, fs,
     hash::{DefaultHasher, Hash, Hasher},
+    io::Write as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 /// The official Kubernetes client for Python, and what it needs.
@@ -21,8 +22,23 @@ const AXE: &str = "axe.txt";
 /// Runs a program; what it said is part of the failure.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| {
-        panic!("run {command:?}: {error}. The whole suite needs python3 with venv and pip, as README.md says")
+    run_with(command, b"")
+}
+
+/// Runs a program that reads this.
+#[track_caller]
+pub(crate) fn run_with(command: &mut Command, input: &[u8]) -> String {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = piped.spawn().and_then(|mut child| {
+        let mut stdin = child.stdin.take();
+        std::thread::scope(|scope| {
+            // A program may write before it has read everything, or end without reading; its status says what became of it.
+            scope.spawn(move || stdin.take().map(|mut stdin| stdin.write_all(input)));
+            child.wait_with_output()
+        })
+    });
+    let output = output.unwrap_or_else(|error| {
+        panic!("run {command:?}: {error}. The whole suite needs python3 with venv and pip, and nodejs with npm, as README.md says")
     });
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
@@ -61,13 +77,44 @@ pub(crate) fn axe() -> PathBuf {
     scripts.into_iter().find(|script| script.is_file()).unwrap_or_else(|| panic!("no axe.min.js in {AXE}"))
 }
 
-/// A folder with these packages and no others, made once for each list of them. Tests of several processes may want it at the same time.
+/// Node, for modules of the dashboard without a browser: the one that `NODE` names, or the one of this machine.
+pub(crate) fn node() -> Command {
+    Command::new(env::var_os("NODE").unwrap_or_else(|| "node".into()))
+}
+
+/// The script of the TypeScript compiler, in the version that the dashboard is checked with.
+pub(crate) fn typescript() -> PathBuf {
+    let dashboard = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard");
+    let lock = fs::read_to_string(dashboard.join("package-lock.json")).unwrap();
+    let folder = installed("node", &lock, |folder| {
+        fs::create_dir(folder).unwrap();
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(dashboard.join(file), folder.join(file)).unwrap();
+        }
+        let quiet = ["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
+        run(Command::new("npm").args(quiet).args(["--fetch-retries", "10"]).current_dir(folder));
+    });
+    folder.join("node_modules/typescript/bin/tsc")
+}
+
+/// A folder with these packages and no others.
 fn environment(file: &str) -> PathBuf {
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/tests/python").join(file);
     let wanted = fs::read_to_string(&list).unwrap();
+    installed("python", &wanted, |folder| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
+        // An index that does not answer at once is asked again.
+        let patient = ["--retries", "20", "--timeout", "60", "-r"];
+        run(Command::new(folder.join("bin/python")).args(quiet).args(patient).arg(&list));
+    })
+}
+
+/// A folder that is made once for each list of packages. Tests of several processes may want it at the same time.
+fn installed(kind: &str, wanted: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     wanted.hash(&mut hasher);
-    let name = format!("python-{:016x}", hasher.finish());
+    let name = format!("{kind}-{:016x}", hasher.finish());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
     let lock = fs::File::create(folder.with_extension("lock")).unwrap();
     lock.lock().unwrap();
@@ -75,11 +122,7 @@ fn environment(file: &str) -> PathBuf {
     if !ready.exists() {
         // Half of an earlier attempt is worth nothing.
         let _ = fs::remove_dir_all(&folder);
-        run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
-        // An index that does not answer at once is asked again.
-        let patient = ["--retries", "20", "--timeout", "60", "-r"];
-        run(Command::new(folder.join("bin/python")).args(quiet).args(patient).arg(&list));
+        make(&folder);
         fs::write(ready, wanted).unwrap();
     }
     folder
