@@ -57,7 +57,7 @@ mutants! {
     SkipRelist = "skip-relist",
     /// A status that says False is not written.
     StuckStatus = "stuck-status",
-    /// The scheduler does not remember what it gave away a moment ago.
+    /// The scheduler does not see that claims are allocated.
     DoubleAllocation = "double-allocation",
     /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
@@ -69,7 +69,7 @@ mutants! {
     NoTaintSlices = "no-taint-slices",
     /// A status that takes over a count is written as if the count was exact.
     ClaimExact = "claim-exact",
-    /// The scheduler puts pods back onto devices that they had to leave, and controllers hold nobody.
+    /// Controllers hold nobody who is put back onto a device that others of its owner had to leave.
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.
     NeverDrained = "never-drained",
