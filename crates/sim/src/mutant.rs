@@ -65,11 +65,17 @@ mutants! {
     AllEnded = "all-ended",
     /// The scheduler does not see rules.
     BlindScheduler = "blind-scheduler",
+    /// The scheduler does not hear that a claim is gone.
+    UnseenRelease = "unseen-release",
+    /// The scheduler takes pods that are bound for gone.
+    UnseenBinding = "unseen-binding",
+    /// Claims are allocated and not reserved, though they are said to be.
+    UnwrittenReservation = "unwritten-reservation",
     /// Controllers do not see slices of taints.
     NoTaintSlices = "no-taint-slices",
     /// A status that takes over a count is written as if the count was exact.
     ClaimExact = "claim-exact",
-    /// Controllers hold nobody who is put back onto a device that others of its owner had to leave.
+    /// The scheduler does not see that tolerations end, as that of Kubernetes, and controllers hold no pod that is back where others had to leave.
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.
     NeverDrained = "never-drained",

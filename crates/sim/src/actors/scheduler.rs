@@ -6,7 +6,10 @@ use hashbrown::HashMap;
 use lazaret_allocator::Features;
 use lazaret_leader::{Precedence, TurnOptions};
 use lazaret_machine::{Outcome, Reply, Written};
-use lazaret_model::{Node, NodeReport, ObjectKey, Pod, ResourceClaim, Text, Timestamp, Uid};
+use lazaret_model::{
+    Allocation, Node, NodeReport, ObjectKey, Pod, RequestKind, ResourceClaim, Text, Timestamp, Toleration,
+    Uid,
+};
 use lazaret_scheduler::{
     Amounts, Bind, Container, CreateExtendedClaim, DeleteExtendedClaim, EffectKind, Extended, Input, Options,
     PodSpec, ReleaseClaim, ReserveClaim, Role, Scheduler, SetPodCondition, Unscheduled,
@@ -15,6 +18,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     actors::{
+        claims::request_of,
         news::{Event, Gaps, Progress, listed},
         part::{Agent, Crew, Part, PartStep},
         workloads::Workloads,
@@ -175,7 +179,10 @@ impl World {
             if claim.allocation.is_some() || claim.deleting {
                 return Outcome::Refused.into();
             }
-            claim.allocation = Some(Arc::clone(allocation));
+            claim.allocation = Some(match self.mutant {
+                Some(Mutant::NoBrake) => Arc::new(tolerating_as_asked(&claim, allocation)),
+                Some(_) | None => Arc::clone(allocation),
+            });
             if allocation.results.iter().any(|result| result.share_id.is_some()) {
                 self.coverage.hit(Mark::Shared);
             }
@@ -184,7 +191,8 @@ impl World {
             // Only a claim that is allocated can be reserved.
             return Outcome::Refused.into();
         }
-        for user in &reserve.reserve_for {
+        let is_reserved = self.mutant != Some(Mutant::UnwrittenReservation);
+        for user in reserve.reserve_for.iter().filter(|_| is_reserved) {
             if !claim.reserved_for.contains(user) {
                 claim.reserved_for.push(user.clone());
             }
@@ -295,6 +303,30 @@ fn written(name: &Text, uid: &Uid, version: u64) -> Reply {
     Reply { outcome: Outcome::Done, why: None, written: Some(written) }
 }
 
+/// A mutant takes the end from every toleration of a claim.
+fn tolerate_for_ever(claim: &mut ResourceClaim) {
+    let endless = |tolerations: &mut Vec<Toleration>| {
+        tolerations.iter_mut().for_each(|toleration| toleration.seconds = None);
+    };
+    for request in &mut Arc::make_mut(&mut claim.spec).requests {
+        if let RequestKind::Exactly(request) = &mut request.kind {
+            endless(&mut request.tolerations);
+        }
+    }
+    if let Some(allocation) = &mut claim.allocation {
+        let results = &mut Arc::make_mut(allocation).results;
+        results.iter_mut().for_each(|result| endless(&mut result.tolerations));
+    }
+}
+
+/// What a mutant has allocated, with the tolerations that the claim has.
+fn tolerating_as_asked(claim: &ResourceClaim, allocation: &Allocation) -> Allocation {
+    let mut allocation = allocation.clone();
+    let asked = request_of(claim).map_or(&[][..], |request| &request.tolerations);
+    allocation.results.iter_mut().for_each(|result| result.tolerations = asked.to_vec());
+    allocation
+}
+
 /// How an agent is told.
 struct Ear<'a> {
     core: &'a mut Scheduler,
@@ -358,8 +390,10 @@ impl Ear<'_> {
         let Some(at) = (place as usize).checked_sub(1) else { return };
         let Some(seen) = self.api.seen_claim(at) else { return };
         let mut claim = seen.claim;
-        if self.mutant == Some(Mutant::DoubleAllocation) {
-            Arc::make_mut(&mut claim).allocation = None;
+        match self.mutant {
+            Some(Mutant::DoubleAllocation) => Arc::make_mut(&mut claim).allocation = None,
+            Some(Mutant::NoBrake) => tolerate_for_ever(Arc::make_mut(&mut claim)),
+            Some(_) | None => {}
         }
         let version = self.api.claims.log()[at].version;
         let has_finalizer = !seen.finalizers.is_empty();
@@ -373,8 +407,10 @@ impl Ear<'_> {
         let logged = &self.api.pods.log()[at];
         let Some(pod) = &logged.object else { return };
         let is_extended = self.workloads.shape(logged.number).is_some_and(|shape| shape.extended);
-        let pod = self.placing.pod(pod, is_extended);
-        self.tell(Input::Pod(pod));
+        self.tell(match (self.mutant, &pod.node) {
+            (Some(Mutant::UnseenBinding), Some(_)) => Input::PodGone(pod.key.clone()),
+            (Some(_) | None, _) => Input::Pod(self.placing.pod(pod, is_extended)),
+        });
     }
 
     /// Everything up to here.
@@ -392,6 +428,7 @@ impl Ear<'_> {
                 logged if logged.object.is_some() => {
                     self.hear_claim(u32::try_from(place + 1).unwrap_or(u32::MAX));
                 }
+                _ if self.mutant == Some(Mutant::UnseenRelease) => {}
                 logged => self.tell(Input::ClaimGone(api.claims.key(logged.number).clone())),
             }
         }
