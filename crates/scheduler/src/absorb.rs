@@ -267,7 +267,8 @@ impl Scheduler {
             old.claim.allocation.is_some()
                 && (claim.claim.allocation.is_none() || old.claim.uid != claim.claim.uid)
         });
-        if freed {
+        if let Some(old) = old.as_ref().filter(|_| freed) {
+            self.keep_of_group(old);
             self.happened(Cause::Devices);
         }
         if old.as_ref().is_some_and(|old| has_lost_devices(old, claim)) {

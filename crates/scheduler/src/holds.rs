@@ -6,7 +6,9 @@
 use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_fleet as fleet;
-use lazaret_model::{Allocation, Awaited, DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text, Uid};
+use lazaret_model::{
+    Allocation, Awaited, Consumer, DeviceId, DeviceResult, ObjectKey, POD_GROUP_API, ResourceClaim, Text, Uid,
+};
 
 use crate::{
     Claim, Node,
@@ -14,7 +16,7 @@ use crate::{
     state::{Alarm, Scheduler},
 };
 
-/// How long the devices of a claim that was removed while its pod runs are kept, until the claim controller has written that it waits for
+/// How long the devices of a claim that was removed while its pod runs, or of a group's claim that was given back, are kept, until the claim controller has written that it waits for
 /// them. It takes some milliseconds.
 const UNLISTED_MS: i64 = 10_000;
 
@@ -45,13 +47,29 @@ impl Scheduler {
             nodes.extend(node.filter(|name| self.node_named(name).is_some_and(|node| node.reports)).cloned());
         }
         for node in nodes {
-            self.keep(&node, &claim.claim.uid, allocation.clone());
-            let at = self.now.plus_millis(UNLISTED_MS);
-            self.set_alarm(at, Alarm::Hold(node, claim.claim.uid.clone()));
+            self.keep_until_listed(node, claim, allocation.clone());
         }
     }
 
-    /// A claim that the claim controller does not list by now is not waited for.
+    /// The devices of a claim were given back. Those of a group's claim may still be prepared for a pod of the group that was removed by force:
+    /// the reservation names the group, not its pods. The claim controller asks the node.
+    pub(crate) fn keep_of_group(&mut self, claim: &Claim) {
+        let Some(allocation) = claim.claim.allocation.as_ref().filter(|_| self.nodes_report) else { return };
+        let is_group = |user: &Consumer| user.api_group == POD_GROUP_API && user.resource == "podgroups";
+        let is_shared = claim.claim.reserved_for.iter().any(is_group);
+        let reports = |name: &&Text| self.node_named(name).is_some_and(|node| node.reports);
+        if let Some(node) = allocation.only_node().filter(|_| is_shared).filter(reports).cloned() {
+            self.keep_until_listed(node, claim, allocation.clone());
+        }
+    }
+
+    fn keep_until_listed(&mut self, node: Text, claim: &Claim, allocation: Arc<Allocation>) {
+        self.keep(&node, &claim.claim.uid, allocation);
+        let at = self.now.plus_millis(UNLISTED_MS);
+        self.set_alarm(at, Alarm::Hold(node, claim.claim.uid.clone()));
+    }
+
+    /// What the claim controller has not asked for by now is not waited for.
     pub(crate) fn let_go_unlisted(&mut self, node: &Text, claim: &Uid) {
         let listed =
             self.node_named(node).is_some_and(|node| node.awaiting.iter().any(|one| one.uid == *claim));

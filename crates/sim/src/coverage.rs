@@ -163,6 +163,10 @@ marks! {
     ByPatchedValue = "evictions by class or expression over patched devices",
     /// A slice vanished with devices in use.
     Vanished = "slices vanished",
+    /// The scheduler gave devices back with which a pod could go nowhere.
+    GivenBack = "devices given back by the scheduler",
+    /// The scheduler made a claim for an extended resource.
+    ExtendedMade = "claims made for extended resources",
     /// A pod was placed.
     Scheduled = "pods scheduled",
     /// A pod found no device.

@@ -57,7 +57,7 @@ mutants! {
     SkipRelist = "skip-relist",
     /// A status that says False is not written.
     StuckStatus = "stuck-status",
-    /// The scheduler does not remember what it gave away a moment ago.
+    /// The scheduler does not see that claims are allocated.
     DoubleAllocation = "double-allocation",
     /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
@@ -65,11 +65,17 @@ mutants! {
     AllEnded = "all-ended",
     /// The scheduler does not see rules.
     BlindScheduler = "blind-scheduler",
+    /// The scheduler does not hear that a claim is gone.
+    UnseenRelease = "unseen-release",
+    /// The scheduler takes pods that are bound for gone.
+    UnseenBinding = "unseen-binding",
+    /// Claims are allocated and not reserved, though they are said to be.
+    UnwrittenReservation = "unwritten-reservation",
     /// Controllers do not see slices of taints.
     NoTaintSlices = "no-taint-slices",
     /// A status that takes over a count is written as if the count was exact.
     ClaimExact = "claim-exact",
-    /// The scheduler puts pods back onto devices that they had to leave, and controllers hold nobody.
+    /// The scheduler does not see that tolerations end, as that of Kubernetes, and controllers hold no pod that is back where others had to leave.
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.
     NeverDrained = "never-drained",

@@ -99,11 +99,14 @@ pub fn holds(expression: &str, device: &impl Traits) -> Option<bool> {
     }
 }
 
+/// The variant of a class whose expression is none.
+pub const BROKEN: u32 = 3;
+
 /// The expressions of a class.
 #[must_use]
 pub fn class_selectors(class: usize, variant: u32) -> Vec<Option<Text>> {
     let expression = match (class % CLASSES.len(), variant % 4) {
-        (_, 3) => EXPRESSIONS[6].0,
+        (_, BROKEN) => EXPRESSIONS[6].0,
         (0, _) => EXPRESSIONS[0].0,
         (1, _) => EXPRESSIONS[1].0,
         (_, 0 | 1) => EXPRESSIONS[2].0,

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_claims::Claims;
 use lazaret_model::{DisruptionGuard, ObjectKey, Text, Uid};
+use lazaret_scheduler::Scheduler;
 
 use crate::{
     actors::{
@@ -16,7 +17,7 @@ use crate::{
         nodes::Reports,
         part::{Crew, PartStep},
         prepared::Prepared,
-        scheduler::{Placement, Scheduler},
+        scheduler::Placing,
         turn::Question,
         workloads::Workloads,
         writes::Sent,
@@ -40,10 +41,8 @@ const REST_MS_MIN: u64 = 20_000;
 /// A world that does more than this in all is stuck in a loop.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// The clients that watch: two controllers and a scheduler.
-pub(crate) const CLIENTS: usize = 3;
-/// Which of the clients is the scheduler.
-pub(crate) const SCHEDULER: usize = 2;
+/// The clients that watch: one for each process.
+pub(crate) const CLIENTS: usize = 2;
 
 /// Something that is going to happen.
 #[derive(Debug)]
@@ -88,20 +87,14 @@ pub(crate) enum Step {
     RemovePod(ObjectKey, Uid),
     /// A kubelet has unprepared the devices of a pod that was removed by force.
     Unprepare(Uid),
-    /// The scheduler looks at a pod that needs a claim for an extended resource.
-    MakeExtendedClaim(ObjectKey),
     /// Something about the claim controllers.
     Claims(Box<PartStep<lazaret_claims::EffectKind>>),
     /// A watch of nodes delivers what kubelets say.
     DeliverReports(usize),
     /// A kubelet looks whether it is asked about claims.
     AnswerAsNode(Text),
-    /// The scheduler looks at its queue.
-    Schedule,
-    /// The scheduler writes claims.
-    Reserve(Box<Placement>),
-    /// The scheduler binds the pod.
-    Bind(Box<Placement>),
+    /// Something about the schedulers.
+    Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
     /// The owner of a pod makes it anew.
     Recreate(usize, usize),
     /// A controller hears of the guards.
@@ -145,13 +138,15 @@ pub(crate) struct World {
     pub(crate) api: Api,
     pub(crate) clients: [Client; CLIENTS],
     pub(crate) controllers: [Controller; 2],
-    pub(crate) scheduler: Scheduler,
     pub(crate) drivers: Drivers,
     pub(crate) workloads: Workloads,
     pub(crate) prepared: Prepared,
     pub(crate) health: Health,
     /// The claim controllers.
     pub(crate) claims: Crew<Claims>,
+    /// The schedulers.
+    pub(crate) schedulers: Crew<Scheduler>,
+    pub(crate) placing: Placing,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
     /// How many pods of a namespace may be terminating for the eviction API to permit one more.
@@ -228,6 +223,7 @@ impl Runner {
 const WORLD: u64 = 1;
 const WORKLOADS: u64 = 2;
 const CLAIMS: u64 = 40;
+const SCHEDULERS: u64 = 42;
 
 impl World {
     /// Without anything in it.
@@ -244,12 +240,13 @@ impl World {
             api: Api::default(),
             clients: core::array::from_fn(|_| Client::new(Rng::new(seed, 0))),
             controllers: core::array::from_fn(|number| Controller::new(number, config, None)),
-            scheduler: Scheduler::default(),
             drivers: Drivers::default(),
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
             prepared: Prepared::default(),
             health: Health::new(config.seed),
             claims: Crew::new(config.seed, CLAIMS),
+            schedulers: Crew::new(config.seed, SCHEDULERS),
+            placing: Placing::default(),
             reports: Reports::new(config),
             errors: None,
             budgets: BTreeMap::new(),
@@ -347,6 +344,7 @@ impl World {
             self.turn_controllers();
             self.health_turn();
             self.turn_part::<Claims>();
+            self.turn_part::<Scheduler>();
             self.tell();
             self.check_step();
         }
@@ -384,6 +382,7 @@ impl World {
             Step::Told(question) => question.controller,
             Step::Health(step) => step.controller()?,
             Step::Claims(step) => step.controller()?,
+            Step::Scheduler(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -396,11 +395,7 @@ impl World {
             | Step::EndPod(..)
             | Step::RemovePod(..)
             | Step::Unprepare(_)
-            | Step::MakeExtendedClaim(_)
             | Step::AnswerAsNode(_)
-            | Step::Schedule
-            | Step::Reserve(_)
-            | Step::Bind(_)
             | Step::Recreate(..) => return None,
         };
         self.controllers.get(controller)?.frozen(self.now)
@@ -436,13 +431,10 @@ impl World {
             Step::EndPod(key, uid) => self.end_pod(&key, &uid, true),
             Step::RemovePod(key, uid) => self.remove_pod(&key, &uid),
             Step::Unprepare(pod) => self.unprepare(&pod),
-            Step::MakeExtendedClaim(key) => self.make_extended_claim(&key),
             Step::Claims(step) => self.part_step::<Claims>(*step),
+            Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
             Step::AnswerAsNode(node) => self.answer_as_node(&node),
-            Step::Schedule => self.schedule(),
-            Step::Reserve(placement) => self.reserve(placement),
-            Step::Bind(placement) => self.bind(&placement),
             Step::Recreate(workload, slot) => self.recreate(workload, slot),
             Step::Guards(controller) => self.hear_guards(controller),
             Step::Health(step) => self.health_step(*step),
@@ -496,6 +488,7 @@ impl World {
             controller.reconnect();
         }
         self.workloads.recover();
+        self.mend_classes();
         if self.config.is_large() {
             self.hurry();
         }
@@ -550,7 +543,6 @@ impl World {
             let (number, pod) = (logged.number, logged.object.clone());
             let key = self.api.pods.key(number).clone();
             self.kubelet_sees(&key, pod.as_deref());
-            self.scheduler_sees_pod(&key, number, pod.as_deref());
             self.owner_sees(&key, number, pod.as_deref());
         }
     }

@@ -11,7 +11,7 @@ fn member(name: &str, claims: &[&str]) -> lazaret_scheduler::Pod {
     lazaret_scheduler::Pod { group: Some("g".into()), ..pod(name, 100, claims) }
 }
 
-fn group(claims: &[&str], gang: Option<u32>) -> Input {
+pub(crate) fn group(claims: &[&str], gang: Option<u32>) -> Input {
     let entry =
         |claim: &&str| PodClaim { name: (*claim).into(), source: ClaimSource::Claim((*claim).into()) };
     Input::Group(Arc::new(PodGroup {
@@ -109,7 +109,7 @@ fn devices_that_hinder_a_group_are_given_back_unless_a_pod_of_it_has_them() {
     }
 }
 
-fn on(name: &str, node: &str, claims: &[&str]) -> lazaret_scheduler::Pod {
+pub(crate) fn on(name: &str, node: &str, claims: &[&str]) -> lazaret_scheduler::Pod {
     let mut pod = member(name, claims);
     Arc::make_mut(&mut pod.spec).node_selector = [("kubernetes.io/hostname".into(), node.into())].into();
     pod

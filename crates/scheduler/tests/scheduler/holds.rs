@@ -5,7 +5,10 @@ use std::sync::Arc;
 use lazaret_model::{Awaited, DeviceId, ObjectKey};
 use lazaret_scheduler::{Input, Node, Options};
 
-use crate::world::{DRIVER, World, claim, node, pod, slice};
+use crate::{
+    groups::{group, on},
+    world::{DRIVER, World, claim, node, pod, slice},
+};
 
 fn reporting(awaiting: Vec<Awaited>) -> Input {
     Input::Node(Arc::new(Node { reports: true, awaiting, ..node("a", 4_000) }))
@@ -105,5 +108,37 @@ fn nodes_that_say_nothing_are_as_in_kubernetes() {
     remove_claim(&mut world, "c");
     world.pass(1);
     world.pass(5_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}
+
+/// The claim of a group is reserved for the group: nothing in it names the pod that vanished.
+#[test]
+fn what_a_group_gives_back_is_kept_until_the_node_is_asked() {
+    let mut world = World::new(Options::default());
+    world.tell(reporting(Vec::new()));
+    world.tell(Input::Fleet(lazaret_fleet::Input::Slice(Arc::new(slice("a", 1)))));
+    world.node("b", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.tell(group(&["c"], None));
+    world.add_pod(on("p", "a", &["c"]));
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+    let uid = uid_of(&world, "c");
+    // By force. The next pod of the group has to go elsewhere, and somebody else wants the device.
+    world.remove_pod("p");
+    world.add_pod(on("next", "b", &["c"]));
+    world.settle();
+    world.pass(3_000);
+    assert_eq!(world.node_of("next").as_deref(), Some("b"), "{}", world.message_of("next"));
+    world.add_claim(claim("d", 1));
+    world.add_pod(pod("q", 100, &["d"]));
+    world.settle();
+    world.pass(3_000);
+    assert_eq!(world.node_of("q"), None, "the claim controller has not written yet");
+    world.tell(reporting(vec![awaited(&uid)]));
+    world.pass(60_000);
+    assert_eq!(world.node_of("q"), None, "it has");
+    world.tell(reporting(Vec::new()));
+    world.pass(60_000);
     assert_eq!(world.node_of("q").as_deref(), Some("a"));
 }

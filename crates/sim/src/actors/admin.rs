@@ -75,7 +75,8 @@ impl World {
             Op::Freeze => self.controllers[controller].freeze(self.now, later),
             Op::Panic if b.is_multiple_of(2) => self.panic(controller),
             Op::Panic if (b / 2).is_multiple_of(2) => self.health.give_up(controller),
-            Op::Panic => self.claims.give_up(controller),
+            Op::Panic if (b / 4).is_multiple_of(2) => self.claims.give_up(controller),
+            Op::Panic => self.schedulers.give_up(controller),
             Op::Errors => {
                 self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
             }
@@ -256,6 +257,7 @@ impl World {
         claim.reserved_for.clear();
         self.api.claims.put(&mut self.api.versions, claim);
         self.forget_prepared(&uid);
+        self.note_taken(uid);
     }
 
     fn jump(&mut self, controller: usize, by: i64) {

@@ -17,7 +17,7 @@ use crate::{
     actors::{
         news::{Event, Progress, listed},
         part::{Agent, Crew, Part, PartStep},
-        workloads::{Shape, Workloads},
+        workloads::Workloads,
     },
     api::{Api, ClaimNotes, Kind},
     coverage::Mark,
@@ -26,12 +26,7 @@ use crate::{
     world::{Step, World},
 };
 
-/// The scheduler looks at a pod that lacks a claim within this time.
-const REACTION_MS_MAX: u32 = 300;
-/// And again after this time when it could not do its work.
-const RETRY_MS: u64 = 500;
-
-/// The specs of claims: equal claims share one.
+/// What claims ask for: claims that ask for the same share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Specs {
     /// By class and number of tolerations. Some numbers mean the same.
@@ -290,39 +285,6 @@ impl World {
             HolderKind::Group => true,
         };
         if is_there { Outcome::Done } else { Outcome::Gone }
-    }
-
-    /// The scheduler makes claims for extended resources.
-    pub(crate) fn scheduler_sees_pod(&mut self, key: &ObjectKey, at: u32, pod: Option<&Pod>) {
-        if pod.is_some_and(|pod| self.lacks_extended_claim(at, pod)) {
-            self.push_soon(REACTION_MS_MAX, Step::MakeExtendedClaim(key.clone()));
-        }
-    }
-
-    fn lacks_extended_claim(&self, at: u32, pod: &Pod) -> bool {
-        pod.extended_claim.is_none()
-            && pod.deleting_since.is_none()
-            && !pod.phase.is_finished()
-            && self.shape_of(at).is_some_and(|shape| shape.extended)
-    }
-
-    /// Makes the claim for a pod's extended resource and says so in its status.
-    pub(crate) fn make_extended_claim(&mut self, key: &ObjectKey) {
-        let Some(at) = self.api.pods.number(key) else { return };
-        let Some(stored) = self.api.pods.now(at) else { return };
-        let pod = Arc::clone(stored.object);
-        if !self.lacks_extended_claim(at, &pod) {
-            return;
-        }
-        let Some(&Shape { tolerations, .. }) = self.shape_of(at) else { return };
-        for (entry, claim) in self.new_claims(&pod, true, tolerations) {
-            let name = claim.key.name.clone();
-            if self.api.claims.create(&mut self.api.versions, claim).is_err() {
-                // The claim of a predecessor of the same name is still there.
-                return self.push(self.now + RETRY_MS, Step::MakeExtendedClaim(key.clone()));
-            }
-            self.api.edit_pod(key, &pod.uid, |pod| resolve(pod, true, core::iter::once((&entry, &name))));
-        }
     }
 
     /// The claims that a pod lacks, each with the entry of the pod that it is for.

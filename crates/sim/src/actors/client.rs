@@ -15,7 +15,7 @@ use crate::{
     population::Population,
     rng::Rng,
     view::{Listed, View},
-    world::{CLIENTS, SCHEDULER, Step, World},
+    world::{CLIENTS, Step, World},
 };
 
 /// The state of one client, twice: in the fleet under test, and in plain maps for the reference.
@@ -86,9 +86,9 @@ const TOLD_AT_ONCE: [usize; 4] = [2, 8, 64, 256];
 impl World {
     /// A client that starts now, and the changes that it would get first.
     pub(crate) fn newcomer(&mut self) -> (Client, Changes) {
-        Kind::ALL.into_iter().for_each(|kind| self.list(SCHEDULER, kind));
-        let changes = self.clients[SCHEDULER].fleet.take_changes();
-        (self.clients[SCHEDULER].clone(), changes)
+        Kind::ALL.into_iter().for_each(|kind| self.list(0, kind));
+        let changes = self.clients[0].fleet.take_changes();
+        (self.clients[0].clone(), changes)
     }
 
     /// All clients start at once and get the same, unless a mutant makes a difference.
@@ -99,9 +99,7 @@ impl World {
         for client in &mut self.clients {
             client.know(&population.client);
         }
-        self.scheduler = population.world.scheduler.clone();
-        self.wake_scheduler();
-        (0..SCHEDULER).for_each(|number| self.controller_heard(number, &population.changes));
+        (0..CLIENTS).for_each(|number| self.controller_heard(number, &population.changes));
     }
 
     /// Lists everything, as a client that starts does. The server may answer from a cache, as old as the world, and
@@ -124,7 +122,7 @@ impl World {
         self.clients[number].began();
         // No machine decides anything yet: the changes need not come in parts.
         let changes = self.clients[number].fleet.take_changes();
-        self.heard(number, &changes);
+        self.controller_heard(number, &changes);
     }
 
     /// Hears what became of every object of a kind that has changed.
@@ -140,10 +138,7 @@ impl World {
         let client = &mut self.clients[number];
         let mut objects = client.view.list(&self.api, kind, Listed::Everything);
         if self.mutant.is_some() {
-            objects = objects.into_iter().filter_map(|input| distort(self.mutant, number, input)).collect();
-        }
-        if number == SCHEDULER && kind == Kind::Pod {
-            self.scheduler.listed(self.api.pods.latest());
+            objects = objects.into_iter().filter_map(|input| distort(self.mutant, input)).collect();
         }
         client.fleet.relist(fleet_kind(kind), objects);
     }
@@ -154,7 +149,7 @@ impl World {
             return;
         }
         self.coverage.hit(Mark::Relisted);
-        if self.mutant == Some(Mutant::SkipRelist) && number != SCHEDULER {
+        if self.mutant == Some(Mutant::SkipRelist) {
             let client = &mut self.clients[number];
             let _lost = client.view.list(&self.api, kind, Listed::Everything);
             return;
@@ -173,7 +168,7 @@ impl World {
             return;
         }
         let Some(input) = client.view.repeat(&self.api, kind) else { return };
-        if let Some(input) = distort(self.mutant, number, input) {
+        if let Some(input) = distort(self.mutant, input) {
             client.fleet.apply(input);
         }
         self.coverage.hit(Mark::Repeated);
@@ -210,41 +205,21 @@ impl World {
         while left > 0 {
             left -= 1;
             let Some(input) = client.view.next(&self.api, kind) else { break };
-            if let Some(input) = distort(self.mutant, number, input) {
+            if let Some(input) = distort(self.mutant, input) {
                 client.fleet.apply(input);
-            }
-            if number == SCHEDULER && kind == Kind::Pod {
-                let heard = &self.api.pods.log()[client.view.position(kind) - 1];
-                self.scheduler.heard(heard.number, heard.object.as_deref());
             }
         }
         if self.clients[number].view.behind(&self.api, kind) {
             self.plan_delivery(number, kind);
         }
-        // The comparison of the scheduler's fleet does not include pods.
-        if number != SCHEDULER || kind != Kind::Pod {
-            let last = self.clients[number].view.position(kind).checked_sub(1);
-            let pod = last.and_then(|last| subject(&self.api, kind, last));
-            self.moved = Some(Moved { client: number, pod, devices: kind != Kind::Pod });
-        }
+        let last = self.clients[number].view.position(kind).checked_sub(1);
+        let pod = last.and_then(|last| subject(&self.api, kind, last));
+        self.moved = Some(Moved { client: number, pod, devices: kind != Kind::Pod });
         self.digest(number);
-    }
-
-    fn heard(&mut self, number: usize, changes: &Changes) {
-        if number == SCHEDULER {
-            self.scheduler.noticed(changes);
-            self.wake_scheduler();
-        } else {
-            self.controller_heard(number, changes);
-        }
     }
 
     /// The client thinks about what it heard.
     fn digest(&mut self, number: usize) {
-        if number == SCHEDULER {
-            let changes = self.clients[number].fleet.take_changes();
-            return self.heard(number, &changes);
-        }
         // In parts, so that decisions are made, and checked, while there is more to be told.
         let part = self.clients[number].rng.pick(&TOLD_AT_ONCE);
         loop {
@@ -282,16 +257,13 @@ pub(crate) fn fleet_kind(kind: Kind) -> lazaret_fleet::Kind {
     }
 }
 
-/// The event as a mutant passes it on to the fleet; `None`: it is lost.
-fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input> {
+/// What a mutant makes of an event on its way to the fleet; `None`: it is lost.
+fn distort(mutant: Option<Mutant>, input: Input) -> Option<Input> {
     let Some(mutant) = mutant else { return Some(input) };
-    let controller = client != SCHEDULER;
     Some(match (mutant, input) {
-        (Mutant::IgnoreTolerations, Input::Claim(claim)) if controller => {
-            Input::Claim(without_tolerations(&claim))
-        }
-        (Mutant::ForgetCancel, Input::RuleGone(_)) if controller => return None,
-        (Mutant::IgnorePace, Input::Rule(rule)) if controller => {
+        (Mutant::IgnoreTolerations, Input::Claim(claim)) => Input::Claim(without_tolerations(&claim)),
+        (Mutant::ForgetCancel, Input::RuleGone(_)) => return None,
+        (Mutant::IgnorePace, Input::Rule(rule)) => {
             let mut rule = DeviceTaintRule::clone(&rule);
             rule.taint.evictions_per_second = Some(1_000_000);
             Input::Rule(Arc::new(rule))
@@ -304,7 +276,7 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
             | Mutant::IgnoreGroups
             | Mutant::IgnoreWindows,
             Input::Rule(rule),
-        ) if controller => {
+        ) => {
             let mut rule = DeviceTaintRule::clone(&rule);
             if let Some(spec) = &mut rule.taint.eviction {
                 let spec = Arc::make_mut(spec);
@@ -324,7 +296,7 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
             }
             Input::Rule(Arc::new(rule))
         }
-        (Mutant::EndlessApproval, Input::Rule(rule)) if controller && rule.review.is_some() => {
+        (Mutant::EndlessApproval, Input::Rule(rule)) if rule.review.is_some() => {
             let mut rule = DeviceTaintRule::clone(&rule);
             if let Some(approval) = rule.review.as_mut().and_then(|review| review.approval.as_mut()) {
                 approval.seen =
@@ -332,32 +304,31 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
             }
             Input::Rule(Arc::new(rule))
         }
-        (Mutant::NilSelectsAll, Input::Rule(rule)) if controller && rule.selector.is_none() => {
+        (Mutant::NilSelectsAll, Input::Rule(rule)) if rule.selector.is_none() => {
             let mut rule = DeviceTaintRule::clone(&rule);
             rule.selector = Some(DeviceSelector::default());
             Input::Rule(Arc::new(rule))
         }
-        (Mutant::IgnoreSay, Input::Pod(pod)) if controller && pod.eviction_say.is_some() => {
+        (Mutant::IgnoreSay, Input::Pod(pod)) if pod.eviction_say.is_some() => {
             Input::Pod(Arc::new(Pod { eviction_say: None, ..Pod::clone(&pod) }))
         }
-        (Mutant::SplitGroups, Input::Pod(pod)) if controller && is_odd(&pod) => {
+        (Mutant::SplitGroups, Input::Pod(pod)) if is_odd(&pod) => {
             Input::Pod(Arc::new(Pod { eviction_group: None, group: None, ..Pod::clone(&pod) }))
         }
-        (Mutant::EvictTerminating, Input::Pod(pod)) if controller && pod.deleting_since.is_some() => {
+        (Mutant::EvictTerminating, Input::Pod(pod)) if pod.deleting_since.is_some() => {
             Input::Pod(Arc::new(Pod { deleting_since: None, ..Pod::clone(&pod) }))
         }
-        (Mutant::LosePods, Input::Pod(pod)) if controller && pod.node.is_some() => {
+        (Mutant::LosePods, Input::Pod(pod)) if pod.node.is_some() => {
             Input::Pod(Arc::new(Pod { node: None, ..Pod::clone(&pod) }))
         }
-        (Mutant::EvictFinished, Input::Pod(pod)) if controller && pod.phase.is_finished() => {
+        (Mutant::EvictFinished, Input::Pod(pod)) if pod.phase.is_finished() => {
             Input::Pod(Arc::new(Pod { phase: PodPhase::Running, ..Pod::clone(&pod) }))
         }
-        (Mutant::NoTaintSlices, Input::Slice(slice)) if controller && !slice.taints.is_empty() => {
+        (Mutant::NoTaintSlices, Input::Slice(slice)) if !slice.taints.is_empty() => {
             let mut slice = lazaret_model::ResourceSlice::clone(&slice);
             slice.taints.clear();
             Input::Slice(Arc::new(slice))
         }
-        (Mutant::BlindScheduler, Input::Rule(_)) if !controller => return None,
         (_, input) => input,
     })
 }

@@ -48,6 +48,7 @@ impl World {
             && controller.turn.in_flight() == 0
             && self.health.agents[number].turn.in_flight() == 0
             && self.claims.in_flight(number) == 0
+            && self.schedulers.in_flight(number) == 0
             && said
             && controller.holds(self.now)
         {
@@ -82,6 +83,7 @@ impl World {
         let clock = self.controllers[number].clock(self.now);
         self.health.restart_process(number, clock);
         self.claims.restart_process(number, clock);
+        self.schedulers.restart_process(number, clock);
         self.push(self.now + down_ms, Step::Restart(number, process));
     }
 
@@ -116,6 +118,7 @@ impl World {
         self.controllers[number].begin_era(self.now);
         self.health.give_up(number);
         self.claims.give_up(number);
+        self.schedulers.give_up(number);
         self.give_up_agent(number, 0);
     }
 

@@ -67,6 +67,7 @@ impl World {
     pub(crate) fn deliver_reports(&mut self, number: usize) {
         self.reports.told[number] = self.reports.log.len();
         self.claims.told(number);
+        self.schedulers.told(number);
     }
 
     /// The claim controller writes what it wants to know of a node.

@@ -55,6 +55,9 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
         true
     }
 
+    /// A decision is judged by what the agent had been told.
+    fn check(_world: &mut World, _number: usize, _kind: &Self::Kind) {}
+
     /// The server does what an effect says. `in_part`: of several writes the first alone.
     fn perform(world: &mut World, kind: &Self::Kind, in_part: bool) -> Reply;
 }
@@ -71,7 +74,7 @@ pub(crate) struct Crew<P: Part> {
 pub(crate) struct Agent<P> {
     pub(crate) core: P,
     /// Grows with each agent.
-    life: u64,
+    pub(crate) life: u64,
     turn: Turn<Kind>,
     /// The agent before was given up, and its effects in flight are let end.
     is_given_up: bool,
@@ -124,6 +127,11 @@ impl<P: Part> Agent<P> {
         Self { core, life, turn, is_given_up: false, progress: None, is_told: true, tick_at: None }
     }
 
+    /// Whether it believes to lead.
+    pub(crate) fn leads(&self) -> bool {
+        self.turn.leads()
+    }
+
     fn tell(&mut self, now: Timestamp, told: Told) {
         self.core.handle(now, &(), told.into());
     }
@@ -165,13 +173,14 @@ impl World {
     /// The number of effects in flight in a process, by precedence.
     pub(crate) fn in_flight(&self, number: usize) -> InFlight {
         let urgent = self.controllers[number].turn.in_flight() + self.health.agents[number].turn.in_flight();
-        [urgent, self.claims.in_flight(number), 0]
+        [urgent, self.claims.in_flight(number) + self.schedulers.in_flight(number), 0]
     }
 
     /// All agents of a process may have something to hear.
     pub(crate) fn told(&mut self, number: usize) {
         self.health.agents[number].is_told = true;
         self.claims.told(number);
+        self.schedulers.told(number);
     }
 
     /// After each step: agents that were told something think.
@@ -259,6 +268,9 @@ impl World {
             }
             let Some(effect) = agent.core.poll_effect() else { return };
             let leads = agent.turn.leads();
+            P::check(self, number, &effect.kind);
+            let crew = P::crew(self);
+            let agent = &mut crew.agents[number];
             if !agent.turn.may_send(lasting) {
                 agent.tell(now, Told::Acknowledged(effect.id, Fate::Withheld.outcome().into()));
             } else if P::is_event(&effect.kind) {

@@ -1,417 +1,461 @@
-//! A scheduler: simple, but right. It sees the world through a fleet of its own, remembers what it gave away until
-//! it sees it, writes on the condition that the claim is as it saw it, and then binds.
+//! The scheduler: the core that ships, and what the server makes of its writes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use hashbrown::HashSet;
-use lazaret_fleet::Changes;
+use hashbrown::HashMap;
+use lazaret_allocator::Features;
+use lazaret_leader::{Precedence, TurnOptions};
+use lazaret_machine::{Outcome, Reply, Written};
 use lazaret_model::{
-    ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
+    Allocation, Node, NodeReport, ObjectKey, Pod, RequestKind, ResourceClaim, Text, Timestamp, Toleration,
+    Uid,
+};
+use lazaret_scheduler::{
+    Amounts, Bind, Container, CreateExtendedClaim, DeleteExtendedClaim, EffectKind, Extended, Input, Options,
+    PodSpec, ReleaseClaim, ReserveClaim, Role, Scheduler, SetPodCondition, Unscheduled,
 };
 use rustc_hash::FxBuildHasher;
 
 use crate::{
     actors::{
-        claims::{request_of, share_of},
-        workloads::{allocation, driver_of, is_of_group, node_of, reserve},
+        claims::request_of,
+        news::{Event, Gaps, Progress, listed},
+        part::{Agent, Crew, Part, PartStep},
+        workloads::Workloads,
     },
-    api::{Kind, wall},
+    api::{Api, ClaimNotes, Kind, Refused, Resource, Table},
     coverage::Mark,
     mutant::Mutant,
     palette,
-    world::{SCHEDULER, Step, World},
+    world::{Step, World},
 };
 
-/// It looks at its queue within this time after an event.
-const REACTION_MS_MAX: u32 = 150;
-/// Pods that it tries at a time; the rest waits for the next look.
-const TRIES_MAX: usize = 2;
-/// Nodes that it tries for a pod.
-const NODES_MAX: u32 = 3;
-/// A device with a NoExecute taint that is borne for less is not worth it: the pod would leave at once.
-const WORTHWHILE_S: i64 = 20;
+/// The resource that a device of the first class stands in for.
+const EXTENDED: &str = "deviceclass.resource.kubernetes.io/gpu";
+/// Pods wait for something to happen, and for nothing else: one that is forgotten waits for ever.
+const FLUSH_MS: i64 = i64::MAX / 4;
+/// More than any world has.
+const PODS_MAX: i64 = 1_000_000;
 
-/// Its queue and its allocations in flight.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Scheduler {
-    /// Numbers of the keys of pods.
-    pending: BTreeSet<u32>,
-    /// The next look starts here, behind the last pod that it tried.
-    next: u32,
-    under_way: BTreeSet<u32>,
-    /// Pods it bound: its watch may not have told yet.
-    bound: HashSet<Uid, FxBuildHasher>,
-    /// Devices given away to a claim, with the version of the claim that says so, once known.
-    assumed: BTreeMap<DeviceId, BTreeMap<ObjectKey, Given>>,
-    refusals: Refusals,
-    awake: bool,
-    turn: u32,
-}
-
-/// Something given away.
-#[derive(Clone, Copy, Debug)]
-struct Given {
-    /// The version of the claim that says so, once known.
-    version: Option<u64>,
-    /// How much of the device; `None`: all.
-    share: Option<i64>,
-}
-
-/// Pools that had nothing for a claim, by number: what such a claim asks for, by the address of its spec, which all that
-/// ask for the same share and the world keeps. A refusal stands until something changes in the pool or something
-/// that was given away is not after all: time alone only makes taints harder to bear.
-#[derive(Clone, Debug, Default)]
-struct Refusals(Vec<Vec<usize>>);
-
-/// The place of a pool's refusals: that of the fabric comes first, and then those of the nodes.
-fn place_of(pool: &Text) -> usize {
-    palette::node_number(pool).map_or(0, |node| node as usize + 1)
-}
-
-impl Refusals {
-    fn has(&self, pool: usize, claim: &ResourceClaim) -> bool {
-        self.0.get(pool).is_some_and(|specs| specs.contains(&address(claim)))
-    }
-
-    fn add(&mut self, pool: usize, claim: &ResourceClaim) {
-        if pool >= self.0.len() {
-            self.0.resize(pool + 1, Vec::new());
-        }
-        self.0[pool].push(address(claim));
-    }
-
-    fn forget(&mut self, pool: &Text) {
-        if let Some(specs) = self.0.get_mut(place_of(pool)) {
-            specs.clear();
-        }
-    }
-}
-
-fn address(claim: &ResourceClaim) -> usize {
-    Arc::as_ptr(&claim.spec).addr()
-}
-
-impl Scheduler {
-    /// The fleet is not what it was.
-    pub(crate) fn noticed(&mut self, changes: &Changes) {
-        for pool in &changes.pools {
-            self.refusals.forget(&pool.pool);
-        }
-    }
-
-    /// The allocations of a device that are not seen yet.
-    fn assumed_of(&self, device: &DeviceId) -> impl Iterator<Item = &Given> {
-        self.assumed.get(device).into_iter().flat_map(BTreeMap::values)
-    }
-
-    /// The current state of the pod whose key has this number; `None`: it is gone.
-    pub(crate) fn heard(&mut self, number: u32, pod: Option<&Pod>) {
-        let waits =
-            |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
-        if pod.is_some_and(waits) {
-            self.pending.insert(number);
-        } else {
-            self.pending.remove(&number);
-        }
-    }
-
-    /// All pods there are.
-    pub(crate) fn listed<'a>(&mut self, pods: impl Iterator<Item = (u32, &'a Pod)>) {
-        self.pending.clear();
-        pods.for_each(|(number, pod)| self.heard(number, Some(pod)));
-    }
-}
-
-/// A pod with the claims that are to be written for it.
+/// What pods ask for, and what their statuses say of those that wait.
 #[derive(Debug)]
-pub(crate) struct Placement {
-    pod: ObjectKey,
-    /// The number of its key.
-    number: u32,
-    uid: Uid,
-    node: Text,
-    claims: Vec<(u64, ResourceClaim)>,
-    /// Devices that are given away by this, to which claim, and how much of each.
-    devices: Vec<(DeviceId, ObjectKey, Option<i64>)>,
+pub(crate) struct Placing {
+    plain: Arc<PodSpec>,
+    extended: Arc<PodSpec>,
+    waiting: HashMap<Uid, Unscheduled, FxBuildHasher>,
+}
+
+impl Default for Placing {
+    fn default() -> Self {
+        let mut requests = Amounts::default();
+        requests.set_other(&EXTENDED.into(), 1);
+        let asked = (EXTENDED.into(), Extended { amount: 1, place: 0 });
+        let container =
+            Container { name: "main".into(), index: 0, role: Role::Main, extended: [asked].into() };
+        Self {
+            plain: Arc::default(),
+            extended: Arc::new(PodSpec { requests, containers: vec![container], ..PodSpec::default() }),
+            waiting: HashMap::default(),
+        }
+    }
+}
+
+impl Placing {
+    /// A pod as the scheduler sees it.
+    fn pod(&self, pod: &Pod, is_extended: bool) -> Arc<lazaret_scheduler::Pod> {
+        Arc::new(lazaret_scheduler::Pod {
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            owner: pod.owner.clone(),
+            node: pod.node.clone(),
+            phase: pod.phase,
+            deleting: pod.deleting_since.is_some(),
+            created: pod.created.unwrap_or(Timestamp::EPOCH),
+            unscheduled: self.waiting.get(&pod.uid).cloned(),
+            claims: pod.claims.clone(),
+            extended_claim: pod.extended_claim.clone(),
+            group: pod.group.clone(),
+            spec: Arc::clone(if is_extended { &self.extended } else { &self.plain }),
+            ..lazaret_scheduler::Pod::default()
+        })
+    }
+}
+
+impl Part for Scheduler {
+    const LOOP: TurnOptions = TurnOptions { in_flight_max: 256, precedence: Precedence::Usual };
+
+    fn begin() -> Self {
+        Self::new(Options { features: Features::all(), flush_ms: FLUSH_MS, ..Options::default() })
+    }
+
+    fn crew(world: &mut World) -> &mut Crew<Self> {
+        &mut world.schedulers
+    }
+
+    fn step(step: PartStep<EffectKind>) -> Step {
+        Step::Scheduler(Box::new(step))
+    }
+
+    fn hear(world: &mut World, number: usize, now: Timestamp) {
+        world.scheduler_hears(number, now);
+    }
+
+    fn is_event(kind: &EffectKind) -> bool {
+        matches!(kind, EffectKind::Event(_))
+    }
+
+    fn check(world: &mut World, number: usize, kind: &EffectKind) {
+        match kind {
+            EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve),
+            EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid),
+            EffectKind::ReleaseClaim(_)
+            | EffectKind::DeleteExtendedClaim(_)
+            | EffectKind::SetExtendedClaim(_)
+            | EffectKind::SetNodeAllocatable(_)
+            | EffectKind::Bind(_)
+            | EffectKind::SetPodCondition(_)
+            | EffectKind::Evict(_)
+            | EffectKind::ChangeClassicClaim(_)
+            | EffectKind::Event(_) => {}
+        }
+    }
+
+    fn perform(world: &mut World, kind: &EffectKind, in_part: bool) -> Reply {
+        match kind {
+            EffectKind::ReserveClaim(reserve) => world.reserve_claim(reserve, in_part),
+            EffectKind::ReleaseClaim(release) => world.release_claim(release),
+            EffectKind::CreateExtendedClaim(create) => world.create_extended_claim(create),
+            EffectKind::DeleteExtendedClaim(delete) => world.delete_extended_claim(delete, in_part).into(),
+            EffectKind::SetExtendedClaim(set) => {
+                let name = set.claim.clone();
+                let is_there = world.api.edit_pod(&set.pod, &set.uid, |pod| pod.extended_claim = Some(name));
+                if is_there { Outcome::Done.into() } else { Outcome::Gone.into() }
+            }
+            EffectKind::Bind(bind) => world.bind(bind).into(),
+            EffectKind::SetPodCondition(set) => world.say_why(set).into(),
+            // All pods have the same priority, and nothing else is switched on.
+            EffectKind::Evict(_) | EffectKind::SetNodeAllocatable(_) | EffectKind::ChangeClassicClaim(_) => {
+                world.violate("nobody is made to leave for an equal", format!("{kind:?}"));
+                Outcome::Gone.into()
+            }
+            EffectKind::Event(_) => Outcome::Done.into(),
+        }
+    }
 }
 
 impl World {
-    pub(crate) fn wake_scheduler(&mut self) {
-        if !self.scheduler.pending.is_empty() && !core::mem::replace(&mut self.scheduler.awake, true) {
-            self.push_soon(REACTION_MS_MAX, Step::Schedule);
-        }
-    }
-
-    pub(crate) fn schedule(&mut self) {
-        self.scheduler.awake = false;
-        self.release_assumed();
-        let Scheduler { pending, next, .. } = &self.scheduler;
-        let tries: Vec<u32> =
-            pending.range(next..).chain(pending.range(..next)).take(TRIES_MAX).copied().collect();
-        for number in tries {
-            self.scheduler.next = number + 1;
-            if self.scheduler.under_way.contains(&number) {
-                continue;
-            }
-            match self.place(number) {
-                Some(placement) => {
-                    self.scheduler.under_way.insert(number);
-                    for (device, claim, share) in &placement.devices {
-                        let given = Given { version: None, share: *share };
-                        let assumed = self.scheduler.assumed.entry(device.clone()).or_default();
-                        assumed.insert(claim.clone(), given);
-                    }
-                    self.push_soon(self.config.latency_ms, Step::Reserve(Box::new(placement)));
-                }
-                None => self.coverage.hit(Mark::Unschedulable),
-            }
-        }
-    }
-
-    /// Drops allocations that are seen by now, or were never written.
-    fn release_assumed(&mut self) {
-        let position = self.clients[SCHEDULER].view.position(Kind::Claim);
-        let seen =
-            position.checked_sub(1).and_then(|last| self.api.claims.log().get(last)).map_or(0, |l| l.version);
-        let Scheduler { assumed, refusals, .. } = &mut self.scheduler;
-        assumed.retain(|device, of_device| {
-            let before = of_device.len();
-            of_device.retain(|_, given| given.version.is_none_or(|version| version > seen));
-            if of_device.len() < before {
-                refusals.forget(&device.pool);
-            }
-            !of_device.is_empty()
+    /// An agent hears what the watches of its process have told since it last heard; one that has just begun hears what they began with.
+    fn scheduler_hears(&mut self, number: usize, now: Timestamp) {
+        let Self { schedulers, clients, api, reports, workloads, placing, mutant, .. } = self;
+        let (gaps, view) = (&clients[number].gaps, &clients[number].view);
+        let Agent { core, progress, .. } = &mut schedulers.agents[number];
+        let mut ear = Ear { core, now, api, gaps, placing, workloads, mutant: *mutant };
+        let progress = progress.get_or_insert_with(|| {
+            reports.by_node.values().for_each(|report| ear.hear_node(report));
+            ear.begin(reports.log.len())
         });
+        ear.hear(progress, Kind::ALL.map(|kind| view.position(kind)));
+        let to = reports.told[number].max(progress.reports);
+        for report in &reports.log[core::mem::replace(&mut progress.reports, to)..to] {
+            ear.hear_node(report);
+        }
     }
 
-    /// A node and devices for a pod, if all its claims are there.
-    fn place(&mut self, number: u32) -> Option<Placement> {
-        let seen = self.seen(SCHEDULER);
-        let pod = seen.pod_at(number)?;
-        if self.scheduler.bound.contains(&pod.uid) || !knows_its_claims(&pod) {
-            return None;
-        }
-        let mut claims = Vec::new();
-        for found in seen.claims_of(pod) {
-            let found = found?;
-            claims.push((found.version, Arc::clone(found.claim)));
-        }
-        let pod = Arc::clone(pod.pod);
-        let extended = self.shape_of(number).is_some_and(|shape| shape.extended);
-        if extended && pod.extended_claim.is_none() {
-            return None;
-        }
-        let fixed = claims.iter().find_map(|(_, claim)| node_of(claim.allocation.as_ref()?));
-        self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
-        if let Some(node) = fixed.and_then(palette::node_number) {
-            return self.place_on(number, &pod, node, &claims);
-        }
-        let (turn, nodes) = (self.scheduler.turn, self.config.nodes);
-        (0..nodes.min(NODES_MAX))
-            .find_map(|step| self.place_on(number, &pod, turn.wrapping_add(step) % nodes, &claims))
-    }
-
-    fn place_on(
-        &mut self,
-        number: u32,
-        pod: &Pod,
-        node: u32,
-        claims: &[(u64, Arc<ResourceClaim>)],
-    ) -> Option<Placement> {
-        let pool_of = |claim: &ResourceClaim| if share_of(claim).is_some() { 0 } else { node as usize + 1 };
-        let refused = |claim: &ResourceClaim| {
-            claim.allocation.is_none() && self.scheduler.refusals.has(pool_of(claim), claim)
+    fn reserve_claim(&mut self, reserve: &ReserveClaim, in_part: bool) -> Reply {
+        let mut version = reserve.version;
+        let found = match self.claim_to_write(&reserve.claim, &reserve.uid, version) {
+            Ok(found) => found,
+            Err(outcome) => return outcome.into(),
         };
-        if claims.iter().any(|(_, claim)| refused(claim)) {
-            return None;
-        }
-        let node = palette::node(node);
-        let now = wall(self.now);
-        let mut placement = Placement {
-            pod: pod.key.clone(),
-            number,
-            uid: pod.uid.clone(),
-            node,
-            claims: Vec::new(),
-            devices: Vec::new(),
-        };
-        let careless = self.mutant == Some(Mutant::NoBrake);
-        for (version, claim) in claims {
-            let foreign = claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid);
-            if claim.deleting || (foreign && !is_of_group(claim, pod)) {
-                return None;
-            }
-            let given = match &claim.allocation {
-                Some(allocation) => {
-                    for result in &allocation.results {
-                        let taints = self.clients[SCHEDULER].fleet.effective_taints(&result.device);
-                        let bearable = |taint: &lazaret_model::Taint| {
-                            !taint.effect.evicts() || careless || bears(taint, &result.tolerations, now)
-                        };
-                        if !taints.map(|t| t.taint).all(bearable) {
-                            return None;
-                        }
-                    }
-                    if node_of(allocation).is_some_and(|node| *node != placement.node) {
-                        return None;
-                    }
-                    Arc::clone(allocation)
-                }
-                None => {
-                    let pool = pool_for(claim, &placement.node);
-                    let Some(device) = self.choose(claim, &pool, &placement, now) else {
-                        // The devices that the pod's other claims take of the pool are taken for this pod alone.
-                        let same =
-                            |device: &DeviceId| device.pool == pool && device.driver == driver_of(claim);
-                        if !placement.devices.iter().any(|(device, _, _)| same(device)) {
-                            self.scheduler.refusals.add(pool_of(claim), claim);
-                        }
-                        return None;
-                    };
-                    let given = Arc::new(allocation(claim, device.clone()));
-                    placement.devices.push((device, claim.key.clone(), share_of(claim)));
-                    given
-                }
-            };
-            let mut claim = ResourceClaim { allocation: Some(given), ..ResourceClaim::clone(claim) };
-            reserve(&mut claim, pod);
-            placement.claims.push((*version, claim));
-        }
-        Some(placement)
-    }
-
-    /// The first device of a pool that is free or has enough left, and whose taints the claim bears.
-    fn choose(
-        &mut self,
-        claim: &ResourceClaim,
-        pool: &Text,
-        placement: &Placement,
-        now: Timestamp,
-    ) -> Option<DeviceId> {
-        let share = share_of(claim);
-        let snapshot = self.clients[SCHEDULER].fleet.snapshot();
-        let pool = PoolId { driver: palette::word(driver_of(claim)), pool: pool.clone() };
-        let pool = snapshot.pool(&pool)?;
-        let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
-        let tolerations = &request_of(claim)?.tolerations;
-        let careless = self.mutant == Some(Mutant::NoBrake);
-        for slice in pool.slices_of(newest) {
-            // Devices in use, and those whose taints it does not bear.
-            let mut out = slice.in_use_bits();
-            for at in 0..slice.len() {
-                if out >> at & 1 == 1 {
-                    continue;
-                }
-                let device = slice.device(snapshot.names(), at);
-                let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
-                    taint.effect.blocks_allocation()
-                        && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
-                            || (taint.effect.evicts() && !careless && !bears(taint, tolerations, now)))
-                });
-                if tainted {
-                    out |= slice.tainted_like(at);
-                    continue;
-                }
-                let consumed = device.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64());
-                let left = palette::BANDWIDTH_MAX - consumed.sum::<i64>();
-                if share.is_some_and(|share| share > left) {
-                    continue;
-                }
-                let id = device.id();
-                if self.has_left(&id, left, placement, share) {
-                    return Some(id);
-                }
+        if reserve.add_finalizer {
+            let notes = ClaimNotes { is_protected: true, ..self.api.notes_of(&found) };
+            version = self.api.put_claim(ResourceClaim::clone(&found), notes);
+            if in_part {
+                return Outcome::Unknown.into();
             }
         }
-        None
-    }
-
-    /// Whether so much is left of a device, of which claims leave so much, by what was given away a moment ago and by
-    /// what this very placement takes.
-    fn has_left(&self, id: &DeviceId, left: i64, placement: &Placement, share: Option<i64>) -> bool {
-        let forgetful = self.mutant == Some(Mutant::DoubleAllocation);
-        let assumed = self.scheduler.assumed_of(id).filter(|_| !forgetful).map(|given| given.share);
-        let here = placement.devices.iter().filter(|(other, _, _)| other == id).map(|(_, _, share)| *share);
-        let mut given = assumed.chain(here);
-        let Some(share) = share else { return given.next().is_none() };
-        given.flatten().sum::<i64>() + share <= left
-    }
-
-    /// Writes the claims; one that changed meanwhile stops it.
-    pub(crate) fn reserve(&mut self, mut placement: Box<Placement>) {
-        for (version, claim) in core::mem::take(&mut placement.claims) {
-            let result = claim.allocation.as_ref().and_then(|a| a.results.first());
-            let (device, key) = (result.map(|result| result.device.clone()), claim.key.clone());
-            if result.is_some_and(|result| result.share_id.is_some()) {
+        let mut claim = ResourceClaim::clone(&found);
+        if let Some(allocation) = &reserve.allocation {
+            if claim.allocation.is_some() || claim.deleting {
+                return Outcome::Refused.into();
+            }
+            claim.allocation = Some(match self.mutant {
+                Some(Mutant::NoBrake) => Arc::new(tolerating_as_asked(&claim, allocation)),
+                Some(_) | None => Arc::clone(allocation),
+            });
+            if allocation.results.iter().any(|result| result.share_id.is_some()) {
                 self.coverage.hit(Mark::Shared);
             }
-            match self.api.allocate(version, claim) {
-                Ok(version) => {
-                    let assumed = device.and_then(|device| self.scheduler.assumed.get_mut(&device));
-                    if let Some(assumed) = assumed.and_then(|of_device| of_device.get_mut(&key)) {
-                        assumed.version = Some(version);
-                    }
-                }
-                Err(_) => {
-                    self.coverage.hit(Mark::Conflict);
-                    self.give_up(&placement);
-                    return;
-                }
+        }
+        if claim.allocation.is_none() {
+            // Only a claim that is allocated can be reserved.
+            return Outcome::Refused.into();
+        }
+        let is_reserved = self.mutant != Some(Mutant::UnwrittenReservation);
+        for user in reserve.reserve_for.iter().filter(|_| is_reserved) {
+            if !claim.reserved_for.contains(user) {
+                claim.reserved_for.push(user.clone());
             }
         }
-        self.push_soon(self.config.latency_ms, Step::Bind(placement));
+        let uid = claim.uid.clone();
+        match self.api.allocate(version, claim) {
+            Ok(version) => written(&reserve.claim.name, &uid, version),
+            Err(Refused::NotFound) => Outcome::Gone.into(),
+            Err(Refused::Conflict | Refused::Exists) => Outcome::Conflict.into(),
+        }
     }
 
-    fn give_up(&mut self, placement: &Placement) {
-        for (device, claim, _) in &placement.devices {
-            if let Some(of_device) = self.scheduler.assumed.get_mut(device)
-                && of_device.get(claim).is_some_and(|given| given.version.is_none())
-            {
-                of_device.remove(claim);
-                self.scheduler.refusals.forget(&device.pool);
+    fn claim_to_write(
+        &mut self,
+        key: &ObjectKey,
+        uid: &Uid,
+        version: u64,
+    ) -> Result<Arc<ResourceClaim>, Outcome> {
+        let stored = self.api.claims.get(key).filter(|stored| stored.object.uid == *uid);
+        let Some(stored) = stored else { return Err(Outcome::Gone) };
+        if stored.version != version {
+            self.coverage.hit(Mark::Conflict);
+            return Err(Outcome::Conflict);
+        }
+        Ok(Arc::clone(stored.object))
+    }
+
+    fn release_claim(&mut self, release: &ReleaseClaim) -> Reply {
+        let found = match self.claim_to_write(&release.claim, &release.uid, release.version) {
+            Ok(found) => found,
+            Err(outcome) => return outcome.into(),
+        };
+        self.check_released(&found, release);
+        let mut claim = ResourceClaim::clone(&found);
+        claim.reserved_for.retain(|user| Some(&user.uid) != release.consumer.as_ref());
+        if release.deallocate {
+            self.coverage.hit(Mark::GivenBack);
+            // A pod of a group that was removed by force may still have them. The claim controller asks its node then, and the scheduler keeps them from
+            // others until it has answered.
+            if found.reserved_for.iter().all(|user| user.resource == "pods") {
+                self.check_given_back(&claim);
+            }
+            claim.allocation = None;
+            claim.reserved_for.clear();
+        }
+        let version = self.api.claims.put(&mut self.api.versions, claim);
+        written(&release.claim.name, &release.uid, version)
+    }
+
+    /// The finalizer goes first, by a write of its own.
+    fn delete_extended_claim(&mut self, delete: &DeleteExtendedClaim, in_part: bool) -> Outcome {
+        let stored = self.api.claims.get(&delete.claim).map(|stored| Arc::clone(stored.object));
+        let Some(claim) = stored.filter(|claim| claim.uid == delete.uid) else { return Outcome::Gone };
+        self.check_given_back(&claim);
+        if in_part {
+            let notes = ClaimNotes { is_protected: false, ..self.api.notes_of(&claim) };
+            self.api.put_claim(ResourceClaim::clone(&claim), notes);
+            return Outcome::Unknown;
+        }
+        self.api.claims.remove(&mut self.api.versions, &delete.claim);
+        Outcome::Done
+    }
+
+    fn create_extended_claim(&mut self, create: &CreateExtendedClaim) -> Reply {
+        let uid = self.api.new_uid();
+        let name = palette::text(format_args!("{}{uid}", create.generate_name));
+        let claim = ResourceClaim {
+            key: ObjectKey { namespace: create.pod.namespace.clone(), name: name.clone() },
+            uid: uid.clone(),
+            owner: Some(create.owner.clone()),
+            extended_resource: true,
+            spec: Arc::clone(&create.spec),
+            ..ResourceClaim::default()
+        };
+        let notes = ClaimNotes { is_protected: true, ..ClaimNotes::default() };
+        let version = self.api.put_claim(claim, notes);
+        self.coverage.hit(Mark::ExtendedMade);
+        written(&name, &uid, version)
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Outcome {
+        let stored = self.api.pods.get(&bind.pod).filter(|stored| stored.object.uid == bind.uid);
+        let Some(pod) = stored.map(|stored| stored.object) else { return Outcome::Gone };
+        if pod.node.is_some() || pod.deleting_since.is_some() {
+            return Outcome::Conflict;
+        }
+        self.api.edit_pod(&bind.pod, &bind.uid, |pod| pod.node = Some(bind.node.clone()));
+        self.placing.waiting.remove(&bind.uid);
+        self.coverage.hit(Mark::Scheduled);
+        self.check_bound(bind);
+        Outcome::Done
+    }
+
+    /// The condition of a pod that waits is for people. No core of these worlds reads it, so the pod is not written.
+    fn say_why(&mut self, set: &SetPodCondition) -> Outcome {
+        if self.api.pods.get(&set.pod).is_none_or(|stored| stored.object.uid != set.uid) {
+            return Outcome::Gone;
+        }
+        self.coverage.hit(Mark::Unschedulable);
+        let said = Unscheduled { reason: set.reason.into(), message: set.message.clone() };
+        self.placing.waiting.insert(set.uid.clone(), said);
+        Outcome::Done
+    }
+}
+
+fn written(name: &Text, uid: &Uid, version: u64) -> Reply {
+    let written = Written { name: name.clone(), uid: uid.clone(), version: version.to_string().into() };
+    Reply { outcome: Outcome::Done, why: None, written: Some(written) }
+}
+
+/// A mutant takes the end from every toleration of a claim.
+fn tolerate_for_ever(claim: &mut ResourceClaim) {
+    let endless = |tolerations: &mut Vec<Toleration>| {
+        tolerations.iter_mut().for_each(|toleration| toleration.seconds = None);
+    };
+    for request in &mut Arc::make_mut(&mut claim.spec).requests {
+        if let RequestKind::Exactly(request) = &mut request.kind {
+            endless(&mut request.tolerations);
+        }
+    }
+    if let Some(allocation) = &mut claim.allocation {
+        let results = &mut Arc::make_mut(allocation).results;
+        results.iter_mut().for_each(|result| endless(&mut result.tolerations));
+    }
+}
+
+/// What a mutant has allocated, with the tolerations that the claim has.
+fn tolerating_as_asked(claim: &ResourceClaim, allocation: &Allocation) -> Allocation {
+    let mut allocation = allocation.clone();
+    let asked = request_of(claim).map_or(&[][..], |request| &request.tolerations);
+    allocation.results.iter_mut().for_each(|result| result.tolerations = asked.to_vec());
+    allocation
+}
+
+/// How an agent is told.
+struct Ear<'a> {
+    core: &'a mut Scheduler,
+    now: Timestamp,
+    api: &'a Api,
+    gaps: &'a Gaps,
+    placing: &'a Placing,
+    workloads: &'a Workloads,
+    mutant: Option<Mutant>,
+}
+
+impl Ear<'_> {
+    fn tell(&mut self, input: Input) {
+        self.core.handle(self.now, input);
+    }
+
+    fn hear_node(&mut self, report: &NodeReport) {
+        let node = lazaret_scheduler::Node {
+            facts: Arc::new(Node { name: report.name.clone(), ..Node::default() }),
+            pods_max: PODS_MAX,
+            reports: report.reports,
+            awaiting: report.awaiting.clone(),
+            ..lazaret_scheduler::Node::default()
+        };
+        self.tell(Input::Node(Arc::new(node)));
+    }
+
+    /// What the watches began with.
+    fn begin(&mut self, reports: usize) -> Progress {
+        let (api, heard) = (self.api, self.gaps.began);
+        self.workloads.groups().for_each(|group| self.tell(Input::Group(Arc::new(group))));
+        self.list(&api.classes, heard[Kind::Class as usize]);
+        self.list(&api.slices, heard[Kind::Slice as usize]);
+        self.list(&api.patches, heard[Kind::Patch as usize]);
+        self.list(&api.rules, heard[Kind::Rule as usize]);
+        for place in listed(&api.claims, heard[Kind::Claim as usize]) {
+            self.hear_claim(place);
+        }
+        let pods = listed(&api.pods, heard[Kind::Pod as usize]);
+        pods.iter().for_each(|place| self.hear_pod(*place));
+        Progress { heard, pods, reports }
+    }
+
+    fn list<T: Resource>(&mut self, table: &Table<T>, length: usize) {
+        for place in listed(table, length) {
+            if let Some(stored) = table.written(place) {
+                self.hear_of_fleet(T::found(Arc::clone(stored.object)));
             }
         }
-        self.scheduler.under_way.remove(&placement.number);
-        self.wake_scheduler();
     }
 
-    pub(crate) fn bind(&mut self, placement: &Placement) {
-        let node = placement.node.clone();
-        let bound = self.api.edit_pod(&placement.pod, &placement.uid, |pod| {
-            if pod.node.is_none() && pod.deleting_since.is_none() {
-                pod.node = Some(node);
-            }
+    fn hear_of_fleet(&mut self, input: lazaret_fleet::Input) {
+        let is_blind = self.mutant == Some(Mutant::BlindScheduler);
+        if !(is_blind && matches!(input, lazaret_fleet::Input::Rule(_))) {
+            self.tell(Input::Fleet(input));
+        }
+    }
+
+    /// The claim that was written at the place before this one, if one was.
+    fn hear_claim(&mut self, place: u32) {
+        let Some(at) = (place as usize).checked_sub(1) else { return };
+        let Some(seen) = self.api.seen_claim(at) else { return };
+        let mut claim = seen.claim;
+        match self.mutant {
+            Some(Mutant::DoubleAllocation) => Arc::make_mut(&mut claim).allocation = None,
+            Some(Mutant::NoBrake) => tolerate_for_ever(Arc::make_mut(&mut claim)),
+            Some(_) | None => {}
+        }
+        let version = self.api.claims.log()[at].version;
+        let has_finalizer = !seen.finalizers.is_empty();
+        let claim = lazaret_scheduler::Claim { claim, version, has_finalizer, devices: Vec::new() };
+        self.tell(Input::Claim(Arc::new(claim)));
+    }
+
+    /// The pod that was written at the place before this one, if one was.
+    fn hear_pod(&mut self, place: u32) {
+        let Some(at) = (place as usize).checked_sub(1) else { return };
+        let logged = &self.api.pods.log()[at];
+        let Some(pod) = &logged.object else { return };
+        let is_extended = self.workloads.shape(logged.number).is_some_and(|shape| shape.extended);
+        self.tell(match (self.mutant, &pod.node) {
+            (Some(Mutant::UnseenBinding), Some(_)) => Input::PodGone(pod.key.clone()),
+            (Some(_) | None, _) => Input::Pod(self.placing.pod(pod, is_extended)),
         });
-        self.scheduler.bound.insert(placement.uid.clone());
-        if bound {
-            self.coverage.hit(Mark::Scheduled);
-        }
-        self.scheduler.under_way.remove(&placement.number);
-        self.wake_scheduler();
     }
-}
 
-/// The pool of a node, or of all of them, that has what a claim asks for.
-fn pool_for(claim: &ResourceClaim, node: &Text) -> Text {
-    if share_of(claim).is_some() { palette::word(palette::FABRIC) } else { node.clone() }
-}
+    /// Everything up to here.
+    fn hear(&mut self, progress: &mut Progress, to: [usize; Kind::ALL.len()]) {
+        let from = core::mem::replace(&mut progress.heard, to);
+        let api = self.api;
+        self.follow(&api.classes, from, to);
+        self.follow(&api.slices, from, to);
+        self.follow(&api.patches, from, to);
+        self.follow(&api.rules, from, to);
+        let range = |kind: Kind| (from[kind as usize], to[kind as usize]);
+        let (begin, end) = range(Kind::Claim);
+        for Event { place, .. } in self.gaps.events(&api.claims, begin, end) {
+            match &api.claims.log()[place] {
+                logged if logged.object.is_some() => {
+                    self.hear_claim(u32::try_from(place + 1).unwrap_or(u32::MAX));
+                }
+                _ if self.mutant == Some(Mutant::UnseenRelease) => {}
+                logged => self.tell(Input::ClaimGone(api.claims.key(logged.number).clone())),
+            }
+        }
+        let (begin, end) = range(Kind::Pod);
+        for Event { place, .. } in self.gaps.events(&api.pods, begin, end) {
+            match &api.pods.log()[place] {
+                logged if logged.object.is_some() => {
+                    self.hear_pod(u32::try_from(place + 1).unwrap_or(u32::MAX));
+                }
+                logged => self.tell(Input::PodGone(api.pods.key(logged.number).clone())),
+            }
+        }
+    }
 
-/// Whether all claims of a pod have names by now.
-fn knows_its_claims(pod: &Pod) -> bool {
-    pod.claims.iter().all(|entry| match &entry.source {
-        ClaimSource::Claim(_) => true,
-        ClaimSource::Template { resolved, .. } => resolved.is_some(),
-        ClaimSource::Unknown => false,
-    })
-}
-
-/// Whether a NoExecute taint is borne long enough to be worth a start.
-fn bears(taint: &lazaret_model::Taint, tolerations: &[Toleration], now: Timestamp) -> bool {
-    match crate::reference::deadline(taint, tolerations) {
-        None => true,
-        Some(deadline) => deadline >= now.plus_secs(WORTHWHILE_S),
+    fn follow<T: Resource>(
+        &mut self,
+        table: &Table<T>,
+        from: [usize; Kind::ALL.len()],
+        to: [usize; Kind::ALL.len()],
+    ) {
+        let kind = T::KIND as usize;
+        for Event { place, .. } in self.gaps.events(table, from[kind], to[kind]) {
+            let logged = &table.log()[place];
+            self.hear_of_fleet(match &logged.object {
+                Some(object) => T::found(Arc::clone(object)),
+                None => T::gone(table.key(logged.number).clone()),
+            });
+        }
     }
 }

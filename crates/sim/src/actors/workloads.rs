@@ -30,6 +30,8 @@ const SHARED: &str = "shared";
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 /// No workload makes more pods than this for one slot: a world comes to rest.
 const RECREATED_MAX: u32 = 40;
+/// And no more than this when faults have ended.
+const RECREATED_AT_REST: u32 = 6;
 
 /// How a workload's pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +96,13 @@ impl Workloads {
         }
     }
 
-    /// Kubelets are quick again.
+    /// Kubelets are quick again. Owners soon make no more pods: one that is placed onto a device with a taint that it tolerates for some seconds
+    /// comes and goes for ever.
     pub(crate) fn recover(&mut self) {
         self.slow_nodes.clear();
+        for (_, made) in self.all.iter_mut().flat_map(|workload| &mut workload.slots) {
+            *made = (*made).max(RECREATED_MAX - RECREATED_AT_REST);
+        }
     }
 
     /// The groups whose pods share a claim. They live for ever.
@@ -121,6 +127,11 @@ impl Workloads {
     fn place_of(&self, pod: u32) -> Option<(usize, usize)> {
         let (workload, slot) = *self.by_pod.get(pod as usize)?;
         (workload != u32::MAX).then_some((workload as usize, slot as usize))
+    }
+
+    /// What the workload of the pod whose key has this number wants for it.
+    pub(crate) fn shape(&self, pod: u32) -> Option<&Shape> {
+        self.place_of(pod).map(|(workload, _)| &self.all[workload].shape)
     }
 
     fn placed(&mut self, pod: u32, workload: usize, slot: usize) {
@@ -279,8 +290,7 @@ impl World {
 
     /// The claims that the workload of the pod whose key has this number wants for it.
     pub(crate) fn shape_of(&self, pod: u32) -> Option<&Shape> {
-        let (workload, _) = self.workloads.place_of(pod)?;
-        Some(&self.workloads.all[workload].shape)
+        self.workloads.shape(pod)
     }
 
     /// The number of the claim that all pods of a workload share.

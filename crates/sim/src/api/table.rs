@@ -210,11 +210,6 @@ impl<T: Resource> Table<T> {
         self.order.iter().filter_map(|number| self.at(live, *number))
     }
 
-    /// Every object with the number of its key, in the order of numbers.
-    pub(crate) fn latest(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.live).filter_map(|(number, place)| Some((number, &**self.written(*place)?.object)))
-    }
-
     /// The latest writes.
     pub(crate) fn live(&self) -> &Live {
         &self.live

@@ -48,6 +48,13 @@ impl World {
 fn share(result: &DeviceResult) -> i64 {
     match &result.share_id {
         None => palette::BANDWIDTH_MAX,
-        Some(_) => result.consumed_capacity.iter().filter_map(|(_, amount)| amount.as_i64()).sum(),
+        // A patch may give the device a capacity that nobody asks for: it is consumed as a whole.
+        Some(_) => {
+            let is_bandwidth = |key: &str| {
+                palette::is_key(&result.device.driver, key, palette::FABRIC_DRIVER, palette::BANDWIDTH)
+            };
+            let consumed = result.consumed_capacity.iter().filter(|(key, _)| is_bandwidth(key));
+            consumed.filter_map(|(_, amount)| amount.as_i64()).sum()
+        }
     }
 }

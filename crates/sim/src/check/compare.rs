@@ -9,7 +9,7 @@ use crate::{
     palette::{self, Traits as _},
     reference::{self, Found, Patched, Source},
     view::{Named, Seen, SeenPod},
-    world::{SCHEDULER, World},
+    world::World,
 };
 
 /// In worlds with more pods at the start, only the pod that a step is about is compared after it, or any one if it is about none: a world of 1,000 pods would
@@ -116,9 +116,6 @@ impl World {
                 };
                 due = causes.map(|cause| cause.deadline).chain(due).min();
             }
-        }
-        if number == SCHEDULER {
-            return None;
         }
         let due = due.filter(|_| reference::may_be_evicted(&pod));
         self.plan_differs(number, pod, due).map(|detail| ("plans are as the reference finds them", detail))

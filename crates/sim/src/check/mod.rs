@@ -11,6 +11,7 @@ mod health;
 mod holds;
 mod housekeeping;
 mod pace;
+mod placing;
 mod protection;
 mod rest;
 
@@ -43,6 +44,7 @@ pub(crate) struct Checker {
     pace_edits: BTreeMap<Uid, (Option<i64>, u64)>,
     rules_seen: usize,
     holdings: claims::Holdings,
+    decided: placing::Decided,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
     parties: Vec<(usize, u64, Uid)>,
     /// Groups of which a controller evicts all: they have to be gone soon.

@@ -149,6 +149,16 @@ impl<'a> Seen<'a> {
         Some((slice, &slice.devices[place.at as usize]))
     }
 
+    /// Whether a device can be given out: it is published in the newest generation of its pool, and that is complete.
+    #[must_use]
+    pub fn is_allocatable(self, device: Named<'_>) -> bool {
+        let pool = device.number.map(|number| self.api.catalog.pool_of(number));
+        let pool = pool.and_then(|pool| self.view.pools.get(pool as usize));
+        let published = self.published(device);
+        pool.zip(published)
+            .is_some_and(|(pool, (slice, _))| !pool.rolling && slice.pool.generation == pool.newest)
+    }
+
     /// The slices of taints that count for a device published in a slice of this generation: those of its own, and
     /// those that count for the pool.
     pub fn taint_slices(self, device: Named<'_>, generation: i64) -> impl Iterator<Item = &'a ResourceSlice> {

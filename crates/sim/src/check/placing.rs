@@ -1,0 +1,214 @@
+//! The scheduler: no device is given with a taint that is not tolerated, no pod is bound without its claims, nothing is taken from a pod that is bound,
+//! and at rest no pod waits that could be placed. Nothing of the scheduler is used to find that out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazaret_model::{
+    Allocation, Consumer, DeviceId, DeviceSelector, ObjectKey, Pod, ResourceClaim, Taint, Text, Timestamp,
+    Toleration, Uid, tolerates,
+};
+use lazaret_scheduler::{Bind, ReleaseClaim, ReserveClaim};
+
+use crate::{
+    actors::{
+        claims::{request_of, share_of},
+        workloads::is_of_group,
+    },
+    api::claim_name,
+    palette, reference,
+    view::{Seen, Use},
+    world::World,
+};
+
+/// What agents decided before they wrote it, by number and life of the agent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decided {
+    /// By claim: the devices that it was given. A write that is repeated was decided before.
+    given: BTreeMap<(usize, u64, Uid), Vec<DeviceId>>,
+    /// By pod with an extended resource: devices that it could not have when its claim was asked for.
+    blocked: BTreeMap<(usize, u64, Uid), BTreeSet<DeviceId>>,
+    /// Claims whose devices a person took back, whoever was about to use them.
+    taken: BTreeSet<Uid>,
+}
+
+/// A device that a pod wants.
+struct Wanted {
+    class: Text,
+    tolerations: Vec<Toleration>,
+}
+
+impl World {
+    /// A claim for an extended resource is asked for. Its devices were chosen before that, and are written after.
+    pub(crate) fn note_blocked(&mut self, number: usize, pod: &Uid) {
+        let seen = self.seen(number);
+        let all = (0..self.api.catalog.devices()).filter_map(|device| u32::try_from(device).ok());
+        let blocked: BTreeSet<DeviceId> =
+            all.map(|device| self.api.catalog.id(device)).filter(|id| is_blocked(seen, id, &[])).collect();
+        let key = (number, self.schedulers.agents[number].life, pod.clone());
+        self.checker.decided.blocked.insert(key, blocked);
+    }
+
+    /// A scheduler gives devices away: by what it had been told, the claim tolerates their taints.
+    pub(crate) fn check_given(&mut self, number: usize, reserve: &ReserveClaim) {
+        let Some(allocation) = &reserve.allocation else { return };
+        let life = self.schedulers.agents[number].life;
+        let devices = allocation.results.iter().map(|result| result.device.clone()).collect::<Vec<_>>();
+        let given = &mut self.checker.decided.given;
+        let before = given.insert((number, life, reserve.uid.clone()), devices.clone());
+        if before == Some(devices) {
+            return;
+        }
+        let owner = self.extended_owner(&reserve.claim, &reserve.uid);
+        let blocked = owner.and_then(|pod| self.checker.decided.blocked.get(&(number, life, pod)));
+        let seen = self.seen(number);
+        let wrong = allocation.results.iter().find(|result| match blocked {
+            Some(blocked) => blocked.contains(&result.device),
+            None => is_blocked(seen, &result.device, &result.tolerations),
+        });
+        if let Some(detail) = wrong.map(|result| format!("{} gets {}", reserve.claim, result.device)) {
+            self.violate("no device is given with a taint that is not tolerated", detail);
+        }
+    }
+
+    /// The pod for whose extended resource a claim was made.
+    fn extended_owner(&self, claim: &ObjectKey, uid: &Uid) -> Option<Uid> {
+        let claim = self.api.claims.get(claim)?.object;
+        let is_it = claim.uid == *uid && claim.extended_resource;
+        claim.owner.as_ref().filter(|_| is_it).map(|owner| owner.uid.clone())
+    }
+
+    pub(crate) fn note_taken(&mut self, claim: Uid) {
+        self.checker.decided.taken.insert(claim);
+    }
+
+    /// A pod is bound: it has all its claims, and can use them there.
+    pub(crate) fn check_bound(&mut self, bind: &Bind) {
+        let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object.clone()) else { return };
+        let named = pod.claims.iter().filter_map(|entry| claim_name(&entry.source));
+        let lacking = named.chain(&pod.extended_claim).find(|name| {
+            let key = ObjectKey { namespace: pod.key.namespace.clone(), name: (*name).clone() };
+            let claim = self.api.claims.get(&key).map(|stored| stored.object);
+            let is_taken = |claim: &ResourceClaim| self.checker.decided.taken.contains(&claim.uid);
+            !claim.is_some_and(|claim| is_usable(claim, &pod, &bind.node) || is_taken(claim))
+        });
+        if let Some(detail) = lacking.map(|name| format!("{} is bound without {name}", bind.pod)) {
+            self.violate("a pod is bound with its claims", detail);
+        }
+    }
+
+    /// The scheduler takes a claim from a pod, or its devices from all who use it.
+    pub(crate) fn check_released(&mut self, claim: &ResourceClaim, release: &ReleaseClaim) {
+        let is_dropped =
+            |user: &&Consumer| release.deallocate || release.consumer.as_ref() == Some(&user.uid);
+        let users = claim.reserved_for.iter().filter(is_dropped);
+        let pods: Vec<&Pod> = self.api.pods.iter().map(|stored| &**stored.object).collect();
+        let mut bound = users.filter_map(|user| {
+            let is_user = |pod: &&&Pod| match user.resource.as_str() {
+                "pods" => pod.uid == user.uid,
+                _ => is_of_group(claim, pod) && names(pod, &claim.key),
+            };
+            pods.iter().find(|pod| is_user(pod) && pod.node.is_some() && !pod.phase.is_finished())
+        });
+        if let Some(detail) = bound.next().map(|pod| format!("{} is taken from {}", claim.key, pod.key)) {
+            self.violate("nothing is taken from a pod that may run", detail);
+        }
+    }
+
+    /// Nothing is in flight, and no pod waits that could be placed.
+    pub(crate) fn check_placement_at_rest(&mut self) {
+        let leader = self.schedulers.agents.iter().position(|agent| agent.leads());
+        let Some(leader) = leader else { return self.violate("a scheduler leads", String::new()) };
+        let sizes = self.schedulers.agents[leader].core.sizes();
+        if sizes.in_flight + sizes.claims_in_flight + sizes.active + sizes.backing_off > 0 {
+            self.violate("nothing is left in flight", format!("{sizes:?}"));
+        }
+        let now = self.controllers[leader].clock(self.now);
+        let seen = self.seen(leader);
+        let waits =
+            |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
+        let found = seen.pods().filter(|pod| waits(pod)).find_map(|pod| {
+            let wanted = self.wanted(pod.pod)?;
+            let mut nodes = (0..self.config.nodes).map(palette::node);
+            let node = nodes.find(|node| self.has_room(seen, node, &wanted, now))?;
+            let why = self.schedulers.agents[leader].core.why(&pod.key);
+            let why = why.map(|why| why.message());
+            Some(format!("{} could go to {node}: {why:?}", pod.key))
+        });
+        if let Some(detail) = found {
+            self.violate("no pod waits that could be placed", detail);
+        }
+    }
+
+    /// The devices that a pod wants. `None`: it lacks a claim, or one of its claims is allocated or wants a share.
+    fn wanted(&self, pod: &Pod) -> Option<Vec<Wanted>> {
+        let mut wanted = Vec::new();
+        let claim_of = |name: &Text| {
+            let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+            self.api.claims.get(&key).map(|stored| stored.object)
+        };
+        for entry in &pod.claims {
+            let claim = claim_of(claim_name(&entry.source)?)?;
+            if claim.allocation.is_some() || claim.deleting || share_of(claim).is_some() {
+                return None;
+            }
+            let request = request_of(claim)?;
+            wanted.push(Wanted { class: request.class.clone(), tolerations: request.tolerations.clone() });
+        }
+        let number = self.api.pods.number(&pod.key)?;
+        if self.workloads.shape(number).is_some_and(|shape| shape.extended) {
+            if pod.extended_claim.as_ref().and_then(claim_of).is_some() {
+                return None;
+            }
+            wanted.push(Wanted { class: palette::word(palette::CLASSES[0]), tolerations: Vec::new() });
+        }
+        Some(wanted)
+    }
+
+    /// Whether a node has free devices for all of it.
+    fn has_room(&self, seen: Seen<'_>, node: &Text, wanted: &[Wanted], now: Timestamp) -> bool {
+        let mut taken = BTreeSet::new();
+        wanted.iter().all(|one| {
+            let class = DeviceSelector { class: Some(one.class.clone()), ..DeviceSelector::default() };
+            let all = (0..self.api.catalog.devices()).filter_map(|device| u32::try_from(device).ok());
+            let found = all.map(|device| self.api.catalog.id(device)).find(|id| {
+                let device = seen.device(id);
+                id.pool == *node
+                    && !taken.contains(id)
+                    && seen.is_allocatable(device)
+                    && seen.used(device) == Use::default()
+                    && reference::selects(seen, Some(&class), device)
+                    && !is_blocked(seen, id, &one.tolerations)
+                    && !is_left_soon(seen, id, &one.tolerations, now)
+            });
+            found.is_some_and(|id| taken.insert(id))
+        })
+    }
+}
+
+/// Whether a device has a taint that keeps it from a claim with these tolerations.
+fn is_blocked(seen: Seen<'_>, id: &DeviceId, tolerations: &[Toleration]) -> bool {
+    let is_tolerated = |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
+    let taints = reference::taints(seen, seen.device(id));
+    taints.iter().any(|found| found.taint.effect.blocks_allocation() && !is_tolerated(found.taint))
+}
+
+/// Whether a pod with these tolerations would have to leave a device as soon as it has it.
+fn is_left_soon(seen: Seen<'_>, id: &DeviceId, tolerations: &[Toleration], now: Timestamp) -> bool {
+    let is_over = |taint: &Taint| reference::deadline(taint, tolerations).is_some_and(|end| end <= now);
+    let taints = reference::taints(seen, seen.device(id));
+    taints.iter().any(|found| found.taint.effect.evicts() && is_over(found.taint))
+}
+
+fn names(pod: &Pod, claim: &ObjectKey) -> bool {
+    let named = pod.claims.iter().filter_map(|entry| claim_name(&entry.source));
+    pod.key.namespace == claim.namespace && named.into_iter().any(|name| *name == claim.name)
+}
+
+fn is_usable(claim: &ResourceClaim, pod: &Pod, node: &Text) -> bool {
+    let is_users = claim.reserved_for.iter().any(|user| match user.resource.as_str() {
+        "pods" => user.uid == pod.uid,
+        _ => is_of_group(claim, pod),
+    });
+    let is_here = |given: &Allocation| given.only_node().is_none_or(|only| only == node);
+    is_users && claim.allocation.as_deref().is_some_and(is_here)
+}
