@@ -14,7 +14,7 @@ pub(crate) struct Beginning<M> {
     pub(crate) says_kind: bool,
 }
 
-/// Reads the metadata of an object. What stands behind it need not be whole.
+/// Reads the metadata of an object. The text after it need not be whole.
 ///
 /// # Errors
 /// When it is no object, or has no such metadata.
@@ -31,7 +31,7 @@ impl<'de, M: Deserialize<'de>> Beginning<M> {
         let read = fields.deserialize(&mut serde_json::Deserializer::from_str(json));
         match (metadata, read) {
             (Some(metadata), Ok(())) => Ok(Self { metadata, says_kind }),
-            // Nobody but the fields themselves stops after both.
+            // The reader stops after both fields, and only there.
             (Some(metadata), Err(_)) if says_kind => Ok(Self { metadata, says_kind }),
             (_, Err(error)) => Err(error),
             (None, Ok(())) => Err(serde_json::Error::missing_field("metadata")),

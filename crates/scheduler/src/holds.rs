@@ -69,7 +69,7 @@ impl Scheduler {
         self.set_alarm(at, Alarm::Hold(node, claim.claim.uid.clone()));
     }
 
-    /// What the claim controller has not asked for by now is not waited for.
+    /// A claim that the claim controller does not list by now is not waited for.
     pub(crate) fn let_go_unlisted(&mut self, node: &Text, claim: &Uid) {
         let listed =
             self.node_named(node).is_some_and(|node| node.awaiting.iter().any(|one| one.uid == *claim));

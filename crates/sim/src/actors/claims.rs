@@ -26,7 +26,7 @@ use crate::{
     world::{Step, World},
 };
 
-/// What claims ask for: claims that ask for the same share it.
+/// The specs of claims: equal claims share one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Specs {
     /// By class and number of tolerations. Some numbers mean the same.

@@ -257,7 +257,7 @@ pub(crate) fn fleet_kind(kind: Kind) -> lazaret_fleet::Kind {
     }
 }
 
-/// What a mutant makes of an event on its way to the fleet; `None`: it is lost.
+/// The event as a mutant passes it on to the fleet; `None`: it is lost.
 fn distort(mutant: Option<Mutant>, input: Input) -> Option<Input> {
     let Some(mutant) = mutant else { return Some(input) };
     Some(match (mutant, input) {

@@ -129,7 +129,7 @@ impl Workloads {
         (workload != u32::MAX).then_some((workload as usize, slot as usize))
     }
 
-    /// What the workload of the pod whose key has this number wants for it.
+    /// The pod that a workload wants for the key of this number.
     pub(crate) fn shape(&self, pod: u32) -> Option<&Shape> {
         self.place_of(pod).map(|(workload, _)| &self.all[workload].shape)
     }
