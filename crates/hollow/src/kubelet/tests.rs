@@ -1,6 +1,6 @@
 //! Kubelets in virtual time.
 
-use lazaret_model::{ClaimSource, Consumer, Pod, PodClaim};
+use lazaret_model::{ClaimSource, Consumer, Pod, PodClaim, PodPhase};
 
 use super::*;
 use crate::pod::{Container, RestartPolicy, Script, SeenPod};
