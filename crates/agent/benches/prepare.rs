@@ -1,4 +1,4 @@
-//! What the agent adds to a plugin's own time when the claims of a pod are prepared, step by step.
+//! The time that the agent adds to a plugin's own when the claims of a pod are prepared, step by step.
 //!
 //! A plugin that answers at once, and pods one after another. The checkpoint is on the disk that holds the temporary directory.
 #![allow(

@@ -112,7 +112,7 @@ fn write_all(mut files: Files<Folder>, names: &Names, news: &mpsc::Sender<Input>
             Err(error) => Outcome::Failed(error.to_string()),
         };
         for id in ids {
-            // Nobody hears it when the agent ends; what waits is written all the same.
+            // The receiver is gone when the agent ends; queued checkpoints are written all the same.
             let _ = news.blocking_send(Input::Outcome(id, outcome.clone()));
         }
         if !names.sync(files.exchanges()) {
@@ -146,7 +146,7 @@ impl Names {
                 }
             }
         };
-        // Without a thread nobody listens, and whoever writes does it.
+        // Without this thread the writer syncs the names itself.
         let started = std::thread::Builder::new().name("checkpoint-names".into()).spawn(work);
         if let Err(error) = started {
             error!(%error, "start a thread that syncs the directory of the checkpoint");
@@ -154,7 +154,7 @@ impl Names {
         names
     }
 
-    /// Begins to sync the names of this many exchanges; whether there is somebody who does.
+    /// Begins to sync the names of this many exchanges; whether there is a thread that does.
     fn sync(&self, exchanges: u64) -> bool {
         self.wanted.store(exchanges, Ordering::Release);
         !matches!(self.wake.try_send(()), Err(TrySendError::Disconnected(())))

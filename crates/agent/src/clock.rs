@@ -6,7 +6,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff};
 use lazaret_node::Millis;
 use tokio::time::Instant;
 
-/// Milliseconds since the start, by the runtime's own clock: nobody can set it, and a test can stop it.
+/// Milliseconds since the start, by the runtime's own clock, which is monotonic and which a test can stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     started: Instant,

@@ -25,7 +25,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Events that wait. More are only in the log: 110 pods that start say five each.
 pub(crate) const QUEUE_MAX: usize = 1_024;
 
-/// What it is about.
+/// The object of an event.
 #[derive(Debug)]
 pub(crate) enum About {
     /// A pod, or a part of it.
@@ -43,7 +43,7 @@ pub(crate) struct Note {
     pub(crate) message: String,
 }
 
-/// Writes what comes, one after another, until nobody sends any more.
+/// Writes events, one after another, until all senders are gone.
 pub(crate) async fn write_all(
     client: kube::Client,
     node: String,

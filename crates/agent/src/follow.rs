@@ -48,7 +48,7 @@ where
     }
 }
 
-/// One list and the watches after it, until something fails. `Ok` when nobody listens any more.
+/// One list and the watches after it, until something fails. `Ok` when the receiver is gone.
 async fn once<K, I>(
     api: &Api<K>,
     fields: &str,

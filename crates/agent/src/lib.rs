@@ -2,13 +2,13 @@
 //!
 //! [`Agent::start`] watches a registration directory as kubelet does, talks to the plugins that it finds there, watches the
 //! pods of one node, and carries out what [`lazaret_node::Node`] decides: claims are prepared when a pod is bound and
-//! unprepared when it ends or goes. What a runtime is given is in a file for each pod ([`Options::offers`]).
+//! unprepared when it ends or goes. The devices for a runtime are in a file for each pod ([`Options::offers`]).
 //!
 //! [`Agent::start_with_pods`] runs the pods as well, as [`lazaret_pods::Pods`] decides: images, volumes, sandboxes, containers,
 //! probes, statuses and events; it registers the Node, renews its Lease, and serves the node's own API.
 //!
-//! **Invariant.** Decides nothing. What a plugin or a server sends is bounded in bytes, time and rate before anybody looks at it. A
-//! checkpoint that is said to be written is on disk, whole.
+//! **Invariant.** Decides nothing. Data from a plugin or a server is bounded in bytes, time and rate before it is read. A
+//! checkpoint that is reported as written is on disk, whole.
 
 mod checkpoint;
 mod claims;

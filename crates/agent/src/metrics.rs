@@ -42,7 +42,7 @@ struct Kind {
     kind: &'static str,
 }
 
-/// What is counted.
+/// The agent's metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     operations: Family<Operation, Histogram, fn() -> Histogram>,

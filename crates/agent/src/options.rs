@@ -1,4 +1,4 @@
-//! What an agent is started with, and why it is not.
+//! The options of an agent, and the errors of its start.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 use lazaret_node::CheckpointError;
 use thiserror::Error;
 
-/// What an agent is started with.
+/// The options of an agent.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The Node whose pods these are.
@@ -30,7 +30,7 @@ impl Options {
         self.root.join("plugins")
     }
 
-    /// What is prepared, in kubelet's own format.
+    /// The file of prepared claims, in kubelet's own format.
     #[must_use]
     pub fn checkpoint(&self) -> PathBuf {
         self.root.join("dra_manager_state")
@@ -59,7 +59,7 @@ pub enum StartError {
     Checkpoint {
         /// Where it is.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it cannot be read.
         source: CheckpointError,
     },
 }

@@ -126,7 +126,7 @@ fn shown(status: &PodStatus) -> BTreeMap<String, Vec<ResourceStatus>> {
     all.filter(|(_, statuses)| !statuses.is_empty()).collect()
 }
 
-/// What the Node says of claims that are waited for.
+/// The Node's annotations about claims that are awaited or unprepared.
 pub(crate) fn seen_node(node: Node) -> SeenNode {
     let annotations = node.metadata.annotations.unwrap_or_default();
     let awaiting = [AWAITING_UNPREPARE, AWAITING_CLASSIC_UNPREPARE].into_iter();

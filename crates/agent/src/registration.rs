@@ -1,4 +1,4 @@
-//! One registration: who a plugin is, and what it is told.
+//! One registration: the plugin's identity, and the notification of the result.
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const INFO_TIMEOUT: Duration = Duration::from_secs(1);
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of what a plugin says about its own error that anybody reads.
+/// Bytes of a plugin's error text that are kept.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// Asks who is there.
@@ -56,7 +56,7 @@ fn no_answer(call: &str, after: Duration) -> String {
     format!("{call}: no answer within {} s", after.as_secs())
 }
 
-/// What came back instead of an answer, as it can be shown.
+/// The text of a gRPC error, cut to the limit.
 pub(crate) fn said(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), cut(status.message()))
 }

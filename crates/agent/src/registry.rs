@@ -77,7 +77,7 @@ fn watch(registry: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(kernel)
 }
 
-/// Waits until something has changed. What it was is not of interest: all is looked at again.
+/// Waits until a directory has changed. The change itself is dropped: everything is listed again.
 async fn changed(kernel: &AsyncFd<OwnedFd>) -> io::Result<()> {
     loop {
         let mut guard = kernel.readable().await?;

@@ -28,7 +28,7 @@ use crate::{
     steps, writes,
 };
 
-/// News that wait. Whoever brings more waits itself.
+/// Inputs in the queue. A sender waits when it is full.
 const NEWS_MAX: usize = 256;
 /// To read the claims of a pod.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -99,13 +99,13 @@ impl Agent {
 
     /// Ends all pods of this node, and waits until they have ended and their statuses say so.
     pub async fn stop_pods(&mut self) {
-        // When the loop has ended, there is nobody to do it.
+        // When the loop has ended, there is no receiver.
         if self.orders.send(()).await.is_ok() {
             let _ = self.is_shut_down.wait_for(|is_shut_down| *is_shut_down).await;
         }
     }
 
-    /// What is or may be prepared.
+    /// The claims that are or may be prepared.
     #[must_use]
     pub fn claims(&self) -> watch::Receiver<Vec<ClaimState>> {
         self.claims.clone()
@@ -116,7 +116,7 @@ impl Agent {
         let _ = self.tasks.join_next().await;
     }
 
-    /// Stops. Calls in flight are given up: whoever starts next makes them again. A checkpoint that is being written is
+    /// Stops. Calls in flight are given up: the next agent makes them again. A checkpoint that is being written is
     /// waited for.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
@@ -146,7 +146,7 @@ struct Lines {
     shut_down: watch::Sender<bool>,
 }
 
-/// What runs pods, and where it hears from; nothing where no pods are run.
+/// The runner of pods and its inputs; `None` where no pods are run.
 type Running = Option<(Runner, mpsc::Receiver<run::News>)>;
 
 async fn work(
@@ -181,7 +181,7 @@ async fn work(
     let mut shell = Shell { client, options, metrics, news, checkpoints, connections, notes, began, tasks };
     loop {
         shell.settle(&mut node, clock, &mut running, &lines.claims);
-        // Those that have ended are let go of.
+        // Tasks that have ended are dropped.
         while shell.tasks.try_join_next().is_some() {}
         let wake = running.as_ref().and_then(|(runner, _)| runner.wake(clock));
         let wake = [wake, node.wake()].into_iter().flatten().min();
@@ -205,7 +205,7 @@ async fn work(
             lines.shut_down.send_replace(true);
         }
     }
-    // Nobody waits for answers any more; the writer ends with its queue.
+    // No receiver of answers is left; the writer ends with its queue.
     drop((shell, heard, running));
     while writers.join_next().await.is_some() {}
 }
@@ -222,7 +222,7 @@ async fn hear(running: &mut Running) -> run::News {
     }
 }
 
-/// Waits until all is to stop; also when nobody could say so any more.
+/// Waits until all is to stop; also when the sender is gone.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
 }
@@ -246,7 +246,7 @@ fn node_reader() -> follow::Reader<NodeObject, Input> {
 }
 
 impl Shell {
-    /// Begins everything that is to be done. What one machine does may be news for the other.
+    /// Starts all actions that are due. An action of one machine may be an input of the other.
     fn settle(
         &mut self,
         node: &mut Node,
@@ -257,7 +257,7 @@ impl Shell {
         let mut is_changed = false;
         loop {
             while let Some((id, action)) = node.poll() {
-                // Whoever wants to know is told while a plugin works, or after: a pod does not wait for it.
+                // Observers of claims hear of it during or after a plugin's call: a pod does not wait for them.
                 is_changed |=
                     matches!(action, Action::Call { .. } | Action::CallClassic { .. } | Action::Ended { .. });
                 steps::performs(&action);
@@ -367,7 +367,7 @@ impl Shell {
                     warn!(%error, pod_uid, "remove CDI names");
                 }
             }
-            // Whoever runs pods waits for it, and nobody else.
+            // Only a runner of pods waits for it.
             Action::Freed { .. } => {}
             Action::Warn { pod, reason, message } => self.warn(pod, reason, message),
             Action::Began { call, pod_uid } => drop(self.began.insert((pod_uid, call), Instant::now())),
@@ -384,7 +384,7 @@ impl Shell {
         let news = self.news.clone();
         self.tasks.spawn(async move {
             let outcome = action.await;
-            // Nobody hears it when the agent ends.
+            // The receiver is gone when the agent ends.
             let _ = news.send(Input::Outcome(id, outcome)).await;
         });
     }

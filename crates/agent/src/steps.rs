@@ -1,4 +1,4 @@
-//! What happens when, for whoever measures: events at level `TRACE` with the target [`TARGET`].
+//! The time of each step, for measurements: events at level `TRACE` with the target [`TARGET`].
 
 use lazaret_node::{Action, Input, Outcome};
 use tracing::trace;

@@ -110,7 +110,7 @@ pub(crate) async fn show_status(
     api.patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
 }
 
-/// The status of a container that nobody has started.
+/// The status of a container that was not started.
 fn waiting(name: String, image: String) -> ContainerStatus {
     let waiting = ContainerStateWaiting { reason: Some("ContainerCreating".into()), message: None };
     let state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };

@@ -52,7 +52,7 @@ fn what_is_no_threshold_is_named_with_what_to_do() {
     assert!(parse_eviction_hard(&long).is_err());
 }
 
-/// Signals of which there is too little, one row a case: what is free, what there is.
+/// Signals of which there is too little, one row a case: the free amount, the capacity.
 #[test]
 fn a_node_is_short_of_what_is_below_its_threshold() {
     const GIB: u64 = 1 << 30;

@@ -1,4 +1,4 @@
-//! What one run is to another.
+//! Compares two runs.
 
 use std::path::Path;
 

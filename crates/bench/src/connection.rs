@@ -12,19 +12,19 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Heads are short; this is where a peer has certainly gone wrong.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// So much of a refusal is read.
+/// Characters of a refusal that are shown.
 const REFUSAL_BYTES_MAX: usize = 400;
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
-    /// What was read; `used` bytes of it have been looked at.
+    /// The bytes read; the first `used` of them are consumed.
     buffer: Vec<u8>,
     used: usize,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -35,7 +35,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What the server said, for an error message.
+    /// The server's error, for an error message.
     pub(crate) fn refusal(&self) -> String {
         let text = serde_json::from_slice::<serde_json::Value>(&self.body)
             .ok()
@@ -45,7 +45,7 @@ impl Answer {
     }
 }
 
-/// How an answer's body is told from the next answer.
+/// How the end of a response's body is found.
 enum Length {
     Known(usize),
     Chunked,

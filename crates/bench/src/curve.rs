@@ -15,7 +15,7 @@ use lazaret_print::{Table, note};
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Curve {
-    /// What grows.
+    /// The dimension that grows.
     of: &'static str,
     points: Vec<Point>,
 }

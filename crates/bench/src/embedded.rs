@@ -19,12 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// As many objects, and as many pods in one namespace: how large the load is, is up to the person who asks for it.
 const ROOM: &str = "100000000";
 
-/// What to start.
+/// The parts to start.
 #[derive(Clone, Debug)]
 pub(crate) enum Parts {
     /// The API and nothing else.
     Api,
-    /// Everything, with so many simulated nodes of so many devices.
+    /// Everything, with `nodes` simulated nodes of `devices` devices each.
     All { nodes: usize, devices: usize, gates: String, versions: String },
 }
 

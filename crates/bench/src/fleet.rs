@@ -39,7 +39,7 @@ impl Fleet {
         }
     }
 
-    /// Nodes simulated here, with names that nobody else has.
+    /// Nodes simulated here, with unique names.
     pub(crate) async fn simulate(kubeconfig: &Path, run: &str, nodes: usize, devices: usize) -> Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
         let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;

@@ -15,7 +15,7 @@ use crate::{clock, connection::Connection, report::Phase, target::Target};
 const TOO_MANY: u16 = 429;
 const TOO_MANY_PAUSE: Duration = Duration::from_millis(500);
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) start: Instant,
@@ -53,7 +53,7 @@ impl Shape {
     }
 }
 
-/// Opens so many connections beforehand: shaking hands is not part of a load.
+/// Opens `clients` connections beforehand: the handshakes are not part of a load.
 pub(crate) async fn connect(target: &Target, clients: usize) -> Result<Vec<Connection>> {
     let mut connections = Vec::new();
     for _ in 0..clients.max(1) {

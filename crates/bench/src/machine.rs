@@ -1,10 +1,10 @@
-//! What the operating system says of processes and of itself.
+//! Resource usage of processes and of the machine, from the operating system.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// What a process used.
+/// Resource usage of a process.
 #[derive(Clone, Debug, Default, Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Usage {

@@ -32,7 +32,7 @@ pub(crate) enum Stage {
     Empty,
     /// A server that was started for it.
     Embedded(Embedded),
-    /// Objects of this run in somebody's cluster.
+    /// Objects of this run in a cluster that is not ours.
     Cluster(Target, String),
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         Ok(())
     })
     .await;
-    // Whatever failed then, this is why.
+    // A server that ended is the cause of any failure.
     let outcome = match embedded.as_mut().and_then(Embedded::ended) {
         Some(how) => outcome.with_context(|| format!("the lazaret under measurement ended ({how})")),
         None => outcome,

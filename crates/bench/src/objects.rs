@@ -18,9 +18,9 @@ pub(crate) const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 pub(crate) const RULES: &str = "/apis/resource.k8s.io/v1/devicetaintrules";
 pub(crate) const RULES_WITH_PACE: &str = "/apis/resource.k8s.io/v1alpha3/devicetaintrules";
 
-/// So often is looked whether a new namespace has its account.
+/// Tries until a new namespace has its account.
 const ACCOUNT_TRIES: u32 = 200;
-/// So often is looked whether namespaces are gone.
+/// Tries until namespaces are gone.
 const GONE_TRIES: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -44,7 +44,7 @@ pub(crate) fn meta(run: &str, name: &str) -> Value {
 /// Makes a namespace and waits until pods can be made in it.
 pub(crate) async fn make_namespace(caller: &mut Caller, run: &str, name: &str) -> Result<()> {
     caller.create(NAMESPACES, &json!({"metadata": meta(run, name)})).await?;
-    // Pods are refused until somebody has made their account; where nobody does, they are not refused.
+    // Pods are refused until a controller has made their account; where none does, they are not refused.
     for _ in 0..ACCOUNT_TRIES {
         if caller.get(&format!("{NAMESPACES}/{name}/serviceaccounts/default")).await?.is_some() {
             break;

@@ -1,4 +1,4 @@
-//! What a watch tells of the pods of a namespace, and when.
+//! The states of a namespace's pods, with the times at which a watch delivers them.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use crate::{
     target::{Caller, Target},
 };
 
-/// So many watches in a row that ended before they told anything are enough.
+/// Watches in a row that end before the first event, before the run fails.
 const SILENT_MAX: usize = 5;
 /// Before a watch that ended is begun again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ pub(crate) struct Pods {
     counts: Cell<Counts>,
     failed: RefCell<Option<anyhow::Error>>,
     changed: Notify,
-    /// Pods in the order in which they were bound, for whoever takes them from here.
+    /// Pods in the order in which they were bound, until they are taken from here.
     just_bound: RefCell<Vec<usize>>,
     _watch: RefCell<JoinSet<()>>,
 }
@@ -184,7 +184,7 @@ impl Pods {
     }
 }
 
-/// Hands every line of a watch to `each`, and goes on where it was when the server ends it: servers do that to whom they think too slow. It goes on
+/// Hands every line of a watch to `each`, and goes on where it was when the server ends it: servers do that to clients that seem too slow. It goes on
 /// from the version of the last line if it began from one, and otherwise anew, with all that is there.
 pub(crate) async fn watch(
     target: &Target,

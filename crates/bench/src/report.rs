@@ -1,4 +1,4 @@
-//! What was measured, and how it is told.
+//! The results of a run, and how they are shown.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use lazaret_print::Table;
 
 use crate::machine::Usage;
 
-/// Seconds that are told one by one; what comes after is left out.
+/// Seconds that are listed one by one; later ones are left out.
 const SECONDS_TOLD_MAX: usize = 3_600;
 /// Characters of a row that draws throughput over time.
 const SPARKS_MAX: usize = 60;
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// All that one run found.
+/// The results of one run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Report {
-    /// What was measured: `evict`, or the name of a workload.
+    /// The subject: `evict`, or the name of a workload.
     pub(crate) what: String,
     /// The server, as it calls itself.
     pub(crate) server: String,

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The simulated nodes of a foreign cluster have a thread of their own; the load has this one. Where there are no nodes, it reads its sockets
-/// itself: no thread wakes another to tell of every answer.
+/// itself: no thread wakes another for every answer.
 fn runtime(args: &Args) -> Builder {
     let alone = args.workload.is_none() && matches!(args.what, What::Api | What::Watch | What::Start);
     if alone {
@@ -58,7 +58,7 @@ async fn work(args: &Args) -> Result<()> {
         return Ok(print(&text)?);
     }
     let Measured { report, stage, outcome } = measure(args).await?;
-    // Told before anything is taken away, which may take longer than anybody waits; and what was found before a failure as well.
+    // Printed before the cleanup, which may take long; and after a failure the results so far as well.
     if outcome.is_ok() || !report.phases.is_empty() {
         tell(&report, args.output)?;
     }

@@ -18,7 +18,7 @@ const TOP: f64 = 50.0;
 const BOTTOM: f64 = 45.0;
 /// Fewer lines than this do not tell how high something is.
 const TICKS_MIN: usize = 3;
-/// Names of lines keep so much distance.
+/// Distance between the names of lines.
 const LINE_HEIGHT: f64 = 15.0;
 /// Seen on white and on black.
 const COLOURS: [&str; 6] = ["#2f81f7", "#d1840f", "#3fa35c", "#c4528a", "#8a63d2", "#7d8590"];

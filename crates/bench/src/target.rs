@@ -29,7 +29,7 @@ pub(crate) struct Target {
     tls: Arc<ClientConfig>,
     /// The lines that every request has.
     head: Arc<str>,
-    /// Whom it belongs to, without who asks.
+    /// The configuration that it was made from.
     cluster: Arc<kube::Config>,
 }
 
@@ -73,7 +73,7 @@ impl Target {
         })
     }
 
-    /// The same server, asked by nobody in particular.
+    /// The same server, without credentials.
     pub(crate) fn without_credentials(&self) -> Result<Self> {
         let mut config = kube::Config::clone(&self.cluster);
         config.auth_info = kube::config::AuthInfo::default();
@@ -124,7 +124,7 @@ impl Target {
     }
 }
 
-/// Who asks, when that is a token. A certificate is part of the connection.
+/// The caller's token, if it has one. A certificate is part of the connection.
 fn token(config: &kube::Config) -> Result<Option<String>> {
     let auth = &config.auth_info;
     if let Some(token) = &auth.token {
@@ -164,7 +164,7 @@ impl Caller {
         answer
     }
 
-    /// Makes an object that must not be there yet: what is there is somebody else's.
+    /// Creates an object that must not exist yet: an existing one belongs to another client.
     pub(crate) async fn create(&mut self, path: &str, object: &Value) -> Result<Value> {
         let request = self.target.post(path, &object.to_string());
         let answer = self.fetch(&request).await?;
@@ -185,7 +185,7 @@ impl Caller {
         }
     }
 
-    /// Whatever the answer is.
+    /// Sends a request, and returns the response whatever its code.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<Answer> {
         self.fetch(request).await
     }

@@ -1,4 +1,4 @@
-//! What edits do to an OCI runtime spec.
+//! Applies edits to an OCI runtime spec.
 
 use std::{collections::BTreeMap, io, path::Path};
 
@@ -18,7 +18,7 @@ pub enum ApplyError {
     HostDevice {
         /// On the host.
         path: String,
-        /// What was found there.
+        /// The error of the system.
         source: io::Error,
     },
     /// The host's node is another kind of thing.
@@ -189,7 +189,7 @@ fn add_mounts(oci: &mut Value, mounts: &[Mount]) -> Result<(), ApplyError> {
             "options": options,
         })));
     }
-    // What is mounted inside of another mount comes after it.
+    // A mount inside of another mount comes after it.
     all.sort_by_key(|mount| depth(mount["destination"].as_str().unwrap_or_default()));
     Ok(())
 }

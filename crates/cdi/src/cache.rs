@@ -76,7 +76,7 @@ pub enum CacheError {
 /// Why devices were not injected. The OCI spec is as it was.
 #[derive(Debug, Error)]
 pub enum InjectError {
-    /// Nobody knows these. The text is the one by which runtimes are known.
+    /// No file describes these devices. The text is the one by which runtimes are known.
     #[error("unresolvable CDI devices {}", .0.join(", "))]
     Unresolved(Vec<String>),
     /// More names than a container can have devices.
@@ -108,7 +108,7 @@ impl Cache {
         (self.devices, self.errors) = (scan.devices, scan.errors);
     }
 
-    /// What was left out when files were last read.
+    /// The errors of the last read; each left a file or a device out.
     #[must_use]
     pub fn errors(&self) -> &[CacheError] {
         &self.errors

@@ -17,7 +17,7 @@ pub struct SpecDirectory {
     path: PathBuf,
 }
 
-/// Why a spec was not written or removed. What was there before still is.
+/// Why a spec was not written or removed. The file before it is unchanged.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// The name of the file could be that of another directory, or of none.
@@ -81,7 +81,7 @@ impl SpecDirectory {
         let temporary = self.path.join(format!(".{name}.{}-{number}.tmp", std::process::id()));
         let written = put(&temporary, &text).and_then(|()| fs::rename(&temporary, &path));
         if let Err(error) = written {
-            // What cannot be removed either is no spec, and the first error says more.
+            // A temporary file that cannot be removed is no spec, and the first error says more.
             let _ = fs::remove_file(&temporary);
             return Err(failed(&path, error));
         }
@@ -111,7 +111,7 @@ impl SpecDirectory {
 }
 
 fn put(path: &Path, text: &[u8]) -> io::Result<()> {
-    // Never through a link that somebody put there.
+    // Never through a link that another process put there.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(text)?;
     file.sync_all()

@@ -9,7 +9,7 @@ use std::{
 /// A device node of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostDevice {
-    /// What it is.
+    /// Its type.
     pub kind: HostDeviceKind,
     /// The driver's number.
     pub major: i64,
@@ -19,7 +19,7 @@ pub struct HostDevice {
     pub file_mode: u32,
 }
 
-/// What a node is.
+/// The type of a device node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostDeviceKind {
     /// `b`

@@ -20,9 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Invariant.** A file that is broken, too large or one too many is an error of its own and never of another file. What
-//! is written is valid. An OCI spec is changed wholly or not at all, and what is unknown in it stays. It must never know
-//! who asks: no Kubernetes, no driver, no runtime.
+//! **Invariant.** A file that is broken, too large or one too many is an error of its own and never of another file. A
+//! written spec is valid. An OCI spec is changed wholly or not at all, and its unknown fields stay. It must never know
+//! its caller: no Kubernetes, no driver, no runtime.
 
 mod apply;
 mod cache;

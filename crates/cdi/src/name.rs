@@ -18,7 +18,7 @@ pub enum NameError {
     /// A part is missing.
     #[error("{name:?} is not vendor/class=device")]
     Unqualified {
-        /// What was given.
+        /// The given text.
         name: String,
     },
     /// A part is there, and is not allowed.
@@ -26,9 +26,9 @@ pub enum NameError {
     Part {
         /// Which part.
         part: &'static str,
-        /// What was given.
+        /// The given text.
         name: String,
-        /// What is wrong with it.
+        /// Why it is not allowed.
         why: &'static str,
     },
 }
@@ -45,13 +45,13 @@ impl QualifiedName {
         Ok(Self { vendor: vendor.to_owned(), class: class.to_owned(), device: device.to_owned() })
     }
 
-    /// Who makes the device, `gpu.example.com`.
+    /// The vendor of the device, `gpu.example.com`.
     #[must_use]
     pub fn vendor(&self) -> &str {
         &self.vendor
     }
 
-    /// What it is, `gpu`.
+    /// The class of the device, `gpu`.
     #[must_use]
     pub fn class(&self) -> &str {
         &self.class
@@ -90,7 +90,7 @@ pub fn split_kind(kind: &str) -> Option<(&str, &str)> {
 /// Checks the name of a vendor.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When it is not allowed.
 pub fn validate_vendor(name: &str) -> Result<(), NameError> {
     check("vendor", name, u8::is_ascii_alphabetic, b"._-")
 }
@@ -98,7 +98,7 @@ pub fn validate_vendor(name: &str) -> Result<(), NameError> {
 /// Checks the name of a class.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When it is not allowed.
 pub fn validate_class(name: &str) -> Result<(), NameError> {
     check("class", name, u8::is_ascii_alphabetic, b"._-")
 }
@@ -106,7 +106,7 @@ pub fn validate_class(name: &str) -> Result<(), NameError> {
 /// Checks the name of a device.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When it is not allowed.
 pub fn validate_device_name(name: &str) -> Result<(), NameError> {
     check("device", name, u8::is_ascii_alphanumeric, b"._-:")
 }

@@ -17,7 +17,7 @@ pub const FILE_BYTES_MAX: u64 = 4 << 20;
 const YAML_NODES_MAX: usize = 200_000;
 /// The format has five levels.
 const YAML_DEPTH_MAX: usize = 32;
-/// What aliases may stand for altogether.
+/// Events that all aliases together may expand to.
 const YAML_REPLAYED_EVENTS_MAX: usize = 200_000;
 
 /// Why a file gives no spec.
@@ -43,7 +43,7 @@ pub enum ReadError {
 /// Reads and checks a file. Its ending says what it is: `.json` or `.yaml`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When it cannot be read, or is not a valid spec.
 pub fn read(path: &Path) -> Result<Spec, ReadError> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
@@ -65,7 +65,7 @@ pub fn read(path: &Path) -> Result<Spec, ReadError> {
 /// Reads and checks a spec in JSON.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When it is not a valid spec.
 pub fn parse_json(text: &[u8]) -> Result<Spec, ReadError> {
     let spec: Spec = serde_json::from_slice(text).map_err(|error| ReadError::Parse(error.to_string()))?;
     validate(&spec)?;
@@ -75,7 +75,7 @@ pub fn parse_json(text: &[u8]) -> Result<Spec, ReadError> {
 /// Reads and checks a spec in YAML.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When it is not a valid spec.
 pub fn parse_yaml(text: &[u8]) -> Result<Spec, ReadError> {
     let spec: Spec = serde_saphyr::from_slice_with_options(text, yaml_options())
         .map_err(|error| ReadError::Parse(error.to_string()))?;

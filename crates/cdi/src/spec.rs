@@ -42,7 +42,7 @@ pub struct Device {
     /// For people and tools; no effect on containers.
     #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What a container needs to use the device. Never empty: a device that needs nothing has no CDI name.
+    /// The edits of a container that uses the device. Never empty: a device that needs none has no CDI name.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub container_edits: ContainerEdits,
 }
@@ -129,7 +129,7 @@ pub struct DeviceNode {
     /// Permissions of the file; those of the host's node if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_mode: Option<u32>,
-    /// What the control group permits: some of `rwm`, or `none`; empty: `rwm`.
+    /// The permissions in the control group: some of `rwm`, or `none`; empty: `rwm`.
     #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "String::is_empty")]
     pub permissions: String,
     /// Owner; the process's user if there is none.

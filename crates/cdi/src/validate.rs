@@ -1,4 +1,4 @@
-//! What a spec must be.
+//! Checks specs.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub enum SpecError {
     Edit {
         /// The device, or the spec as a whole.
         place: String,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
 }

@@ -22,12 +22,12 @@ pub const KNOWN_VERSIONS: &[Version] = &[
     Version(1, 1, 0),
 ];
 
-/// What every spec needs.
+/// The version that every spec needs.
 const EARLIEST: Version = Version(0, 3, 0);
 
 type Uses = fn(&Spec) -> bool;
 
-/// What a version brought, and whether a spec uses it.
+/// Versions, and whether a spec uses a feature that each brought.
 const NEEDS: &[(Version, Uses)] = &[
     (Version(1, 1, 0), |spec| {
         any_edits(spec, |edits| {

@@ -18,7 +18,7 @@ pub struct ResourceClass {
     pub parameters: Text,
 }
 
-/// A device, or several, that somebody needs.
+/// A request for one device or several.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ResourceClaim {
     /// Namespace and name.
@@ -219,7 +219,7 @@ impl ResourceClaim {
         self.status.reserved_for.iter().any(|user| user.uid == *uid)
     }
 
-    /// Whether it can be used: its devices are held for it, and nobody asked for them back.
+    /// Whether it can be used: its devices are held for it, and their deallocation was not requested.
     #[must_use]
     pub fn is_allocated(&self) -> bool {
         self.status.phase == Phase::Allocated

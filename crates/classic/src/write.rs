@@ -62,7 +62,7 @@ impl Writer {
     pub(crate) fn landed(&mut self, now: Timestamp, version: &Text, outcome: Outcome) {
         self.in_flight = false;
         match outcome {
-            // The object is not as it was when it was written, whoever wrote it.
+            // The object is not as it was when it was written, whichever client wrote it.
             Outcome::Done | Outcome::Gone | Outcome::Conflict => {
                 self.outdated = Some((version.clone(), now.plus_millis(RECHECK_MS)));
                 self.retry = Retry::default();

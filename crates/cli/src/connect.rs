@@ -21,8 +21,8 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> 
         None if context.is_some() => kube::Config::from_kubeconfig(&options).await?,
         None => kube::Config::infer().await.context("find a cluster: give --kubeconfig")?,
     };
-    // Who asks must hear a no at once, a disruption budget's for instance; and what is sent again on the quiet may be
-    // sent by one who has lost the lease meanwhile.
+    // A refusal, a disruption budget's for instance, must reach the caller at once; and a silent retry may be
+    // sent after the lease was lost.
     config.default_retry = false;
     Ok(config)
 }

@@ -5,8 +5,8 @@ use lazaret_server::{Features, Part, Release};
 
 use crate::output;
 
-/// The features of a release with what `--feature-gates` says. What it says of gates that make no difference in the
-/// parts that run is noted: nobody is to think that it had an effect.
+/// The features of a release, changed by `--feature-gates`. A gate that makes no difference in the
+/// parts that run is reported, lest a user believes that it had an effect.
 pub(crate) fn features(release: Release, text: &str, parts: &[Part]) -> Result<Features> {
     let mut features = Features::of(release);
     features.parse(text).map_err(|error| anyhow!("--feature-gates: {error}"))?;

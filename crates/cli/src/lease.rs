@@ -60,7 +60,7 @@ fn read(file: &Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Seconds as somebody typed them; nonsense is 0 and refused as too short.
+/// Seconds as typed; nonsense is 0 and refused as too short.
 #[allow(clippy::cast_possible_truncation, reason = "within an hour, or cut off at it")]
 fn milliseconds(seconds: f64) -> i64 {
     const HOUR_MS: f64 = 3_600_000.0;

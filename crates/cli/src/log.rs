@@ -1,4 +1,4 @@
-//! What the process says of itself while it runs, on standard error.
+//! The log of the process, on standard error.
 
 use std::io;
 
@@ -49,9 +49,9 @@ fn targets(verbose: u8) -> Targets {
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    // What libraries say of themselves is of interest to those who ask for everything.
+    // Logs of libraries are for users who ask for everything.
     let others = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    // Whoever writes a policy that audits has asked for its notes.
+    // Records of policies that audit are always logged.
     Targets::new()
         .with_default(others)
         .with_target("lazaret", level)

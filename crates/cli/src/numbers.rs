@@ -47,7 +47,7 @@ async fn serve_within(
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
-            // How it ended is the affair of whoever asked.
+            // How it ended concerns only the client.
             Some(_) = questions.join_next() => {}
         }
     }

@@ -12,7 +12,7 @@ use lazaret_store::{EncryptionKeys, Options};
 
 /// A key file is a few lines; what is longer is no key file.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
-/// Others must not read the keys, nor anybody but the owner write them. A group may read: it is how secrets are
+/// Other users must not read the keys, nor anyone but the owner write them. A group may read: it is how secrets are
 /// mounted.
 const KEY_FILE_MODE_FORBIDDEN: u32 = 0o027;
 
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-/// The text of a key file that nobody else can read.
+/// The text of a key file that other users cannot read.
 pub(crate) fn read_keys(path: &Path) -> Result<String> {
     let doing = || format!("read keys from {}", path.display());
     let file = fs::File::open(path).with_context(doing)?;

@@ -1,4 +1,4 @@
-//! How a user, or whoever runs this for one, says that it is enough.
+//! Signals by which a user, or a supervisor, asks the process to stop.
 
 use anyhow::{Context, Result};
 

@@ -82,7 +82,7 @@ pub(crate) struct Args {
     logging: Logging,
 }
 
-/// Tasks of its own after which a thread takes one that was woken from outside. The store's thread wakes whoever waits for a write to
+/// Tasks of its own after which a thread takes one that was woken from outside. The store's thread wakes tasks that wait for a write to
 /// be durable, and watches: they are not to stand behind all that the threads find to do among themselves.
 const GLOBAL_QUEUE_INTERVAL: u32 = 8;
 
@@ -177,7 +177,7 @@ impl Args {
                 if let Some(parts) = parts {
                     parts.stop().await;
                 }
-                // Whoever serves has its own receiver; it is there until it ends.
+                // The server has its own receiver; it is there until the server ends.
                 let _ = stop.send(true);
                 serving.await.context("serve")?;
             }

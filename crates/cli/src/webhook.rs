@@ -92,7 +92,7 @@ impl Serving {
 
     /// Lets what was asked be answered.
     pub(crate) async fn stop(self) {
-        // Nobody listens any more when it has ended by itself.
+        // The receiver is gone when the server has ended by itself.
         let _ = self.stop.send(true);
         self.tasks.join().await;
     }

@@ -1,4 +1,4 @@
-//! Alertmanager's webhook, as `lazaret up` and `lazaret run` serve it: alerts become signals of devices, and nobody unknown changes anything.
+//! Alertmanager's webhook, as `lazaret up` and `lazaret run` serve it: alerts become signals of devices, and unknown senders change nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -19,7 +19,7 @@ const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 const RULES: &str = "/apis/resource.k8s.io/v1/devicetaintrules";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
-/// Who sends.
+/// The sender of an alert.
 enum Sender {
     Admin,
     Nobody,
@@ -228,7 +228,7 @@ impl Run {
         let line = lines.find(|line| line.as_ref().unwrap().contains("https://")).unwrap().unwrap();
         let (_, rest) = line.split_once("https://").unwrap();
         let address = format!("https://{}", rest.split('/').next().unwrap());
-        // What it says later is not waited for.
+        // Later lines are read and dropped.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, address }
     }

@@ -1,4 +1,4 @@
-//! What policies note for an audit log is in the log, however little else is.
+//! The audit records of policies are in the log, however little else is.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;

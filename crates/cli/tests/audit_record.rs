@@ -1,4 +1,4 @@
-//! The record of what was decided about devices: it outlives events, objects and crashes, is bounded, and is read by those who may.
+//! The record of decisions about devices: it outlives events, objects and crashes, is bounded, and is read by permitted users.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -100,7 +100,7 @@ impl Up {
         }
     }
 
-    /// What was recorded of an object, in order.
+    /// The records of an object, in order.
     fn whats(&self, object: &str) -> Vec<String> {
         let about = |record: &&Value| record["object"] == object;
         self.records()
@@ -199,7 +199,7 @@ fn a_torn_end_loses_a_decision_and_its_record_together() {
     let up = up.kill(|folder| {
         let path = newest_segment(folder);
         let bytes = fs::read(&path).unwrap();
-        // What was written last is the guard c with its record: half of it stays.
+        // The last write is the guard c with its record: half of it stays.
         let at = bytes.windows(8).rposition(|window| window == b"guard c ").unwrap();
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(at as u64).unwrap();
     });
@@ -289,7 +289,7 @@ fn history_outlives_events() {
     assert!(told["entries"][1]["text"].as_str().unwrap().starts_with("pod default/p evicted"), "{told}");
 }
 
-/// Who may list a kind everywhere may read its records; who may list none is refused.
+/// A user who may list a kind everywhere may read its records; a user who may list none is refused.
 #[test]
 fn each_kind_is_read_by_those_who_may_list_it() {
     let folder = tempfile::tempdir().unwrap();

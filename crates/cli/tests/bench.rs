@@ -28,7 +28,7 @@ fn bench(cluster: &Cluster, words: &[&str]) -> std::process::Command {
     command
 }
 
-/// What the report says of a phase.
+/// A phase of the report.
 fn phase<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["phases"].as_array().unwrap().iter().find(|phase| phase["name"] == name).unwrap()
 }
@@ -69,10 +69,10 @@ fn what_is_measured_is_told_and_what_was_made_is_taken_away() {
 #[test]
 fn ctrl_c_takes_everything_away_too() {
     let cluster = Cluster::start(&[]);
-    // So slow that it is under way when it is stopped.
+    // So slow that it still runs when it is stopped.
     let words = ["schedule", "--nodes", "2", "--devices", "8", "--pods", "16", "--rate", "1"];
     let child = bench(&cluster, &words).spawn().unwrap();
-    // Several may have begun to run by the time that somebody counts.
+    // Several may have begun to run by the time that they are counted.
     let ended = interrupt_at(child, "pods running: ");
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{told}");

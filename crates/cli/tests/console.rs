@@ -1,7 +1,7 @@
-//! What the documents show is what the command prints.
+//! The commands in the documents print what is shown there.
 //!
 //! Every block that begins with ```` ```console ```` is run: a line `$ COMMAND` by the shell at the root of the workspace, with the binary of
-//! this build first on the path. What follows up to the next command is what it must print, both streams together; a last line `? N` is its
+//! this build first on the path. The lines up to the next command are what it must print, both streams together; a last line `? N` is its
 //! exit code where that is not 0. With `UPDATE_CONSOLE=1` the blocks are rewritten with what was printed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! A drain that somebody stops, as a user stops it.
+//! A drain that is stopped, as a user stops it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;

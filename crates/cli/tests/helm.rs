@@ -12,7 +12,7 @@ use support::Cluster;
 /// Longer than a slow machine takes for any step.
 const TIMEOUT: &str = "--timeout=170s";
 
-/// What Helm says to these words. It keeps everything in the cluster's folder.
+/// The output of Helm. It keeps everything in the cluster's folder.
 fn helm(cluster: &Cluster, words: &[&str]) -> String {
     let folder = cluster.folder.path();
     let mut command = Command::new(tools::helm());

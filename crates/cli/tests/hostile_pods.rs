@@ -204,7 +204,7 @@ fn a_link_in_a_volume_leads_nowhere_outside_of_it() {
     check_neighbour(&cluster);
 }
 
-/// The node is short of memory as soon as it says so: nobody has 99 % free.
+/// The node is short of memory from its first observation on: no machine has 99 % free.
 #[test]
 fn a_node_that_is_short_of_memory_evicts_pods_and_takes_no_more() {
     let cluster = Cluster::start(&[]);

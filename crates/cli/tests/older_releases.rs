@@ -147,7 +147,7 @@ fn a_policy_becomes_rules_in_the_version_that_the_release_has() {
     }
 }
 
-/// Nobody is evicted for a policy whose taint no scheduler would obey: the pod would be back on the device at once.
+/// No pod is evicted for a policy whose taint no scheduler would obey: the pod would be back on the device at once.
 #[test]
 fn where_rules_have_no_effect_policies_have_none_and_say_so() {
     // `lazaret up` serves all of v1alpha3, which Kubernetes does not.
@@ -200,7 +200,7 @@ fn where_rules_have_no_effect_policies_have_none_and_say_so() {
     }
 }
 
-/// `lazaret run` beside a server that has rules in an older version, where nobody said that their gate is on.
+/// `lazaret run` beside a server that has rules in an older version, without a flag that their gate is on.
 #[test]
 fn rules_of_an_older_version_count_once_somebody_says_that_their_gate_is_on() {
     let cluster = Cluster::start(&[

@@ -1,4 +1,4 @@
-//! What ResourceSlicePatches make of a device is what a health policy sees: attributes and taints, by priority, as they come and go.
+//! A health policy sees a device with its ResourceSlicePatches: attributes and taints, by priority, as they come and go.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -99,7 +99,7 @@ fn of_tier(value: &str) -> String {
     format!("device.attributes['{DRIVER}'].tier == '{value}'")
 }
 
-/// What a command of `kubectl device` prints; it must succeed.
+/// The output of a command of `kubectl device`; it must succeed.
 fn said(cluster: &Cluster, words: &[&str]) -> String {
     let ran = cluster.command(&[&["device"], words].concat()).output().unwrap();
     assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));

@@ -67,7 +67,7 @@ fn kubectl_and_shells_complete_names_from_the_cluster() {
         );
         until_said(&cluster, &path, &script, "node-1/gpu-0\nnode-1/gpu-1\n");
     }
-    // Where nobody answers, the shell is not kept waiting and offers no files.
+    // Where no server answers, the shell is not kept waiting and offers no files.
     let nowhere = shell(&cluster, &path, "KUBECONFIG=/nowhere kubectl_complete-device list ''");
     assert_eq!(nowhere, ":4\n");
 }

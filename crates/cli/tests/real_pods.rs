@@ -74,7 +74,7 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
     wait_until("no log is left", || fs::read_dir(root.0.join("logs")).unwrap().count() == 0);
 }
 
-/// What ran before the agent was restarted runs on, and is not started again; exit codes are in the status.
+/// Containers that ran before the agent was restarted run on, and are not started again; exit codes are in the status.
 #[test]
 fn containers_outlive_the_agent_and_are_found_again() {
     let cluster = Cluster::start(&[]);
@@ -237,7 +237,7 @@ fn ports_of_a_pod_with_several_containers_can_be_forwarded() {
     assert!(asked("none").contains("not found in namespace"), "{}", asked("none"));
 }
 
-/// What the kernel holds a container to, in bytes and in microseconds of each 100,000.
+/// The kernel's limits of a container, in bytes and in microseconds of each 100,000.
 fn limits_of(root: &std::path::Path, uid: &str) -> (String, String) {
     let instance = fs::read_to_string(root.join("run/runc/instance")).unwrap();
     let pod = format!("{}/{uid}", instance.trim().trim_matches('"'));
@@ -295,7 +295,7 @@ fn a_pod_is_resized_while_it_runs() {
     assert_eq!(status(&cluster, "p")["containerStatuses"][0]["restartCount"], 0);
 }
 
-/// What `kubectl top` asks for.
+/// The metrics API that `kubectl top` reads.
 #[test]
 fn what_nodes_and_pods_use_is_served() {
     let (cluster, root) = start_with_node(&[]);

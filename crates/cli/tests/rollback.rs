@@ -1,4 +1,4 @@
-//! One version of Lazaret back: objects stay readable. `previous/` has the definitions of an earlier version; whoever makes a release puts the
+//! One version of Lazaret back: objects stay readable. `previous/` has the definitions of an earlier version; the maker of a release puts the
 //! definitions of that release there.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -65,7 +65,7 @@ fn current() -> BTreeMap<String, Value> {
     by_name(documents(&String::from_utf8(output.stdout).unwrap()))
 }
 
-/// What makes objects of one version unreadable or unwritable for the other.
+/// The differences that make objects of one version unreadable or unwritable for the other.
 struct Comparison {
     faults: Vec<String>,
 }
@@ -132,7 +132,7 @@ impl Comparison {
         }
     }
 
-    /// What was allowed is allowed.
+    /// Values that were allowed are still allowed.
     fn limits(&mut self, path: &str, old: &Value, new: &Value) {
         let most = ["maximum", "maxLength", "maxItems", "maxProperties"].map(|field| (field, 1.0));
         let least = ["minimum", "minLength", "minItems", "minProperties"].map(|field| (field, -1.0));
@@ -336,7 +336,7 @@ fn objects_are_readable_after_a_rollback_and_whole_after_the_next_upgrade() {
         assert_eq!(cluster.names(&format!("{OWN}/{place}")), ["a"], "{place}");
         let there = cluster.get(&path);
         assert_eq!(there["kind"], object["kind"]);
-        // What the older version knows it finds as it was, and it adds nothing but defaults.
+        // The older version finds its fields unchanged, and adds nothing but defaults.
         let (there, written) = (there["spec"].as_object().unwrap(), object["spec"].as_object().unwrap());
         let known: Vec<&String> = there.keys().filter(|field| written.contains_key(*field)).collect();
         assert!(!known.is_empty(), "{place}");

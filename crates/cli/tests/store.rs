@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use support::LAZARET;
 
-/// What a Secret holds, and must not be found in files.
+/// The content of a Secret, which must not be found in files.
 const SECRET: &str = "aHVudGVyMi1odW50ZXIyLWh1bnRlcjI=";
 
 /// `lazaret up --api-only` with a store on disk; killed with this.

@@ -63,7 +63,7 @@ impl Story {
         assert_eq!(refused, None, "{file}");
     }
 
-    /// The same as somebody else; what the server refused.
+    /// The same as another user; the server's refusal.
     fn try_apply_as(&self, user: Option<&str>, file: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder.join(file)).unwrap();
         self.applied.borrow_mut().insert(file.to_owned());
@@ -142,7 +142,7 @@ impl Story {
         (result["pool"].as_str().unwrap().to_owned(), result["device"].as_str().unwrap().to_owned())
     }
 
-    /// What a condition of a rule says, once it satisfies `wanted`.
+    /// A condition of a rule, once it satisfies `wanted`.
     fn condition(&self, rule: &str, kind: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut found = Value::Null;
         wait_until(&format!("condition {kind} of {rule}"), || {
@@ -181,7 +181,7 @@ fn message(condition: &Value) -> &str {
     condition["message"].as_str().unwrap_or_default()
 }
 
-/// A driver informs in its vendor's own words and changes nothing; administrators react step by step; users tolerate at their own risk; who maintains
+/// A driver informs in its vendor's own words and changes nothing; administrators react step by step; users tolerate at their own risk; the maintainer of
 /// the device tolerates the administrator's taint.
 #[test]
 fn degraded_devices() {
@@ -242,7 +242,7 @@ fn external_health_monitoring() {
     story.end();
 }
 
-/// A rule is looked at before it has an effect, is slow enough to be taken back, tells its progress, and leaves nobody behind.
+/// A rule is planned before it has an effect, is slow enough to be taken back, reports its progress, and leaves no pod behind.
 #[test]
 fn safe_pod_eviction() {
     let story = Story::begin("safe-pod-eviction", 1);
@@ -332,7 +332,7 @@ fn degraded_mode_or_scheduled_anew() {
     story.end();
 }
 
-/// Health is published without any effect; whoever decides may look on first, and act on it later.
+/// Health is published without any effect; the administrator may look on first, and act on it later.
 #[test]
 fn health_information() {
     let story = Story::begin("health-information", 1);

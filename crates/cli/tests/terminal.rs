@@ -30,7 +30,7 @@ const FRAME: &str = "\x1b[?2026h";
 /// `kubectl device top` on a terminal of 80 columns and 24 lines.
 struct Shown {
     process: Child,
-    /// Held open: a terminal that nobody has hangs up.
+    /// Held open: a terminal that no process holds hangs up.
     terminal: File,
     keyboard: File,
     written: Arc<Mutex<Vec<u8>>>,

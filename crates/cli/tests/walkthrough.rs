@@ -1,7 +1,7 @@
 //! Documents that show a cluster at work are walked: the `lazaret up` that they name, then every command.
 //!
 //! In a block ```` ```walk ```` a line `$ COMMAND` is run and must print what follows it, both streams together. `…` stands for anything: within
-//! a line for any characters, alone on a line for any lines. What only looks is tried again until it prints that, for a cluster takes its time.
+//! a line for any characters, alone on a line for any lines. A command that only reads is retried until it prints that, for a cluster takes its time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 #[path = "../../testkit/tests/tools/mod.rs"]

@@ -9,7 +9,7 @@ use wasmi::{Caller, Engine, Error, Linker, Memory, Module, Store};
 const CLUSTERS: u64 = 200;
 const NOW: &str = "2026-01-01T12:00:00Z";
 
-/// What the module reads and has written.
+/// The input and output of the module.
 #[derive(Default)]
 struct Streams {
     input: Vec<u8>,
@@ -224,7 +224,7 @@ fn cluster(seed: u64) -> (Vec<Value>, Value) {
     (objects, rule)
 }
 
-/// What both say: the module in the form of `kubectl device plan`, the binary in that of `lazaret plan`.
+/// The fields that both have: the module in the form of `kubectl device plan`, the binary in that of `lazaret plan`.
 fn common(plan: &Value) -> Value {
     let pod = |pod: &Value| {
         let fields =

@@ -34,7 +34,7 @@ pub(crate) enum Cgroups {
     Absent,
 }
 
-/// The group of a runtime, by the id of its state. Whatever is below is that runtime's, and nobody else's.
+/// The group of a runtime, by the id of its state. Every group below it belongs to that runtime alone.
 pub(crate) fn of_runtime(instance: &str) -> String {
     format!("{PREFIX}/{instance}")
 }
@@ -91,7 +91,7 @@ impl Cgroups {
             fs::create_dir_all(&directory)?;
         }
         if self.is_v2() {
-            // What a parent does not hand down, no child can limit.
+            // A child can limit only the controllers that its parent delegates.
             let mut directory = PathBuf::from(ROOT);
             for part in [""].into_iter().chain(group.split('/').filter(|part| !part.is_empty())) {
                 directory.push(part);
@@ -111,7 +111,7 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Gives a group that is there other limits for processor time and memory. What has none any more is unlimited.
+    /// Changes the limits for processor time and memory of an existing group. A limit that is `None` is removed.
     pub(crate) fn change(&self, group: &str, limits: &Limits) -> io::Result<()> {
         let mut all = self.settings(&Limits { pids: None, ..*limits });
         let v2 = self.is_v2();
@@ -212,7 +212,7 @@ impl Cgroups {
         self.kill(group);
     }
 
-    /// Removes a group and those below it. What is gone is gone.
+    /// Removes a group and those below it. A missing group is no error.
     pub(crate) fn remove(&self, group: &str) -> io::Result<()> {
         for directory in self.directories(group) {
             for path in below(&directory) {
@@ -252,7 +252,7 @@ impl Cgroups {
         }
     }
 
-    /// What a group uses.
+    /// Resource usage of a group.
     pub(crate) fn usage(&self, group: &str) -> Usage {
         let read = |controller, file: &str| {
             let text = fs::read_to_string(self.directory(controller, group)?.join(file)).ok()?;

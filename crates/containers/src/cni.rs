@@ -70,7 +70,7 @@ impl Network {
         Ok(Some(Self { name, version, plugins }))
     }
 
-    /// Attaches a pod: each plugin in order, with the answer of the one before. What was done is undone when one fails.
+    /// Attaches a pod: each plugin in order, with the result of the one before. The plugins already run are undone when one fails.
     pub(crate) fn add(
         &self,
         options: &Options,
@@ -98,7 +98,7 @@ impl Network {
         Ok(attached.with(&previous))
     }
 
-    /// What is undone when it is not known how far attaching a pod came.
+    /// The attachment to undo when it is not known how far attaching a pod came.
     pub(crate) fn planned(&self, pod: &Pod) -> Attachment {
         let plugins = self.plugins.iter().map(|plugin| self.configuration(plugin)).collect();
         Attached { uid: &pod.uid, arguments: &pod.arguments(), plugins }.with(&Value::Null)
@@ -150,8 +150,8 @@ impl Attachment {
         addresses.filter_map(|ip| Some(ip["address"].as_str()?.split('/').next()?.to_owned())).collect()
     }
 
-    /// Detaches the pod, in the opposite order. A plugin that fails keeps nobody from being removed; it is asked again
-    /// by nobody, so that is logged.
+    /// Detaches the pod, in the opposite order. A plugin that fails does not keep the pod from being removed; it is not called
+    /// again, so the failure is logged.
     pub(crate) fn remove(&self, options: &Options, namespace: &Path) {
         let text = |name: &str| self.0[name].as_str().unwrap_or_default().to_owned();
         let (uid, arguments) = (text("uid"), text("arguments"));

@@ -1,5 +1,5 @@
-//! Control groups of pods whose containers another runtime makes, below them. What a pod may use as a whole is set here, as a
-//! kubelet does it: the protocol to such a runtime has no words for it.
+//! Control groups of pods whose containers another runtime makes, below them. The limits of a pod as a whole are set here, as by a
+//! kubelet: the protocol to such a runtime has no field for them.
 
 use std::{collections::BTreeSet, io};
 

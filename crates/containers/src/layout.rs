@@ -87,7 +87,7 @@ impl ContainerDir {
         self.0.join("process.json")
     }
 
-    /// What a container wrote over the layers of its image.
+    /// The container's writable layer over the layers of its image.
     pub(crate) fn upper(&self) -> PathBuf {
         self.0.join("upper")
     }
@@ -178,7 +178,7 @@ impl Drop for StateLock {
     }
 }
 
-/// Takes a lock that nobody else has.
+/// Takes a lock that no other process holds.
 pub(crate) fn try_lock(path: &Path) -> io::Result<Option<StateLock>> {
     let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

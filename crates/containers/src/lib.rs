@@ -1,12 +1,12 @@
-//! What runs the containers of pods.
+//! Runtimes for the containers of pods.
 //!
 //! [`Runtime`] is the one trait that a node's agent speaks to. A pod is a sandbox, which holds the namespaces that its
-//! containers share, and containers in it. Whoever calls decides what runs when; a runtime only does it, and says what
-//! became of it.
+//! containers share, and containers in it. The caller decides which containers run when; a runtime starts and stops them, and reports
+//! the outcome.
 //!
-//! **Invariant.** What was started is found again by [`Runtime::list`] after the caller was restarted, and goes on running
-//! meanwhile, its output and its exit code included. Making something that is there already is no error, and neither is removing something that
-//! is gone. What a runtime cannot apply is named by [`Runtime::not_applied`] before anything runs, and never left out in silence.
+//! **Invariant.** A container that was started is found again by [`Runtime::list`] after the caller was restarted, and goes on running
+//! meanwhile, its output and its exit code included. Creating an object that exists is no error, and neither is removing one that
+//! is gone. Settings that a runtime cannot apply are named by [`Runtime::not_applied`] before anything runs, never left out silently.
 //! It must never know Kubernetes' API.
 
 mod cgroup;

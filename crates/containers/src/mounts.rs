@@ -27,8 +27,8 @@ pub(crate) fn unmount_at(path: &Path) -> io::Result<()> {
     if is_mounted { unmount_all(path) } else { Ok(()) }
 }
 
-/// Removes a directory with what is in it. What is still mounted there is unmounted first: to find it, the table of all mounts of the
-/// machine is read, which grows with every pod, so whoever knows what is mounted says it by [`unmount_at`] before.
+/// Removes a directory recursively. File systems still mounted there are unmounted first: to find them, the table of all mounts of the
+/// machine is read, which grows with every pod, so a caller that knows its mounts calls [`unmount_at`] before.
 pub(crate) fn remove_directory(path: &Path) -> io::Result<()> {
     match tree::remove(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) => {

@@ -1,8 +1,8 @@
-//! What a runtime is told about the machine.
+//! Paths on the machine that a runtime uses.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// Where things are.
+/// Paths on the machine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where everything of this runtime is kept: a directory of its own, on a file system that overlayfs can write to.

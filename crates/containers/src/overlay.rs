@@ -25,7 +25,7 @@ const LAYERS_MAX: usize = 500;
 pub(crate) enum Attributes {
     /// In attributes that only root can set.
     Trusted,
-    /// In those that anybody can set, as in a user namespace.
+    /// In attributes that any user can set, as in a user namespace.
     User,
 }
 
@@ -95,7 +95,7 @@ fn escape(path: &Path, options: &mut Vec<u8>) {
 
 /// Unmounts what is at a path, several times if need be; nothing there is no error.
 pub(crate) fn unmount_all(target: &Path) -> io::Result<()> {
-    // Nobody mounts twice at one place; the limit ends a loop that would have no end.
+    // Nothing is mounted twice at one place; the limit ends a loop that would have no end.
     for _ in 0..8 {
         match unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) => {}

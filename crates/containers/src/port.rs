@@ -18,7 +18,7 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Connects to a port on the loopback address of a network namespace, or of the host without one.
 ///
 /// # Errors
-/// [`RuntimeError::NotPossible`] when nobody listens.
+/// [`RuntimeError::NotPossible`] when no process listens.
 pub async fn connect_in(network: Option<PathBuf>, port: u16) -> Result<Box<dyn Connection>, RuntimeError> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A thread of its own: it enters the pod's network, and ends there.

@@ -1,4 +1,4 @@
-//! What an agent and a shim say to each other: frames of a kind, a length and a payload.
+//! The protocol between agent and shim: frames of a kind, a length and a payload.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 32 << 10;
 /// The kind and the length.
 const HEADER_BYTES: usize = 5;
 
-/// What a frame carries.
+/// The kind of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Bytes for the program's input.
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Request = 6,
 }
 
-/// What an agent asks of the shim of a container.
+/// A request of an agent to the shim of a container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Start the program.
@@ -39,7 +39,7 @@ pub(crate) enum Request {
     ReopenLog,
 }
 
-/// What a shim answers.
+/// The reply of a shim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// It is done.
@@ -83,7 +83,7 @@ pub(crate) fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What stands before a payload of at most [`PAYLOAD_BYTES_MAX`] bytes.
+/// The header of a payload of at most [`PAYLOAD_BYTES_MAX`] bytes.
 pub(crate) fn header(kind: Kind, length: usize) -> [u8; HEADER_BYTES] {
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [kind as u8, a, b, c, d]

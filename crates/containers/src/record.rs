@@ -1,4 +1,4 @@
-//! What is kept on disk of sandboxes and containers.
+//! The files that describe sandboxes and containers on disk.
 
 use std::{path::PathBuf, time::SystemTime};
 
@@ -27,7 +27,7 @@ pub(crate) struct ContainerRecord {
     pub(crate) log: PathBuf,
 }
 
-/// What a shim writes when the program was started.
+/// Written by a shim when the program was started.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct StartRecord {
     pub(crate) at: SystemTime,
@@ -36,7 +36,7 @@ pub(crate) struct StartRecord {
     pub(crate) born_at: Option<u64>,
 }
 
-/// What a shim writes when the container has ended.
+/// Written by a shim when the container has ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ExitRecord {
     pub(crate) started_at: Option<SystemTime>,
@@ -54,7 +54,7 @@ impl From<ExitRecord> for Exit {
     }
 }
 
-/// What a shim is told.
+/// The input of a shim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ShimSpec {
     pub(crate) id: String,
@@ -67,7 +67,7 @@ pub(crate) struct ShimSpec {
     pub(crate) engine: Engine,
 }
 
-/// What makes a process a container.
+/// The way in which a process is isolated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Engine {
     /// A program with runc's command line.
@@ -83,7 +83,7 @@ pub(crate) enum Engine {
     Processes,
 }
 
-/// What an executing shim is told.
+/// The input of a shim that executes a further program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ExecSpec {
     pub(crate) id: String,
@@ -97,7 +97,7 @@ pub(crate) struct ExecSpec {
     pub(crate) pid: u32,
 }
 
-/// What the holder of a sandbox is told.
+/// The input of the holder of a sandbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HoldSpec {
     pub(crate) directory: PathBuf,

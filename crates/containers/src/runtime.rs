@@ -17,7 +17,7 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RuntimeError>> + 
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// What runs containers. Ids are the runtime's own, as its answers name them.
+/// A container runtime. Ids are the runtime's own, as its answers name them.
 pub trait Runtime: fmt::Debug + Send + Sync {
     /// `runc`, `crun`, `namespaces`, `processes`, or what a CRI runtime calls itself: `containerd`, `cri-o`.
     fn name(&self) -> &str;
@@ -27,7 +27,7 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// What of this would not be applied, each a short text for a person ("memory limit"). Empty is the rule.
+    /// The settings that would not be applied, each a short text for a person ("memory limit"). Usually empty.
     fn not_applied(&self, sandbox: &SandboxSpec, container: &ContainerSpec) -> Vec<String>;
 
     /// Makes the sandbox of a pod, or finds it.
@@ -69,7 +69,7 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     /// A connection to a TCP port of the pod, on its own loopback address.
     fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Connection>>;
 
-    /// What a container uses now.
+    /// Current resource usage of a container.
     fn usage<'a>(&'a self, id: &'a str) -> Answer<'a, Usage>;
 
     /// Changes how much a container that runs, and its pod as a whole, may use. No limit takes one away.
@@ -121,11 +121,11 @@ pub struct Running {
 
 /// The streams of a program. Each is there when the program has it.
 pub struct Attached {
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// What it writes.
+    /// Its standard output.
     pub stdout: Option<Box<dyn AsyncRead + Send + Unpin>>,
-    /// Its errors; none with a terminal.
+    /// Its standard error; none with a terminal.
     pub stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
     /// Sizes of its terminal.
     pub resize: Option<mpsc::Sender<Resize>>,
@@ -160,7 +160,7 @@ pub enum RuntimeError {
     Unsupported {
         /// The runtime.
         runtime: String,
-        /// What was asked for.
+        /// The operation that was requested.
         what: String,
     },
     /// The runtime, or the system under it, failed.

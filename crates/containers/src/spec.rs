@@ -1,4 +1,4 @@
-//! What a sandbox and a container are made of.
+//! Specs of sandboxes and containers.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -18,7 +18,7 @@ pub struct Key {
     pub attempt: u32,
 }
 
-/// What the containers of a pod share.
+/// A sandbox: the settings that the containers of a pod share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxSpec {
     /// The UID of the pod; there is one sandbox for it at a time.
@@ -37,7 +37,7 @@ pub struct SandboxSpec {
     pub limits: Limits,
     /// Where the log files of the containers are: `DIRECTORY/NAME/ATTEMPT.log`, as kubelet has them.
     pub log_directory: PathBuf,
-    /// What the caller wants to find again in [`crate::SandboxState`]. The runtime only keeps it.
+    /// The caller's labels, returned in [`crate::SandboxState`]. The runtime only keeps them.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -54,26 +54,26 @@ pub struct Namespaces {
     pub shared_pid: bool,
 }
 
-/// What a container is made of.
+/// A container to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerSpec {
-    /// Which it is.
+    /// Its pod, name and attempt.
     pub key: Key,
-    /// What is at `/`.
+    /// The root file system.
     pub root: RootFs,
     /// The program and its arguments; never empty.
     pub command: Vec<String>,
-    /// `NAME=VALUE`, in order; later ones win. What CDI adds comes after them.
+    /// `NAME=VALUE`, in order; later ones win. Those of CDI come after them.
     pub env: Vec<String>,
     /// Where the program starts.
     pub working_directory: PathBuf,
-    /// What is mounted, in order.
+    /// Mounts, in order.
     pub mounts: Vec<Mount>,
     /// Qualified names of devices, `VENDOR/CLASS=DEVICE`.
     pub cdi_devices: Vec<String>,
-    /// Who the program is.
+    /// User and groups.
     pub identity: Identity,
-    /// What the program may do.
+    /// Privileges and confinement.
     pub security: Security,
     /// How much it may use.
     pub limits: Limits,
@@ -89,11 +89,11 @@ pub struct ContainerSpec {
     pub image: String,
     /// The digest of the image.
     pub image_id: String,
-    /// What the caller wants to find again. The runtime only keeps it.
+    /// The caller's labels, returned by [`crate::Runtime::list`]. The runtime only keeps them.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What is at `/`.
+/// The file system at `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RootFs {
     /// Layers of an image, the topmost first, each an unpacked directory that is never written to. The runtime puts a
@@ -130,7 +130,7 @@ pub enum Propagation {
     Both,
 }
 
-/// Who the program is.
+/// User and groups of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its user.
@@ -155,14 +155,14 @@ pub struct UserLookup {
     pub with_groups: bool,
 }
 
-/// What the program may do.
+/// Privileges and confinement of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Security {
     /// All capabilities and devices, nothing masked.
     pub privileged: bool,
     /// Capabilities beyond the runtime's default set, `NET_ADMIN`; `ALL` for all.
     pub add_capabilities: Vec<String>,
-    /// Capabilities taken away; `ALL` for all. What is added wins.
+    /// Capabilities taken away; `ALL` for all. An added capability wins.
     pub drop_capabilities: Vec<String>,
     /// Whether `/` cannot be written to.
     pub read_only_root: bool,

@@ -1,4 +1,4 @@
-//! What became of sandboxes and containers.
+//! States of sandboxes and containers.
 
 use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
 
@@ -9,7 +9,7 @@ use crate::{Key, SandboxSpec};
 pub struct SandboxState {
     /// How the runtime calls it.
     pub id: String,
-    /// What it was made of.
+    /// The spec that it was made from.
     pub spec: SandboxSpec,
     /// Whether its namespaces are held. A sandbox that was stopped, or whose holder died, is not ready.
     pub is_ready: bool,
@@ -32,7 +32,7 @@ pub struct ContainerState {
     pub image: String,
     /// Its digest.
     pub image_id: String,
-    /// What the caller gave to be kept.
+    /// The caller's labels.
     pub labels: BTreeMap<String, String>,
     /// How far it is.
     pub phase: Phase,
@@ -73,7 +73,7 @@ pub struct Exit {
     pub message: Option<String>,
 }
 
-/// What a container uses.
+/// Resource usage of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time since it began.

@@ -15,7 +15,7 @@ use rustix::{
 
 /// Names that are read at a time: a container may have made millions.
 const NAMES_AT_A_TIME: usize = 1_024;
-/// Directories that are open at a time. What is deeper is moved up first.
+/// Directories open at a time. A deeper one is moved to the top first.
 const DEPTH_MAX: usize = 32;
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
@@ -36,7 +36,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what is in a directory. What is too deep comes to the top, and is removed from there.
+/// Removes the entries of a directory. A directory at [`DEPTH_MAX`] is moved to the top, and removed from there.
 fn clear(dir: &OwnedFd, top: &OwnedFd, depth: usize, moved: &mut u64) -> io::Result<()> {
     loop {
         let names = names(dir)?;
@@ -76,7 +76,7 @@ fn names(dir: &OwnedFd) -> io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Removes a name, where need be after its directory was made one that can be changed. What is gone is gone.
+/// Removes a name, if need be after making its directory writable. A missing name is no error.
 fn unlink(dir: &OwnedFd, name: &CStr, flags: AtFlags) -> rustix::io::Result<()> {
     let mut removed = fs::unlinkat(dir, name, flags);
     if removed == Err(Errno::ACCESS) {

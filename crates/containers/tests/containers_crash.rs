@@ -44,7 +44,7 @@ const STEPS: &[&str] = &[
     "MAIN/process.json",
     "MAIN/started.json",
 ];
-/// What the agent is told.
+/// The agent's input, as environment variables.
 const FOLDER: &str = "LAZARET_CRASH_FOLDER";
 const RUNTIME: &str = "LAZARET_CRASH_RUNTIME";
 const DIRECTORY: &str = "LAZARET_CRASH_DIRECTORY";
@@ -199,7 +199,7 @@ impl Crash {
                 return Outcome::NotRun(other.unwrap_or_default());
             }
         }
-        // Whatever is said next is said when there are no more steps.
+        // The next line comes when there are no more steps.
         let (sender, said) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
             for line in
@@ -245,7 +245,7 @@ impl Crash {
             .unwrap()
     }
 
-    /// Whether there was somebody to kill.
+    /// Whether there was a process to kill.
     fn kill(&self, victim: Victim, agent: &Child) -> bool {
         let shim = || fs::read_to_string(self.main().join("lock")).ok()?.parse().ok().and_then(Pid::from_raw);
         let agent = i32::try_from(agent.id()).ok().and_then(Pid::from_raw);
@@ -261,7 +261,7 @@ impl Crash {
         is_complete
     }
 
-    /// Finds what there is, removes it as for a pod that is gone, and looks at what is left.
+    /// Lists sandboxes and containers, removes them as for a deleted pod, and looks for leftovers.
     fn next_agent(&self, step: &str, victim: Victim) {
         let at = format!("{} with {victim:?} killed at {step}", self.runtime);
         let threads =

@@ -451,7 +451,7 @@ async fn control_groups_are_removed_by_who_made_them() {
     world.end().await;
 }
 
-/// What a runtime could leave on a machine, of this test's own pods.
+/// The traces that a runtime could leave on a machine, of this test's own pods.
 fn traces(world: &World) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let state = world.folder.path().to_string_lossy().into_owned();
@@ -536,7 +536,7 @@ async fn a_port_of_a_pod_can_be_connected_to() {
     let mut text = String::new();
     connection.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, "hi");
-    // A port that is given to nobody: others on this machine may take the one above as soon as it is free.
+    // A port that is not assigned: others on this machine may take the one above as soon as it is free.
     assert!(matches!(world.runtime.connect(&world.pod, 1).await, Err(RuntimeError::NotPossible(_))));
     world.end().await;
 }

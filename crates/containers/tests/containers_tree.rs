@@ -1,4 +1,4 @@
-//! Removing what a container left, whatever that is. Of the crate's own source: nobody outside of it removes trees.
+//! Removes a container's leftovers, whatever they are. Includes the crate's own source: trees are removed only inside of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../src/tree.rs"]

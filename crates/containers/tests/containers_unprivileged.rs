@@ -123,7 +123,7 @@ async fn programs_of_one_pod_make_no_other_wait() {
         let running = world.runtime.exec(&quiet, exec("exit 7", limit)).await.unwrap();
         assert_eq!(running.exit.await.unwrap().unwrap(), 7);
     }
-    // Whoever waits has its turn when another ends, and whoever is refused may come again.
+    // A waiting program runs when another ends, and a refused one may be retried.
     let waits = world.runtime.exec(&busy, exec("exit 8", hour));
     let (waited, ()) = tokio::join!(waits, async { drop(held) });
     assert_eq!(waited.unwrap().exit.await.unwrap().unwrap(), 8);
@@ -193,7 +193,7 @@ async fn namespaces_isolate() {
     world.end().await;
 }
 
-/// The test above again, as somebody else.
+/// The test above again, as another user.
 #[test]
 fn namespaces_need_no_root() {
     if !rustix::process::geteuid().is_root() {

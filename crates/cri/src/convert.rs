@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{clock::time, proto};
 
-/// What we made is known by this annotation, which has all that we want to find again.
+/// Marks our own sandboxes and containers, and holds all that we want to find again.
 pub(crate) const SANDBOX_ANNOTATION: &str = "lazaret.dev/sandbox";
 pub(crate) const CONTAINER_ANNOTATION: &str = "lazaret.dev/container";
 /// Labels as a kubelet sets them, so that other tools show whose a container is.
@@ -21,7 +21,7 @@ pub(crate) const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 pub(crate) const CONTAINER_NAME_LABEL: &str = "io.kubernetes.container.name";
 
-/// What a container does not see, as Kubernetes has it.
+/// Paths hidden from a container, as in Kubernetes.
 const MASKED_PATHS: &[&str] = &[
     "/proc/asound",
     "/proc/acpi",
@@ -36,17 +36,17 @@ const MASKED_PATHS: &[&str] = &[
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 ];
-/// What a container cannot write to.
+/// Paths that a container cannot write to.
 const READ_ONLY_PATHS: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// What we want to know of a container later.
+/// Facts of a container that are needed later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) key: Key,
     pub(crate) image: String,
     pub(crate) image_id: String,
     pub(crate) labels: std::collections::BTreeMap<String, String>,
-    /// What can be attached to.
+    /// Whether its input can be attached to.
     #[serde(default)]
     pub(crate) stdin: bool,
     #[serde(default)]
@@ -135,7 +135,7 @@ pub(crate) fn container_config(
     })
 }
 
-/// What the protocol has no words for. Limits over all containers are set on the group of the pod where there is one.
+/// Settings that the protocol cannot express. Limits over all containers are set on the group of the pod where there is one.
 pub(crate) fn not_applied(sandbox: &SandboxSpec, spec: &ContainerSpec, has_pod_group: bool) -> Vec<String> {
     let mut missing = Vec::new();
     // Shares only say who comes first when processors are short, and each container has its own.
@@ -286,7 +286,7 @@ pub(crate) fn phase(status: &proto::ContainerStatus, pid: u32) -> Phase {
     }
 }
 
-/// What was kept of one of ours.
+/// The facts kept with one of our containers.
 pub(crate) fn kept(status: &proto::ContainerStatus) -> Option<Kept> {
     serde_json::from_str(status.annotations.get(CONTAINER_ANNOTATION)?).ok()
 }

@@ -25,7 +25,7 @@ impl Uses {
         self.lock().insert(id.to_owned(), now);
     }
 
-    /// Those of these images that may go, the one that was unused for longest first. What is gone is forgotten.
+    /// Those of these images that may go, the one that was unused for longest first. Images that are gone are dropped from the table.
     fn unused(
         &self,
         images: &[proto::Image],

@@ -103,7 +103,7 @@ impl ImageSource for Cri {
     }
 }
 
-/// What the image asks for, which the protocol has only among the details.
+/// The configuration of the image, which the protocol has only among the details.
 fn config(info: &str) -> ImageConfig {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -12,7 +12,7 @@ use crate::{Cri, convert, proto, runtime::QUERY_LIMIT};
 /// Images that a container is asked for with, one after another. Some cannot be run here, of another architecture for example.
 const IMAGES_MAX: usize = 4;
 
-/// What is asked of a runtime besides running pods.
+/// The paths for a probe of a runtime.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
     /// Where drivers of this node write their CDI files. The runtime has to read one of them.
@@ -24,7 +24,7 @@ pub struct ProbeOptions {
 impl Cri {
     /// Makes sure that the runtime runs pods and applies the names of devices.
     ///
-    /// A runtime that shows its configuration is held to it. Whoever has an image is asked for a container with a device that no file
+    /// A runtime that shows its configuration is held to it. A runtime that has an image is asked for a container with a device that no file
     /// describes, and has to refuse; without an image that is asked with the first container that needs a device.
     pub async fn probe(&self, options: &ProbeOptions) -> Result<(), RuntimeError> {
         let request = proto::StatusRequest { verbose: true };

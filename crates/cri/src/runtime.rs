@@ -48,7 +48,7 @@ pub struct Cri {
     groups: Option<PodGroups>,
     pub(crate) uses: Uses,
     changes: watch::Receiver<u64>,
-    /// Sessions of programs, and whoever asks for changes. They end with this.
+    /// Sessions of programs, and the task that watches for changes. They end with this.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -317,7 +317,7 @@ impl Cri {
         Ok(())
     }
 
-    /// Asks for a device that is not there. Whoever makes the container all the same ignores devices.
+    /// Asks for a device that does not exist. A runtime that makes the container all the same ignores devices.
     async fn probe_cdi(
         &self,
         sandbox: &str,
@@ -443,7 +443,7 @@ impl Runtime for Cri {
         let request = proto::ContainerIdRequest { container_id: id.to_owned() };
         Box::pin(async move {
             match self.call_empty(proto::START_CONTAINER, request, CHANGE_LIMIT).await {
-                // What the OCI runtime says when the program is not there, or may not be run.
+                // The OCI runtime's error when the program does not exist, or may not be run.
                 Err(RuntimeError::Failed(text))
                     if text.contains("OCI runtime create failed") || text.contains("exec:") =>
                 {

@@ -30,7 +30,7 @@ pub(crate) fn check(version: &VersionResponse) -> Result<(), RuntimeError> {
     }
 }
 
-/// What the runtime calls itself, for ids of containers: `containerd://…`.
+/// The runtime's own name, for ids of containers: `containerd://…`.
 pub(crate) fn name(version: &VersionResponse) -> String {
     let name = version.runtime_name.to_ascii_lowercase();
     let is_plain = !name.is_empty()

@@ -253,7 +253,7 @@ async fn ports_of_a_pod_are_reached_in_its_own_network() {
         let made = cri.run_sandbox(spec).await.unwrap();
         match cri.connect(&made.id, port).await {
             Ok(_) => drop(listener.accept().await.unwrap()),
-            // Nobody but root enters a namespace.
+            // Only root enters a namespace.
             Err(error) => assert!(!host_network && error.to_string().contains("enter /proc/"), "{error}"),
         }
     }

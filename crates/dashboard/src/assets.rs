@@ -19,7 +19,7 @@ const UNPACKED_BYTES_MAX: u64 = 16 << 20;
 pub struct Asset {
     /// Its name below `/ui/`.
     pub name: &'static str,
-    /// What it is.
+    /// Its media type.
     pub content_type: &'static str,
     stored: Stored,
     packed: OnceLock<Bytes>,
@@ -77,7 +77,7 @@ impl Asset {
         self.packed.get_or_init(pack).clone()
     }
 
-    /// Its bytes compressed by brotli, where they are kept so: a quarter smaller, and too slow to make while somebody waits.
+    /// Its bytes compressed by brotli, where they are kept so: a quarter smaller, and too slow to make while a browser waits.
     #[must_use]
     pub fn brotli(&self) -> Option<Bytes> {
         match self.stored {
@@ -102,7 +102,7 @@ macro_rules! modules {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../ui/", $name)))),*] };
 }
 
-/// What the page is written in; a browser gets them as one file.
+/// The modules of the page; a browser gets them as one file.
 pub(crate) static MODULES: [Module; 18] = modules![
     "main.js",
     "api.js",

@@ -77,7 +77,7 @@ fn declared(declaration: &str) -> Option<&str> {
     Some(&rest[..end])
 }
 
-/// What a module is called in the bundle.
+/// The name of a module in the bundle.
 fn variable(file: &str) -> String {
     let name = file.strip_suffix(".js").unwrap_or(file);
     format!("module_{}", name.replace('-', "_"))

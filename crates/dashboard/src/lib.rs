@@ -1,4 +1,4 @@
-//! The dashboard: pages for people, and the sessions of those who look at them.
+//! The dashboard: pages for people, and their sessions.
 //!
 //! A [`Dashboard`] answers requests below `/ui/`: its files, and the exchange of a one-time token for a session. All else that the page shows it
 //! reads from the Kubernetes API as the session's user.

@@ -45,7 +45,7 @@ pub enum Transport {
     Loopback,
 }
 
-/// The pages and their sessions. `U` is whoever a session stands for.
+/// The pages and their sessions. `U` is the user of a session.
 #[derive(Debug)]
 pub struct Dashboard<U> {
     sessions: Mutex<Sessions<U>>,
@@ -64,7 +64,7 @@ impl<U: Clone + ToString> Dashboard<U> {
         Self { sessions: Mutex::default(), transport, cookie: format!("{prefix}lazaret-{port}") }
     }
 
-    /// A token that `user` can sign in with, once and soon. It goes into the fragment of an address, which browsers send to nobody.
+    /// A token that `user` can sign in with, once and soon. It goes into the fragment of an address, which browsers do not send.
     pub fn invite(&self, now: u64, user: U) -> String {
         self.lock().invite(now, user)
     }

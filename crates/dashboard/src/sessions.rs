@@ -1,4 +1,4 @@
-//! One-time tokens and sessions. What is kept of either is a hash.
+//! One-time tokens and sessions. Only a hash of either is kept.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct Session<U> {
     asked: u64,
 }
 
-/// The sessions of one server. `U` is whoever a session stands for. Time is in seconds, from any beginning.
+/// The sessions of one server. `U` is the user of a session. Time is in seconds, from any beginning.
 pub struct Sessions<U> {
     /// The page's secret follows from the cookie by this key, so that it need not be kept.
     key: hmac::Key,

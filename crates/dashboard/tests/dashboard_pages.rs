@@ -11,9 +11,9 @@ use serde_json::Value;
 
 type Pages = Dashboard<String>;
 
-/// What a first visit loads, compressed.
+/// Bytes of a first visit, compressed.
 const PAGE_BYTES_MAX: usize = 100 << 10;
-/// The cores for the browser, loaded when somebody asks what a taint would do.
+/// Bytes of the cores for the browser, loaded when a user asks for the effects of a taint.
 const MODULE_BYTES_MAX: usize = 700 << 10;
 
 fn pages() -> Pages {

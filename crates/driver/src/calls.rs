@@ -13,7 +13,7 @@ use crate::tasks::Tasks;
 /// Calls that run or wait for their turn. Kubelet tries again every 90 s; a driver that hangs must not pile them up.
 const CALLS_MAX: usize = 64;
 
-/// Calls of the driver under way.
+/// Calls of the driver in flight.
 #[derive(Debug)]
 pub(crate) struct Calls {
     places: Arc<Semaphore>,
@@ -47,7 +47,7 @@ impl Calls {
         answer.await.unwrap_or_else(|_| Err(Status::internal("the driver panicked")))
     }
 
-    /// Waits for calls under way; no more are begun.
+    /// Waits for calls in flight; no more are begun.
     pub(crate) async fn drain(&self) {
         self.places.close();
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));

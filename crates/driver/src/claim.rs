@@ -77,7 +77,7 @@ pub(crate) async fn read(client: &kube::Client, driver: &str, id: &ClaimRef) -> 
     from_object(driver, id, object)
 }
 
-/// What kubelet is told of an error of the API. It tries again in any case.
+/// The status for kubelet of an error of the API. Kubelet retries in any case.
 fn api_status(error: &kube::Error, what: &str) -> Status {
     if let kube::Error::Api(status) = error
         && matches!(status.code, 401 | 403)

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lazaret_model::Timestamp;
 
-/// Now. Wall time at the start, and the runtime's own clock from there: nobody can set it, and a test can stop it.
+/// Now. Wall time at the start, and from there the runtime's own clock, which is monotonic and which a test can stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     started: tokio::time::Instant,

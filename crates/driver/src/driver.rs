@@ -1,4 +1,4 @@
-//! What a driver's author writes.
+//! The trait that a driver's author implements.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ pub trait Driver: Send + Sync + 'static {
     /// Looks at the devices. Called at the start, and then again and again
     /// ([`Kit::health_interval`](crate::Kit::health_interval)).
     ///
-    /// While this does not return, kubelet is told nothing, and shows the devices as unknown after a while.
+    /// While this does not return, kubelet receives no report, and shows the devices as unknown after a while.
     fn health(&self) -> impl Future<Output = HealthReport> + Send {
         std::future::ready(HealthReport::NotMonitored)
     }
 }
 
-/// What [`Driver::health`] saw.
+/// The result of [`Driver::health`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HealthReport {
     /// This driver does not look at its devices.
@@ -54,7 +54,7 @@ pub struct PreparedDevice {
     pub cdi_ids: Vec<String>,
     /// Of a device that is shared, which share.
     pub share_id: Option<String>,
-    /// What containers can read of it, where [`Kit::device_metadata`](crate::Kit::device_metadata) is on.
+    /// The metadata that containers can read, where [`Kit::device_metadata`](crate::Kit::device_metadata) is on.
     pub metadata: Option<DeviceMetadata>,
 }
 

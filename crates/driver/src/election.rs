@@ -57,7 +57,7 @@ impl LeaderElection {
     }
 }
 
-/// What a Lease says, as far as others look at it.
+/// A Lease, as far as other replicas read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     holder: String,
@@ -65,7 +65,7 @@ struct Record {
     transitions: i32,
 }
 
-/// One of several. Times of others are not believed: a Lease is over when nobody has changed it for long enough.
+/// One of several replicas. Times of others are not trusted: a Lease has expired when it was not changed for its duration.
 #[derive(Debug)]
 struct Candidate {
     election: LeaderElection,
@@ -89,7 +89,7 @@ impl Candidate {
         }
     }
 
-    /// The Lease was written. It counts from before that was asked for, and ends before anybody else may take it.
+    /// The Lease was written. It counts from before the request was sent, and ends before another replica may take it.
     fn taken(&mut self, asked: Timestamp) {
         self.leads_until = Some(asked.plus_millis(millis(self.election.term())));
     }
@@ -131,7 +131,7 @@ pub(crate) async fn lead(
         }
         tokio::select! {
             () = clock.sleep_until(Some(asked.plus_millis(millis(retry)))) => {}
-            // Also when nobody could say so any more.
+            // Also when the sender is gone.
             _ = closing.wait_for(|is_closing| *is_closing) => break,
         }
     }
@@ -260,7 +260,7 @@ mod tests {
                 }
             }
         }
-        // Of 199 worlds, half of whose answers are lost: most of the time somebody leads, the second after the first is gone.
+        // Of 199 worlds, half of whose answers are lost: most of the time a replica leads, the second after the first is gone.
         assert!(led[0] > 199 * 20_000 && led[1] > 199 * 10_000, "{led:?}");
     }
 }

@@ -32,7 +32,7 @@ pub enum FileError {
     Form {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it cannot be understood.
         why: String,
     },
 }
@@ -59,7 +59,7 @@ pub fn write_file<T: Serialize>(path: &Path, content: &T) -> Result<(), FileErro
     written.map_err(|source| FileError::Io { path: path.to_owned(), source })
 }
 
-/// What is in a file, at most this much of it; none if there is no file.
+/// The content of a file, at most `bytes_max` bytes; none if there is no file.
 ///
 /// # Errors
 /// When the file system refuses.

@@ -72,7 +72,7 @@ impl From<kube::Error> for Lost {
     }
 }
 
-/// Lists, watches, and lists again when the watch is lost. That it cannot be read is told once it failed twice in a row.
+/// Lists, watches, and lists again when the watch is lost. The second failure in a row is reported.
 pub(crate) async fn follow(
     api: Api<ResourceSlice>,
     mut selection: Selection,
@@ -100,7 +100,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// One list and the watches after it, until something fails. `Ok` when nobody listens any more.
+/// One list and the watches after it, until something fails. `Ok` when the receiver is gone.
 async fn once(
     api: &Api<ResourceSlice>,
     selection: &Selection,

@@ -29,14 +29,14 @@ use crate::{spoil::Spoilt, tasks::Tasks};
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Connections to one socket. Kubelet has one for calls and, for a moment, one for registration; probes add a few.
 const CONNECTIONS_MAX: usize = 32;
-/// Calls under way on one connection.
+/// Calls in flight on one connection.
 const STREAMS_MAX: u32 = 64;
 /// Bytes of all headers of a call.
 const HEADER_BYTES_MAX: u32 = 16 << 10;
-/// A peer that answers no ping for this long is gone. Also a deadline for those who connect and say nothing.
+/// A peer that answers no ping for this long is gone. Also a deadline for clients that connect and send nothing.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Whoever connects says something within this time.
+/// Time for a client to send its first bytes.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(10);
 /// After a failed accept: there are no descriptors left, and asking again at once would only burn time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub(crate) type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 /// Changes what is sent, see [`Kit::spoil`](crate::Kit::spoil).
 pub(crate) type Spoil = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// Serves connections until it is told to close; then calls under way are answered and no others.
+/// Serves connections until `closing`; then calls in flight are answered and no others.
 pub(crate) async fn serve<S: Service>(
     listener: UnixListener,
     service: Arc<S>,
@@ -111,7 +111,7 @@ pub(crate) async fn serve<S: Service>(
     connections.join().await;
 }
 
-/// Waits until all is to be closed; also when nobody could say so any more.
+/// Waits until all is to be closed; also when the sender is gone.
 pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
@@ -219,7 +219,7 @@ impl Client {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens there, or does not speak HTTP/2.
+    /// When no server listens there, or it does not speak HTTP/2.
     pub async fn connect(socket: &Path) -> io::Result<Self> {
         Self::over(UnixStream::connect(socket).await?).await
     }
@@ -227,7 +227,7 @@ impl Client {
     /// The same over a connection that is there.
     ///
     /// # Errors
-    /// When nobody speaks HTTP/2 there.
+    /// When the peer does not speak HTTP/2.
     pub async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> io::Result<Self> {
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .handshake(TokioIo::new(stream))

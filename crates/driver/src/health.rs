@@ -64,7 +64,7 @@ pub(crate) async fn monitor<D: Driver>(
     }
 }
 
-/// What kubelet is told: each report, as it comes.
+/// The stream to kubelet: each report, as it comes.
 pub(crate) fn stream(
     reports: watch::Receiver<Option<Report>>,
     closing: watch::Receiver<bool>,

@@ -19,7 +19,7 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct Inventory {
     state: Mutex<State>,
-    /// What is to be published changed.
+    /// The pools to publish have changed.
     pub(crate) changed: Notify,
     /// Devices are to be looked at before their time.
     pub(crate) look_wanted: Notify,
@@ -28,7 +28,7 @@ pub(crate) struct Inventory {
 
 #[derive(Debug)]
 struct State {
-    /// Grows with every change of what is to be published.
+    /// Grows with every change of the pools to publish.
     version: u64,
     pools: Option<BTreeMap<String, Pool>>,
     health: Health,
@@ -41,14 +41,14 @@ struct State {
     is_paused: bool,
 }
 
-/// Whether somebody looks at the devices.
+/// Whether the driver observes its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Monitoring {
     /// Not yet, and nothing is published before: a taint would be lost for a while after each restart.
     Awaited,
     /// Since then, as of the last look.
     Observed(Timestamp),
-    /// Nobody does.
+    /// It does not.
     Off,
 }
 
@@ -71,7 +71,7 @@ impl Inventory {
         }
     }
 
-    /// What the driver wants to publish from now on.
+    /// Replaces the pools to publish.
     pub(crate) fn set_pools(&self, pools: BTreeMap<String, Pool>) {
         let mut state = self.lock();
         let published = keys(&pools);
@@ -103,7 +103,7 @@ impl Inventory {
         state.looks
     }
 
-    /// What was seen of the devices by the look of this number.
+    /// Takes in the observations of the look of this number.
     pub(crate) fn observe(&self, now: Timestamp, look: u64, observations: &[Observation]) {
         let mut state = self.lock();
         state.monitoring = Monitoring::Observed(now);
@@ -115,7 +115,7 @@ impl Inventory {
         self.changed.notify_one();
     }
 
-    /// Nobody looks at the devices.
+    /// The driver does not observe its devices.
     pub(crate) fn not_monitored(&self) {
         let mut state = self.lock();
         state.monitoring = Monitoring::Off;
@@ -134,7 +134,7 @@ impl Inventory {
         self.lock().is_paused
     }
 
-    /// What is to be published now, and its version; none before all is known, or if that is the version `seen`.
+    /// The pools to publish now, and their version; none before all is known, or if that is the version `seen`.
     pub(crate) fn composed(&self, now: Timestamp, seen: u64) -> Option<(u64, BTreeMap<String, Pool>)> {
         let mut state = self.lock();
         if state.health.wake().is_some_and(|at| at <= now) {

@@ -37,7 +37,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the first look may take before the driver registers without it. Nothing is published before it is over.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(10);
 
-/// What a driver needs besides [`Driver`]. Only the name and a client are required.
+/// The parts of a driver besides [`Driver`]. Only the name and a client are required.
 pub struct Kit {
     name: String,
     client: kube::Client,
@@ -82,7 +82,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// What was to be published cannot be.
+    /// The pools cannot be published.
     #[error(transparent)]
     Pools(#[from] PoolError),
     /// There is something to publish, and neither a node nor the cluster to publish it for.
@@ -229,7 +229,7 @@ impl Kit {
     /// Starts: looks at the devices, listens for calls, publishes, and then lets kubelet know.
     ///
     /// # Errors
-    /// What keeps it from starting. Nothing is left behind.
+    /// When it cannot start. Nothing is left behind.
     pub async fn start<D: Driver>(self, driver: D) -> Result<Running, StartError> {
         let sockets = self.sockets()?;
         let metadata = self.metadata_files()?;
@@ -311,7 +311,7 @@ impl Kit {
         Ok(Registered { _socket: socket, status })
     }
 
-    /// What is offered, in kubelet's order of preference.
+    /// The services offered, in kubelet's order of preference.
     fn offered(&self, is_monitored: bool) -> Result<Vec<KubeletService>, StartError> {
         let mut offered = self.services.clone();
         offered.retain(|service| is_monitored || !service.is_health());

@@ -1,7 +1,7 @@
 //! A kit for drivers of Dynamic Resource Allocation (DRA), in Rust.
 //!
-//! A driver tells a cluster which devices a node has, and makes a device usable for a pod when kubelet asks for it. What a
-//! driver knows of its hardware is three functions, the trait [`Driver`]; everything else is the same for every driver and
+//! A driver publishes the devices of a node to a cluster, and makes a device usable for a pod when kubelet asks for it. The part that
+//! depends on the hardware is three functions, the trait [`Driver`]; everything else is the same for every driver and
 //! is done here:
 //!
 //! - **Registration** with kubelet: a socket that kubelet finds, and that a server on stock `h2` can serve although kubelet
@@ -95,5 +95,5 @@ pub use publish::Publisher;
 pub use running::{Problem, Registration, Running};
 pub use sockets::{SocketError, Sockets};
 
-/// Where kubelet keeps its files, unless it is told otherwise.
+/// The directory of kubelet's files, unless configured otherwise.
 pub const KUBELET_ROOT: &str = "/var/lib/kubelet";

@@ -22,10 +22,10 @@ const WAIT_MAX: Duration = Duration::from_secs(40);
 /// Between two looks at a lock that another process holds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Who may call the driver now.
+/// The callers that may call the driver at a time.
 #[derive(Debug)]
 pub(crate) enum Serialize {
-    /// Everybody.
+    /// All.
     Off,
     /// One caller of this process.
     Process(Arc<Mutex<()>>),

@@ -36,7 +36,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
-/// What containers can read of a device.
+/// Metadata of a device that containers can read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceMetadata {
@@ -82,12 +82,12 @@ pub enum MetadataError {
     /// A device has more attributes than the format allows.
     #[error("device {0} has more than {ATTRIBUTES_MAX} attributes")]
     Attributes(String),
-    /// What is there is not what was written.
+    /// The file differs from the one that was written.
     #[error("{path}: {why}")]
     Form {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// How it differs.
         why: String,
     },
     /// The file system refused.
@@ -245,7 +245,7 @@ impl MetadataFiles {
         Ok(())
     }
 
-    /// What a file should say. Its generation is that of the file before it, or the next one if it says something else.
+    /// The content of a file. Its generation is that of the file before it, or the next one if the content differs.
     fn document(
         &self,
         id: &ClaimRef,
@@ -346,7 +346,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".metadata.json.{}-{number}.tmp", std::process::id()));
-    // Never through a link that somebody put there.
+    // Never through a link that another process put there.
     let put = || {
         let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
         file.write_all(text)?;
@@ -356,7 +356,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         File::open(folder)?.sync_all()
     };
     put().inspect_err(|_| {
-        // What cannot be removed either is no file that somebody reads, and the first error says more.
+        // A temporary file that cannot be removed has no reader, and the first error says more.
         let _ = fs::remove_file(&temporary);
     })
 }

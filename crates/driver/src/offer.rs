@@ -30,7 +30,7 @@ impl KubeletService {
         }
     }
 
-    /// Whether it tells of health.
+    /// Whether it is a health service.
     #[must_use]
     pub fn is_health(self) -> bool {
         matches!(self, Self::HealthV1 | Self::HealthV1alpha1)

@@ -16,15 +16,15 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Why a driver is not well.
 #[derive(Debug, Error)]
 pub enum ProbeError {
-    /// Nobody listens.
+    /// The socket does not accept connections.
     #[error("connect: {0}")]
     Connect(#[from] io::Error),
     /// It answered with an error.
     #[error("{call}: {status}")]
     Call {
-        /// What was called.
+        /// The method.
         call: &'static str,
-        /// What came back.
+        /// The error.
         status: Box<tonic::Status>,
     },
     /// It did not answer.
@@ -33,9 +33,9 @@ pub enum ProbeError {
     /// Another driver answered.
     #[error("driver {found} answered instead of {wanted}")]
     Another {
-        /// Who should be there.
+        /// The driver that should answer.
         wanted: String,
-        /// Who is.
+        /// The driver that answered.
         found: String,
     },
 }
@@ -43,7 +43,7 @@ pub enum ProbeError {
 /// Asks who is there, and for a preparation of nothing. For a liveness probe.
 ///
 /// # Errors
-/// What is wrong.
+/// When it does not answer, or another driver does.
 pub async fn probe(driver: &str, sockets: &Sockets) -> Result<(), ProbeError> {
     let info: PluginInfo = ask(&sockets.registration, proto::GET_INFO, InfoRequest {}).await?;
     if info.name != driver {

@@ -50,7 +50,7 @@ impl Publisher {
     /// before are looked at before they are published.
     ///
     /// # Errors
-    /// When no server would take them. What was published before stays.
+    /// When no server would take them. The pools published before stay.
     pub fn publish(&self, pools: BTreeMap<String, Pool>) -> Result<(), PoolError> {
         lazaret_publisher::validate(self.scope.as_ref().unwrap_or(&Scope::Cluster), &pools)?;
         self.inventory.set_pools(pools);
@@ -120,7 +120,7 @@ impl Shell {
                 tasks.spawn(async move {
                     let answer = tokio::time::timeout(WRITE_TIMEOUT, perform(&client, kind)).await;
                     let answer = answer.unwrap_or_else(|_| Answer::Failed("no answer from the API".into()));
-                    // Nobody hears it when the driver ends.
+                    // The receiver is gone when the driver ends.
                     let _ = answers.send((id, answer)).await;
                 });
             }

@@ -13,10 +13,10 @@ use crate::{
 
 /// How long answers may take to reach kubelet when a driver ends.
 pub(crate) const ANSWERS_MAX: Duration = Duration::from_secs(1);
-/// Problems that nobody has read.
+/// Problems that were not read.
 const PROBLEMS_MAX: usize = 64;
 
-/// What kubelet thinks of the driver.
+/// The state of the registration with kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registration {
     /// It has not asked yet.
@@ -41,7 +41,7 @@ pub enum Problem {
     StaleHealth,
 }
 
-/// Where problems go. When nobody reads them, the newest are only logged.
+/// The queue of problems. When they are not read, the newest are only logged.
 #[derive(Clone, Debug)]
 pub(crate) struct Problems(mpsc::Sender<Problem>);
 
@@ -64,7 +64,7 @@ pub(crate) struct Registered {
     pub(crate) status: watch::Receiver<Registration>,
 }
 
-/// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls under way finish first.
+/// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls in flight finish first.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) name: String,
@@ -94,7 +94,7 @@ impl Running {
         &self.sockets
     }
 
-    /// What kubelet thinks of it.
+    /// The state of the registration with kubelet.
     #[must_use]
     pub fn registration(&self) -> watch::Receiver<Registration> {
         self.registered.status.clone()
@@ -122,12 +122,12 @@ impl Running {
     /// Whether it answers, asked from outside.
     ///
     /// # Errors
-    /// What is wrong.
+    /// When it does not answer, or another driver does.
     pub async fn probe(&self) -> Result<(), ProbeError> {
         probe(&self.name, &self.sockets).await
     }
 
-    /// Ends it: kubelet is told by the registration socket going, calls under way are answered, then the service goes.
+    /// Ends it: the registration socket is removed, by which kubelet notices, calls in flight are answered, then the service ends.
     /// Slices stay: another instance takes over, or kubelet removes them after a while.
     pub async fn stop(self) {
         let Self { registered, service_socket, mut servers, closing, calls, _background, .. } = self;

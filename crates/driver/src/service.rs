@@ -41,7 +41,7 @@ pub(crate) struct Plugin<D> {
     pub(crate) client: kube::Client,
     pub(crate) serialize: Arc<Serialize>,
     pub(crate) inventory: Arc<Inventory>,
-    /// What is offered; everything else is unimplemented.
+    /// The services offered; all others are unimplemented.
     pub(crate) services: Vec<KubeletService>,
     pub(crate) metadata: Option<Arc<MetadataFiles>>,
     pub(crate) health_timeout: Duration,
@@ -140,7 +140,7 @@ impl<D: Driver> Plugin<D> {
     }
 
     /// Calls the driver in its turn, to the end whatever becomes of the caller. A call without claims is a question
-    /// whether somebody is there, and is answered at once. A driver that answers for more or fewer claims than it was
+    /// whether the driver runs, and is answered at once. A driver that answers for more or fewer claims than it was
     /// asked about is wrong about all of them.
     async fn run<R, F, A>(&self, count: usize, call: F) -> Result<Vec<R>, Status>
     where
@@ -222,7 +222,7 @@ fn base(request: &str) -> &str {
     request.split('/').next().unwrap_or(request)
 }
 
-/// What kubelet is told of a failure.
+/// Logs a failure, and returns its text for kubelet.
 fn told(call: &str, id: &ClaimRef, failure: &Failure) -> String {
     warn!(claim = id.name, namespace = id.namespace, %failure, "{call} failed");
     text(failure)

@@ -110,7 +110,7 @@ fn first_short_enough(directory: &Path, names: &[String]) -> Result<PathBuf, Soc
     Err(SocketError::TooLong { path: last, length })
 }
 
-/// A socket that somebody listens on. Its file goes when this is dropped, unless it is somebody else's by then.
+/// A listening socket. Its file is removed when this is dropped, unless another process has replaced it by then.
 #[derive(Debug)]
 pub(crate) struct Bound {
     path: PathBuf,
@@ -130,7 +130,7 @@ impl Bound {
             Err(error) => return Err(failed(error)),
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
-        // Kubelet is root, and nobody else has a reason to call.
+        // Kubelet is root, and no other user has a reason to call.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let file = identity(path).map_err(failed)?;
         Ok((Self { path: path.to_owned(), file }, listener))

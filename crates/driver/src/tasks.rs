@@ -12,7 +12,7 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        // Those that have ended are let go of, so that a long life leaves nothing behind.
+        // Tasks that have ended are dropped, so that a long life leaves nothing behind.
         while self.set.try_join_next().is_some() {}
         self.set.spawn(task);
     }

@@ -25,7 +25,7 @@ const WATCH_SECONDS: u32 = 290;
 /// Without a word for longer than a watch lasts, it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 30);
 
-/// What became of making a device ready.
+/// The outcome of making a device ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ready,

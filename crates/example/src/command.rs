@@ -1,4 +1,4 @@
-//! What the driver can be told to do wrong.
+//! Commands that make the driver misbehave.
 
 use std::{fmt, str::FromStr};
 
@@ -17,7 +17,7 @@ pub enum Call {
     Bind,
 }
 
-/// What is wrong with what is published.
+/// A fault in the published slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// Nothing is written any more.
@@ -28,7 +28,7 @@ pub enum Wrong {
     Incomplete,
 }
 
-/// What is wrong with what the service socket sends.
+/// A fault in the bytes that the service socket sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frames {
     /// Every byte is another one.

@@ -23,7 +23,7 @@ const CONNECTION_BYTES_MAX: u64 = 1 << 20;
 const CONNECTIONS_MAX: usize = 16;
 /// A connection that says nothing for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// An answer that is longer is cut by whoever asks.
+/// A longer answer is cut by the client.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// After a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, ControlError> {
         Ok(()) | Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
-    // Whoever may write here can take devices away from pods.
+    // A user who may write here can take devices away from pods.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(listener)
 }
@@ -85,7 +85,7 @@ where
 /// Sends commands to a driver and gives its answers.
 ///
 /// # Errors
-/// When nobody listens there.
+/// When no driver listens there.
 pub async fn tell(socket: &Path, commands: &[String]) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket).await?;
     for command in commands {

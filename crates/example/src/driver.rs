@@ -47,7 +47,7 @@ pub struct Options {
     pub faults: Vec<Command>,
 }
 
-/// What the driver does beyond publishing GPUs.
+/// Features beyond publishing GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// Which devices there are.
@@ -78,7 +78,7 @@ pub enum RunError {
 /// A driver that runs. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Example {
-    /// What the kit made of it.
+    /// The running kit.
     pub running: Running,
     /// Where commands are taken.
     pub control: PathBuf,
@@ -86,7 +86,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// Ends it: calls under way are answered, sockets go, slices stay.
+    /// Ends it: calls in flight are answered, sockets go, slices stay.
     pub async fn stop(self) {
         self.running.stop().await;
         let _ = std::fs::remove_file(&self.control);
@@ -96,7 +96,7 @@ impl Example {
 /// Starts a driver of GPUs.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// When it cannot start.
 pub async fn start(client: kube::Client, options: Options) -> Result<Example, RunError> {
     start_with(client, options, Extras::default()).await
 }
@@ -104,7 +104,7 @@ pub async fn start(client: kube::Client, options: Options) -> Result<Example, Ru
 /// Starts a driver.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// When it cannot start.
 pub async fn start_with(client: kube::Client, options: Options, extras: Extras) -> Result<Example, RunError> {
     let data = options.kubelet_root.join("plugins").join(&options.driver);
     let has_binding = extras.shape.has_binding_conditions;
@@ -182,14 +182,14 @@ impl Teller {
         self.publisher.pause();
         let done = wrong::publish(&self.client, &self.state.driver, &self.state.node, wrong).await;
         if done.is_err() {
-            // What did not happen is not listed.
+            // A fault that did not come about is not listed.
             let _ = self.state.apply(Command::Publish(None));
             self.publisher.resume();
         }
         done
     }
 
-    /// What runs beside the control socket.
+    /// Starts the tasks beside the control socket.
     fn spawn(&self, tasks: &mut JoinSet<()>, soak: Option<SoakOptions>, has_binding: bool) {
         let state = Arc::clone(&self.state);
         let order = move |orders| state.faults().order(orders);
@@ -235,7 +235,7 @@ impl Teller {
     }
 }
 
-/// What conditions mean here. Names are those of what real GPUs have.
+/// The taint of each condition. Names are those of real GPUs' conditions.
 fn table(options: &Options) -> Result<HealthTable, TableError> {
     let driver = &options.driver;
     let clear_ms = i64::try_from(options.recover_after.as_millis()).unwrap_or(i64::MAX);

@@ -85,7 +85,7 @@ impl Fabric {
         Self { options, tainted: None, file: None, state: Arc::default() }
     }
 
-    /// A fabric that remembers its attachments in a file, and finds those that are there.
+    /// A fabric that keeps its attachments in a file, and finds the existing ones.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -1,4 +1,4 @@
-//! What goes wrong at this time.
+//! The current faults.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use lazaret_driver::validate_device_name;
 
 use crate::command::{Call, Command, CommandError, Frames, Wrong};
 
-/// What a call does.
+/// The behaviour of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// What it should.
+    /// It works.
     #[default]
     Work,
-    /// Nothing, until it is told to work.
+    /// It hangs, until a command changes the mode.
     Hang,
     /// It fails for this reason.
     Fail(String),
 }
 
-/// What an administrator wants a device to report: the effect of its taint, and the value.
+/// An administrator's order for a device: the effect of its taint, and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// `NoExecute`, `NoSchedule` or `None`.
@@ -40,7 +40,7 @@ pub struct Faults {
     orders: BTreeMap<String, Order>,
 }
 
-/// What has to be done after a command.
+/// The consequence of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consequence {
     /// Nothing more.
@@ -114,7 +114,7 @@ impl Faults {
         Ok(())
     }
 
-    /// What an administrator ordered, instead of all that was ordered before.
+    /// Replaces all orders of administrators.
     pub fn order(&mut self, orders: BTreeMap<String, Order>) {
         self.orders = orders;
     }
@@ -128,7 +128,7 @@ impl Faults {
         }
     }
 
-    /// What a device has at this look, with its detail.
+    /// The conditions of a device at this look, with details.
     #[must_use]
     pub fn conditions(&self, device: &str, look: u64) -> Vec<(String, String)> {
         let all = self.conditions.get(device).into_iter().flatten();
@@ -140,19 +140,19 @@ impl Faults {
         found
     }
 
-    /// What a call does.
+    /// The behaviour of a call.
     #[must_use]
     pub fn mode(&self, call: Call) -> Mode {
         self.modes.get(&call).cloned().unwrap_or_default()
     }
 
-    /// What is wrong with what is published.
+    /// The fault in the published slices.
     #[must_use]
     pub fn wrong(&self) -> Option<Wrong> {
         self.wrong
     }
 
-    /// What is wrong with what is sent.
+    /// The fault in the bytes that are sent.
     #[must_use]
     pub fn frames(&self) -> Option<Frames> {
         self.frames

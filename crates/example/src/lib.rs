@@ -13,7 +13,7 @@
 //! [`Fabric`] and [`FabricPlugin`] are another one: the controller of a classic driver, whose devices can be attached to any node, and its plugin on a
 //! node.
 //!
-//! **Invariant.** What is prepared is in a file before kubelet hears of it. A device is given to one claim at a time,
+//! **Invariant.** A prepared device is in a file before kubelet gets the answer. A device is given to one claim at a time,
 //! unless it is shared or for administration, and never together with a part of it. A command that is not understood
 //! changes nothing, and one that could not be carried out is not listed.
 

@@ -1,4 +1,4 @@
-//! What an administrator orders by `kubectl device fail`: an annotation of the Node, from device to taint.
+//! Orders of an administrator by `kubectl device fail`: an annotation of the Node, from device to taint.
 //!
 //! `{"gpu.example.com/gpu-3": {"effect": "NoExecute", "reason": "xid-79"}}`
 

@@ -98,7 +98,7 @@ impl Soak {
         Self { state: options.seed, kinds: options.kinds.clone() }
     }
 
-    /// What to do next, given the faults there are: a new one, or an end of one. None when there is nothing to choose from.
+    /// The next command, given the current faults: a new fault, or the end of one. None when there is nothing to choose from.
     pub fn next(&mut self, devices: &[String], faults: &Faults) -> Option<Command> {
         let current = faults.commands();
         let is_enough = current.len() >= FAULTS_MAX || (!current.is_empty() && self.below(2) == 0);

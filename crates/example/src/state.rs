@@ -75,8 +75,8 @@ impl State {
         [(self.node.clone(), pool(&self.driver, &self.present(), &self.shape))].into()
     }
 
-    /// What each unit has at this look, by the name under which it is published. What is wrong with a whole device is
-    /// wrong with its parts.
+    /// The conditions of each unit at this look, by the name under which it is published. A fault of a whole device is
+    /// a fault of its parts.
     pub(crate) fn look(&self) -> Vec<(String, Vec<(String, String)>)> {
         let look = self.looks.fetch_add(1, Ordering::Relaxed);
         let faults = self.faults();
@@ -168,7 +168,7 @@ fn published_name(faults: &Faults, unit: &Unit) -> Option<String> {
     faults.name_of(&unit.name)
 }
 
-/// What a container with a device gets: environment variables that tell which it is.
+/// The edits of a container with a device: environment variables that identify it.
 fn edits(uid: &str, unit: &Unit, device: &AllocatedDevice) -> ContainerEdits {
     let variable = unit.name.to_uppercase().replace('-', "_");
     let mut env = vec![format!("{variable}_UUID={}", unit.uuid), format!("{variable}_RESOURCE_CLAIM={uid}")];

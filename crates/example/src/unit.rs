@@ -13,7 +13,7 @@ use lazaret_driver::{DeviceMetadata, Pool};
 
 /// On every device: an administrator may make it fail by an annotation of its Node.
 pub const FAILS_ON_COMMAND: &str = "driver.lazaret.dev/failsOnCommand";
-/// What devices are divided into, in a counter set.
+/// The counter that parts of devices consume.
 const SLOTS: &str = "slots";
 
 /// Which kind of devices.
@@ -47,7 +47,7 @@ impl Profile {
         }
     }
 
-    /// What a device has an amount of: its name, the amount in small units, that unit, and the smallest amount that a
+    /// The capacity of a device: its name, the amount in small units, that unit, and the smallest amount that a
     /// share may have.
     fn amount(self) -> (&'static str, u64, &'static str, &'static str) {
         match self {
@@ -77,7 +77,7 @@ pub struct Shape {
 pub struct Unit {
     /// Under which it is published.
     pub name: String,
-    /// What it is. That of a part begins with that of the whole.
+    /// Its identifier. That of a part begins with that of the whole.
     pub uuid: String,
     /// Which of the node.
     pub index: u16,
@@ -176,7 +176,7 @@ impl Unit {
         format!("sim{}", self.index)
     }
 
-    /// What a container can read of it.
+    /// The metadata that a container can read.
     #[must_use]
     pub fn metadata(&self, profile: Profile) -> DeviceMetadata {
         let index = self.index.to_be_bytes();

@@ -1,13 +1,13 @@
-//! How a registry wants to be shown who asks: the header `WWW-Authenticate`.
+//! How a registry wants its clients to authenticate: the header `WWW-Authenticate`.
 
-/// What it wants.
+/// The scheme of authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
     Bearer { realm: String, service: Option<String>, scope: Option<String> },
 }
 
-/// A header longer than this is none that is meant well.
+/// A longer header is ignored.
 const HEADER_BYTES_MAX: usize = 8_192;
 
 impl Challenge {

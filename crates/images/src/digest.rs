@@ -88,7 +88,7 @@ impl<R: Read> HashingReader<R> {
         Self { inner, hasher: Hasher::new(), count: Rc::default() }
     }
 
-    /// The bytes read so far, for somebody who has no access to this reader.
+    /// The bytes read so far, for code that has no access to this reader.
     pub(crate) fn count(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.count)
     }

@@ -21,7 +21,7 @@ pub(crate) const OCI_INDEX: &str = MANIFEST_TYPES[2];
 pub(crate) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 pub(crate) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-/// What points to content.
+/// A reference to content.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {
@@ -234,7 +234,7 @@ impl Configuration {
 }
 
 impl ImageConfig {
-    /// Reads the configuration of an image in the OCI form. What is missing or wrong is left out.
+    /// Reads the configuration of an image in the OCI form. Missing or invalid fields are left out.
     pub fn from_oci(configuration: &serde_json::Value) -> Self {
         let process = configuration.get("config").cloned().unwrap_or_default();
         let config = serde_json::from_value(process).ok();

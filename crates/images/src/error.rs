@@ -1,4 +1,4 @@
-//! What goes wrong with images.
+//! Errors of images.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub enum ImageError {
     /// More than a limit permits.
     #[error("{what} exceeds the limit of {limit}")]
     TooLarge {
-        /// Of what there is too much.
+        /// The content or name that is too large.
         what: String,
         /// The limit.
         limit: u64,
@@ -40,9 +40,9 @@ pub enum ImageError {
     Digest {
         /// Which content.
         what: String,
-        /// What was asked for.
+        /// The requested digest.
         expected: String,
-        /// What came.
+        /// The digest of the content.
         actual: String,
     },
     /// There is no such image.
@@ -57,9 +57,9 @@ pub enum ImageError {
     /// The file system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -12,7 +12,7 @@ use crate::{
     store::Store,
 };
 
-/// When images are removed, as a kubelet is told.
+/// When images are removed, as in the configuration of a kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Above this use of the disk images are removed, in percent.
@@ -37,7 +37,7 @@ impl Thresholds {
     }
 }
 
-/// What was removed.
+/// The images that were removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Names of images that went.
@@ -81,7 +81,7 @@ pub(crate) fn bytes_to_free(disk: Disk, thresholds: Thresholds) -> Option<u64> {
     is_full.then(|| used.saturating_sub(part(thresholds.low_percent)))
 }
 
-/// Those that may go, the one that was unused for longest first.
+/// Images that may go, the one that was unused for longest first.
 pub fn order_unused(mut candidates: Vec<Candidate>, now: SystemTime, unused_for: Duration) -> Vec<Candidate> {
     candidates.retain(|candidate| {
         let Some(used) = candidate.last_used else { return true };

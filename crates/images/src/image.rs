@@ -11,7 +11,7 @@ pub struct Image {
     pub name: String,
     /// `NAME@DIGEST` of its manifest, when it came from a registry; for `imageID` in a pod's status.
     pub repo_digest: Option<String>,
-    /// What it asks for.
+    /// Its configuration.
     pub config: ImageConfig,
     /// Its layers, unpacked, the topmost first.
     pub layers: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub struct Image {
     pub bytes: u64,
 }
 
-/// What an image asks for when it is run.
+/// The settings of an image for its containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageConfig {
     /// The program.

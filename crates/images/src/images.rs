@@ -35,7 +35,7 @@ impl Images {
         })
     }
 
-    /// How patient pulls are, and whom they trust.
+    /// Sets timeouts and attempts of pulls, and the authorities that they trust.
     #[must_use]
     pub fn with_pull_options(mut self, options: PullOptions) -> Self {
         self.options = Arc::new(options);
@@ -118,7 +118,7 @@ impl Images {
         self.blocking(move |store, _| store.set_in_use(&in_use)).await
     }
 
-    /// Who `USER[:GROUP]` is in an image.
+    /// Resolves `USER[:GROUP]` in an image.
     pub fn user(&self, image: &Image, user: &str) -> Result<User, UserError> {
         crate::user(image, user)
     }
@@ -138,7 +138,7 @@ impl Images {
 fn find(store: &Store, name: &str) -> Result<Option<Image>> {
     let index = store.index()?;
     let Some((found, record)) = lookup(&index, name)? else { return Ok(None) };
-    // A pull policy that permits what is there does not ask the registry: a damaged image counts as absent, and is pulled again.
+    // A pull policy that accepts a local image does not ask the registry: a damaged image counts as absent, and is pulled again.
     let image = store.image(&found, &record)?;
     store.touch(&image.id)?;
     Ok(Some(image))

@@ -13,7 +13,7 @@ use crate::Reference;
 /// Entries of all pull secrets of a pod together.
 const ENTRIES_MAX: usize = 1_000;
 
-/// User names and passwords by registry, as `.dockerconfigjson` has them. What they are is never shown.
+/// User names and passwords by registry, as `.dockerconfigjson` has them. They are never shown.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Keychain {
     entries: Vec<(String, Credentials)>,
@@ -88,7 +88,7 @@ impl Keychain {
         self.lookup(image).into_iter().map(|credentials| (&*credentials.username, &*credentials.password))
     }
 
-    /// What may be tried for an image, the best first.
+    /// The credentials to try for an image, the best first.
     pub(crate) fn lookup(&self, image: &Reference) -> Vec<&Credentials> {
         let name = image.without_version();
         self.entries

@@ -16,10 +16,10 @@ use crate::{
     unpack::unpack,
 };
 
-/// What a layer must be.
+/// The expected digests of a layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
-    /// The digest of the blob as it travels; nothing when nobody said.
+    /// The digest of the blob as it travels; `None` when it is not known.
     pub(crate) blob: Option<Digest>,
     /// The digest of the archive in it.
     pub(crate) diff_id: Digest,
@@ -42,7 +42,7 @@ pub(crate) fn add(
     let draft = store.ingest_path();
     let unpacked = unpack_checked(&draft, store, limits, expected, lower, blob);
     let renamed = unpacked.and_then(|()| match fs::rename(&draft, &place) {
-        // Somebody else was faster, with the same content.
+        // Another task was faster, with the same content.
         Err(_) if store.layer_facts(&expected.chain)?.is_some() => store.remove_tree(&draft),
         other => other.context(|| format!("rename {} to {}", draft.display(), place.display())),
     });
@@ -64,7 +64,7 @@ fn unpack_checked(
     let root = draft.join("root");
     let mut builder = DirBuilder::new();
     builder.mode(0o700).create(draft).context(|| format!("make {}", draft.display()))?;
-    // What a container sees as `/` when the layer does not say.
+    // The mode of `/` in a container when the layer does not set it.
     builder.mode(0o755).create(&root).context(|| format!("make {}", root.display()))?;
     let lower: Vec<PathBuf> = lower.iter().map(|chain| store.layer_root(chain)).collect();
     let lower: Vec<&Path> = lower.iter().map(PathBuf::as_path).collect();

@@ -37,7 +37,7 @@ pub enum Node {
     File {
         /// Its permissions.
         mode: u32,
-        /// What is in it.
+        /// Its content.
         content: Vec<u8>,
     },
     /// A symbolic link.

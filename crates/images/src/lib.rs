@@ -1,7 +1,7 @@
 //! Images of containers: imported from files, pulled from a registry, checked, unpacked, kept and removed.
 //!
-//! **Invariant.** What is unpacked has the digest that was asked for. Nothing in a layer reaches a path outside its
-//! directory. What a container uses is never removed. It must never know pods or runtimes.
+//! **Invariant.** Unpacked content has the digest that was requested. Nothing in a layer reaches a path outside its
+//! directory. An image that a container uses is never removed. It must never know pods or runtimes.
 
 mod archive;
 mod challenge;

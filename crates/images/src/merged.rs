@@ -28,7 +28,7 @@ pub(crate) struct Directory {
     parts: Vec<OwnedFd>,
 }
 
-/// What a directory has under a name.
+/// The entry of a directory under a name.
 #[derive(Debug)]
 pub(crate) enum Found {
     Absent,

@@ -73,7 +73,7 @@ impl Reference {
         format!("{}/{}", self.registry, self.repository)
     }
 
-    /// What a registry is asked for: the tag or the digest.
+    /// The version in a request to a registry: the tag or the digest.
     pub(crate) fn version(&self) -> String {
         match &self.version {
             Version::Tag(tag) => tag.clone(),
@@ -92,7 +92,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What of a text is repeated in an error.
+/// The part of a text that is repeated in an error.
 fn shortened(name: &str) -> String {
     name.chars().take(NAME_BYTES_MAX).collect()
 }

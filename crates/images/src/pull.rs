@@ -54,9 +54,9 @@ pub enum PullError {
     Unauthorized {
         /// The image.
         image: String,
-        /// Whom was asked.
+        /// The registry.
         registry: String,
-        /// What it said.
+        /// The registry's error.
         cause: String,
     },
     /// Anything else.
@@ -64,9 +64,9 @@ pub enum PullError {
     Failed {
         /// The image.
         image: String,
-        /// Whom was asked.
+        /// The registry.
         registry: String,
-        /// What went wrong.
+        /// The error.
         cause: String,
     },
 }
@@ -83,11 +83,11 @@ impl PullError {
 
 type Outcome = Result<Image, PullError>;
 type Flight = Shared<BoxFuture<'static, Outcome>>;
-/// A pull that lives as long as somebody waits for it, and how far it is.
+/// A pull that lives as long as a caller waits for it, and its progress.
 type InFlight = (WeakShared<BoxFuture<'static, Outcome>>, watch::Receiver<Progress>);
 type Download<'a> = BoxFuture<'a, Result<(Downloaded, Expected, usize), Failure>>;
 
-/// Pulls in flight. Whoever brings other credentials does not share in one: it might be an image that is not for them.
+/// Pulls in flight. A caller with other credentials does not join one: they may not permit the image.
 #[derive(Default)]
 pub(crate) struct Flights {
     by_image: Mutex<BTreeMap<(Reference, Keychain), InFlight>>,
@@ -106,7 +106,7 @@ impl Flights {
 }
 
 impl Images {
-    /// Pulls an image from its registry, whether it is here or not. It ends when nobody waits for it any more.
+    /// Pulls an image from its registry, whether it is here or not. It ends when no caller waits for it any more.
     pub async fn pull(&self, name: &str, keychain: &Keychain) -> Result<Image, PullError> {
         let reference = Reference::parse(name)?;
         let key = (reference, keychain.clone());

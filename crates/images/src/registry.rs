@@ -34,14 +34,14 @@ use crate::{
 
 /// Answers of token servers and texts of errors.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
-/// What of a registry's own words is repeated.
+/// Characters of a registry's error text that are repeated.
 const ERROR_TEXT_CHARS_MAX: usize = 256;
 /// Blobs are often elsewhere, at one or two removes.
 const REDIRECTS_MAX: usize = 5;
 /// A registry that asks for a longer pause is asked again by a later pull.
 const RETRY_AFTER_SECONDS_MAX: u64 = 30;
 
-/// How patient a pull is, and whom it trusts.
+/// Timeouts and attempts of a pull, and the authorities that it trusts.
 #[derive(Clone, Debug)]
 pub struct PullOptions {
     /// How often a request is sent, when the registry is not reachable, overloaded, or fails.
@@ -231,7 +231,7 @@ impl<'a> Registry<'a> {
         let mut url: Uri = url.parse().map_err(|_| Failure::Lasting(format!("{url:?} is no address")))?;
         let home = url.authority().cloned();
         for _ in 0..=REDIRECTS_MAX {
-            // Whoever the registry sends us to does not learn our token.
+            // The target of a redirect does not receive our token.
             let authorization = if url.authority() == home.as_ref() { self.authorization() } else { None };
             let response = self.send(&url, Some(accept), authorization).await?;
             if !response.status().is_redirection() {
@@ -296,7 +296,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// What an answer other than success means.
+    /// The failure that an unsuccessful response means.
     async fn refused(&self, response: Response<Incoming>, what: &str) -> Failure {
         let status = response.status();
         let after = response
@@ -372,7 +372,7 @@ fn shown(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).take(ERROR_TEXT_CHARS_MAX).collect()
 }
 
-/// What a registry says about its refusal.
+/// The registry's own text about its refusal.
 fn own_words(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Errors {

@@ -6,7 +6,7 @@
 //! ROOT/layers/HEX/root       an unpacked layer, by the name of its chain; beside it layer.json
 //! ROOT/used/HEX              the time of this file says when the image was last asked for
 //! ROOT/in-use.json           images that containers of this node use
-//! ROOT/ingest/…              what is not complete; nobody looks at it but the one who writes it
+//! ROOT/ingest/…              incomplete content; read by its writer alone
 //! ROOT/store.lock            held shared while something is taken in, alone while something is removed
 //! ROOT/index.lock            held while the index is written
 //! ```
@@ -35,7 +35,7 @@ use crate::{
 pub(crate) const NAMES_MAX: usize = 10_000;
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
-/// What the index has for a name.
+/// The entry of the index for a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The digest of the configuration.
@@ -55,7 +55,7 @@ pub(crate) struct Index {
     pub(crate) names: BTreeMap<String, Record>,
 }
 
-/// What is known of an unpacked layer.
+/// Facts of an unpacked layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LayerFacts {
     pub(crate) diff_id: String,
@@ -89,7 +89,7 @@ impl Store {
     pub(crate) fn open(root: PathBuf) -> Result<Self> {
         for folder in ["", "blobs", "layers", "used", "ingest"] {
             let path = root.join(folder);
-            // Programs with setuid and devices of images are nobody else's business.
+            // Other users must not reach programs with setuid and devices of images.
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -101,7 +101,7 @@ impl Store {
         let store =
             Self { root, unique: format!("{:016x}", u64::from_ne_bytes(random)), next: AtomicU64::new(0) };
         store.index()?;
-        // What a crash left behind, unless somebody is at work.
+        // Removes leftovers of a crash, unless another process is at work.
         if let Some(lock) = store.try_lock_alone()? {
             store.sweep(&lock)?;
         }
@@ -120,13 +120,13 @@ impl Store {
         self.layer(chain).join("root")
     }
 
-    /// A path that nobody else uses.
+    /// A path that no other task uses.
     pub(crate) fn ingest_path(&self) -> PathBuf {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.root.join("ingest").join(format!("{}-{number}", self.unique))
     }
 
-    /// Held by whoever takes something in. Waits while something is removed, which is short.
+    /// Held while content is added. Waits while content is removed, which is short.
     pub(crate) fn lock_shared(&self) -> Result<Lock> {
         let file = self.lock_file("store.lock")?;
         rustix::fs::flock(&file, FlockOperation::LockShared).context(|| self.what("lock"))?;
@@ -357,7 +357,7 @@ fn write_file(draft: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).context(what)
 }
 
-/// Without root, directories of a layer that nobody may write to cannot be emptied.
+/// Without root, read-only directories of a layer cannot be emptied.
 fn make_writable(directory: &Path) -> std::io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(directory)? {

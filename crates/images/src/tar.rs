@@ -15,7 +15,7 @@ const PAX_BYTES_MAX: u64 = 1 << 20;
 /// Headers before one entry: a long name, a long link, a PAX header.
 const EXTENSIONS_MAX: usize = 8;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,

@@ -1,10 +1,10 @@
-//! Whom a pull trusts.
+//! The authorities that a pull trusts.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
 
-/// What the machine trusts, and these authorities.
+/// Trusts the machine's authorities, and these.
 pub(crate) fn config(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     let native = rustls_native_certs::load_native_certs();

@@ -37,7 +37,7 @@ const AUFS_PREFIX: &[u8] = b".wh..wh.";
 const WHITEOUT_PREFIX: &[u8] = b".wh.";
 const COPY_BUFFER_BYTES: usize = 128 << 10;
 
-/// What a layer has, when it is unpacked.
+/// The content of an unpacked layer, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
     pub(crate) bytes: u64,
@@ -167,7 +167,7 @@ impl Unpacker<'_> {
         } else {
             let directory = self.new_directory(parent, &name, None)?;
             if found.is_some() {
-                // What was here hid the directory of lower layers, and it stays hidden.
+                // The removed entry hid the directory of lower layers, which stays hidden.
                 make_opaque(&directory)?;
             }
             directory

@@ -1,4 +1,4 @@
-//! Who a user of an image is.
+//! Users of an image.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A candidate for a Lease on two clocks, and who is told of its terms.
+//! A candidate for a Lease on two clocks, and the notifications about its terms.
 
 use alloc::string::{String, ToString};
 
@@ -9,7 +9,7 @@ use crate::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
 /// A holder looks at its lease at least as often: a term may end before there is anything to do.
 const LOOK_MS: i64 = 500;
 
-/// The readings of both clocks. Durations are measured by the monotonic one, which nobody can set; but it stands still while the machine is suspended,
+/// The readings of both clocks. Durations are measured by the monotonic one; but it stands still while the machine is suspended,
 /// and the lease does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
@@ -80,14 +80,14 @@ pub enum ElectionStep {
     Wait(Timestamp),
 }
 
-/// A term as it is told to those who act.
+/// A notification about a term, for the agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tell {
     /// The term.
     pub held: Option<Held>,
-    /// It is another than was told before.
+    /// It is another term than in the last notification.
     pub is_another: bool,
-    /// Those who act are woken. Nobody is woken for a renewal that is in time.
+    /// The agents are woken. A renewal that is in time wakes none.
     pub wakes: bool,
 }
 
@@ -126,7 +126,7 @@ impl Election {
         self.candidate.holds(at.monotonic)
     }
 
-    /// The term that was told last.
+    /// The term of the last notification.
     #[must_use]
     pub const fn told(&self) -> Option<Held> {
         self.told
@@ -139,17 +139,17 @@ impl Election {
         }
     }
 
-    /// What those who act are to be told now.
+    /// The notification that is due now.
     pub fn tell(&mut self, at: Instants) -> Tell {
         let held = self.candidate.standing(at.monotonic).map(|term| Held { term, ends: self.ends });
         let before = core::mem::replace(&mut self.told, held);
         let is_another = before.map(|held| held.number()) != held.map(|held| held.number());
-        // Those who act may have seen that it was late, and wait.
+        // The agents may have seen that the renewal was late, and wait.
         let was_late = before.is_some_and(|held| !held.lasts(at));
         Tell { held, is_another, wakes: is_another || was_late && held.is_some_and(|held| held.lasts(at)) }
     }
 
-    /// What to do.
+    /// The next step.
     #[must_use]
     pub fn next(&self, at: Instants) -> ElectionStep {
         match self.candidate.next(at.monotonic) {
@@ -202,7 +202,7 @@ impl Election {
         self.ends = write.ends;
     }
 
-    /// The lease was not written, or nobody knows whether it was.
+    /// The lease was not written, or it is not known whether it was.
     pub fn not_written(&mut self, write: &LeaseWrite) {
         self.candidate.failed(write.sent.monotonic);
     }

@@ -16,7 +16,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// As the agent is told.
+    /// The outcome that the agent gets.
     #[must_use]
     pub const fn outcome(self) -> Outcome {
         match self {

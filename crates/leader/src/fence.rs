@@ -1,8 +1,8 @@
-//! What a new leader waits for: a view at least as new as the moment it got the lease. An agent that leads may want the same of some
+//! The view that a new leader waits for: at least as new as the moment it got the lease. An agent that leads may want the same of some
 //! resources: a view at least as new as the moment it asked.
 //!
-//! Before that moment somebody else acted, and a watch may not have told of it yet. Who acts on the older view does again
-//! what was done, or what has been called off since. So a leader asks the server, once it has the lease, how far it is with
+//! Before that moment another leader acted, and a watch may not have delivered it yet. A leader that acts on the older view repeats
+//! writes that were done, or that are no longer wanted. So a leader asks the server, once it has the lease, how far it is with
 //! each resource, and begins when its watches have come that far. A watch of something that does not change says nothing for
 //! long; those that lag are opened anew such that the server has to say how far they are, and if that does not help, all
 //! is read again.
@@ -17,7 +17,7 @@ const ASK_AGAIN_MS: i64 = 500;
 /// How long [`Fence::patient`] waits for watches to come that far by themselves before it hurries them.
 const GRACE_MS: i64 = 200;
 /// How often it hurries them before it reads all there is. A Kubernetes API server hears from its store how far that is every five seconds:
-/// the first bookmark of a resource that nobody writes may be older than the question.
+/// the first bookmark of a resource that does not change may be older than the question.
 const PATIENT_WATCHES: u32 = 3;
 
 /// Where a new leader stands.
@@ -33,7 +33,7 @@ pub struct Fence<R> {
     grace_ms: i64,
 }
 
-/// What to do about it.
+/// The next step of a fence.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FenceStep<R> {
     /// Ask the server how far it is; the answer is [`Fence::answered`] or [`Fence::unanswered`].
@@ -74,7 +74,7 @@ impl<R: Copy + Ord> Fence<R> {
         self.not_before = Some(now.plus_millis(ASK_AGAIN_MS));
     }
 
-    /// What to do, given how far each resource is here.
+    /// The next step, given how far each resource is here.
     pub fn next(&mut self, now: Timestamp, reached: impl Fn(&R) -> Option<u64>) -> FenceStep<R> {
         // A clock that was set back must not make it wait for longer.
         let paused = self.not_before.filter(|at| *at > now && *at <= now.plus_millis(PATIENCE_MS));

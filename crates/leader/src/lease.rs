@@ -1,4 +1,4 @@
-//! Who may act, as a state machine over a Lease: `(now, what was read) → what to write`.
+//! Leader election as a state machine over a Lease: `(now, the lease as read) → the lease to write`.
 //!
 //! A candidate never trusts another machine's clock: a lease is taken over when *this* clock has seen it unchanged for as
 //! long as it lasts. A holder stops acting before others may think so. A holder that could not renew in time does nothing until the lease says
@@ -15,7 +15,7 @@ use lazaret_model::Timestamp;
 
 /// A lease is not stretched beyond this, or its own duration where that is longer: the duration that Kubernetes' own controllers take.
 const STRETCHED_MS_MAX: i64 = 15_000;
-/// A term that was not renewed in time may go on for so long. After that the view of the cluster is as old as that of a candidate that never led.
+/// A term that was not renewed in time may go on for this long. After that the view of the cluster is as old as that of a candidate that never led.
 const RESUMED_MS_MAX: i64 = STRETCHED_MS_MAX;
 /// Renewals in a row that must be quick before a stretched lease gets shorter.
 const QUICK_RENEWALS: u32 = 32;
@@ -25,23 +25,23 @@ const QUICK_RENEWALS: u32 = 32;
 pub struct LeaseOptions {
     /// How long a lease lasts after its last renewal.
     pub duration_ms: i64,
-    /// Who could not renew for so long stops leading.
+    /// A holder that could not renew for this long stops leading.
     pub renew_deadline_ms: i64,
     /// Between two tries or renewals.
     pub retry_ms: i64,
 }
 
 impl Default for LeaseOptions {
-    /// What Kubernetes' own controllers take.
+    /// Those of Kubernetes' own controllers.
     fn default() -> Self {
         Self { duration_ms: 15_000, renew_deadline_ms: 10_000, retry_ms: 2_000 }
     }
 }
 
-/// What a Lease says.
+/// A Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LeaseRecord {
-    /// Who holds it; empty when released.
+    /// The identity of its holder; empty when released.
     pub holder: String,
     /// How long it lasts.
     pub duration_ms: i64,
@@ -53,7 +53,7 @@ pub struct LeaseRecord {
     pub resource_version: String,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseAction {
     /// Read the lease.
@@ -71,7 +71,7 @@ pub enum LeaseAction {
     Wait(Timestamp),
 }
 
-/// A time in which nobody else acts.
+/// A time in which no other candidate acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     /// Grows with each term of a candidate.
@@ -130,7 +130,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Nobody yet.
+    /// A candidate that has not read the lease yet.
     #[must_use]
     pub fn new(identity: impl Into<String>, options: LeaseOptions) -> Self {
         Self {
@@ -182,7 +182,7 @@ impl Candidate {
         self.term.is_some_and(|term| term.is_held(now))
     }
 
-    /// What to do.
+    /// The next action.
     #[must_use]
     pub fn next(&self, now: Timestamp) -> LeaseAction {
         if now < self.next {
@@ -204,8 +204,8 @@ impl Candidate {
         }
     }
 
-    /// The lease was read, as is heard `now`; `None`: there is none. What was read may have been written after the question was sent, so the time of
-    /// the question says nothing about its age.
+    /// The lease was read, as is heard `now`; `None`: there is none. It may have been written after the request was sent, so the time of
+    /// the request says nothing about its age.
     pub fn read(&mut self, now: Timestamp, record: Option<LeaseRecord>) {
         self.seen = record.map(|record| match self.seen.take() {
             Some((old, since)) if old.renewed == record.renewed && old.holder == record.holder => {
@@ -262,7 +262,7 @@ impl Candidate {
         self.measure(now.as_millis().saturating_sub(sent.as_millis()));
     }
 
-    /// A read or write failed. What was known is not trusted for the next write.
+    /// A read or write failed. The known record is not trusted for the next write.
     pub fn failed(&mut self, now: Timestamp) {
         self.fresh = false;
         // Another one's lease is not this candidate's to stretch.
@@ -313,7 +313,7 @@ impl Candidate {
 
     fn pause(&mut self, now: Timestamp) {
         let retry = now.as_millis().saturating_add(self.retry_ms());
-        // Who waits for another's lease to end looks when it does.
+        // A candidate that waits for another's lease to expire tries when it does.
         let expiry =
             self.seen.as_ref().filter(|(record, _)| record.holder != self.identity).map(|(record, since)| {
                 since
@@ -324,7 +324,7 @@ impl Candidate {
         self.next = Timestamp::from_millis(expiry.map_or(retry, |expiry| expiry.min(retry)));
     }
 
-    /// Between two tries. Whoever stretches a lease asks others to hurry less, too.
+    /// Between two tries. A holder that stretches a lease slows other candidates down, too.
     fn retry_ms(&self) -> i64 {
         let others = self.seen.as_ref().filter(|(record, _)| record.holder != self.identity);
         let theirs = others.map_or(1, |(record, _)| {
@@ -446,7 +446,7 @@ mod tests {
         me.written(at(35_000), at(35_000), LeaseRecord { transitions: 5, ..held("me", "d") });
         assert!(!leads(&me, at(39_999)));
         assert_eq!(me.term(at(40_000)).map(|term| term.number), Some(3));
-        // Who saw another hold it need not wait: the other has.
+        // A candidate that saw another holder need not wait: the other one has.
         me.read(at(41_000), Some(held("other", "f")));
         assert!(!me.holds(at(41_000)) && me.standing(at(41_000)).is_none());
         me.written(at(41_001), at(41_001), held("me", "g"));

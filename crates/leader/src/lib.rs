@@ -2,7 +2,7 @@
 //! answered.
 //!
 //! [`Election`] competes for a Lease, through a [`Candidate`], and says which term is [`Held`]. [`Turn`] is the loop of one agent: it begins to lead
-//! behind a [`Fence`], lets so many effects be in flight as [`Precedence`] permits, and is given up and begun anew when its agent panics or its clock is
+//! behind a [`Fence`], sends as many effects as [`Precedence`] permits, and is given up and begun anew when its agent panics or its clock is
 //! set. [`Fate`] says which outcome an effect has that got no answer. [`Pauses`] grow from panic to panic.
 //!
 //! **Invariant.** Time comes in: no clock, no thread, no I/O. Nothing is sent outside of a term that was renewed in time, nor on a view that is older

@@ -2,7 +2,7 @@
 
 use lazaret_machine::Backoff;
 
-/// The first pause is 100 ms and each is twice the one before, up to a minute: a task that panics every time is tried once a minute, for somebody may
+/// The first pause is 100 ms and each is twice the one before, up to a minute: a task that panics every time is tried once a minute, for a user may
 /// mend the cause.
 const PAUSES: Backoff = Backoff::new(100, 60_000);
 /// A task that ran for this long was healthy: its next panic is a first one.

@@ -11,11 +11,11 @@ pub struct EffectId(pub u64);
 pub struct Effect<K> {
     /// To acknowledge it by.
     pub id: EffectId,
-    /// What.
+    /// The effect.
     pub kind: K,
 }
 
-/// What became of an effect.
+/// The outcome of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// It was done, by this effect.
@@ -50,7 +50,7 @@ impl Outcome {
     }
 }
 
-/// What became of an effect, with what is worth knowing of it.
+/// The answer to an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Whether it was done.

@@ -98,7 +98,7 @@ impl<K, F> Flights<K, F> {
         withdrawn
     }
 
-    /// Nothing is wanted any more, and no answer either. What was to be acknowledged, the oldest first.
+    /// Drops all effects; no answer is expected any more. Returns the data of those that await acknowledgement, the oldest first.
     pub fn abandon(&mut self) -> Vec<F> {
         let mut flights = Vec::with_capacity(self.in_flight.len());
         self.abandon_except(|_, flight| {
@@ -134,7 +134,7 @@ impl<K, F> Flights<K, F> {
         self.waiting.iter().map(|waiting| (waiting.effect.id, &waiting.effect.kind))
     }
 
-    /// What has to be known when the effect is acknowledged.
+    /// The data kept until the effect is acknowledged.
     #[must_use]
     pub fn get(&self, id: EffectId) -> Option<&F> {
         self.in_flight.get(&id)
@@ -145,7 +145,7 @@ impl<K, F> Flights<K, F> {
         self.in_flight.get_mut(&id)
     }
 
-    /// What is to be acknowledged, the oldest first.
+    /// The data of all effects that await acknowledgement, the oldest first.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "sorted before anybody sees the order")]
     pub fn all(&self) -> Vec<&F> {

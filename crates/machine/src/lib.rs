@@ -1,6 +1,6 @@
-//! What every core is made of: how it is told things, what it wants done, when it wants to be called again.
+//! The interface of every core: its inputs, its effects, and when it is to be called again.
 //!
-//! A core is a [`Machine`]. It gives each [`Effect`] an [`EffectId`], keeps what it has to know until the answer in [`Flights`], is told the
+//! A core is a [`Machine`]. It gives each [`Effect`] an [`EffectId`], keeps the data for the answer in [`Flights`], receives the
 //! [`Outcome`], and says by a [`Wake`] when and why it wants to be called again. [`Backoff`] is the pause after failures, [`Recent`] a set that
 //! forgets its oldest members, [`Contents`] what logs of effects leave out.
 //!

@@ -6,13 +6,13 @@ use crate::{Effect, EffectId, Reply, Wake};
 
 /// A core: takes note of inputs, decides, and never does anything itself.
 pub trait Machine {
-    /// What it reads and does not own, always the same one: a fleet; `()` where there is nothing.
+    /// State that it reads and does not own, always the same one: a fleet; `()` where there is none.
     type View;
-    /// What it is told.
+    /// Its inputs.
     type Input<'a>: From<Turn>;
-    /// What it wants done.
+    /// Its effects.
     type Kind;
-    /// What it wants to be called again for.
+    /// Its reasons to be called again.
     type Why: Into<&'static str>;
 
     /// Takes note of `input` and decides what is to be done at `now`. Total: any input in any state.
@@ -25,16 +25,16 @@ pub trait Machine {
     fn next_wake(&self) -> Option<Wake<Self::Why>>;
 }
 
-/// What the shell tells every machine.
+/// The inputs of every machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Time has passed. May come early, late, or for nothing.
     Tick,
-    /// Effects are wanted from now on. Every object has been told.
+    /// Effects are wanted from now on. Every object was an input before.
     BecameLeader,
     /// No effects are wanted.
     LostLeadership,
-    /// What became of an effect. Unknown or repeated ids are ignored.
+    /// The answer to an effect. Unknown or repeated ids are ignored.
     Acknowledged(EffectId, Reply),
 }
 

@@ -6,7 +6,7 @@ use core::hash::Hash;
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 
-/// What was heard last, up to a limit.
+/// The last members added, up to a limit.
 #[derive(Clone, Debug)]
 pub struct Recent<T> {
     order: VecDeque<T>,

@@ -7,7 +7,7 @@ use lazaret_model::Timestamp;
 pub struct Wake<W = &'static str> {
     /// Not before this instant.
     pub at: Timestamp,
-    /// What will be done then.
+    /// The reason.
     pub why: W,
 }
 

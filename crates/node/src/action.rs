@@ -1,4 +1,4 @@
-//! What a node does, and what it hears of it.
+//! The actions of a node, and its inputs.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ pub enum Life {
     Wanted,
     /// Its phase is terminal.
     Ended,
-    /// Somebody asked for its deletion, and its containers have stopped.
+    /// It is being deleted, and its containers have stopped.
     Deleted,
 }
 
@@ -42,22 +42,22 @@ pub struct SeenPod {
     pub life: Life,
     /// Its containers.
     pub containers: Vec<ContainerUse>,
-    /// What the statuses of its containers say of devices.
+    /// The health of devices in the statuses of its containers.
     pub shown: BTreeMap<String, Vec<ResourceStatus>>,
 }
 
-/// What the Node object says.
+/// The Node object, as far as it concerns claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenNode {
-    /// It says that it reports.
+    /// It is marked as reporting.
     pub reports: bool,
-    /// UIDs of claims that somebody waits for.
+    /// UIDs of claims that a controller waits for.
     pub awaiting: BTreeSet<String>,
-    /// UIDs of claims that it says to be unprepared.
+    /// UIDs of claims that it reports as unprepared.
     pub unprepared: BTreeSet<String>,
 }
 
-/// Who a plugin says it is.
+/// The identity that a plugin reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginInfo {
     /// `DRAPlugin` or `ResourcePlugin`.
@@ -110,20 +110,20 @@ pub enum Input {
         /// The endpoint.
         endpoint: String,
     },
-    /// What became of an action.
+    /// The outcome of an action, by the action's id.
     Outcome(u64, Outcome),
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done.
     Done,
-    /// It failed; nobody knows whether it was done.
+    /// It failed; it may or may not have been done.
     Failed(String),
     /// The claims that were found, by name.
     Claims(BTreeMap<ClaimName, ClaimView>),
-    /// Who a plugin is.
+    /// The identity of a plugin.
     Plugin(PluginInfo),
     /// A plugin's answer.
     Answered(Answer),
@@ -150,14 +150,14 @@ pub enum Action {
     },
     /// Write the checkpoint. Answered. A later one contains all that an earlier one does.
     Checkpoint {
-        /// What to write.
+        /// The content of the file.
         text: Vec<u8>,
         /// A pod waits for it.
         is_awaited: bool,
     },
     /// Call a plugin. Answered with `Answered`.
     Call {
-        /// What to call.
+        /// The method.
         call: Call,
         /// The driver.
         driver: String,

@@ -1,4 +1,4 @@
-//! What a plugin may answer. DEVIATION(plugin-answers): kubelet takes anything; here names must be ones that a claim can have been given, and there is
+//! Checks the answers of plugins. DEVIATION(plugin-answers): kubelet takes anything; here names must be ones that a claim can have been given, and there is
 //! a limit to everything: answers are kept in a file and handed to runtimes.
 
 use alloc::{format, string::String};

@@ -63,7 +63,7 @@ pub struct HeldDevice {
     /// Which share of it.
     #[serde(rename = "ShareID", default)]
     pub share: Option<String>,
-    /// For administration: nobody else is kept from it.
+    /// For administration: other claims may have the device, too.
     #[serde(rename = "AdminAccess", default)]
     pub is_admin: bool,
 }
@@ -72,7 +72,7 @@ pub struct HeldDevice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nothing {}
 
-/// What a driver did for a claim.
+/// The state of a claim at one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverState {
     /// The devices that it prepared.
@@ -122,9 +122,9 @@ pub enum CheckpointError {
     Form(String),
     /// It was changed, or written in part.
     Checksum {
-        /// What is in the file.
+        /// The checksum in the file.
         stated: u32,
-        /// What it should be.
+        /// The checksum of the data.
         computed: u32,
     },
 }
@@ -245,11 +245,11 @@ pub(crate) fn assemble<'a>(
     Ok(file)
 }
 
-/// What is after the last claim.
+/// Text after the last claim.
 const CLOSE: &str = "]}";
 /// Text before the first classic claim.
 const CLASSIC_OPEN: &str = "],\"ClassicClaimInfoStateList\":[";
-/// What is around the data, at most.
+/// Bytes around the data, at most.
 const ENVELOPE_BYTES: usize = 128;
 
 /// As it is within a JSON string.

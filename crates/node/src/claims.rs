@@ -1,4 +1,4 @@
-//! What a node knows of claims and pods.
+//! The claims and pods of a node.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -42,7 +42,7 @@ pub struct ClaimId {
 pub struct ClaimView {
     /// Which.
     pub id: ClaimId,
-    /// UIDs of those who own it: the controller of a structured claim, all owners of a classic one.
+    /// UIDs of its owners: the controller of a structured claim, all owners of a classic one.
     pub owners: BTreeSet<String>,
     /// UIDs of pods that may use it.
     pub reserved_for: BTreeSet<String>,
@@ -92,7 +92,7 @@ pub(crate) struct Entry {
     pub(crate) uid: String,
     pub(crate) pods: BTreeSet<String>,
     pub(crate) drivers: BTreeMap<String, DriverState>,
-    /// What it was given, whatever its drivers answered.
+    /// The devices that it was allocated, whatever its drivers answered.
     pub(crate) held: Vec<HeldDevice>,
     /// Of a classic claim, as it was read last. Not in the checkpoint: only to prepare needs them, and reads the claim first.
     pub(crate) attributes: BTreeMap<String, String>,

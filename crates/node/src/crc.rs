@@ -3,7 +3,7 @@
 /// Bytes that are looked up at a time.
 const STRIDE: usize = 8;
 
-/// What a byte does to a checksum when 0 to 7 bytes follow it.
+/// The change of a checksum by a byte that 0 to 7 bytes follow.
 const TABLES: [[u32; 256]; STRIDE] = tables();
 
 #[allow(clippy::cast_possible_truncation, reason = "numbers below 256")]

@@ -73,7 +73,7 @@ impl ClassicCall {
     }
 }
 
-/// What became of an effect.
+/// The answer to an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The checkpoint is written.

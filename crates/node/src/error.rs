@@ -30,7 +30,7 @@ pub enum NodeError {
     },
     /// The claim has no devices.
     NotAllocated(String),
-    /// Nobody would do it.
+    /// The driver is not registered.
     NotRegistered(String),
     /// Likewise, for a classic claim.
     ClassicNotRegistered(String),

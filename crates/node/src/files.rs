@@ -5,7 +5,7 @@
 //! newest one can be told whichever name it has.
 //!
 //! **Invariant.** A write is reported when its text is synced, and before the exchange of the names is: one sync, and the
-//! second one happens while a plugin works. Whatever of it a power loss undoes,
+//! second one happens while a plugin works. Whichever part of it a power loss undoes,
 //!
 //! 1. [`Files::open`] gives the last checkpoint that was reported, or a later one. So nothing is prepared that the checkpoint
 //!    does not know: a plugin is called after the report. All files have durable names, and the checkpoint has a number,
@@ -16,7 +16,7 @@
 //!    while it may be the file that kubelet would find, which is until the exchange that gave it its name is synced. With
 //!    two spares one can be written while the names of the last exchange are being synced.
 //!
-//! A crash of the process alone undoes nothing: names that are not synced are seen by whoever comes next.
+//! A crash of the process alone undoes nothing: the next process sees names that are not synced.
 
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ pub enum Which {
     Spare(usize),
 }
 
-/// What became of a spare when it was written.
+/// How a spare was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It was there.
@@ -43,7 +43,7 @@ pub enum Written {
     Anew,
 }
 
-/// What became of the names.
+/// How the names were exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchanged {
     /// Each file has the other's name.
@@ -57,7 +57,7 @@ pub trait Disk {
     /// Why something cannot be done.
     type Error;
 
-    /// What is in a file; none if there is no file.
+    /// The content of a file; none if there is no file.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -78,7 +78,7 @@ pub trait Disk {
     /// The names are on disk when this returns.
     ///
     /// # Errors
-    /// When nobody knows whether they are.
+    /// When it is not known whether they are.
     fn sync_names(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -118,13 +118,13 @@ impl<D: Disk> Files<D> {
     /// Finds the newest checkpoint, and gives it kubelet's name if it does not have it.
     ///
     /// # Errors
-    /// When files cannot be read, or the checkpoint cannot be trusted. What is in a spare does not replace a damaged one:
-    /// nobody knows whether it is newer.
+    /// When files cannot be read, or the checkpoint cannot be trusted. The content of a spare does not replace a damaged one:
+    /// it may be older.
     pub fn open(mut disk: D) -> Opened<D> {
         let mut newest = disk.read(Which::Checkpoint).map_err(FilesError::Disk)?;
         let mut number = match &newest {
             Some(text) => checkpoint::sequence(text).map_err(FilesError::Checkpoint)?,
-            // Nobody wrote one, or a person has removed it: what is in the spares is over as well.
+            // There is none yet, or a person has removed it: then the spares are void as well.
             None => None,
         };
         let (is_numbered, mut sequence) = (number.is_some(), number.unwrap_or(0));
@@ -148,7 +148,7 @@ impl<D: Disk> Files<D> {
         Ok((files, newest))
     }
 
-    /// Writes a checkpoint. When this returns, whoever opens the files finds it, also after a power loss.
+    /// Writes a checkpoint. When this returns, [`Files::open`] finds it, also after a power loss.
     ///
     /// # Errors
     /// When that is not certain.
@@ -184,13 +184,13 @@ impl<D: Disk> Files<D> {
         Ok(())
     }
 
-    /// Exchanges so far, for whoever is about to sync the names beside this.
+    /// Exchanges so far, for the thread that is about to sync the names beside this.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         self.exchanges
     }
 
-    /// The names were synced by somebody who began after this many exchanges.
+    /// The names were synced by a thread that began after this many exchanges.
     pub fn synced(&mut self, exchanges: u64) {
         for spare in &mut self.spares {
             spare.unsynced = spare.unsynced.filter(|since| *since > exchanges);

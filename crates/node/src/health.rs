@@ -1,4 +1,4 @@
-//! What plugins say of the health of devices, and for how long it is believed.
+//! The health of devices as plugins report it, and how long a report is valid.
 
 use alloc::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ pub enum DeviceHealth {
     Healthy,
     /// It does not.
     Unhealthy,
-    /// Nobody said, or it is too long ago.
+    /// Not reported, or too long ago.
     #[default]
     Unknown,
 }
@@ -41,7 +41,7 @@ impl DeviceHealth {
     }
 }
 
-/// What a plugin says of one device.
+/// The report of a plugin about one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthReport {
     /// Its pool.
@@ -50,9 +50,9 @@ pub struct HealthReport {
     pub device: String,
     /// How it is.
     pub health: DeviceHealth,
-    /// What else there is to say.
+    /// A text for people.
     pub message: String,
-    /// For how long this is believed, in seconds; not positive: 30.
+    /// For how long this is valid, in seconds; not positive: 30.
     pub timeout_s: i64,
 }
 

@@ -1,13 +1,13 @@
 //! The DRA side of a node, as kubelet does it: which plugins are registered, which claims are prepared for which pods,
 //! and the checkpoint in kubelet's own file format.
 //!
-//! [`Node`] is the whole of it: a shell gives it pods, registration sockets, connections and health, and what became of its
+//! [`Node`] is the whole of it: a shell gives it pods, registration sockets, connections and health, and the outcomes of its
 //! actions; it answers with calls to plugins and to the API, and files to write. Inside, [`Manager`] prepares and
 //! unprepares claims. [`checkpoint`] reads and writes `dra_manager_state`, and [`Files`] says how it comes onto a disk.
 //!
 //! **Invariant.** A pod starts only when every claim of it is prepared, and a claim is unprepared only after its last pod.
-//! What a plugin may have prepared is in the checkpoint before the plugin is called, and stays there until it has
-//! unprepared it. It must never know how a plugin is reached, or where a file is.
+//! Claims that a plugin may have prepared are in the checkpoint before the plugin is called, and stay there until it has
+//! unprepared them. It must never know how a plugin is reached, or where a file is.
 #![no_std]
 
 extern crate alloc;
@@ -48,5 +48,5 @@ pub use plugins::{Plugin, PluginError, Plugins, choose_health, choose_plugin};
 pub use registry::{SOCKETS_MAX, SocketId};
 pub use wipes::WIPE_AFTER_MS;
 
-/// Milliseconds since some instant. Nobody can set this clock.
+/// Milliseconds since some instant, of a monotonic clock.
 pub type Millis = u64;

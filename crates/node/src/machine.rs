@@ -22,7 +22,7 @@ const CLAIMS_MAX: usize = 4_096;
 /// The call that a driver may not need, as a claim's allocation names it.
 const SKIP_UNPREPARE: &str = "NodeUnprepareResources";
 
-/// What is prepared on a node.
+/// The claims that are prepared on a node.
 #[derive(Debug, Default)]
 pub struct Manager {
     /// The plugins there are.
@@ -30,11 +30,11 @@ pub struct Manager {
     /// UIDs of claims that are being taken back from pods that were removed. They are not prepared anew.
     pub awaited: BTreeSet<String>,
     claims: BTreeMap<Key, Entry>,
-    /// A checkpoint could not be written: the file is older than what is known here.
+    /// A checkpoint could not be written: the file is older than the state here.
     is_stale: bool,
     /// A checkpoint is to be written that no operation waits for.
     is_unwritten: bool,
-    /// Those that are in flight.
+    /// Ids of such checkpoints in flight.
     unawaited: BTreeSet<u64>,
     operations: BTreeMap<Operation, Work>,
     waits: BTreeMap<u64, Operation>,
@@ -133,7 +133,7 @@ impl Manager {
                 changed = true;
                 continue;
             }
-            // The last pod stays in the entry until it is done: then somebody can find it and try again.
+            // The last pod stays in the entry until it is done: then it can be found and retried.
             entry.phase = Phase::Unpreparing;
             claims.push(key.clone());
             let called = entry.drivers.iter().filter(|(_, state)| !state.skips(SKIP_UNPREPARE));
@@ -173,7 +173,7 @@ impl Manager {
         self.is_stale
     }
 
-    /// Writes the checkpoint after all that somebody waits for.
+    /// Writes the checkpoint after all those that a pod waits for.
     pub fn write_again(&mut self) {
         self.is_unwritten = true;
     }
@@ -188,7 +188,7 @@ impl Manager {
         self.unawaited.contains(&id)
     }
 
-    /// What drivers did for a claim.
+    /// The state of a claim at its drivers.
     pub(crate) fn drivers(
         &self,
         kind: ClaimKind,
@@ -210,7 +210,7 @@ impl Manager {
         self.claims.values().any(|entry| entry.uid == claim_uid)
     }
 
-    /// What is in the checkpoint.
+    /// The claims in the checkpoint.
     #[must_use]
     pub fn states(&self) -> Vec<ClaimState> {
         self.claims.iter().map(|(key, entry)| entry.state(key)).collect()
@@ -244,7 +244,7 @@ impl Manager {
         Some((self.next_id, text))
     }
 
-    /// What became of an effect.
+    /// Takes in the answer to an effect.
     pub fn acknowledge(&mut self, id: u64, answer: Answer) {
         if self.unawaited.remove(&id) {
             self.is_stale = answer != Answer::Written;
@@ -270,7 +270,7 @@ impl Manager {
     /// DEVIATION(node-second-line): no device for two claims, and nothing more for a claim that is being taken back.
     fn check_devices(&self, views: &[&ClaimView]) -> Result<(), NodeError> {
         for view in views {
-            // Of a claim that something is prepared for, nobody has said that nothing is.
+            // A claim with prepared devices was not reported as unprepared.
             if self.awaited.contains(&view.id.uid) && !self.has_claim(&view.id.uid) {
                 return Err(NodeError::Awaited(view.id.name.clone()));
             }
@@ -313,7 +313,7 @@ impl Manager {
         match (work.step, answer) {
             (Step::NotePrepare, Answer::Written) => {
                 work.step = Step::CallPrepare;
-                // Everything was prepared before: nobody is called.
+                // Everything was prepared before: no plugin is called.
                 Ok(work.calls.is_empty())
             }
             (Step::CallPrepare, answer @ (Answer::Claims(_) | Answer::Classic(_))) => {
@@ -327,7 +327,7 @@ impl Manager {
                     return Ok(false);
                 }
                 self.set_phase(&work.claims, Phase::Prepared);
-                // The pod does not wait for its devices to be on disk: whoever starts after a crash finds the claim noted,
+                // The pod does not wait for its devices to be on disk: an agent that starts after a crash finds the claim noted,
                 // and the plugin answers the same again.
                 self.is_unwritten = true;
                 Ok(true)
@@ -430,7 +430,7 @@ impl Manager {
             match claims.remove(&entry.uid) {
                 None => skipped += 1,
                 Some(Err(why)) => return Err(NodeError::Call { driver: driver.into(), why }),
-                // Instead of what was there: a second attempt must not double the devices.
+                // Replaces the devices of an earlier attempt, which must not be doubled.
                 Some(Ok(devices)) if step == Step::CallPrepare => {
                     checked(&devices).map_err(|why| NodeError::Call { driver: driver.into(), why })?;
                     entry.text = None;

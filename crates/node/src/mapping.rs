@@ -30,7 +30,7 @@ pub struct ContainerUse {
     pub claims: Vec<(Option<String>, ContainerClaim)>,
 }
 
-/// What a container's status says of one of its claims.
+/// The devices of one claim in a container's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceStatus {
     /// `claim:NAME` or `claim:NAME/REQUEST`.
@@ -46,7 +46,7 @@ pub struct ResourceHealth {
     pub id: String,
     /// How it is.
     pub health: DeviceHealth,
-    /// What else there is to say.
+    /// A text for people.
     pub message: Option<String>,
 }
 
@@ -85,8 +85,8 @@ pub(crate) fn cdi_ids_of<'a>(
     ids
 }
 
-/// What the status of each container says of its devices. Containers without claims are left out, and claims without
-/// devices; so are classic claims, of which no plugin says how they are.
+/// The devices in the status of each container. Containers without claims are left out, and claims without
+/// devices; so are classic claims, whose health no plugin reports.
 pub(crate) fn statuses(
     now: Millis,
     drivers: Drivers<'_>,

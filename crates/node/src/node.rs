@@ -33,7 +33,7 @@ const SERVICE_BYTES_MAX: usize = 128;
 /// Services of one plugin.
 const SERVICES_MAX: usize = 32;
 
-/// What an action that is in flight is about.
+/// The subject of an action in flight.
 #[derive(Clone, Debug)]
 pub(crate) enum Pending {
     Claims(String),
@@ -126,7 +126,7 @@ impl Node {
                 }
             }
             Input::Health { driver, endpoint, reports } => {
-                // What comes late from a plugin that is not registered any more is not kept.
+                // A late report of a plugin that is no longer registered is not kept.
                 if self.manager.plugins.at(ClaimKind::Structured, &driver, &endpoint).is_some() {
                     let (left_out, is_changed) = self.health.report(now, &driver, &endpoint, reports);
                     self.show_all_if(is_changed);
@@ -184,7 +184,7 @@ impl Node {
         self.actions.pop_front()
     }
 
-    /// What is or may be prepared.
+    /// The claims that are or may be prepared.
     #[must_use]
     pub fn claims(&self) -> Vec<ClaimState> {
         self.manager.states()
@@ -248,7 +248,7 @@ impl Node {
         self.report_unprepared(now);
     }
 
-    /// What is prepared must not be older in the file for long, also when no pod waits for it.
+    /// The file must not be older than the prepared claims for long, also when no pod waits for it.
     fn write_checkpoint_again(&mut self, now: Millis) {
         match self.write_again_at {
             _ if !self.manager.is_stale() => self.write_again_at = None,
@@ -461,14 +461,14 @@ impl Node {
         }
     }
 
-    /// Nothing is prepared of a claim that somebody waits for, nor of one that the Node says to be unprepared: that would be taken for the answer
+    /// Nothing is prepared of a claim that a controller waits for, nor of one that the Node reports as unprepared: that would be taken for the answer
     /// to the next question.
     fn keep_unprepared(&mut self) {
         let awaiting = self.object.iter().flat_map(|object| &object.awaiting);
         self.manager.awaited = awaiting.chain(&self.said).cloned().collect();
     }
 
-    /// Says which of the claims that somebody waits for are unprepared. They are not prepared again while they are waited for.
+    /// Reports which of the awaited claims are unprepared. They are not prepared again while they are awaited.
     fn report_unprepared(&mut self, now: Millis) {
         // The Node has not been seen yet, or a report is in flight.
         let Some(object) = self.object.as_ref().filter(|_| self.report.may_begin(now)) else { return };

@@ -1,4 +1,4 @@
-//! What is to be done for each pod.
+//! The steps for each pod.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -49,7 +49,7 @@ pub(crate) struct Pod {
     warned: Option<(String, Millis)>,
     /// A status is being written, or was not: then it is tried again at that time.
     pub(crate) status: Writing,
-    /// What was written last, and when.
+    /// The last status that was written, and when.
     pub(crate) written: Option<(BTreeMap<String, Vec<ResourceStatus>>, Millis)>,
 }
 

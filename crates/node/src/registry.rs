@@ -9,7 +9,7 @@ pub const SOCKETS_MAX: usize = 256;
 /// After a failed registration: the first pause and the longest, as kubelet has them.
 const RETRY: Backoff = Backoff { first_ms: 500, most_ms: 122_000 };
 
-/// What tells a socket from an earlier one at the same path.
+/// The identity of a socket, which differs from that of an earlier one at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SocketId {
     /// The file system.
@@ -35,7 +35,7 @@ enum State {
         at: Millis,
     },
     Asking,
-    /// The plugin is told that it was refused.
+    /// The plugin is being notified of the refusal.
     Refusing,
     /// The plugin is registered; it may not know yet.
     Registered {
@@ -90,7 +90,7 @@ impl Registrations {
         due
     }
 
-    /// Whether an answer is about what is there now.
+    /// Whether an answer is about the current socket.
     pub(crate) fn is_current(&self, path: &str, socket: SocketId) -> bool {
         self.slots.get(path).is_some_and(|slot| slot.socket == socket)
     }

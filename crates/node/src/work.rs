@@ -1,4 +1,4 @@
-//! An operation on a pod: whom it calls, and how far it is.
+//! An operation on a pod: the plugins that it calls, and how far it is.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -8,7 +8,7 @@ use crate::{
     effects::ClassicCall,
 };
 
-/// Whom to call: for all claims at once, but for classic claims.
+/// The plugin to call: for all claims at once, but for classic claims.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Callee {
     pub(crate) kind: ClaimKind,
@@ -36,7 +36,7 @@ pub(crate) struct Work {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The checkpoint is written before anybody is called.
+    /// The checkpoint is written before any plugin is called.
     NotePrepare,
     CallPrepare,
     CallUnprepare,

@@ -98,7 +98,7 @@ fn found(claims: &[ClaimView]) -> BTreeMap<ClaimName, ClaimView> {
     claims.iter().map(|claim| ((claim.id.kind, claim.id.name.clone()), claim.clone())).collect()
 }
 
-/// A node: the manager, the file, and plugins that do as they are told.
+/// A node: the manager, the file, and plugins that a test controls.
 #[derive(Default)]
 struct Node {
     manager: Manager,
@@ -158,7 +158,7 @@ impl Node {
     fn call(&mut self, prepare: bool, driver: String, claims: Vec<ClaimId>) -> Answer {
         let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
         self.calls.push(format!("{}{driver}:{}", if prepare { "+" } else { "-" }, names.join(",")));
-        // What a plugin has prepared is in the file: a crash after this must not forget it.
+        // The prepared claims are in the file: a crash after this must not forget them.
         let file = checkpoint::read(self.file.as_ref().unwrap()).unwrap();
         for claim in &claims {
             assert!(file.iter().any(|state| state.uid == claim.uid && state.drivers.contains_key(&driver)));

@@ -1,8 +1,8 @@
-//! What a request needs permission for: attributes as kubelet derives them, asked of the API server.
+//! The permission that a request needs: attributes as kubelet derives them, checked by the API server.
 
 use http::Method;
 
-/// What a path is authorized as: subresources of `nodes`, of which any one is enough.
+/// The subresources of `nodes` that authorize a path, of which any one is enough.
 pub(crate) fn subresources(path: &str) -> &'static [&'static str] {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     match first {

@@ -1,11 +1,11 @@
-//! Who asks.
+//! The caller of a request.
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The name that the API server has in its certificate for nodes. Kubernetes' own server has the same.
 pub const API_SERVER: &str = "kube-apiserver-kubelet-client";
 
-/// Whoever sent a request.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller {
     /// The user.
@@ -17,7 +17,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
+    /// The user that a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
     pub(crate) fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let subject = certificate.subject();

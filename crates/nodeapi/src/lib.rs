@@ -5,10 +5,10 @@
 //!
 //! An agent makes a [`Certificate`] (empty, and [`keep_certificate`] in a task of its own; or self-signed), a [`Tls`] of it and of the
 //! cluster's authority, and calls [`NodeApi::serve`] on a listener whose port it writes to the Node as
-//! `status.daemonEndpoints.kubeletEndpoint.Port`. A certificate for the node's own name alone is approved by the API server without
-//! anybody; the API server looks at the subject and not at addresses.
+//! `status.daemonEndpoints.kubeletEndpoint.Port`. A certificate for the node's own name alone is approved by the API server without a
+//! person; the API server looks at the subject and not at addresses.
 //!
-//! **Invariant.** Nobody is answered who has not proven who they are and what they may do. What a client sends is bounded. It must never
+//! **Invariant.** A request is answered only after authentication and authorization. Data from a client is bounded. It must never
 //! know how a container is run.
 
 mod access;

@@ -40,7 +40,7 @@ pub struct Found {
     pub pod_uid: String,
     /// The log file.
     pub log: PathBuf,
-    /// Whether it runs now. What follows a log ends when it does not.
+    /// Whether it runs now. Following its log ends when it does not.
     pub is_running: bool,
     /// Whether it was made with a terminal.
     pub tty: bool,

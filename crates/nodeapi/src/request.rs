@@ -1,11 +1,11 @@
-//! What a path of the node's API asks for.
+//! The requests of the node's API, from their paths.
 
 use percent_encoding::percent_decode_str;
 
 /// A name of Kubernetes is not longer.
 const NAME_BYTES_MAX: usize = 253;
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Health,

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(crate) enum Body {
     Full(Option<Bytes>),
-    /// Pieces from whoever makes them, which waits while nobody takes any.
+    /// Pieces from a task, which waits while the client takes none.
     Pieces(mpsc::Receiver<Bytes>),
 }
 

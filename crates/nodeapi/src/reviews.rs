@@ -1,4 +1,4 @@
-//! What the API server says of tokens and permissions, remembered for a while.
+//! Reviews of tokens and permissions by the API server, cached for a while.
 
 use std::{
     collections::BTreeMap,
@@ -23,18 +23,18 @@ const ALLOWED_HOLDS: Duration = Duration::from_secs(300);
 const REFUSED_HOLDS: Duration = Duration::from_secs(30);
 /// How long the API server may take.
 const REVIEW_WAIT: Duration = Duration::from_secs(10);
-/// A longer token is nobody's.
+/// A longer token is invalid.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// An answer of the API server, or why there is none.
 pub type Review<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
-/// Whoever knows tokens and permissions.
+/// Reviews tokens and permissions.
 pub trait Reviews: Send + Sync {
-    /// Whose token it is; `None`: nobody's.
+    /// The owner of a token; `None` if it is invalid.
     fn token<'a>(&'a self, token: &'a str) -> Review<'a, Option<Caller>>;
 
-    /// Whether somebody may do `verb` to `nodes/SUBRESOURCE` of this node.
+    /// Whether the caller may do `verb` to `nodes/SUBRESOURCE` of this node.
     fn may<'a>(&'a self, caller: &'a Caller, verb: &'a str, subresource: &'a str) -> Review<'a, bool>;
 }
 
@@ -145,7 +145,7 @@ impl<K: Ord, V: Clone> Remembered<K, V> {
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, (until, _)| *until > now);
         }
-        // Whoever shows many tokens has each of them reviewed, and drives nobody else's answer out.
+        // A caller with many tokens has each of them reviewed, and evicts no other entry of the cache.
         if known.len() < REMEMBERED_MAX {
             known.insert(key, (now + holds, value));
         }

@@ -1,4 +1,4 @@
-//! The server: connections, who asks over them, and what becomes of each request.
+//! The server: connections, the authentication of their clients, and the handling of each request.
 
 use std::{
     convert::Infallible,
@@ -35,26 +35,26 @@ const CONNECTIONS_MAX: usize = 2_048;
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// A head must have arrived after this long; a connection over which nothing is asked ends by it too.
 const HEADER_WAIT: Duration = Duration::from_secs(30);
-/// What one connection buffers at most in each direction.
+/// Bytes that one connection buffers in each direction.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// After a connection could not be accepted, the next is tried after this.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long requests may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What a node's API is about.
+/// The parts that a node's API serves.
 pub struct Options {
     /// The name of the node.
     pub node: String,
     /// Its pods.
     pub pods: Arc<dyn Pods>,
-    /// What runs them.
+    /// Their container runtime.
     pub runtime: Arc<dyn Runtime>,
-    /// Whoever knows tokens and permissions.
+    /// The reviews of tokens and permissions.
     pub reviews: Arc<dyn Reviews>,
-    /// What the whole machine uses, where that is known.
+    /// Resource usage of the whole machine, where that is known.
     pub machine: Arc<dyn Fn() -> Option<Usage> + Send + Sync>,
-    /// What `/metrics` shows.
+    /// The text of `/metrics`.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
@@ -99,7 +99,7 @@ impl NodeApi {
                 tokio::time::sleep(ACCEPT_RETRY).await;
                 continue;
             };
-            // Beyond the limit a client is turned away, and those that are there stay.
+            // Beyond the limit a new client is refused, and connected ones stay.
             let Ok(permit) = Arc::clone(&self.0.connections).try_acquire_owned() else {
                 tracing::warn!(most = CONNECTIONS_MAX, "a connection is refused: there are too many");
                 continue;
@@ -161,7 +161,7 @@ impl NodeApi {
         slot: &Slot,
     ) -> Response<Body> {
         let Some(asked) = Asked::of(request.uri().path()) else {
-            // Whoever may not ask is not told what there is.
+            // A caller without permission does not learn which paths exist.
             return match self.authorize(&request, certified, false).await {
                 Ok(()) => respond::text(StatusCode::NOT_FOUND, "404 page not found"),
                 Err(refused) => *refused,
@@ -221,7 +221,7 @@ impl NodeApi {
             refuse(StatusCode::INTERNAL_SERVER_ERROR, "Authorization error".to_owned())
         };
         let caller = match certified {
-            // It has asked its own authorizer already. Only a certificate makes somebody the API server.
+            // It has asked its own authorizer already. Only a certificate identifies the API server.
             Some(caller) if caller.is_api_server() => return Ok(()),
             Some(caller) => caller,
             None => {

@@ -17,7 +17,7 @@ use crate::{Certificate, clock, tls::TlsError};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// A request that nobody has approved is looked at after this long, and later and later up to the other.
+/// A request that was not approved yet is read again after this long, and later and later up to the other.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// A request that was not approved for this long is given up for a new one.

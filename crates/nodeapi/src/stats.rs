@@ -1,4 +1,4 @@
-//! What containers use: `/stats/summary` and `/metrics/resource`, by what the runtime says.
+//! Resource usage of containers: `/stats/summary` and `/metrics/resource`, from the runtime's figures.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::clock;
 
 /// How long a runtime may take to say what one container uses.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
-/// Between two samples of a container there must be as much time for a rate; for the first one, somebody waits.
+/// Time between two samples of a container, for a rate; a request waits for the first one.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 /// The machine, among the samples of containers. No container has this id.
@@ -63,7 +63,7 @@ impl Samples {
     }
 }
 
-/// What the containers of a node use.
+/// Resource usage of a node and its containers.
 #[derive(Debug)]
 pub(crate) struct Read {
     at: Timestamp,
@@ -150,7 +150,7 @@ fn seconds(at: SystemTime) -> f64 {
 }
 
 impl Read {
-    /// What the machine uses; where that is not known, what its pods do.
+    /// The usage of the machine; where that is not known, the sum of its pods.
     fn node(&self) -> (Usage, Option<u64>) {
         self.machine.unwrap_or_else(|| total(self.pods.iter().flat_map(|pod| &pod.containers)))
     }

@@ -56,7 +56,7 @@ impl fmt::Debug for Current {
 }
 
 impl Certificate {
-    /// One that the node signs itself. The API server does not trust it unless it is told to.
+    /// One that the node signs itself. The API server does not trust it unless configured to.
     ///
     /// # Errors
     /// When a name is none, or the system gives no randomness.
@@ -76,7 +76,7 @@ impl Certificate {
     /// Serves with this (as PEM, the node's own first) from the next connection on.
     ///
     /// # Errors
-    /// When it is damaged; what was there stays.
+    /// When it is damaged; the certificate before stays.
     pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
         let chain = certificates(certificate).map_err(|why| damaged("serving certificate", why))?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|why| damaged("serving key", why))?;

@@ -26,7 +26,7 @@ pub(crate) enum CloseCode {
     TooLarge = 1009,
 }
 
-/// What a client sent.
+/// A message from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Binary(Bytes),
@@ -152,7 +152,7 @@ impl Reader {
 
     fn data(&mut self, opcode: u8, is_final: bool, payload: BytesMut) -> Result<Option<Bytes>, CloseCode> {
         let (mut whole, frames) = match (opcode, self.begun.take()) {
-            // What is meant as text is bytes to a protocol that knows no text.
+            // A text message is bytes to a protocol that has no text.
             (0x1 | 0x2, None) => (payload, 1),
             (0x0, Some((mut begun, frames))) => {
                 if begun.len() + payload.len() > MESSAGE_BYTES_MAX || frames >= FRAMES_MAX {

@@ -10,7 +10,7 @@ pub(crate) fn wall() -> Time {
     Time(jiff::Timestamp::now())
 }
 
-/// Now. Wall time at the start, and from there a clock that nobody can set.
+/// Now. Wall time at the start, and from there a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     started: Instant,

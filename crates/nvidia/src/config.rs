@@ -1,4 +1,4 @@
-//! What a claim may say about its GPUs: the objects of NVIDIA's own driver, as far as they are carried out here.
+//! The configuration of GPUs in a claim: the objects of NVIDIA's own driver, as far as they are carried out here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ const KINDS: [&str; 2] = ["GpuConfig", "MigDeviceConfig"];
 /// How a claim's GPUs are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// By whom at the same time.
+    /// The processes that share them.
     pub sharing: Sharing,
 }
 
@@ -29,7 +29,7 @@ pub enum Sharing {
 /// How long a turn is, as NVIDIA's driver names it. How many milliseconds that are is the card's affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interval {
-    /// As a card has it that nobody has set.
+    /// The card's own default.
     Default,
     /// Shorter than others.
     Short,
@@ -61,7 +61,7 @@ pub enum ConfigError {
     /// It is not an object that is known.
     #[error("apiVersion must be {VERSION} and kind {kinds}: {found}", kinds = KINDS.join(" or "))]
     Kind {
-        /// What was written.
+        /// The version and kind of the object.
         found: String,
     },
     /// A field is wrong or not known.

@@ -1,4 +1,4 @@
-//! What the driver sees, what it would publish, what it cannot do and why.
+//! A report for people: the GPUs found, the devices that would be published, the abilities that are missing and why.
 
 use std::{fmt::Write as _, path::Path};
 

@@ -79,7 +79,7 @@ pub enum RunError {
     /// A condition is not one.
     #[error(transparent)]
     Table(#[from] UnknownCondition),
-    /// What an earlier process kept cannot be read.
+    /// A file of an earlier process cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// A thread cannot be started.
@@ -90,7 +90,7 @@ pub enum RunError {
 /// A driver that runs. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Nvidia {
-    /// What the kit made of it.
+    /// The running kit.
     pub running: Running,
     /// The GPUs, as they were found.
     pub gpus: Vec<Gpu>,
@@ -99,14 +99,14 @@ pub struct Nvidia {
 }
 
 impl Nvidia {
-    /// Ends it: calls under way are answered, sockets go, slices stay.
+    /// Ends it: calls in flight are answered, sockets go, slices stay.
     pub async fn stop(self) {
         self.health.stop();
         self.running.stop().await;
     }
 }
 
-/// Looks at the cards. Gives those that answer, and why others do not: they keep nobody from being published.
+/// Looks at the cards. Returns those that answer, and why others do not: the others do not keep them from being published.
 pub(crate) fn find(
     nvml: &Nvml,
     host: &Host,
@@ -136,7 +136,7 @@ fn look_at(card: &Card, host: &Host, partitions: Partitions) -> Result<Gpu, Erro
 /// Starts the driver.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// When it cannot start.
 pub async fn start(client: kube::Client, options: Options) -> Result<Nvidia, RunError> {
     let table = table(&options.evict_on)?;
     let host = Host::at(&options.host_root);
@@ -198,7 +198,7 @@ async fn publish_more(publisher: Publisher, cards: Arc<Cards>, health: Arc<Healt
     }
 }
 
-/// Partitions that an earlier process made for claims are not published as somebody's. A card that somebody else has split
+/// Partitions that an earlier process made for claims are not published as an administrator's. A card that an administrator has split
 /// is left as it is.
 pub(crate) fn own_partitions(gpus: &mut [Gpu], checkpoint: &Checkpoint) {
     for gpu in gpus {

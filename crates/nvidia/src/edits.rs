@@ -1,4 +1,4 @@
-//! What a container with a GPU gets.
+//! CDI edits for a container with a GPU.
 
 use lazaret_cdi::{ContainerEdits, DeviceNode, Mount};
 

@@ -1,4 +1,4 @@
-//! What the host has for containers: libraries, programs, device nodes. Layouts differ; nothing but the files is asked.
+//! The host's files for containers: libraries, programs, device nodes. Layouts differ; nothing but the files is asked.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What is published: names, attributes and capacities of NVIDIA's own driver, so that existing classes and selectors work.
+//! The published devices: names, attributes and capacities of NVIDIA's own driver, so that existing classes and selectors work.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use lazaret_nvml::{Facts, Partition, Placement, Profile};
 /// How cards are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitions {
-    /// As they are: whole cards, and partitions that somebody has made.
+    /// As they are: whole cards, and partitions that an administrator has made.
     #[default]
     Static,
     /// When a claim is prepared, and made whole again afterwards.
@@ -24,7 +24,7 @@ pub enum Partitions {
 /// A card, and what can be given out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gpu {
-    /// What it is.
+    /// Its properties, from NVML.
     pub facts: Facts,
     /// Where it is connected, as Kubernetes names it: `pci0000:00`.
     pub pcie_root: Option<String>,
@@ -34,7 +34,7 @@ pub struct Gpu {
     pub profiles: Vec<Profile>,
     /// Partitions that it can have, as far as NVML was asked.
     pub known: Vec<Profile>,
-    /// Partitions that somebody has made.
+    /// Partitions that an administrator has made.
     pub made: Vec<Partition>,
 }
 
@@ -47,12 +47,12 @@ pub struct Versions {
     pub cuda: (i32, i32),
 }
 
-/// What a device's name means.
+/// The device that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning<'a> {
     /// The whole card.
     Whole(&'a Gpu),
-    /// A partition that somebody has made.
+    /// A partition that an administrator has made.
     Made(&'a Gpu, &'a Partition),
     /// A partition that can be made.
     Possible(&'a Gpu, &'a Profile, Placement),
@@ -73,11 +73,11 @@ impl Gpu {
 
     fn made_name(&self, partition: &Partition) -> String {
         let name = format!("{}-mig-{}-{}", self.name(), partition.profile, partition.placement.start);
-        // Somebody may have divided a GPU instance once more.
+        // An administrator may have divided a GPU instance once more.
         if partition.compute_instance == 0 { name } else { format!("{name}-{}", partition.compute_instance) }
     }
 
-    /// What a partition that somebody has made is, if it is all of its GPU instance.
+    /// The profile of a partition that an administrator has made, if it is all of its GPU instance.
     fn profile_of(&self, partition: &Partition) -> Option<&Profile> {
         let mut others = self.made.iter().filter(|other| other.uuid != partition.uuid);
         let is_divided = others.any(|other| other.gpu_instance == partition.gpu_instance);

@@ -1,12 +1,12 @@
 //! A driver of NVIDIA GPUs for Dynamic Resource Allocation, made with the kit.
 //!
 //! It publishes GPUs under the names of NVIDIA's own driver ([`inventory`]), whole or as partitions that are made when a
-//! claim is prepared; gives containers their device nodes and the driver's libraries by CDI ([`Host`]); and turns what
-//! NVML and the kernel report into conditions ([`Signals`]), which the kit makes taints and the health of pods.
+//! claim is prepared; gives containers their device nodes and the driver's libraries by CDI ([`Host`]); and turns the reports of
+//! NVML and the kernel into conditions ([`Signals`]), which the kit makes taints and the health of pods.
 //!
-//! **Invariant.** What is prepared is in a file before kubelet hears of it. A GPU or partition is held by one claim at a
+//! **Invariant.** A prepared device is in a file before kubelet gets the answer. A GPU or partition is held by one claim at a
 //! time, unless for administration. A GPU is reset, split or made whole only while no claim holds it. A condition goes
-//! only by what clears it: a restart of this driver clears nothing.
+//! only by its own remedy: a restart of this driver clears nothing.
 
 mod checkpoint;
 mod clock;

@@ -35,14 +35,14 @@ const EVENTS_MAX: usize = 1_024;
 /// How long a count alone, of a condition that is known, need not be in the file.
 const KEEP_EVERY_MS: i64 = 5_000;
 
-/// What is known of the cards' health, and who wants to hear of changes.
+/// The health of the cards, and the tasks that wait for changes.
 #[derive(Debug)]
 pub(crate) struct Health {
     signals: Mutex<Followed>,
     pub(crate) changed: Notify,
     /// GPUs answered that did not before.
     pub(crate) found: Notify,
-    /// What is new goes there, for people.
+    /// Events about new conditions.
     notices: Notices,
     /// Where it outlives this process.
     file: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct Health {
     stopping: AtomicBool,
 }
 
-/// What is known, and how much of it is in the file.
+/// The signals, and how much of them is in the file.
 #[derive(Debug)]
 struct Followed {
     signals: Signals,
@@ -221,7 +221,7 @@ impl Watch {
     fn gather(&self, first: lazaret_nvml::Event) -> Vec<lazaret_nvml::Event> {
         let mut events = vec![first];
         while events.len() < EVENTS_MAX {
-            // An error is met again by whoever waits next.
+            // The next wait meets the error again.
             let Ok(Some(event)) = self.events.wait(Duration::ZERO) else { break };
             events.push(event);
         }
@@ -246,7 +246,7 @@ impl Watch {
 
     fn take_one(&self, signals: &mut Signals, now: i64, event: &lazaret_nvml::Event, count: usize) {
         for (gpu, card) in &self.open {
-            // An event of a card that cannot be named concerns them all, as far as anybody knows.
+            // An event whose card is not named may concern any of them.
             if event.uuid.as_ref().is_none_or(|uuid| *uuid == gpu.facts.uuid) {
                 let partition = partition(gpu, card.as_ref(), event);
                 warn!(gpu = %gpu.name(), partition, event = ?event.kind, count, "reported by NVML");

@@ -50,7 +50,7 @@ impl Notices {
     }
 }
 
-/// Writes events until nobody can send any more. One that is lost is lost: the log and the taint say it too.
+/// Writes events until all senders are gone. A lost one is not repeated: the log and the taint say it too.
 pub(crate) async fn write(client: kube::Client, cards: Arc<Cards>, mut notices: mpsc::Receiver<Notice>) {
     let api: Api<Event> = Api::namespaced(client, NAMESPACE);
     while let Some(Notice { place, text }) = notices.recv().await {

@@ -53,12 +53,12 @@ impl Cards {
         Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner).gpus)
     }
 
-    /// Looks for cards that did not answer before; whether there are any. What is known of the others stays as it is.
+    /// Looks for cards that did not answer before; whether there are any. The state of the others does not change.
     pub(crate) fn find_more(&self) -> Result<bool, Failure> {
         if !self.found.read().unwrap_or_else(PoisonError::into_inner).is_incomplete {
             return Ok(false);
         }
-        // No claim is prepared meanwhile: a partition that is being made for one is nobody else's.
+        // No claim is prepared meanwhile: a partition that is being made belongs to its claim alone.
         let _turn = self.turn();
         let nvml = Nvml::load(self.library.as_deref())?;
         let (mut more, failures) = find(&nvml, &self.host, self.partitions)?;
@@ -134,7 +134,7 @@ impl Cards {
         Ok(prepared)
     }
 
-    /// What a claim will hold of a device; refused if another claim holds it.
+    /// The part of a device that a claim will hold; refused if another claim holds it.
     fn hold(
         &self,
         checkpoint: &Checkpoint,

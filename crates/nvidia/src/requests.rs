@@ -1,4 +1,4 @@
-//! What a person asks of a running driver, by files in its data directory: whoever may write there is root on the node.
+//! Requests of a person to a running driver, by files in its data directory: only root on the node may write there.
 
 use std::{
     fs, io,
@@ -64,7 +64,7 @@ pub async fn ask(data: &Path, request: &Request, patience: Duration) -> io::Resu
     })?
 }
 
-/// What was asked, each with the place for its answer.
+/// The pending requests, each with the path for its answer.
 pub(crate) fn waiting(data: &Path) -> Vec<(PathBuf, Result<Request, String>)> {
     let Ok(entries) = fs::read_dir(data.join("requests")) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());

@@ -1,4 +1,4 @@
-//! What was reported of each GPU, until something clears it. Pure: time and reports come from outside.
+//! The signals reported for each GPU, until something clears them. Pure: time and reports come from outside.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ const FOLLOWED_MAX: usize = 2_048;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
-    /// What was reported last: the XID's number, the count of errors.
+    /// The last report: the XID's number, the count of errors.
     pub detail: String,
     /// In words.
     pub message: String,
@@ -65,20 +65,20 @@ const UNTIL_RESET: &[&str] = &["xid-fatal", "xid-degraded", "unavailable"];
 const UNTIL_QUIET: &[&str] = &["xid-application", "nvlink"];
 
 impl Signals {
-    /// What was kept of an earlier process, on the machine's present boot.
+    /// The signals of an earlier process, on the machine's present boot.
     #[must_use]
     pub fn resumed(mut self, boot: &str) -> Self {
         let restarted = self.boot != boot;
         boot.clone_into(&mut self.boot);
         for signals in self.gpus.values_mut() {
-            // What is read is read again; of the rest, a restart of the machine clears all.
+            // Readings are read again; a restart of the machine clears all the rest.
             signals.retain(|name, _| !restarted && (is(UNTIL_RESET, name) || is(UNTIL_QUIET, name)));
         }
         self.gpus.retain(|_, signals| !signals.is_empty());
         self
     }
 
-    /// NVML reported an event, in a partition if it says so. What cannot be contained there is an event of the GPU.
+    /// NVML reported an event, in a partition if it says so. An XID that is not contained in a partition is an event of the GPU.
     pub fn event(&mut self, now_ms: i64, uuid: &str, partition: Option<&str>, kind: EventKind) {
         match kind {
             EventKind::Xid(number) => {
@@ -93,7 +93,7 @@ impl Signals {
             EventKind::SingleBitEccStorm => {
                 self.raise(now_ms, uuid, "xid-degraded", "ecc-storm", "many memory errors were corrected");
             }
-            // What these say is read at once, with figures.
+            // The values behind these events are read at once.
             EventKind::DoubleBitEcc
             | EventKind::MemoryRetirement
             | EventKind::MemoryRetirementFailure
@@ -244,7 +244,7 @@ impl Signals {
         })
     }
 
-    /// What is here and was not before, or was something else: its place, the condition, and what is known.
+    /// The signals that are new or different since `before`: place, condition and signal.
     pub fn news<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = (&'a str, &'a str, &'a Signal)> {
         let all = self.gpus.iter().flat_map(|(place, signals)| {
             signals.iter().map(move |(name, signal)| (place.as_str(), name.as_str(), signal))

@@ -42,7 +42,7 @@ pub(crate) enum SmiError {
     Refused(String),
 }
 
-/// Resets a card that nobody uses; gives what it says.
+/// Resets a card that is not in use; returns the program's output.
 pub(crate) fn reset(host: &Host, uuid: &str) -> Result<String, SmiError> {
     run(host, &["--gpu-reset", "-i", uuid], RESET_MAX)
 }
@@ -83,7 +83,7 @@ fn call(path: &Path, words: &[&str], at_most: Duration) -> io::Result<(bool, Str
         std::thread::sleep(LOOK_EVERY.min(left));
         left = left.saturating_sub(LOOK_EVERY);
     };
-    // Nothing comes any more, unless it left somebody behind who holds the pipe.
+    // Nothing comes any more, unless it left a process behind that holds the pipe.
     let text = text.recv_timeout(OUTPUT_MAX).unwrap_or_default();
     Ok((status.success(), if text.is_empty() { status.to_string() } else { text }))
 }
@@ -93,7 +93,7 @@ fn listen(mut said: io::PipeReader) -> io::Result<Receiver<String>> {
     let (sender, text) = mpsc::channel();
     let hear = move || {
         let mut kept = Vec::new();
-        // What was heard before an error counts.
+        // Output before an error counts.
         let _ = said.by_ref().take(OUTPUT_BYTES_MAX).read_to_end(&mut kept);
         let _ = io::copy(&mut said, &mut io::sink());
         let _ = sender.send(String::from_utf8_lossy(&kept).trim().to_owned());

@@ -1,6 +1,6 @@
 //! XIDs: what the kernel module reports. Numbers and meanings are those of NVIDIA's catalogue.
 
-/// What an XID says of the card.
+/// The consequence of an XID for the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// A program did something wrong. The card is well.
@@ -16,9 +16,9 @@ pub enum Severity {
 pub struct Xid {
     /// Its number.
     pub number: u64,
-    /// What it says of the card.
+    /// The consequence for the card.
     pub severity: Severity,
-    /// What it is called.
+    /// Its name in the catalogue.
     pub name: &'static str,
 }
 
@@ -99,7 +99,7 @@ const CATALOGUE: &[Xid] = &[
     fatal(158, "GPU fatal timeout"),
 ];
 
-/// What an XID means. One that is not in the catalogue is taken for fatal: what is unknown is not taken for harmless.
+/// The XID of a number. One that is not in the catalogue is taken for fatal: an unknown XID is not taken for harmless.
 #[must_use]
 pub fn xid(number: u64) -> Xid {
     let known = CATALOGUE.binary_search_by_key(&number, |xid| xid.number).ok();

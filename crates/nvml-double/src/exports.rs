@@ -60,7 +60,7 @@ fn with(act: impl FnOnce(&mut State) -> Result<(), nvmlReturn_t>) -> nvmlReturn_
     }
 }
 
-/// What there is, for a library that was initialized since the kernel module was loaded; and which load that is.
+/// The script, for a library that was initialized since the kernel module was loaded; and which load that is.
 fn present(state: &State) -> Result<(Script, usize), nvmlReturn_t> {
     let script = state.script();
     if script.driver.is_empty() {

@@ -1,8 +1,8 @@
 //! A double of NVML for tests: a shared library with the functions that `lazaret-nvml` calls.
 //!
-//! Beside the library's file lies `script.json` ([`Script`]), which says what cards there are and what has happened to
-//! them; a test writes it anew whenever something is to happen. What is done to the cards (partitions, modes) goes to
-//! `hardware.json` ([`Hardware`]) and outlives a process, as it does with real cards. A test that wants cards of its own
+//! Beside the library's file lies `script.json` ([`Script`]), which lists the cards and the events so
+//! far; a test writes it anew whenever something is to happen. Changes of the cards (partitions, modes) go to
+//! `hardware.json` ([`Hardware`]) and outlive a process, as with real cards. A test that wants cards of its own
 //! puts a copy of the library into a directory of its own ([`install`]).
 //!
 //! **Invariant.** Without a script there is no card and NVML does not start. A card that is lost answers nothing.

@@ -1,4 +1,4 @@
-//! What the cards are, and what was done to them.
+//! The cards, and the changes made to them.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const SCRIPT: &str = "script.json";
 const HARDWARE: &str = "hardware.json";
 
-/// What there is, and what has happened.
+/// The cards and their events.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Script {
@@ -93,7 +93,7 @@ pub struct Event {
     pub repeated: usize,
 }
 
-/// What was done to the cards.
+/// The changes made to the cards.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hardware {
@@ -149,7 +149,7 @@ impl Hardware {
         read(directory, HARDWARE)
     }
 
-    /// As somebody else has made it.
+    /// As an administrator has made it.
     ///
     /// # Errors
     /// When the file system refuses.

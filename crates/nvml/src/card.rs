@@ -13,7 +13,7 @@ use crate::{
     library::{call, text},
 };
 
-/// What NVML calls a device.
+/// NVML's handle of a device.
 #[derive(Clone, Copy)]
 pub(crate) struct Handle(pub(crate) nvmlDevice_t);
 
@@ -81,7 +81,7 @@ impl From<u32> for ComputeMode {
 }
 
 impl Card {
-    /// What it is, whatever it is called: `GPU-…`, of a partition `MIG-…`.
+    /// Its identifier, whatever its index: `GPU-…`, of a partition `MIG-…`.
     ///
     /// # Errors
     /// When NVML refuses: the card may be lost.

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of NVML.
 
 use std::{fmt, path::PathBuf};
 
@@ -22,7 +22,7 @@ use thiserror::Error as ThisError;
 pub struct Error {
     /// The function.
     pub call: &'static str,
-    /// What it returned.
+    /// The code that it returned.
     pub code: u32,
 }
 
@@ -102,7 +102,7 @@ pub enum LoadError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What the loader said.
+        /// The loader's error.
         why: String,
     },
     /// It cannot work.

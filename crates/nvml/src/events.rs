@@ -1,4 +1,4 @@
-//! What happens to GPUs.
+//! Events of GPUs.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 
 /// Of no partition.
 const NO_INSTANCE: u32 = u32::MAX;
-/// What is asked for, of what a card supports.
+/// The events to subscribe to, where a card supports them.
 const WANTED: u64 = (sys::nvmlEventTypeXidCriticalError
     | sys::nvmlEventTypeDoubleBitEccError
     | sys::nvmlEventTypeSingleBitEccErrorStorm
@@ -53,11 +53,11 @@ pub struct Event {
     pub gpu_instance: Option<u32>,
     /// In which compute instance of it.
     pub compute_instance: Option<u32>,
-    /// What.
+    /// Its kind.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The driver reported an XID.
@@ -76,7 +76,7 @@ pub enum EventKind {
     FatalPoison,
     /// The GPU cannot be used.
     Unavailable,
-    /// What the GPU needs has changed.
+    /// The recommended recovery action has changed.
     RecoveryAction,
     /// Something that this version does not know.
     Other(u64),

@@ -1,4 +1,4 @@
-//! What a GPU is.
+//! Properties of a GPU.
 
 use nvml_wrapper_sys::bindings as sys;
 
@@ -7,7 +7,7 @@ use crate::{
     library::{call, text, text_in},
 };
 
-/// What does not change while a driver is loaded.
+/// Properties that do not change while a driver is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// `GPU-…`: the same whatever slot it is in.
@@ -33,10 +33,10 @@ pub struct Facts {
 }
 
 impl Card {
-    /// What it is.
+    /// Reads its properties.
     ///
     /// # Errors
-    /// When NVML refuses what every GPU has.
+    /// When NVML refuses a property that every GPU has.
     pub fn facts(&self) -> Result<Facts, Error> {
         let shared = &self.nvml.shared;
         let handle = self.handle.0;

@@ -1,10 +1,10 @@
 //! NVML, the management library of NVIDIA's driver, found at run time: the same program runs with and without a GPU.
 //!
-//! Only what a driver of Dynamic Resource Allocation needs: what a GPU is ([`Card::facts`]), how it is
-//! ([`Card::readings`]), what happens to it ([`Events`]), and its partitions ([`Card::partitions`]).
+//! Only the parts for a driver of Dynamic Resource Allocation: properties of a GPU ([`Card::facts`]), its state
+//! ([`Card::readings`]), its events ([`Events`]), and its partitions ([`Card::partitions`]).
 //!
 //! **Invariant.** A function that the library does not have is an [`Error`], not a crash. A handle never outlives the
-//! library that gave it out. What a card does not support is absent, not zero.
+//! library that gave it out. A value that a card does not support is absent, not zero.
 
 mod card;
 mod error;

@@ -195,8 +195,8 @@ impl Card {
         Ok(info)
     }
 
-    /// Makes a partition: a GPU instance of this profile at this place, with one compute instance that takes all of it. What
-    /// was made is unmade when the rest fails.
+    /// Makes a partition: a GPU instance of this profile at this place, with one compute instance that takes all of it. The instance
+    /// is destroyed again when the rest fails.
     ///
     /// # Errors
     /// When NVML refuses: there is no room, or the card is whole.

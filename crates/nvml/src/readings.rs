@@ -39,7 +39,7 @@ pub enum Fabric {
     Failed(u32),
 }
 
-/// What the driver recommends.
+/// The recovery action that the driver recommends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryAction {
     /// Nothing.
@@ -71,7 +71,7 @@ impl RecoveryAction {
     }
 }
 
-/// What can be asked at any time. What a card does not support is absent.
+/// Values that can be read at any time. A value that a card does not support is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
     /// Errors of memory since the driver was loaded that could not be corrected.
@@ -92,7 +92,7 @@ pub struct Readings {
     pub nvlink_recoveries: Option<u64>,
     /// The connection with other GPUs.
     pub fabric: Option<Fabric>,
-    /// What the driver recommends.
+    /// The recovery action that the driver recommends.
     pub recovery: Option<RecoveryAction>,
 }
 
@@ -101,7 +101,7 @@ impl Card {
     ///
     /// # Errors
     /// When the card is lost, or NVML must be loaded anew; and when it answers nothing at all, for a reason other than that it
-    /// does not support it: of such a card nobody knows that it is well.
+    /// does not support it: the health of such a card is unknown.
     pub fn readings(&self) -> Result<Readings, Error> {
         let readings = self.read_all()?;
         if readings == Readings::default() {

@@ -1,4 +1,4 @@
-//! What is to be done on a node, and what is heard of it.
+//! The actions that the machine requests on a node, and the inputs that it receives.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -46,16 +46,16 @@ pub enum Input {
     Rewrite(String),
     /// All pods are to end: the node shuts down.
     Shutdown,
-    /// What became of an action.
+    /// The outcome of an action, by the action's id.
     Outcome(u64, Outcome),
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done.
     Done,
-    /// It failed; nobody knows whether it was done.
+    /// It failed; it may or may not have been done.
     Failed {
         /// One word, as the status of a container has it; empty where there is none.
         reason: &'static str,
@@ -80,7 +80,7 @@ pub enum Outcome {
     Started {
         /// The runtime's id.
         id: String,
-        /// What of it the runtime does not apply.
+        /// Settings that the runtime does not apply.
         not_applied: Vec<String>,
     },
     /// A container was made, and its program could not be started.
@@ -94,14 +94,14 @@ pub enum Outcome {
     Probed {
         /// Whether it is well.
         is_success: bool,
-        /// What it said.
+        /// The probe's output.
         message: String,
     },
-    /// What the runtime has.
+    /// The sandboxes of the runtime.
     Found(Vec<FoundSandbox>),
     /// How much is left of what thresholds are about.
     Observed(Levels),
-    /// What pods use, by UID. A pod of which it is not known is not there.
+    /// Resource usage of pods, by UID. A pod whose usage is unknown is absent.
     Measured(BTreeMap<String, PodUse>),
 }
 
@@ -278,7 +278,7 @@ pub enum Action {
         /// Whether it goes.
         with_logs: bool,
     },
-    /// Remove volumes and logs of all pods but these, by UID: what pods left that went while nobody was here. Not answered.
+    /// Remove volumes and logs of all pods but these, by UID: leftovers of pods that were deleted while no agent ran. Not answered.
     KeepOnly {
         /// Pods that are here.
         pods: Vec<String>,

@@ -4,7 +4,7 @@ use alloc::{format, string::String};
 
 use crate::{Amounts, PodView, machine::Options};
 
-/// What pods of the node ask for together, and how many there are.
+/// The requests of the node's pods together, and the number of pods.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
     pub(crate) amounts: Amounts,
@@ -26,7 +26,7 @@ pub(crate) fn refusal(options: &Options, used: Used, view: &PodView) -> Option<(
     view.refusal.clone().or_else(|| lack(options, used, view.requests))
 }
 
-/// What the node has not enough of for this, beside what is used.
+/// The resource that the node lacks for these requests, beside those in use: a reason and a message.
 pub(crate) fn lack(options: &Options, used: Used, asks: Amounts) -> Option<(String, String)> {
     let has = options.capacity;
     let amounts = used.amounts;

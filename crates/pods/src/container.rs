@@ -1,4 +1,4 @@
-//! What is known of a container.
+//! The state of a container.
 
 use alloc::{format, string::String};
 
@@ -20,17 +20,17 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// One word: `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, `ContainerStatusUnknown`.
     pub reason: &'static str,
-    /// What it left to be said, or why it could not be started.
+    /// Its termination message, or why it could not be started.
     pub message: Option<String>,
 }
 
-/// The exit code of a container that was killed, or of which nobody knows.
+/// The exit code of a container that was killed, or whose end is unknown.
 pub(crate) const KILLED: i32 = 137;
 /// The exit code of a container whose program could not be started.
 pub(crate) const CANNOT_RUN: i32 = 128;
 
 impl Exit {
-    /// Nobody knows how it ended.
+    /// The exit of a container whose end was not observed.
     pub(crate) fn unknown(now: Millis, started_at: Option<Millis>) -> Self {
         let message = "The container could not be located when the pod was terminated";
         Self {
@@ -55,7 +55,7 @@ pub(crate) struct Container {
     pub(crate) work: Work,
     /// Why it has not been started.
     pub(crate) waiting: Option<Waiting>,
-    /// What the start that is in flight was given.
+    /// The resources of the start that is in flight.
     pub(crate) starting: Resources,
     /// The image is there, for the next start.
     pub(crate) image_id: Option<String>,
@@ -64,17 +64,17 @@ pub(crate) struct Container {
     pub(crate) pull_failures: u32,
     pub(crate) start_failures: u32,
     pub(crate) crash: CrashBackoff,
-    /// What its status said before this process.
+    /// Its state from the status that an earlier process wrote.
     pub(crate) before: BeforeContainer,
 }
 
-/// What is in flight for a container that does not run.
+/// The action in flight for a container that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Idle,
     Pulling,
     Starting,
-    /// A start failed, and nobody knows whether it happened until a list says it that was asked for after this number.
+    /// A start failed, and may have happened, until a list that was requested after this number says.
     Unsure {
         since: u64,
     },
@@ -104,7 +104,7 @@ pub(crate) struct Instance {
     /// Why, for people.
     pub(crate) doomed_why: String,
     pub(crate) stopping: Stopping,
-    /// What it was started with, or has since.
+    /// The resources that it was started with or resized to.
     pub(crate) resources: Resources,
     pub(crate) resizing: Resizing,
 }

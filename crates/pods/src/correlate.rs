@@ -11,13 +11,13 @@ const REFILL_MS: Millis = 300_000;
 /// Events about one object for one reason that differ in their message. From this many on, within the time, they are one event.
 const MESSAGES_MAX: usize = 10;
 const MESSAGES_MS: Millis = 600_000;
-/// What the message of such an event begins with.
+/// The prefix of a combined event's message.
 const COMBINED: &str = "(combined from similar events): ";
 /// Objects, reasons and events that are remembered, of each. A node has at most 1,024 pods; what is forgotten is written anew.
 const REMEMBERED_MAX: usize = 1_024;
 const NANOSECONDS_PER_MILLI: u64 = 1_000_000;
 
-/// What an event says, and about what.
+/// An event's text, and the object that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Said {
     /// The object that it is about.
@@ -32,7 +32,7 @@ pub struct Said {
     pub message: String,
 }
 
-/// What is written of an event.
+/// The event as it is written to the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The end of its name, after that of the object.
@@ -75,7 +75,7 @@ struct Event {
 }
 
 impl Correlator {
-    /// What is to be written of an event that is said now; nothing when there are too many about its object.
+    /// The event to write for this text; `None` when there are too many about its object.
     pub fn hear(&mut self, now: Millis, mut said: Said) -> Option<Written> {
         let message = self.combine(now, &mut said);
         let stamp = self.last_stamp.saturating_add(1).max(now.saturating_mul(NANOSECONDS_PER_MILLI));
@@ -113,7 +113,7 @@ impl Correlator {
         let bucket = self.buckets.get_or_insert((uid, is_warning), || Bucket { left_milli: FULL, at: now });
         let gained = now.saturating_sub(bucket.at).saturating_mul(ONE) / REFILL_MS;
         if gained > 0 {
-            // What is not a whole thousandth yet stays in the time.
+            // The remainder of less than a thousandth of a token stays in the time.
             bucket.at = bucket.at.saturating_add(gained * REFILL_MS / ONE);
             bucket.left_milli = bucket.left_milli.saturating_add(gained).min(FULL);
         }

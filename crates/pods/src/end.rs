@@ -1,4 +1,4 @@
-//! What is done for a pod that is to end.
+//! The actions that end a pod.
 
 use alloc::format;
 
@@ -160,7 +160,7 @@ impl Pod {
             | Sandbox::Stopping { .. }
             | Sandbox::Removing { .. } => {}
         }
-        // What is mounted of a volume may be in use by a sandbox that is not gone yet.
+        // A sandbox that is not gone yet may use the mounts of a volume.
         let is_free = matches!(self.sandbox, Sandbox::None | Sandbox::Dead { .. });
         match self.volumes {
             Volumes::Removing { .. } | Volumes::Removed { with_logs: true } => {}

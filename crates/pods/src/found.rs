@@ -1,4 +1,4 @@
-//! What the runtime has, held against what is known.
+//! Compares the sandboxes of the runtime with the known state.
 
 use crate::{
     Exit, FoundContainer, FoundPhase, FoundSandbox, Kind, Millis,
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Pod {
-    /// What a list says of this pod, `None` when it says nothing. What was made after the list was asked for may be missing.
+    /// Takes in a list's entry of this pod, `None` when it has none. Objects made after the list was requested may be missing from it.
     pub(crate) fn found(&mut self, now: Millis, list: u64, found: Option<&FoundSandbox>, out: &mut Out) {
         for container in &mut self.containers {
             if matches!(container.work, Work::Unsure { since } if since < list) {
@@ -49,7 +49,7 @@ impl Pod {
                 self.look_at_containers(now, list, found);
             }
             (Sandbox::Dead { .. }, None) => self.sandbox = Sandbox::None,
-            // It is being made or removed: whoever does says what became of it.
+            // It is being made or removed: the outcome of that action follows.
             (
                 Sandbox::None
                 | Sandbox::Making
@@ -138,7 +138,7 @@ impl Pod {
         };
         let mut instance =
             Instance::running(found.id.clone(), found.image_id.clone(), list, started_at, view);
-        // Whoever started it has run its hook, or has ended meanwhile.
+        // The process that started it has run its hook, or has ended meanwhile.
         instance.hook = Hook::Over;
         instance.probes.take_over(now, container.before);
         instance.resources = container.before.resources.unwrap_or(instance.resources);

@@ -45,5 +45,5 @@ pub use view::{
     RestartRule,
 };
 
-/// Milliseconds since 1970. The shell counts them on by a clock that nobody can set.
+/// Milliseconds since 1970. The shell advances them by a monotonic clock.
 pub type Millis = u64;

@@ -18,17 +18,17 @@ use crate::{
     pressure::Pressure,
 };
 
-/// What the runtime has is looked at this often even when it says nothing, in case a word was lost.
+/// The runtime's containers are listed this often even without an event, in case one was lost.
 const LIST_EVERY_MS: Millis = 60_000;
 
-/// What a node has.
+/// The capacity of a node, and its eviction settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What its pods may ask for together.
+    /// The sum that its pods may request.
     pub capacity: Amounts,
-    /// How many there may be.
+    /// The number of its pods.
     pub pods_max: u64,
-    /// What it does when it is short of something.
+    /// Thresholds, and how pods are evicted when one is crossed.
     pub pressure: PressureOptions,
 }
 
@@ -54,7 +54,7 @@ enum Listing {
     InFlight(u64),
 }
 
-/// What an action that is in flight is about. Containers are named by their place in the pod, and by the runtime's id.
+/// The subject of an action in flight. Containers are named by their place in the pod, and by the runtime's id.
 #[derive(Clone, Debug)]
 pub(crate) enum About {
     Pull(usize),
@@ -74,7 +74,7 @@ pub(crate) enum About {
     Delete,
 }
 
-/// What comes out of a look at a pod.
+/// The actions and deadlines that a pass over pods yields.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     actions: VecDeque<(u64, Action)>,
@@ -240,7 +240,7 @@ impl Pods {
         gone.iter().for_each(|uid| self.gone(uid));
         views.into_iter().for_each(|view| self.seen(now, view));
         self.is_listed = true;
-        // Pods that nobody knows any more may have containers.
+        // Pods that the API does not know any more may have containers.
         self.out.wants_list = true;
         self.advance_all(now);
     }

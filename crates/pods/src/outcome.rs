@@ -1,4 +1,4 @@
-//! What became of actions.
+//! Handles the outcomes of actions.
 
 use alloc::{format, string::String};
 
@@ -67,7 +67,7 @@ impl Pod {
         }
     }
 
-    /// Whether it worked. If not, it is tried again later, and people hear of it.
+    /// Whether it worked. If not, it is retried later, with an event.
     fn tried(
         &mut self,
         now: Millis,

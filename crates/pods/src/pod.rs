@@ -1,4 +1,4 @@
-//! What is known of a pod.
+//! The state of a pod.
 
 use alloc::{
     collections::BTreeMap,
@@ -14,9 +14,9 @@ use crate::{
     view::{Amounts, Before, BeforeContainer, ContainerView, PullPolicy},
 };
 
-/// How long containers may take to stop whose pod nobody knows any more.
+/// Grace period for containers of a pod that the API does not know.
 const ORPHAN_GRACE_S: u64 = 2;
-/// What kubelet leaves a pod that it evicts, in milliseconds.
+/// Kubelet's grace period for a pod that it evicts, in milliseconds.
 const EVICTION_GRACE_MS: Millis = 1_000;
 /// The same warning about a pod is not given again within this time.
 const WARN_AGAIN_MS: Millis = 60_000;
@@ -72,7 +72,7 @@ pub(crate) enum Volumes {
 pub(crate) enum Sandbox {
     None,
     Making,
-    /// It could not be made, and nobody knows whether it was until a list says it that was asked for after this number.
+    /// Making it failed, and may have happened, until a list that was requested after this number says.
     Unsure {
         since: u64,
     },
@@ -259,7 +259,7 @@ impl Pod {
         self.containers.iter().any(Container::is_alive)
     }
 
-    /// Whether nothing of it is left here, and nobody asks for it any more.
+    /// Whether nothing of it is left here, and the API does not have it any more.
     pub(crate) fn is_over(&self) -> bool {
         let is_idle = self.containers.iter().all(|container| container.work == Work::Idle);
         self.is_gone

@@ -17,16 +17,16 @@ use crate::{
 
 /// Kubelet's own: how often thresholds are looked at.
 const OBSERVE_EVERY_MS: Millis = 10_000;
-/// What pods use of the disk is counted this often; it reads all their directories.
+/// Disk usage of pods is measured this often; it reads all their directories.
 const STORAGE_EVERY_MS: Millis = 30_000;
 /// A pod that was evicted is waited for this long before the next one goes, as kubelet has it.
 const LEAVING_MS_MAX: Millis = 30_000;
-/// People hear of the same shortage again after this long.
+/// An event about the same shortage is repeated after this time.
 const ANNOUNCE_EVERY_MS: Millis = 300_000;
 /// Kubelet never evicts pods of this priority and above, and takes them on whatever the node lacks.
 pub(crate) const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// What a node does about pressure.
+/// How a node responds to pressure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureOptions {
     /// With less than this it is short of something.
@@ -39,13 +39,13 @@ pub struct PressureOptions {
     pub transition_ms: Millis,
 }
 
-/// What is known of it.
+/// The state of the node's pressure.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     options: PressureOptions,
     step: Step,
     storage_at: Millis,
-    /// What there was too little of at the last look, and pods go for.
+    /// Thresholds that were crossed at the last observation, and for which pods are evicted.
     crossed: Vec<Crossed>,
     /// Since when there is less than soft thresholds want.
     soft_since: BTreeMap<Signal, Millis>,
@@ -53,7 +53,7 @@ pub(crate) struct Pressure {
     conditions: BTreeMap<PressureKind, (Crossed, Millis)>,
     /// The pod that was evicted last, and until when it is waited for.
     leaving: Option<(String, Millis)>,
-    /// What people heard of last, and when.
+    /// The shortage of the last event, and its time.
     announced: Option<(Signal, Millis)>,
 }
 

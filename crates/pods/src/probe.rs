@@ -24,7 +24,7 @@ struct Asked {
     was_success: bool,
 }
 
-/// What an answer leads to.
+/// The consequence of a probe's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Nothing,
@@ -62,7 +62,7 @@ impl Probes {
         let of = |probe: &Option<Probe>, is_success| {
             probe.as_ref().map(|probe| Asked::new(probe, started_at, is_success))
         };
-        // Whoever has not been asked has not started, is not ready, and lives.
+        // A container that was not probed yet has not started, is not ready, and is live.
         Self {
             startup: of(&view.startup, false),
             readiness: of(&view.readiness, false),
@@ -99,7 +99,7 @@ impl Probes {
         }
     }
 
-    /// What is to be asked now, with its time limit in milliseconds, and when the next is due.
+    /// The probe that is due now, with its timeout in milliseconds, and the time of the next.
     pub(crate) fn due(&mut self, now: Millis) -> (Option<(ProbeKind, Millis)>, Option<Millis>) {
         let kinds: &[ProbeKind] = match self.is_started() {
             false => &[ProbeKind::Startup],

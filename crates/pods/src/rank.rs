@@ -5,7 +5,7 @@ use core::cmp::Reverse;
 
 use crate::{Amounts, PodView, Signal, pressure::CRITICAL_PRIORITY};
 
-/// What a pod uses.
+/// Resource usage of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodUse {
     /// Memory that cannot be given back at once, in bytes.
@@ -22,7 +22,7 @@ pub struct PodUse {
     pub violation: Option<String>,
 }
 
-/// What a container uses.
+/// Resource usage of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerUse {
     /// Memory that cannot be given back at once, in bytes.
@@ -31,8 +31,8 @@ pub struct ContainerUse {
     pub storage: u64,
 }
 
-/// The pod that goes first: one of which nobody knows what it uses, then one that uses more than it asked for, then one of lower
-/// priority, then the one that uses the most beyond what it asked for. For process ids, requests do not count.
+/// The pod to evict first: one whose usage is unknown, then one that uses more than its request, then one of lower
+/// priority, then the one that exceeds its request by most. For process ids, requests do not count.
 pub(crate) fn choose<'a>(
     signal: Signal,
     pods: impl Iterator<Item = &'a PodView>,

@@ -8,7 +8,7 @@ use crate::{
     pod::{Pod, Sandbox, Why, Writing},
 };
 
-/// What nobody waits for is written this much later: more may come.
+/// A status without news for other components is written this much later, so that further changes are merged.
 const MERGE_MS: Millis = 200;
 
 impl Pod {

@@ -14,12 +14,12 @@ use crate::{
 /// A resize that waits for room is looked at again this often.
 const DEFERRED_EVERY_MS: Millis = 10_000;
 
-/// What a container asks for and may have. Nothing is no limit.
+/// Requests and limits of a container. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// What it asks for.
+    /// Requests.
     pub requests: Amounts,
-    /// What it may have.
+    /// Limits.
     pub limits: Amounts,
 }
 

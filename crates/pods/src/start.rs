@@ -1,4 +1,4 @@
-//! What is done for a pod that is to run.
+//! The actions that start a pod and keep it running.
 
 use alloc::{format, string::String};
 

@@ -1,4 +1,4 @@
-//! What the status of a pod says.
+//! The status of a pod, before its translation to the API's type.
 
 use alloc::{string::String, vec::Vec};
 
@@ -31,13 +31,13 @@ pub struct Status {
     pub started_at: Millis,
     /// Its addresses.
     pub ips: Vec<String>,
-    /// What is so, and what is not.
+    /// Conditions, true or false.
     pub conditions: Vec<Condition>,
     /// Init containers, in their order.
     pub init: Vec<ContainerStatus>,
     /// The main ones.
     pub main: Vec<ContainerStatus>,
-    /// Those that were added later.
+    /// Ephemeral containers.
     pub ephemeral: Vec<ContainerStatus>,
 }
 
@@ -63,7 +63,7 @@ pub enum ConditionKind {
 }
 
 impl ConditionKind {
-    /// Those that every pod has, in the order in which kubelet has them.
+    /// Conditions of every pod, in kubelet's order.
     pub const ALL: [Self; 5] = [
         Self::PodReadyToStartContainers,
         Self::Initialized,
@@ -71,7 +71,7 @@ impl ConditionKind {
         Self::ContainersReady,
         Self::PodScheduled,
     ];
-    /// Those that go when they are not true any more.
+    /// Conditions that are removed when they are not true any more.
     pub const TRANSIENT: [Self; 2] = [Self::PodResizePending, Self::PodResizeInProgress];
 
     /// As the API has it.
@@ -93,9 +93,9 @@ impl ConditionKind {
 /// Whether something is so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What.
+    /// Its type.
     pub kind: ConditionKind,
-    /// Whether it is.
+    /// Whether its status is `True`.
     pub is_true: bool,
     /// One word.
     pub reason: Option<&'static str>,
@@ -126,9 +126,9 @@ pub struct ContainerStatus {
     pub is_ready: bool,
     /// Whether it runs and its startup probe has succeeded.
     pub is_started: bool,
-    /// What it has while it runs.
+    /// Its current resources while it runs.
     pub resources: Option<Resources>,
-    /// What is set aside for it.
+    /// The resources allocated to it.
     pub allocated: Resources,
 }
 
@@ -157,7 +157,7 @@ pub enum State {
 }
 
 impl Status {
-    /// What others wait for: whether it runs, is ready, has addresses, has ended.
+    /// Whether a change that other components wait for happened since `before`: phase, addresses, conditions, readiness.
     pub(crate) fn is_news_to(&self, before: &Self) -> bool {
         let facts = |status: &Self| {
             let conditions = status.conditions.iter().map(|condition| (condition.kind, condition.is_true));

@@ -6,7 +6,7 @@ use crate::Millis;
 
 const MILLIONTHS: u64 = 1_000_000;
 
-/// What a node watches, in kubelet's words.
+/// The eviction signals of a node, in kubelet's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// Memory that can be had without swapping, in bytes.
@@ -95,13 +95,13 @@ impl Signal {
 /// How much there is of something, and how much of it is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// What is left.
+    /// Bytes, inodes or processes that are left.
     pub available: u64,
-    /// What there is.
+    /// The total.
     pub capacity: u64,
 }
 
-/// What was measured. A signal that could not be is not there.
+/// Measured levels. A signal that could not be measured is absent.
 pub type Levels = BTreeMap<Signal, Level>;
 
 /// With less than this a node is short of something. Where both are given, with less than both.
@@ -109,7 +109,7 @@ pub type Levels = BTreeMap<Signal, Level>;
 pub struct Threshold {
     /// Bytes, inodes or process ids.
     pub amount: Option<u64>,
-    /// A share of what there is.
+    /// A share of the capacity.
     pub millionths: Option<u32>,
 }
 
@@ -120,7 +120,7 @@ impl Threshold {
         Self { amount: Some(amount), millionths: None }
     }
 
-    /// A share of what there is.
+    /// A share of the capacity.
     #[must_use]
     pub fn millionths(millionths: u32) -> Self {
         Self { amount: None, millionths: Some(millionths) }
@@ -130,7 +130,7 @@ impl Threshold {
         Self::millionths(percent * 10_000)
     }
 
-    /// The amount that this is, of so much.
+    /// The threshold as an amount of `capacity`.
     #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         let share = self.millionths.map(|millionths| {
@@ -210,7 +210,7 @@ impl Crossed {
 }
 
 impl Thresholds {
-    /// What there is too little of.
+    /// The thresholds that these levels cross.
     #[must_use]
     pub fn crossed(&self, levels: &Levels) -> Vec<Crossed> {
         let crossed =

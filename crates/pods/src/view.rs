@@ -1,4 +1,4 @@
-//! What is wanted of a pod.
+//! The spec of a pod, as far as the machine uses it.
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
@@ -27,13 +27,13 @@ pub struct PodView {
     pub is_best_effort: bool,
     /// Whether it may come to a node that is short of memory although it asks for nothing.
     pub tolerates_memory_pressure: bool,
-    /// What it asks for.
+    /// The sum of its containers' requests.
     pub requests: Amounts,
     /// Why this node does not take it: a reason and a sentence.
     pub refusal: Option<(String, String)>,
     /// Conditions that others must set before it is ready.
     pub gates: Vec<Gate>,
-    /// What its status said when it was seen first.
+    /// Its status when this process first saw it.
     pub before: Before,
 }
 
@@ -62,7 +62,7 @@ pub struct ContainerView {
     pub has_post_start: bool,
     /// Something is run before it is stopped.
     pub has_pre_stop: bool,
-    /// What it asks for and may have.
+    /// Requests and limits.
     pub resources: Resources,
     /// Whether it is started again when its share of the processors changes.
     pub restarts_on_cpu: bool,
@@ -86,7 +86,7 @@ pub enum Kind {
 /// Whether a container that ended is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// Whatever its exit code.
+    /// After every exit code.
     Always,
     /// When it failed.
     OnFailure,
@@ -131,7 +131,7 @@ pub struct Probe {
     pub grace_s: Option<u64>,
 }
 
-/// What a pod asks for, or a node has.
+/// Amounts that a pod requests, or that a node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// Thousandths of a processor.
@@ -147,11 +147,11 @@ pub struct Amounts {
 pub struct Gate {
     /// Its type.
     pub name: String,
-    /// What the pod says of it, if it does.
+    /// The status of that condition on the pod, if it has it.
     pub status: Option<String>,
 }
 
-/// What the status of a pod said when it was seen first: another process may have written it.
+/// The status of a pod when this process first saw it: an earlier process may have written it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// Its phase.
@@ -164,7 +164,7 @@ pub struct Before {
     pub containers: BTreeMap<String, BeforeContainer>,
 }
 
-/// What the status of a container said.
+/// The status of a container at that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BeforeContainer {
     /// How often it was started again.
@@ -175,7 +175,7 @@ pub struct BeforeContainer {
     pub is_started: bool,
     /// Whether it was ready.
     pub is_ready: bool,
-    /// What it had, if that was said.
+    /// Its resources, if the status had them.
     pub resources: Option<Resources>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn amount(of: Option<&Resources>, name: &str) -> Quantity {
     of.and_then(|of| of.get(name)).map_or_else(Quantity::zero, parse)
 }
 
-/// What cannot be read was refused by [`check`] before it comes to this.
+/// [`check`] has refused quantities that cannot be read before.
 pub(crate) fn parse(wire: &Wire) -> Quantity {
     Quantity::parse(&wire.0).unwrap_or_default()
 }

@@ -77,7 +77,7 @@ struct Read<T> {
     object: Option<Arc<T>>,
 }
 
-/// One place for an object. Who finds it locked waits for the read that is under way.
+/// The place of one object. A caller that finds it locked waits for the read in flight.
 type Slot<T> = Arc<tokio::sync::Mutex<Option<Read<T>>>>;
 
 struct Held<T> {

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff;
 use tokio::time::Instant;
 
-/// Now, by the runtime's own clock: nobody can set it, and a test can stop it.
+/// Now, by the runtime's own clock, which is monotonic and which a test can stop.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

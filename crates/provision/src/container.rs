@@ -1,4 +1,4 @@
-//! What a container is made of.
+//! The spec of a container.
 
 use std::path::{Path, PathBuf};
 
@@ -100,7 +100,7 @@ fn command(container: &Container, image: &Image, variables: &Variables) -> Resul
     Ok(command)
 }
 
-/// What every container has, then the image's variables, then the pod's. Later ones win.
+/// The variables of every container, then the image's, then the pod's. Later ones win.
 fn lines(image: &Image, variables: Variables, hostname: &str, home: &str, tty: bool) -> Vec<String> {
     let mut lines = vec![format!("HOSTNAME={hostname}")];
     if tty {

@@ -1,4 +1,4 @@
-//! What is in volumes of which the content comes from the API.
+//! The content of volumes that comes from the API.
 
 use std::{sync::Arc, time::Duration};
 

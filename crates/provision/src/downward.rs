@@ -1,4 +1,4 @@
-//! What a pod may be told of itself.
+//! The downward API: fields and resources of a pod, for its own containers.
 
 use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
 
@@ -176,7 +176,7 @@ pub(crate) fn resource(
     Ok(if name == "cpu" { divided(&quantity, milli) } else { divided(&quantity, units) })
 }
 
-/// What a container without a limit may use: the pod's limit, or all that the node gives to pods.
+/// The amount available to a container without a limit: the pod's limit, or the node's allocatable.
 fn available(view: &PodView<'_>, facts: &NodeFacts, name: &str) -> Quantity {
     let node = amount(Some(&facts.allocatable), name);
     let pod = qos::pod_level(view.spec).and_then(|resources| resources.limits.as_ref());

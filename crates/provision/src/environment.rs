@@ -30,7 +30,7 @@ impl Variables {
         self.values.get(name)
     }
 
-    /// What is left of the limit.
+    /// Bytes left of the limit.
     fn bytes_left(&self) -> usize {
         BYTES_MAX.saturating_sub(self.bytes)
     }

@@ -8,7 +8,7 @@ use thiserror::Error;
 pub struct SpecError {
     /// `CreateContainerConfigError`, `CreateContainerError`, `SysctlForbidden`, `AppArmor` or `FailedCreatePodSandBox`.
     pub reason: &'static str,
-    /// What is wrong, in Kubernetes' words where it has some.
+    /// The error, in Kubernetes' words where it has some.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl SpecError {
 pub struct VolumeError {
     /// The name of the volume in the pod.
     pub volume: String,
-    /// What is wrong.
+    /// The error, for a person.
     pub message: String,
 }
 

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Replaces each `$(NAME)` by what `value` says; `$$` is one `$`. What is no reference stays as it is.
+/// Replaces each `$(NAME)` by its `value`; `$$` is one `$`. Other text stays as it is.
 ///
 /// The result has at most `bytes_max` bytes: a short text can name a long value many times.
 pub(crate) fn expand(

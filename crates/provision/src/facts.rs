@@ -1,4 +1,4 @@
-//! What a node knows of itself.
+//! The facts of a node.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,14 +7,14 @@ use lazaret_containers::Bytes;
 
 use crate::resolver::ResolverConfig;
 
-/// What a node knows of itself, and how it was configured.
+/// The facts and the configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     /// The name of the Node.
     pub node_name: String,
     /// Its addresses; the family of the first is preferred.
     pub host_ips: Vec<String>,
-    /// What pods may use: for `resourceFieldRef` without a limit, and for tmpfs.
+    /// The amounts that pods may use: for `resourceFieldRef` without a limit, and for tmpfs.
     pub allocatable: BTreeMap<String, Quantity>,
     /// All its memory.
     pub memory_capacity: Bytes,
@@ -24,7 +24,7 @@ pub struct NodeFacts {
     pub cluster_domain: String,
     /// The addresses of the cluster's DNS servers. When there are none, pods get the node's resolver.
     pub cluster_dns: Vec<String>,
-    /// What the node's own `resolv.conf` says.
+    /// The node's own `resolv.conf`.
     pub resolver: ResolverConfig,
     /// The node's own `/etc/hosts`, for pods in its network.
     pub hosts: String,

@@ -1,4 +1,4 @@
-//! What is there for a container before it is described.
+//! The input from which a container is described.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::NodeFacts;
 /// An object that was read; the text says why it could not be. One that does not exist is not in the map at all.
 pub type Lookup<T> = BTreeMap<String, Result<Arc<T>, String>>;
 
-/// What is there for a container before it is described.
+/// The input from which a container is described.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// The node.
@@ -29,7 +29,7 @@ pub struct Given<'a> {
     pub cdi_devices: &'a [String],
     /// Files that are written for the container.
     pub files: &'a PodFiles,
-    /// What has to be looked up on disk meanwhile.
+    /// Lookups on disk.
     pub disk: &'a dyn Disk,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Given<'_> {
 pub struct VolumePath {
     /// Where it is.
     pub path: PathBuf,
-    /// Whether nobody may write to it, whatever the mount says.
+    /// Whether it is read-only, whatever the mount says.
     pub is_read_only: bool,
 }
 
@@ -90,7 +90,7 @@ pub struct SubPath<'a> {
     pub index: usize,
 }
 
-/// What has to be looked up on disk while a container is described.
+/// Lookups on disk while a container is described.
 pub trait Disk: fmt::Debug {
     /// Finds `USER`, `UID`, `USER:GROUP` or `UID:GID` in an image; empty is root.
     ///

@@ -1,4 +1,4 @@
-//! What a pod is called.
+//! The host name of a pod.
 
 use crate::{SpecError, names, pod::PodView};
 

@@ -1,4 +1,4 @@
-//! Who the program of a container is.
+//! The user and groups of a container.
 
 use k8s_openapi::api::core::v1::Container;
 use lazaret_containers::{Identity, UserLookup};
@@ -55,7 +55,7 @@ pub(crate) fn of_container(
     Ok((Identity { uid, gid: group.unwrap_or(gid), groups, lookup }, home))
 }
 
-/// What a runtime looks up that alone sees the files of the image. A group needs a user beside it, by the protocol.
+/// The lookup for a runtime that alone sees the files of the image. A group needs a user beside it, by the protocol.
 fn lookup(user: Option<u32>, gid: Option<u32>, of_image: &str, with_groups: bool) -> UserLookup {
     let name = of_image.split(':').next().filter(|name| !name.is_empty()).unwrap_or("0");
     let user = user.map(|user| user.to_string()).or_else(|| gid.map(|_| name.to_owned()));

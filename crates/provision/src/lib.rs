@@ -1,9 +1,9 @@
-//! What the containers of a pod are given: environment, files, identity and limits.
+//! Prepares the containers of a pod: environment, files, identity and limits.
 //!
-//! [`sandbox_spec`] and [`container_spec`] describe them and are pure: what has to be known is [`Given`]. [`Volumes`] keeps volumes on
+//! [`sandbox_spec`] and [`container_spec`] describe them and are pure: their input is [`Given`]. [`Volumes`] keeps volumes on
 //! disk. [`Provision`] joins both for a node's agent.
 //!
-//! **Invariant.** A container gets what its pod asks for, or the pod says what is missing; nothing is left out in silence. No path
+//! **Invariant.** A container gets everything that its pod requests, or the pod reports what is missing; nothing is left out silently. No path
 //! that a pod names leads out of its own directory. It must never know which runtime runs the container.
 
 mod amount;

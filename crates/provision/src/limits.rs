@@ -129,7 +129,7 @@ fn burstable_score(spec: &PodSpec, container: &Container, facts: &NodeFacts) -> 
     }
 }
 
-/// What the pod asks for and no container does, divided among them.
+/// The pod's own memory request beyond those of its containers, divided among them.
 fn memory_left_per_container(spec: &PodSpec) -> i64 {
     let own = qos::pod_level(spec).and_then(|resources| resources.requests.as_ref());
     let own = units(&amount(own, "memory"));

@@ -32,7 +32,7 @@ impl Locks {
     }
 }
 
-/// Something is done for a pod while this is there, or while work goes on that it ran: whoever asked for that may have gone.
+/// Work for a pod is in progress while this exists, or while a task that it spawned runs: the caller may be gone.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Inner>);
 
@@ -78,7 +78,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.guard = None;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody waits for it.
+        // No other task waits for it.
         if held.get(&self.uid).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             held.remove(&self.uid);
         }

@@ -1,4 +1,4 @@
-//! What is mounted into a container.
+//! The mounts of a container.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ fn of_volume(
                 container: &container.name,
                 index,
             };
-            // What is wrong on disk is not for the eyes of a pod's owner.
+            // An error of the disk is not shown to a pod's owner.
             given.disk.sub_path(part).map_err(|problem| {
                 tracing::warn!(volume = mount.name, container = container.name, problem, "prepare subPath");
                 SpecError::config(format!(

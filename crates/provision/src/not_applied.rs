@@ -1,11 +1,11 @@
-//! What a pod asks for and no container here gets.
+//! Settings of a pod that no container here gets.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use crate::{SpecError, amount, pod::PodView};
 
-/// What of a container's wishes a [`lazaret_containers::ContainerSpec`] cannot say, each a short text for a person. It comes before what
-/// a runtime cannot apply.
+/// Settings of a container that a [`lazaret_containers::ContainerSpec`] cannot express, each a short text for a person. Those that
+/// a runtime cannot apply come in addition.
 ///
 /// # Errors
 /// When there is no such container.

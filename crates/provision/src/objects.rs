@@ -77,7 +77,7 @@ impl Objects for ApiObjects {
     }
 }
 
-/// What the server said, as it said it.
+/// The server's own message.
 fn text(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error { status.message.clone() } else { error.to_string() }
 }

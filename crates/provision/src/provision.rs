@@ -28,7 +28,7 @@ const FILE_MODE: u32 = 0o644;
 /// A container writes to it as any user.
 const TERMINATION_LOG_MODE: u32 = 0o666;
 
-/// What is known of a container only when it is about to start.
+/// Facts about a container that are known only when it is about to start.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     /// The addresses of the pod.
@@ -66,13 +66,13 @@ impl Provision {
         Ok(Self { facts: RwLock::new(Arc::new(facts)), volumes: Volumes::new(root, objects)? })
     }
 
-    /// What the node knows of itself now.
+    /// The current facts of the node.
     #[must_use]
     pub fn facts(&self) -> Arc<NodeFacts> {
         Arc::clone(&self.facts.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the node knows of itself from now on.
+    /// Replaces the facts of the node.
     pub fn set_facts(&self, facts: NodeFacts) {
         *self.facts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(facts);
     }
@@ -202,7 +202,7 @@ impl Provision {
         described.await.unwrap_or_else(|error| Err(SpecError::create(error.to_string())))
     }
 
-    /// What a container said when it ended: in its file, or, when the pod wants that and the container failed, at the end of its log.
+    /// The termination message of a container: from its file, or, when the pod wants that and the container failed, from the end of its log.
     #[must_use]
     pub fn last_words(
         &self,

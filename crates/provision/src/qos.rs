@@ -85,7 +85,7 @@ pub(crate) fn counts(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// What all containers ask for together, and the pod with them.
+/// The requests of the pod and all of its containers, with the overhead.
 pub(crate) fn pod_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
     let mut total = aggregate(spec, amount::requests);
     if let Some(resources) = pod_level(spec) {

@@ -75,12 +75,12 @@ impl ResolverConfig {
     }
 }
 
-/// What the owner of a pod should know of its resolver, as an event.
+/// An event about a pod's resolver, for its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolverNote {
     /// `MissingClusterDNS` or `DNSConfigForming`.
     pub reason: &'static str,
-    /// What was left out, or done instead.
+    /// The settings that were left out or replaced.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the containers of a pod share.
+//! The sandbox that the containers of a pod share.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the program of a container may do.
+//! Privileges and confinement of a container.
 
 use std::path::{Component, Path};
 

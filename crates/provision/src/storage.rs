@@ -15,7 +15,7 @@ use crate::{
     volumes::used,
 };
 
-/// What a pod uses of the node's disk, besides what its containers write to their own roots and logs.
+/// Disk usage of a pod, without its containers' own roots and logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageUse {
     /// Empty directories on disk, by name.
@@ -49,7 +49,7 @@ impl Volumes {
             let (Kind::EmptyDir(source), Some(place)) = (kind(volume), paths.get(&volume.name)) else {
                 continue;
             };
-            // What is in memory has its limit from the kernel.
+            // The kernel limits volumes in memory.
             if source.medium.as_deref().unwrap_or_default().is_empty() {
                 let taken = usage::count(&place.path)?;
                 in_volumes.add(taken);

@@ -1,4 +1,4 @@
-//! What a container said when it ended.
+//! Termination messages of containers.
 
 use std::{
     fs::File,
@@ -8,12 +8,12 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-/// A container says no more at its end.
+/// Bytes of a termination message.
 const MESSAGE_BYTES_MAX: u64 = 4096;
-/// Less is taken from its log.
+/// Bytes of one that is taken from the log.
 const LOG_BYTES_MAX: usize = 2048;
 const LOG_LINES_MAX: usize = 80;
-/// So much of a log file has the last 2048 bytes of output: a line has at most 16 KiB, and 80 short lines are less.
+/// Bytes of a log file that hold the last 2048 bytes of output: a line has at most 16 KiB, and 80 short lines are less.
 const LOG_FILE_BYTES_MAX: u64 = 128 << 10;
 
 /// The last 4096 bytes that a container wrote to its `terminationMessagePath`; `None` when it wrote nothing.

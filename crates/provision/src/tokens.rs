@@ -26,7 +26,7 @@ const LIFE_USED_MAX: Duration = Duration::from_secs(24 * 3600);
 /// An answer that takes longer is not waited for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Which pod, by its UID, and for whom and how long its token is.
+/// A pod's UID, and the audience and lifetime of its token.
 type Key = (String, String, i64);
 
 #[derive(Clone)]

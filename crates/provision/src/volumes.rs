@@ -33,7 +33,7 @@ use crate::{
     pod::PodView,
 };
 
-/// Directories of pods that are looked through for ones that nobody knows.
+/// Directories of pods that are checked for unknown ones.
 const PODS_MAX: usize = 65_536;
 /// Volumes of one pod. Many of them are mounts, of which the kernel has a limited number.
 ///
@@ -148,7 +148,7 @@ impl Volumes {
     /// Brings config maps, secrets, fields and tokens up to date in volumes that are set up. To be called every minute, and when the
     /// pod has changed.
     ///
-    /// Answers what could not be read or written; what was there before is still there.
+    /// Returns the errors of reads and writes; the content before them stays.
     pub async fn refresh(&self, pod: &Pod, facts: &NodeFacts) -> Vec<VolumeError> {
         let Ok(view) = PodView::new(pod) else { return Vec::new() };
         let busy = self.locks.lock(view.uid).await;
@@ -224,7 +224,7 @@ impl Volumes {
     }
 }
 
-/// What a volume is written for.
+/// The reason for writing a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// A pod that is to start.
@@ -297,7 +297,7 @@ fn remove_pod(pods: &Path, path: &Path, uid: &str) -> io::Result<()> {
     mount_table::unmount_volumes(&pod)?;
     let name = CString::new(uid).map_err(|_| io::ErrorKind::InvalidInput)?;
     match tree::remove(&pods, &name) {
-        // Parts of volumes are mounted as well, or something that nobody knows of.
+        // Parts of volumes are mounted as well, or something unknown.
         Err(error) if matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) => {
             mount_table::unmount_below(&pod, path)?;
             tree::remove(&pods, &name)
@@ -345,7 +345,7 @@ pub(crate) fn used<'a>(view: &PodView<'a>) -> impl Iterator<Item = &'a Volume> +
     volumes.filter(move |volume| wanted.contains(&volume.name) && names::is_label(&volume.name))
 }
 
-/// Directories that have to be in a volume, because something is mounted in it and nobody can make them later.
+/// Directories that have to be in a volume, because something is mounted in it and they cannot be made later.
 fn nested(view: &PodView<'_>, name: &str) -> Result<Vec<String>, String> {
     let mut nested = Vec::new();
     for container in view.containers() {

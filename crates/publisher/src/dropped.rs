@@ -24,7 +24,7 @@ pub enum Gate {
     OptionalNodeOperations,
     /// Which partitions can be used together.
     DeviceCompatibilityGroups,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ impl Gate {
     }
 }
 
-/// A server stored less than it was sent. What it stored counts as what was wanted, until the driver wants something else:
+/// A server stored less than it was sent. The stored content counts as the wanted one, until the driver wants something else:
 /// otherwise the same would be written for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {

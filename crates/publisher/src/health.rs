@@ -31,16 +31,16 @@ pub struct DeviceKey {
 pub struct Condition {
     /// The name, by which the table knows it.
     pub name: String,
-    /// What was observed: an error's number, for instance.
+    /// The observed detail: an error's number, for instance.
     pub detail: String,
 }
 
-/// What was observed of one device at one time.
+/// The observation of one device at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Which.
     pub device: DeviceKey,
-    /// What is wrong with it; nothing: it is healthy. `Err` says why it could not be observed.
+    /// The conditions that it has; none: it is healthy. `Err` says why it could not be observed.
     pub found: Result<Vec<Condition>, String>,
 }
 
@@ -79,7 +79,7 @@ const DETAIL_EVERY_MS: i64 = 10_000;
 #[derive(Debug)]
 struct Followed {
     phase: Phase,
-    /// What is shown of it, since when, and what was observed after that.
+    /// The detail in the taint, since when, and the last one observed after that.
     detail: String,
     shown_since: Timestamp,
     newest: Option<String>,
@@ -162,7 +162,7 @@ impl Health {
             }
             let observed = self.devices.entry(observation.device.clone()).or_default();
             match &observation.found {
-                // What was known stays known: a device that cannot be asked has not recovered.
+                // Known conditions stay: a device that cannot be asked has not recovered.
                 Err(why) => observed.unobservable = Some(why.clone()),
                 Ok(found) => {
                     observed.unobservable = None;

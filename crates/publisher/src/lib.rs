@@ -1,12 +1,12 @@
 //! Which ResourceSlices a driver should have, and how to get there; which taints its devices should have, and since when.
 //!
-//! Two machines. [`Publisher`] is told what the driver wants to publish ([`Pool`]) and what the API server has, and emits
-//! one write after another until both agree: deletes, updates, creates, each with its preconditions. [`Health`] is told
-//! what was observed of devices and says which taints and which state each has, by a table ([`HealthTable`]), with a
+//! Two machines. The inputs of [`Publisher`] are the pools that the driver wants ([`Pool`]) and the slices of the API server; it emits
+//! one write after another until both agree: deletes, updates, creates, each with its preconditions. The inputs of [`Health`] are
+//! observations of devices; it says which taints and which state each has, by a table ([`HealthTable`]), with a
 //! debounce before a taint appears and a recovery time before it goes.
 //!
-//! **Invariant.** The newest desired state is reached, whatever fails in between: nothing is given up, only delayed. What
-//! is published always has the taints of health in it: [`compose`] is the only way from pools to slices. A pool that
+//! **Invariant.** The newest desired state is reached, whatever fails in between: nothing is given up, only delayed. Published
+//! devices always have the taints of health: [`compose`] is the only way from pools to slices. A pool that
 //! consumers see complete is a state that the driver asked for. It must never know how a slice is sent or who drives it.
 #![no_std]
 

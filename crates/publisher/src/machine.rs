@@ -22,17 +22,17 @@ use crate::{
 
 /// Pauses after failures that pass: a server that restarts is back within the longest.
 const PASSING: Backoff = Backoff::new(200, 30_000);
-/// Pauses after a refusal: somebody has to change something first.
+/// Pauses after a refusal: a person has to change something first.
 const REFUSED: Backoff = Backoff::new(200, 300_000);
 /// Writes in flight, one for each pool.
 const IN_FLIGHT_MAX: usize = 16;
-/// Problems that nobody has read. The oldest go first.
+/// Problems that were not read. The oldest go first.
 const PROBLEMS_MAX: usize = 64;
-/// Between two repairs of a pool that somebody else keeps changing: the first pause, doubled with every repair.
+/// Between two repairs of a pool that another client keeps changing: the first pause, doubled with every repair.
 const REPAIR_MS_MIN: i64 = 1_000;
 /// And the longest.
 const REPAIR_MS_MAX: i64 = 30_000;
-/// A pool that nobody else changed for this long is repaired at once again.
+/// A pool that no other client changed for this long is repaired at once again.
 const REPAIR_FORGET_MS: i64 = 60_000;
 
 /// Something to be done.
@@ -61,7 +61,7 @@ pub enum EffectKind {
     },
 }
 
-/// What became of an effect.
+/// The answer to an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The slice is stored like this.
@@ -74,7 +74,7 @@ pub enum Answer {
     Conflict(String),
     /// The server will not have it.
     Refused(String),
-    /// It failed, or nobody knows whether it did.
+    /// It failed, or it is not known whether it did.
     Failed(String),
 }
 
@@ -102,7 +102,7 @@ pub enum Problem {
     Failed {
         /// Of which pool; empty: of all.
         pool: String,
-        /// What the server said.
+        /// The server's error.
         why: String,
         /// When it is tried again, from now.
         retry_in_ms: i64,
@@ -128,7 +128,7 @@ pub struct Publisher {
     leads: bool,
     /// None until the driver said what it wants: nothing is deleted before.
     desired: Option<BTreeMap<String, Pool>>,
-    /// What the server has, by name; none until it was listed.
+    /// The server's slices, by name; none until they were listed.
     actual: Option<BTreeMap<String, ResourceSlice>>,
     pools: BTreeMap<String, Progress>,
     owner: OwnerState,
@@ -150,7 +150,7 @@ struct Progress {
     accepted: Accepted,
     /// When it may be repaired next, and the pause after that.
     repair: Option<(Timestamp, i64)>,
-    /// What was seen while a write was in flight, by name: it may be that write. The newest of each slice.
+    /// The changes seen while a write was in flight, by name: one may be that write. The newest of each slice.
     deferred: BTreeMap<String, Seen>,
 }
 
@@ -166,7 +166,7 @@ enum Flight {
     Owner,
 }
 
-/// What is known of the Node.
+/// The read of the Node.
 #[derive(Debug, Default)]
 struct OwnerState {
     is_wanted: bool,
@@ -235,10 +235,10 @@ impl Publisher {
         }
     }
 
-    /// What the driver wants from now on, all of it.
+    /// Replaces all pools that the driver wants.
     ///
     /// # Errors
-    /// When it cannot be published. What was wanted before still is.
+    /// When they cannot be published. The pools wanted before stay.
     pub fn want(&mut self, pools: BTreeMap<String, Pool>) -> Result<(), PoolError> {
         if let Err(error) = validate(&self.identity.scope, &pools) {
             self.report(Problem::Invalid(error.clone()));
@@ -346,7 +346,7 @@ impl Publisher {
             }
             return;
         }
-        // Pools that nobody wants and nobody has.
+        // Pools that are neither wanted nor published.
         self.pools.retain(|name, progress| {
             progress.is_dirty
                 || progress.is_in_flight
@@ -374,7 +374,7 @@ impl Publisher {
         }
     }
 
-    /// What became of an effect, with the object that the server answered. Unknown or repeated ids are ignored.
+    /// Takes in the answer to an effect, with the object that the server returned. Unknown or repeated ids are ignored.
     pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, answer: Answer) {
         match self.flights.land(id) {
             Some(Flight::Owner) => self.owner_read(now, answer),
@@ -394,7 +394,7 @@ impl Publisher {
         }
     }
 
-    /// The next thing that somebody should know.
+    /// The next problem to report.
     pub fn poll_problem(&mut self) -> Option<Problem> {
         self.problems.pop_front()
     }
@@ -503,14 +503,14 @@ impl Publisher {
         self.pools.get_mut(&slice.spec.pool.name).filter(|progress| progress.is_in_flight)
     }
 
-    /// Somebody else changed a slice of a pool.
+    /// Another client changed a slice of a pool.
     fn touched(&mut self, now: Timestamp, pool: &str) {
         let progress = self.pools.entry(pool.into()).or_default();
         if progress.is_dirty {
             return;
         }
         progress.is_dirty = true;
-        // At once the first time; with a growing pause against somebody who does it again and again.
+        // At once the first time; with a growing pause against a client that does it again and again.
         progress.repair = Some(match progress.repair {
             Some((at, pause)) if now.millis_since(at) < REPAIR_FORGET_MS => {
                 (at.plus_millis(pause).max(now), (pause * 2).min(REPAIR_MS_MAX))

@@ -27,7 +27,7 @@ pub(crate) struct Identity {
     pub(crate) owner: Option<String>,
 }
 
-/// What was sent, and what was stored instead, by the slice's index.
+/// The content that was sent, and the content that was stored instead, by the slice's index.
 pub(crate) type Accepted = BTreeMap<usize, (ResourceSliceSpec, ResourceSliceSpec)>;
 
 /// One write, and of which slice.
@@ -54,7 +54,7 @@ pub(crate) fn plan(
     let newest = existing.iter().map(|slice| slice.spec.pool.generation).max().unwrap_or(0);
     let wanted: Vec<ResourceSliceSpec> =
         contents.into_iter().map(|content| spec(identity, name, pool, content, count)).collect();
-    // What a server keeps of it, as far as that is known.
+    // The content that a server keeps, as far as that is known.
     let kept_of = |index: usize| match accepted.get(&index) {
         Some((sent, stored)) if *sent == wanted[index] => stored,
         Some(_) | None => &wanted[index],
@@ -74,7 +74,7 @@ pub(crate) fn plan(
     let generation = if pool.generation > newest {
         pool.generation
     } else if (created == 0 && changed <= 1) || (kept > 0 && changed == 0) {
-        // One write is seen at once. And a pool that lacks slices is used by nobody until the last of them is there.
+        // One write is seen at once. And consumers do not use a pool that lacks slices until the last of them is there.
         newest
     } else {
         newest.saturating_add(1)

@@ -1,4 +1,4 @@
-//! What a driver wants to publish.
+//! The pools that a driver wants to publish.
 
 use alloc::{format, string::String, vec, vec::Vec};
 
@@ -40,7 +40,7 @@ impl Scope {
         }
     }
 
-    /// What `spec.nodeName` of the slices is; empty: it is not set.
+    /// `spec.nodeName` of the slices; empty: it is not set.
     #[must_use]
     pub fn node_name(&self) -> &str {
         match self {
@@ -98,7 +98,7 @@ impl Pool {
     }
 }
 
-/// What goes into one slice.
+/// The content of one slice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Content {
     pub(crate) devices: Vec<Device>,
@@ -124,7 +124,7 @@ pub(crate) fn name_prefix(index: usize, driver: &str, scope: &Scope) -> String {
     }
 }
 
-/// The index in a slice's name; none if somebody else named it.
+/// The index in a slice's name; none if another client named it.
 pub(crate) fn index_of(name: &str) -> Option<usize> {
     let (part, _) = name.split_once('-')?;
     let index = usize::from_str_radix(part, 16).ok()?;

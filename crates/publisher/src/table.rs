@@ -16,7 +16,7 @@ const RAISE_AFTER_MS: i64 = 100;
 /// How long a condition must be over before its taint goes, unless a rule says otherwise.
 const CLEAR_AFTER_MS: i64 = 30_000;
 
-/// What a condition means.
+/// The taint of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthRule {
     /// The taint's key.
@@ -125,7 +125,7 @@ impl HealthTable {
         self.rules.get(condition).unwrap_or(&self.fallback)
     }
 
-    /// The value of a condition's taint. What cannot be a value is left out: a taint without one is better than none.
+    /// The value of a condition's taint. A detail that cannot be a value is left out: a taint without one is better than none.
     pub(crate) fn value_of(&self, condition: &str, detail: &str) -> String {
         if let Some(value) = &self.rule(condition).value {
             return value.clone();

@@ -1,4 +1,4 @@
-//! What can be known to be wrong with pools before a server refuses them.
+//! Errors of pools that can be found before a server refuses them.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! What became of the effects.
+//! Handles the answers to effects.
 
 use alloc::sync::Arc;
 
@@ -96,7 +96,7 @@ impl Replacement {
     }
 
     /// A budget says no. Nothing was done yet, so the slot goes to the next one and this pod comes again later; unless its
-    /// copy exists already, or an eviction may have been sent that nobody heard of.
+    /// copy exists already, or an eviction may have been sent whose answer was lost.
     fn hold(&mut self, now: Timestamp, uid: &Uid, why: &Text) {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         self.figures.held += 1;

@@ -1,4 +1,4 @@
-//! What is to be done next about each replacement. It follows from the objects alone, so that a machine that knows only
+//! The next step of each replacement. It follows from the objects alone, so that a machine that knows only
 //! them goes on where another one ended.
 
 use alloc::{sync::Arc, vec::Vec};
@@ -15,13 +15,13 @@ use crate::{
     record::Plan,
 };
 
-/// What is to be done next.
+/// The next step of a replacement.
 enum Next {
-    /// Nothing, for this must happen first.
+    /// Wait, for this must happen first.
     Wait(&'static str),
-    /// This.
+    /// Send this effect.
     Do(Step, EffectKind),
-    /// Nothing any more.
+    /// End the replacement.
     End(Ending),
 }
 

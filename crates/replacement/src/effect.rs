@@ -1,4 +1,4 @@
-//! What the machine wants done, and what it hears back.
+//! The effects that the machine emits, and the answers to them.
 
 use alloc::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{record::Record, status::Status};
 /// Something to be done by the shell.
 pub type Effect = lazaret_machine::Effect<EffectKind>;
 
-/// What is to be done. All but events are to be acknowledged.
+/// An effect. All but events are to be acknowledged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EffectKind {
     /// Write a policy's status, if the policy is still of this version.
@@ -71,10 +71,10 @@ pub enum EffectKind {
     Event(Note),
 }
 
-/// What people are told.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// About what.
+    /// The kind of its object.
     pub about: Subject,
     /// Which object.
     pub key: ObjectKey,
@@ -88,7 +88,7 @@ pub struct Note {
     pub message: Text,
 }
 
-/// What an event is about.
+/// The kind of an event's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A pod.
@@ -102,6 +102,6 @@ pub enum Subject {
 pub enum Severity {
     /// As wished.
     Normal,
-    /// Somebody should look.
+    /// A person should look.
     Warning,
 }

@@ -1,4 +1,4 @@
-//! How replacements end, and what people are told of them.
+//! How replacements end, and the events about it.
 
 use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Uid};
@@ -12,7 +12,7 @@ pub(crate) enum Ending {
     Replaced,
     /// Nothing was done, and there is no reason any more.
     Cancelled,
-    /// The old pod is gone, and nobody started another.
+    /// The old pod is gone, and no other was started.
     Unreplaced,
 }
 

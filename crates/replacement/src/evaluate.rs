@@ -17,7 +17,7 @@ use crate::{
     words,
 };
 
-/// A taint around a pod, and when it was set, if anybody said.
+/// A taint around a pod, and when it was set, if it says so.
 type Around = (Cause, Option<Timestamp>);
 
 impl Replacement {
@@ -118,11 +118,11 @@ impl Replacement {
             return seen.since;
         }
         let written = resuming.then(|| self.written_since(&pod.key.namespace, &pod.uid, cause)).flatten();
-        // Whole seconds, as the API keeps them; up, so that nobody is early.
+        // Whole seconds, as the API keeps them; up, so that no replacement is early.
         written.unwrap_or_else(|| now.plus_millis(999).truncated_to_secs())
     }
 
-    /// When somebody before this machine first saw a taint that nobody dated.
+    /// When a machine before this one first saw a taint without a time.
     fn written_since(&self, namespace: &Text, uid: &Uid, cause: &Cause) -> Option<Timestamp> {
         let policies = self.tables.active_in(namespace).filter_map(|(key, _)| self.tables.policies.get(key));
         let listed = policies.filter_map(|known| known.policy.status.listed(uid, cause));
@@ -199,7 +199,7 @@ impl Replacement {
         }
     }
 
-    /// What has come due since it was last looked at.
+    /// Handles the timers that have expired.
     pub(crate) fn ring_timers(&mut self, now: Timestamp) {
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > now {
@@ -253,7 +253,7 @@ impl Replacement {
             }
         }
         if let Some(before) = before {
-            // What was known came due between its timer and this look.
+            // These findings came due between their timer and this evaluation.
             for finding in before.findings.iter().filter(|f| before.looked < f.due && f.due <= now) {
                 if watch.findings.contains(finding) {
                     self.say(words::replacing(pod, finding));
@@ -289,7 +289,7 @@ fn finding(policy: &Text, spec: &Spec, cause: &Cause, since: Timestamp) -> Optio
     Some(Finding { policy: policy.clone(), cause: cause.clone(), since, due, after })
 }
 
-/// What lies beyond the year 9999 is never: nobody could write it down.
+/// A time beyond the year 9999 is never: the API cannot express it.
 fn in_time(at: Timestamp) -> Timestamp {
     if at > LAST { Timestamp::NEVER } else { at }
 }

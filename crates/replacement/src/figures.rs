@@ -1,13 +1,13 @@
 //! The machine in figures.
 
-/// How much of what there is.
+/// Counts of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Times that a pod was looked at, for whatever reason, ever: the work that was done.
     pub looks: u64,
     /// Pods with a taint that is counted.
     pub tainted: u64,
-    /// Replacements under way.
+    /// Replacements in flight.
     pub in_flight: u64,
     /// Policies whose breaker holds.
     pub tripped: u64,
@@ -19,7 +19,7 @@ pub struct Figures {
     pub cancelled: u64,
     /// Replacements not Ready in time, ever.
     pub overdue: u64,
-    /// Replacements after which nobody started another pod, ever.
+    /// Replacements after which no owner started another pod, ever.
     pub unreplaced: u64,
     /// Times that a disruption budget held a pod back, ever.
     pub held: u64,

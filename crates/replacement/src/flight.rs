@@ -1,4 +1,4 @@
-//! A replacement under way, and what is kept about each policy and each pod while leading.
+//! A replacement in flight, and the state kept about each policy and each pod while leading.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use crate::{
     status::Status,
 };
 
-/// A replacement. What is to be done next follows from the objects; here is only what they do not say.
+/// A replacement in flight. Its next step follows from the objects; this holds only the facts that they do not have.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) record: Arc<Record>,
@@ -25,13 +25,13 @@ pub(crate) struct Flight {
     pub(crate) before: Option<BTreeSet<Uid>>,
     /// The pod that takes its place, once it is there.
     pub(crate) bound: Option<(ObjectKey, Uid)>,
-    /// A copy was seen: if it is gone, somebody did not want it.
+    /// A copy was seen: if it is gone, a user deleted it.
     pub(crate) had_copy: bool,
     /// The eviction was accepted; the news of it may still be on its way.
     pub(crate) evicted: bool,
     /// Its place is taken; it is being deleted.
     pub(crate) relieved: bool,
-    /// People have been told that it began.
+    /// The event that it began was written.
     pub(crate) announced: bool,
     /// It was not Ready in time.
     pub(crate) overdue: bool,
@@ -39,12 +39,12 @@ pub(crate) struct Flight {
     pub(crate) alone_since: Option<Timestamp>,
     /// The step that is being done.
     pub(crate) step: Option<EffectId>,
-    /// Until when a step may have been done that nobody confirmed: it is not given up before.
+    /// Until when an unconfirmed step may have been done: it is not given up before.
     pub(crate) unsure_until: Timestamp,
     /// Nothing is done before.
     pub(crate) not_before: Timestamp,
     pub(crate) failures: u32,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub(crate) note: Text,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Seen {
     pub(crate) cause: Cause,
     /// Since when it counts.
     pub(crate) since: Timestamp,
-    /// Somebody said when it was set. One that nobody dates any more is another taint.
+    /// The taint says when it was set. One that no longer does is another taint.
     pub(crate) dated: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Watch {
     pub(crate) selected: Vec<Selected>,
     /// Every taint around it.
     pub(crate) seen: Vec<Seen>,
-    /// What concerns it, the earliest first.
+    /// The taints that count against it, the earliest first.
     pub(crate) findings: Vec<Finding>,
     /// Up to when its findings have been announced.
     pub(crate) looked: Timestamp,
@@ -148,7 +148,7 @@ pub(crate) struct ReplacementTracker {
     pub(crate) tripped: bool,
     pub(crate) replaced: u64,
     pub(crate) overdue: u64,
-    /// What was refused, in the words of whoever refused.
+    /// The message of the last refused effect.
     pub(crate) refusal: Option<Text>,
     /// Its status may have to be written.
     pub(crate) dirty: bool,

@@ -1,4 +1,4 @@
-//! What the machine can be told.
+//! The inputs of the machine.
 
 use alloc::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     policy::Policy,
 };
 
-/// What the machine can be told.
+/// An input of the machine.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A policy as it is now.
@@ -32,7 +32,7 @@ pub enum Input {
     Sight(Source, Sight),
 }
 
-/// What is read.
+/// A kind of object that the machine reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// Nodes: their taints.

@@ -1,11 +1,11 @@
 //! Which pods on tainted nodes and devices are replaced, when, how many at a time, how, and how far each is.
 //!
-//! [`Replacement`] is a state machine. It is told of policies, pods, nodes and replica sets, reads device taints from a
+//! [`Replacement`] is a state machine. Its inputs are policies, pods, nodes and replica sets; it reads device taints from a
 //! [`Fleet`](lazaret_fleet::Fleet), and yields effects: record a replacement in a policy's status, release or copy or
-//! evict a pod, delete it when the new one is Ready, tell people. It is told what became of each.
+//! evict a pod, delete it when the new one is Ready, write an event. The answer to each effect is an input again.
 //!
-//! **Invariant.** Nothing is done to a pod before the policy's status says that it is being replaced: whoever leads next
-//! finds every replacement that is under way among the objects. Each taint of each pod has a timer of its own. No pod is
+//! **Invariant.** Nothing is done to a pod before the policy's status says that it is being replaced: the next leader
+//! finds every replacement in flight among the objects. Each taint of each pod has a timer of its own. No pod is
 //! replaced before one of them has run out, nor while a policy that selects it has no slot or holds because too many
 //! fault domains are tainted. Once a replacement exists it is brought to its end.
 //!

@@ -23,7 +23,7 @@ const ENDED_MAX: usize = 4_096;
 pub struct Replacement {
     pub(crate) options: Options,
     pub(crate) tables: Tables,
-    /// What cannot be read, and which permission is missing.
+    /// The kinds that cannot be read, with the missing permission.
     pub(crate) barred: BTreeMap<Source, Text>,
     pub(crate) leading: bool,
     pub(crate) now: Timestamp,
@@ -169,7 +169,7 @@ impl Replacement {
         self.write_statuses(now);
     }
 
-    /// What became of an effect. Unknown or repeated ids are ignored.
+    /// Takes in the answer to an effect. Unknown or repeated ids are ignored.
     pub fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         self.now = now;
         match self.effects.land(effect) {
@@ -179,7 +179,7 @@ impl Replacement {
         }
     }
 
-    /// How much of what there is.
+    /// Counts of the machine.
     #[must_use]
     pub fn figures(&self) -> Figures {
         Figures {

@@ -1,4 +1,4 @@
-//! News of the objects: they are noted, and whom they concern is looked at when the machine next thinks.
+//! News of the objects: they are stored, and the pods that they concern are evaluated when the machine next decides.
 
 use alloc::sync::Arc;
 
@@ -97,7 +97,7 @@ impl Replacement {
         self.concerned.insert(key);
     }
 
-    /// What was done to a pod can be seen: no need to wait for news of it any longer.
+    /// The watch shows the result of a step: its replacement need not wait any longer.
     fn awaken(&mut self, pod: &Pod) {
         let replaced = pod.mark.as_ref().map(|mark| &mark.record().uid);
         for uid in [Some(&pod.uid), replaced].into_iter().flatten() {
@@ -117,7 +117,7 @@ impl Replacement {
         if !before {
             return;
         }
-        // What can no longer be read is not what it was: nothing is begun on old news.
+        // A kind that can no longer be read may have changed: nothing is begun on old news.
         self.concerned.extend(self.tables.pods.keys().cloned());
         for tracker in self.trackers.values_mut() {
             tracker.dirty = true;

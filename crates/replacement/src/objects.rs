@@ -36,9 +36,9 @@ pub struct Pod {
     pub pinned: bool,
     /// It is held back from scheduling until the pod that it replaces is gone.
     pub gated: bool,
-    /// The kubelet's own pod: nobody else can replace it.
+    /// The kubelet's own pod: only the kubelet can replace it.
     pub mirror: bool,
-    /// What a replacement wrote on it.
+    /// The mark that a replacement wrote on it.
     pub mark: Option<Mark>,
 }
 
@@ -86,14 +86,14 @@ pub struct NodeTaint {
     pub value: Text,
     /// Its effect.
     pub effect: Text,
-    /// When it was set, if anybody said.
+    /// When it was set, if it says so.
     pub time_added: Option<Timestamp>,
 }
 
 /// A node that is not Ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failing {
-    /// `node.kubernetes.io/not-ready`, or `…/unreachable` when nobody knows.
+    /// `node.kubernetes.io/not-ready`, or `…/unreachable` when its state is unknown.
     pub key: Text,
     /// Since when.
     pub since: Timestamp,

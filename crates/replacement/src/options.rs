@@ -1,8 +1,8 @@
-//! What may be chosen.
+//! Options of the machine.
 
 use lazaret_model::SetBack;
 
-/// What may be chosen.
+/// Options of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Between two writes of one status that record nothing new.
@@ -13,9 +13,9 @@ pub struct Options {
     pub retry_ms_max: i64,
     /// How long news of what was done may take before it is taken to be missing.
     pub settle_ms: i64,
-    /// How long a pod is let be that a disruption budget held back.
+    /// How long a pod is left alone after a disruption budget held it back.
     pub budget_ms: i64,
-    /// Replacements under way in the whole cluster.
+    /// Replacements in flight in the whole cluster.
     pub flights_max: usize,
     /// Events that may wait to be taken; further ones are dropped.
     pub events_max: usize,

@@ -35,7 +35,7 @@ pub(crate) fn plan_for(tables: &Tables, spec: &Spec, pod: &Pod) -> Plan {
     Plan::Evict { owner }
 }
 
-/// A name that follows from the pod: whoever makes the copy twice makes it once.
+/// A name that follows from the pod: making the copy twice makes it once.
 fn copy_name(pod: &Pod) -> Text {
     let suffix = format!("-r{:08x}", hash(&pod.uid));
     let name: &str = &pod.key.name;

@@ -24,24 +24,24 @@ pub struct Policy {
     pub generation: i64,
     /// It is being deleted: nothing new is begun for it.
     pub deleting: bool,
-    /// What it says, or why it cannot be understood.
+    /// Its spec, or why it is invalid.
     pub spec: Result<Arc<Spec>, Vec<Problem>>,
-    /// What was last written about it, by this machine or one before.
+    /// Its status as last written, by this machine or one before.
     pub status: Arc<Status>,
 }
 
-/// What a policy says.
+/// The spec of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Which pods of its namespace it looks after.
     pub selector: LabelSelector,
     /// Whether anything is done at all.
     pub enabled: bool,
-    /// How many replacements may be under way at once; in each fault domain, if those are named.
+    /// How many replacements may be in flight at once; in each fault domain, if those are named.
     pub max_concurrent: u32,
-    /// What to do about taints of nodes. Empty: nothing.
+    /// Rules for taints of nodes. Empty: taints of nodes are ignored.
     pub node_options: Vec<TaintOption>,
-    /// What to do about taints of devices. Empty: nothing.
+    /// Rules for taints of devices. Empty: taints of devices are ignored.
     pub device_options: Vec<TaintOption>,
     /// How long a pod stays marked before it is replaced.
     pub replacement_secs: i64,
@@ -59,7 +59,7 @@ pub struct Spec {
     pub ready_secs: i64,
 }
 
-/// What to do about one taint.
+/// The rule for one taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaintOption {
     /// The taint's key, or `*`.
@@ -75,9 +75,9 @@ pub struct TaintOption {
 /// A number, or a part of all there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// So many.
+    /// A number.
     Count(u32),
-    /// So many in a hundred; one at least, unless it is nought.
+    /// A percentage; at least one, unless it is 0 %.
     Percent(u32),
 }
 

@@ -1,4 +1,4 @@
-//! What is written down about a replacement before anything is done, so that whoever comes next can go on.
+//! The record of a replacement. It is written before anything is done, so that the next leader can go on.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use lazaret_model::{ObjectKey, Owner, Text, Timestamp, Uid};
 
 use crate::finding::Cause;
 
-/// A replacement under way. Written into the policy's status before the first step; a released pod and a copy carry it
+/// A replacement in flight. Written into the policy's status before the first step; a released pod and a copy carry it
 /// too, so that they are finished even if the policy goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -37,7 +37,7 @@ pub struct Record {
 pub enum Plan {
     /// Its owner lets go of it and starts another; then it is deleted.
     Release {
-        /// Who.
+        /// The owner.
         owner: Owner,
         /// The label that is taken off, so that the owner does not take it back.
         label: Text,
@@ -49,7 +49,7 @@ pub enum Plan {
     },
     /// It is evicted, and its owner starts another.
     Evict {
-        /// Who.
+        /// The owner.
         owner: Owner,
     },
     /// A copy of it is made that may not start, it is evicted, the copy may start.
@@ -71,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// Who starts the new pod; `None`: the machine makes it itself.
+    /// The owner that starts the new pod; `None`: the machine creates it itself.
     pub(crate) fn owner(&self) -> Option<&Owner> {
         match self {
             Self::Release { owner, .. } | Self::Evict { owner } => Some(owner),
@@ -88,7 +88,7 @@ impl Plan {
     }
 }
 
-/// What a replacement wrote on a pod.
+/// The mark that a replacement wrote on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// This pod was released by its owner.

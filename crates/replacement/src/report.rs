@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Replacement {
-    /// Writes the statuses that are not what they should be, each at most every so often; what records a replacement
+    /// Writes the statuses that have changed, each at most once per [`Options::status_ms`](crate::Options::status_ms); one that records a replacement
     /// goes at once.
     pub(crate) fn write_statuses(&mut self, now: Timestamp) {
         let due: Vec<ObjectKey> = self
@@ -40,7 +40,7 @@ impl Replacement {
             };
             let status = Arc::new(self.status(now, known, tracker));
             self.figures.looks += status.pods.len() as u64;
-            // What a leader before this one recorded is recorded once more: if that leader wrote something else in between,
+            // The records of an earlier leader are written once more: if that leader wrote something else in between,
             // this write is refused, and nothing is done on old news.
             let recorded = status
                 .replacements
@@ -106,7 +106,7 @@ impl Replacement {
         flights: &[&Flight],
     ) -> Vec<PodStatus> {
         let mut pods = Vec::new();
-        // What is under way comes first, even if its taint or its pod is gone.
+        // Replacements in flight come first, even if their taint or their pod is gone.
         for flight in flights {
             let record = &flight.record;
             let watch = self.watches.get(&record.pod).filter(|watch| watch.uid == record.uid);

@@ -17,7 +17,7 @@ use crate::{
     record::Record,
 };
 
-/// A pod that does not serve after so long is not about to.
+/// A pod that does not serve after this time is not about to.
 const BROKEN_SECS: i64 = 300;
 
 /// Slots in use: by policy, and by fault domain if the policy counts so.
@@ -64,7 +64,7 @@ impl Replacement {
         }
     }
 
-    /// The policies that could let a pod go now: while there are none, nobody needs to be looked at.
+    /// The policies that could let a pod go now: while there are none, no pod is evaluated.
     fn open(&self, now: Timestamp, slots: &Slots) -> Vec<ObjectKey> {
         self.trackers.keys().filter(|policy| self.is_open(now, policy, slots)).cloned().collect()
     }
@@ -89,7 +89,7 @@ impl Replacement {
         })
     }
 
-    /// What is under way takes a slot of every policy that selected the pod then, or selects it now.
+    /// A replacement in flight takes a slot of every policy that selected the pod then, or selects it now.
     fn slots(&self) -> Slots {
         let mut slots = Slots::new();
         for flight in self.flights.values() {

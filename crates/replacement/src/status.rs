@@ -1,4 +1,4 @@
-//! What a policy's status says.
+//! The status of a policy.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ pub struct Status {
     pub observed_generation: i64,
     /// The pods whose taints are counted, the one that may be replaced first in front.
     pub pods: Vec<PodStatus>,
-    /// What is under way.
+    /// Replacements in flight.
     pub replacements: Vec<RecordStatus>,
     /// In figures.
     pub totals: Totals,
@@ -46,7 +46,7 @@ pub struct PodStatus {
     pub condition: Text,
     /// Since when the taint counts.
     pub since: Timestamp,
-    /// Nobody said when it was set: this is when it was first seen.
+    /// The taint has no time: this is when it was first seen.
     pub first_seen: bool,
     /// When the pod is, or was, marked to be replaced.
     pub due: Timestamp,
@@ -54,14 +54,14 @@ pub struct PodStatus {
     pub after: Timestamp,
     /// The pod that takes its place.
     pub replacement: Option<Text>,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub message: Text,
 }
 
-/// One replacement under way.
+/// One replacement in flight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordStatus {
-    /// What was decided.
+    /// The record of the decision.
     pub record: Record,
     /// The pod that takes its place, as far as it is known.
     pub replacement: Option<Text>,
@@ -78,7 +78,7 @@ pub struct Totals {
     pub detected: u64,
     /// Of these, with a taint that is.
     pub due: u64,
-    /// Replacements under way.
+    /// Replacements in flight.
     pub in_flight: u64,
     /// Replacements that came to their end, ever.
     pub replaced: u64,

@@ -90,7 +90,7 @@ impl Replacement {
         })
     }
 
-    /// When a replacement should be Ready; after that, when a pod is given up that nobody starts again.
+    /// When a replacement should be Ready; after that, when a pod is given up that is not started again.
     pub(crate) fn deadline_of(&self, flight: &Flight) -> Option<Timestamp> {
         let since = if flight.overdue { flight.alone_since? } else { flight.record.started };
         Some(since.plus_secs(self.ready_secs(flight)?))

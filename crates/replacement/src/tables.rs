@@ -29,7 +29,7 @@ impl Known {
         Self { policy, problems }
     }
 
-    /// What it says, if it is to be done.
+    /// Its spec, if it is in effect: valid, enabled and not being deleted.
     pub(crate) fn active(&self) -> Option<&Arc<Spec>> {
         let spec = self.policy.spec.as_ref().ok()?;
         (spec.enabled && !self.policy.deleting && self.problems.is_empty()).then_some(spec)
@@ -135,7 +135,7 @@ impl Tables {
     }
 }
 
-/// What is in a namespace. Keys sort by namespace first.
+/// The entries of a namespace. Keys sort by namespace first.
 fn within<'a, T>(
     map: &'a BTreeMap<ObjectKey, T>,
     namespace: &'a Text,

@@ -1,4 +1,4 @@
-//! Who begins to lead goes on where the objects say that somebody else ended.
+//! A new leader takes over the replacements that the objects record.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Replacement {
-    /// Takes up what the objects say is under way, and all timers.
+    /// Takes up the replacements in flight that the objects record, and all timers.
     pub(crate) fn resume(&mut self, now: Timestamp, fleet: &Fleet) {
         for (key, known) in &self.tables.policies {
             let urgent = !known.policy.status.replacements.is_empty();
@@ -24,7 +24,7 @@ impl Replacement {
             for entry in &known.policy.status.replacements {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
                 flight.overdue = entry.overdue;
-                // Whoever led before may have sent the first step, and nobody has heard of it yet.
+                // The leader before may have sent the first step, whose result is not in the cache yet.
                 flight.unsure_until = now.plus_millis(2 * self.options.settle_ms);
                 flight.bound = entry.replacement.as_ref().and_then(|name| {
                     let pod = self.tables.pods.get(&ObjectKey::new(key.namespace.clone(), name.clone()))?;
@@ -41,7 +41,7 @@ impl Replacement {
         self.may_start = true;
     }
 
-    /// A pod that carries the mark of a replacement nobody knows of: it is brought to its end.
+    /// A pod that carries the mark of an unknown replacement: it is brought to its end.
     pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
         let Some(mark) = &pod.mark else { return };
         let record = mark.record();

@@ -1,4 +1,4 @@
-//! What people are told.
+//! The texts of events.
 
 use alloc::format;
 
@@ -45,7 +45,7 @@ pub(crate) fn replacing(pod: &Pod, finding: &Finding) -> Note {
     about_pod(pod, cause.origin.replacing(), message)
 }
 
-/// What is being done, for people.
+/// The text about a replacement that has begun.
 pub(crate) fn begun(record: &Record) -> alloc::string::String {
     let cause = &record.cause;
     match &record.plan {

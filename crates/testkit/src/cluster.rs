@@ -21,7 +21,7 @@ use crate::{Options, StartError, front::Front, host::Host, options::Place, runni
 /// An API server in this process, with roles, tokens and a few namespaces; controllers and nodes only if asked for
 /// ([`Options::plane`]).
 ///
-/// Works in tests with a runtime and in tests without. What it needs of its own (a thread, a port, files) goes when it is dropped.
+/// Works in tests with a runtime and in tests without. Its own resources (a thread, a port, files) go when it is dropped.
 pub struct Cluster {
     server: Server,
     store: Store,
@@ -157,7 +157,7 @@ impl Cluster {
         })
     }
 
-    /// A client that speaks for somebody and may do what their roles allow.
+    /// A client that acts as a user, with the rights of the user's roles.
     #[must_use]
     pub fn client_as(&self, user: User) -> Client {
         // A client has a task of its own. It belongs where the client is used, if that is known.
@@ -174,7 +174,7 @@ impl Cluster {
     /// Where the server listens, with TLS. The first call opens the port.
     ///
     /// # Panics
-    /// When this machine lets nobody listen on loopback.
+    /// When this machine permits no listener on loopback.
     #[must_use]
     #[track_caller]
     #[allow(clippy::panic, reason = "for tests, which end where they cannot go on")]
@@ -192,7 +192,7 @@ impl Cluster {
         self.kubeconfig_as(ADMIN.name, ADMIN.group)
     }
 
-    /// A kubeconfig file with a certificate for somebody in a group.
+    /// A kubeconfig file with a certificate for a user in a group.
     ///
     /// # Panics
     /// When the port cannot be opened or the file not be written.
@@ -204,13 +204,13 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("write a kubeconfig: {error}"))
     }
 
-    /// What signs with the cluster's authority.
+    /// Signs with the cluster's authority.
     #[must_use]
     pub fn signer(&self) -> Signer {
         self.secrets.signer()
     }
 
-    /// A certificate for somebody in a group, for clients that speak to others than the API server.
+    /// A certificate for a user in a group, for clients that speak to others than the API server.
     ///
     /// # Panics
     /// When the system gives no randomness.

@@ -21,7 +21,7 @@ pub enum StartError {
     /// The thread that serves could not be started.
     #[error("start the thread that serves: {0}")]
     Thread(io::Error),
-    /// What every cluster begins with could not be made.
+    /// The initial objects of a cluster could not be created.
     #[error("make what a cluster begins with: {0}")]
     Bootstrap(String),
     /// Controllers or nodes could not be started.

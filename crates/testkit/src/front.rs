@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::{StartError, host::Host};
 
-/// How long requests under way may take to end when the front is closed.
+/// How long requests in flight may take to end when the front is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A listening server. Dropping it frees the address.
@@ -64,7 +64,7 @@ impl Front {
         Ok(Self { address, listener, stop, ended })
     }
 
-    /// Keeps the port while nobody serves it: whoever connects waits, and nobody else on this machine can take it.
+    /// Keeps the port while no server accepts: clients that connect wait, and no other process on this machine can take it.
     pub(crate) fn keep_port(&self) -> io::Result<TcpListener> {
         self.listener.try_clone()
     }

@@ -1,4 +1,4 @@
-//! What a cluster is made of, where that is not the default.
+//! Options of a cluster.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(crate) enum Place {
     Folder(PathBuf),
 }
 
-/// What a cluster is made of. [`Cluster::start`] takes the defaults: Kubernetes 1.37's features and served versions, roles, in memory.
+/// Options of a cluster. [`Cluster::start`] takes the defaults: Kubernetes 1.37's features and served versions, roles, in memory.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) features: Features,
@@ -39,7 +39,7 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// So many nodes, each with so many devices: `node-1` has `gpu-0` and on.
+    /// `nodes` nodes, each with `devices` devices: `node-1` has `gpu-0` and on.
     #[must_use]
     pub fn simulated(nodes: usize, devices: usize) -> Self {
         let hollow =
@@ -55,7 +55,7 @@ impl Plane {
         self
     }
 
-    /// The clock that the scheduler, the controllers and the nodes go by; whoever has a clone can set it.
+    /// The clock of the scheduler, the controllers and the nodes; every clone of it can set it.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -111,7 +111,7 @@ impl Options {
         self
     }
 
-    /// Who decides who may do what, instead of roles.
+    /// Authorizes requests with this authorizer instead of roles.
     #[must_use]
     pub fn authorizer(mut self, make: fn() -> Box<dyn Authorizer>) -> Self {
         self.authorizer = make;

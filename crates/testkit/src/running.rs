@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::{Plane, StartError, host::Host};
 
-/// What runs beside the API server. Dropping it is a crash: nothing is let end.
+/// The parts beside the API server. Dropping it is a crash: nothing is stopped in order.
 #[derive(Debug)]
 pub(crate) struct Running {
     _plane: lazaret_controllers::Plane,

@@ -16,11 +16,11 @@ use crate::{
     writes::count,
 };
 
-/// A pod whose eviction was permitted is taken as gone for so long; then someone has changed their mind.
+/// A pod whose eviction was permitted counts as disrupted for this time; after that it is assumed not to be deleted.
 const DELETION_SECS_MAX: i64 = 120;
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// What the controller is.
+/// Computes the status of PodDisruptionBudgets.
 pub const RULES: Rules = Rules {
     name: "disruption",
     needs: &[
@@ -251,7 +251,7 @@ fn disrupted(
     kept
 }
 
-/// What cannot be computed permits nothing.
+/// A budget that cannot be computed permits no disruptions.
 fn fail(context: &Context<'_>, budget: &PodDisruptionBudget, why: &str, plan: &mut Plan) {
     let conditions = conditions(context, budget, false, Some(why));
     let old = budget.status.clone().unwrap_or_default();

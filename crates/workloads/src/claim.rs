@@ -4,12 +4,12 @@ use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::LabelSelector};
 
 use crate::{meta, prelude::*, selector, table::Table};
 
-/// What an owner manages.
+/// The objects that an owner controls.
 #[derive(Debug)]
 pub(crate) struct Claimed<T> {
-    /// What it has, with what it takes in now.
+    /// Objects that the owner controls, including those that it adopts now.
     pub(crate) mine: Vec<Arc<T>>,
-    /// The writes that take in and let go.
+    /// The writes that adopt and release objects.
     pub(crate) writes: Vec<Write>,
 }
 

@@ -11,14 +11,14 @@ use crate::{
     queue::Queue,
 };
 
-/// So many keys are decided in one poll, so that no controller keeps the others waiting.
+/// Keys decided in one poll, so that no controller keeps the others waiting.
 const DECISIONS_MAX: usize = 256;
-/// With so many writes in flight no further key is decided.
+/// Writes in flight from which on no further key is decided.
 const IN_FLIGHT_MAX: usize = 2_000;
 /// Identifiers of effects of different controllers differ in their remainder.
 pub(crate) const CONTROLLERS_MAX: u64 = 64;
 
-/// What a controller is: which keys a change concerns, and what to do about a key.
+/// A controller: which keys a change concerns, and what to do about a key.
 #[derive(Clone, Copy)]
 pub struct Rules {
     /// As in events and metrics.
@@ -27,7 +27,7 @@ pub struct Rules {
     pub needs: &'static [&'static Resource],
     /// The keys that a change concerns.
     pub concerns: fn(&World, &Change, &mut Vec<Key>),
-    /// What to do about a key. Called with any key at any time, also of an object that is gone; must be quick to find that there is nothing to do.
+    /// Plans the writes for a key. Called with any key at any time, also of a deleted object; must be quick when there is nothing to do.
     pub decide: fn(&Context<'_>, &mut Plan),
 }
 
@@ -37,22 +37,22 @@ impl core::fmt::Debug for Rules {
     }
 }
 
-/// What a decision is made from.
+/// The input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The time.
     pub now: Timestamp,
     /// All that is known.
     pub world: &'a World,
-    /// What the decision is about.
+    /// The object that the decision is about.
     pub key: &'a Key,
     /// Why the last attempt failed for good, if it did.
     pub failure: Option<&'a str>,
-    /// What the last look asked to have remembered, and since when it has been the same.
+    /// The mark that the last decision left, and since when it has been the same.
     pub remembered: Option<(u64, Timestamp)>,
     /// The failures in a row that the last look knew of.
     pub failure_run: Option<&'a FailureRun>,
-    /// What is not gone beyond.
+    /// The limits of what one object may create.
     pub limits: Limits,
 }
 
@@ -123,9 +123,9 @@ pub struct Controller {
     flights: ByKey<Flight>,
     by_effect: BTreeMap<EffectId, Key>,
     failures: ByKey<String>,
-    /// What was refused for the time being is created again from then on, whatever is heard before.
+    /// Creations refused for the time being are retried at this time, whatever changes before.
     refused: ByKey<Timestamp>,
-    /// What looks asked to have remembered: one mark a key, dropped by the first look that does not ask.
+    /// The mark that each decision left: one a key, dropped by the first decision that leaves none.
     remembered: ByKey<(u64, Timestamp)>,
     /// Likewise.
     failure_runs: ByKey<FailureRun>,
@@ -179,7 +179,7 @@ impl Controller {
         }
     }
 
-    /// The key of an object of the controller's own kind of which something else is wanted now: somebody may be watching, and that does not come in bursts.
+    /// The key of an object of the controller's own kind whose spec has changed: a user may be watching, and such changes do not come in bursts.
     fn wanted_otherwise(&self, change: &Change) -> Option<Key> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
         let own = self.rules.needs.first().is_some_and(|kind| **kind == *new.resource());
@@ -192,7 +192,7 @@ impl Controller {
         self.queue.add(at, key);
     }
 
-    /// What to do now.
+    /// The effects that are due now.
     pub fn poll(&mut self, now: Timestamp, world: &World) -> Vec<Effect> {
         if world.knows(self.rules.needs) {
             for _ in 0..DECISIONS_MAX {
@@ -213,7 +213,7 @@ impl Controller {
         if self.by_effect.len() >= IN_FLIGHT_MAX { None } else { self.queue.next() }
     }
 
-    /// An effect has come to an end. What `world` learns from it is returned, for every controller to hear.
+    /// An effect has ended. Returns the changes that `world` learns from the answer, for every controller to hear.
     pub fn acknowledge(
         &mut self,
         now: Timestamp,
@@ -237,8 +237,8 @@ impl Controller {
         changes
     }
 
-    /// No answer will come to what is in flight, as when another took the lead: all of it is decided anew. What was sent
-    /// may have been done; news will tell.
+    /// Nothing in flight will be answered, as when another replica became the leader: every key is decided anew. Writes that
+    /// were sent may have been done; the watches will show them.
     pub fn abandon(&mut self, now: Timestamp) {
         self.out.clear();
         self.by_effect.clear();

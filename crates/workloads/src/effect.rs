@@ -1,4 +1,4 @@
-//! What controllers want done, and what became of it.
+//! The writes that controllers request, and the answers to them.
 
 use lazaret_machine::{Contents, Outcome, Reply};
 
@@ -7,7 +7,7 @@ use crate::prelude::*;
 /// Something to do. Answer with the same id, never used twice in the life of a process; events need no answer.
 pub type Effect = lazaret_machine::Effect<Write>;
 
-/// What to do. Everything but an event carries what must still be true for it to be done.
+/// A write. Every write but an event carries its precondition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Make an object. Its name is in the body, so that doing it twice is noticed.
@@ -60,7 +60,7 @@ pub enum Write {
         uid: String,
         /// It must not have changed since, if said.
         resource_version: Option<String>,
-        /// What happens to what it owns.
+        /// How its dependents are deleted.
         propagation: Propagation,
         /// Seconds to stop in; the object's own if not said.
         grace: Option<u32>,
@@ -125,7 +125,7 @@ pub enum PatchKind {
     Strategic,
 }
 
-/// What happens to what a deleted object owns.
+/// How the dependents of a deleted object are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// It goes afterwards.
@@ -163,7 +163,7 @@ pub struct Note {
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
-    /// Who says so: `replicaset-controller`.
+    /// The component that reports it: `replicaset-controller`.
     pub component: &'static str,
 }
 
@@ -190,7 +190,7 @@ impl EventType {
 /// The answer to an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What became of it. The words of [`Outcome::RetryLater`] and [`Outcome::Refused`] are shown to people.
+    /// The outcome. The texts of [`Outcome::RetryLater`] and [`Outcome::Refused`] are shown to users.
     pub reply: Reply,
     /// The object as the server returned it, if it did: JSON, as it came.
     pub object: Option<Vec<u8>>,

@@ -31,7 +31,7 @@ pub(crate) struct Present {
 }
 
 impl FailureRun {
-    /// What is known after a look: what the last one knew, what was counted since, and what is there.
+    /// The run of failures after a decision: the one known before, the failures counted since, and the pods that exist.
     pub(crate) fn after(
         known: Option<&Self>,
         now: Timestamp,

@@ -5,12 +5,12 @@ use lazaret_machine::{EffectId, Outcome};
 
 use crate::{controller::Planned, effect::Answer, meta, prelude::*, queue::backoff_ms};
 
-/// A write is sent so often before the decision is made anew. Each has a precondition or a name, so that sending it
+/// Attempts of a write before the decision is made anew. Each has a precondition or a name, so that sending it
 /// twice does it once.
 const TRIES_MAX: u32 = 5;
-/// An answer that has not come for so long never will.
+/// An answer that has not come within this time never will.
 const ANSWER_MS_MAX: i64 = 120_000;
-/// An object that is there already, though not yet heard of, is waited for so long.
+/// An object that exists, though the cache does not have it yet, is awaited for this time.
 const AWAIT_MS_MAX: i64 = 10_000;
 
 /// The writes of one decision.
@@ -19,11 +19,11 @@ const AWAIT_MS_MAX: i64 = 10_000;
 #[derive(Debug)]
 pub(crate) struct Flight {
     waiting: VecDeque<Planned>,
-    /// What was sent, and when.
+    /// Writes sent and not answered, with the time of sending.
     outstanding: BTreeMap<EffectId, (Timestamp, Planned)>,
     /// To be sent again, not before the time.
     again: VecDeque<(Timestamp, Planned)>,
-    /// What others have created under a name that we wanted, until the time.
+    /// Objects that another client created under a name that we wanted: awaited from the watch until the time.
     awaited: Vec<(&'static Resource, Key, Timestamp)>,
     window: usize,
     /// Creations were left out until then, because the last ones were refused.
@@ -33,7 +33,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// What creates nothing goes first: a status that tells of a refusal must not wait for what is refused. An object that is changed and
+    /// Writes that create nothing go first: a status that reports a refusal must not wait for the refused creations. An object that is changed and
     /// deleted is changed first.
     pub(crate) fn new(mut writes: Vec<Planned>) -> Self {
         writes.sort_by_key(|planned| match planned.write {
@@ -69,7 +69,7 @@ impl Flight {
         self.waits_until
     }
 
-    /// What may be sent now.
+    /// The writes that may be sent now.
     pub(crate) fn release(&mut self, now: Timestamp, world: &World) -> Vec<Planned> {
         self.awaited.retain(|(resource, key, until)| *until > now && world.get(resource, key).is_none());
         let mut released = Vec::new();
@@ -105,7 +105,7 @@ impl Flight {
         self.outstanding.insert(id, (now, planned));
     }
 
-    /// Gives up on answers that should have come long ago, and returns to what: whoever owed them is no more.
+    /// Gives up on answers that are overdue, and returns their effects: the task that owed them is gone.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<EffectId> {
         let overdue = |sent: &Timestamp| sent.plus_millis(ANSWER_MS_MAX) <= now;
         let ids: Vec<EffectId> =
@@ -160,7 +160,7 @@ impl Flight {
             Outcome::Gone => return (self.gone(world, &planned.write), None),
             Outcome::Conflict => self.conflict(now, &planned),
             Outcome::Refused => self.fail(why.or_else(|| Some(String::new()))),
-            // Who refuses one object with a reason refuses the next one, too: none is tried before the decision is made anew.
+            // A creation that was refused with a reason is refused for the next object, too: none is tried before the decision is made anew.
             Outcome::Held | Outcome::RetryLater
                 if why.is_some() && matches!(planned.write, Write::Create { .. }) =>
             {
@@ -250,7 +250,7 @@ fn is_changed_before(write: &Write, released: &[Planned]) -> bool {
     released.iter().any(changes)
 }
 
-/// What was done is known at once, before any watch tells.
+/// The result of a write is known at once, before the watch delivers it.
 fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8>>) -> Vec<Change> {
     let parsed = |resource| object.as_deref().and_then(|text| Object::read(resource, text).ok());
     let change = match write {

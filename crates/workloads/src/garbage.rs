@@ -1,4 +1,4 @@
-//! Garbage: what nobody owns any more goes, after its owners, before them, or not at all, as they wished.
+//! Garbage: dependents whose owners are deleted are deleted after them, before them, or orphaned, as the deletion asked for.
 //!
 //! A key here is a UID. Before something goes for want of an owner, the owner is looked for afresh: a watch that lags
 //! must not cost anyone a pod.
@@ -11,13 +11,13 @@ use crate::{
     resource, writes,
 };
 
-/// The claim controller deletes the claim of a pod that has gone, after it has taken the reservation away. What is left after this time is garbage
-/// all the same; before, a second deletion would cost the server a call and change nothing.
+/// The claim controller deletes the claim of a deleted pod, after it has removed the reservation. A claim that is left after this time is
+/// collected as garbage; before, a second deletion would cost the server a call and change nothing.
 const CLAIM_SECS: i64 = 2;
-/// One look lets go of at most so many dependents.
+/// Dependents orphaned in one decision.
 const ORPHANS_MAX: usize = 500;
 
-/// What the controller is. The kinds that it collects are those that the world hears of; nothing is needed before,
+/// Deletes objects whose owners are gone. It collects the kinds that the world holds; no kind must be listed before,
 /// since every absence is confirmed.
 pub const RULES: Rules = Rules { name: "garbage-collector", needs: &[], concerns, decide };
 
@@ -128,16 +128,16 @@ fn is_claim_of_pod(node: &Node) -> bool {
             .any(|owner| owner.controller == Some(true) && owner.kind == resource::PODS.kind)
 }
 
-/// An object's owners, by what is known of them.
+/// An object's owners, by their state.
 #[derive(Default)]
 struct Owners<'a> {
-    /// Those that are there and stay.
+    /// Owners that exist and stay.
     solid: usize,
-    /// Those that are not there.
+    /// Owners that do not exist.
     dangling: Vec<&'a str>,
-    /// Those that wait for this object to go.
+    /// Owners whose deletion waits for this object.
     waiting: Vec<&'a str>,
-    /// A look at each of those of which nobody knows.
+    /// A fresh read of each owner that the cache does not know.
     unknown: Vec<Write>,
 }
 
@@ -182,7 +182,7 @@ fn orphan(world: &World, node: &Node, plan: &mut Plan) {
     }
 }
 
-/// Lets the owner go once nothing that blocks it is left. Dependents hear of it by themselves.
+/// Lets the owner go once nothing that blocks it is left. Its dependents are decided by their own keys.
 fn wait(world: &World, node: &Node, plan: &mut Plan) {
     let uid = meta::uid(node.meta());
     let blocks = |dependent: &&Node| {

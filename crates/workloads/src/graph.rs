@@ -1,11 +1,11 @@
-//! Who owns what: the metadata of every object of every kind, tied together by UID.
+//! Owners and dependents: the metadata of every object of every kind, linked by UID.
 
 use lazaret_machine::Recent;
 use lazaret_model::Text;
 
 use crate::{meta, prelude::*};
 
-/// So many owners that a fresh look did not find are remembered.
+/// Owners remembered as absent because a fresh read did not find them.
 const ABSENT_MAX: usize = 4_096;
 
 /// An object, as far as owning and being owned goes.
@@ -33,7 +33,7 @@ impl Node {
     }
 }
 
-/// Who owns what.
+/// Owners and dependents of all kinds.
 #[derive(Debug)]
 pub struct Graph {
     /// By UID.

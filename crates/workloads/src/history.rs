@@ -8,7 +8,7 @@ use crate::{
     writes::{self, size},
 };
 
-/// What Kubernetes means when a set does not say how many to keep.
+/// Kubernetes' default of `revisionHistoryLimit`.
 const KEPT: i32 = 10;
 
 /// A template as its owner has it now.

@@ -35,7 +35,7 @@ lean! {
         status: Option<PodStatus>,
     }
 
-    /// What a pod asks for.
+    /// The fields of a pod's spec that controllers read.
     pub(crate) PodSpec {
         node_name: Option<String>,
         tolerations: Option<Vec<Toleration>>,
@@ -117,7 +117,7 @@ lean! {
         status: Option<NodeStatus>,
     }
 
-    /// What a node is meant for.
+    /// The fields of a node's spec that controllers read.
     pub(crate) NodeSpec {
         taints: Option<Vec<Taint>>,
         unschedulable: Option<bool>,
@@ -164,7 +164,7 @@ fn keep_named_ports(container: &mut Container) {
     container.ports = (!ports.is_empty()).then_some(ports);
 }
 
-/// Nobody here asks who wrote which field, nor what a name was made from.
+/// Drops metadata that no controller reads: field managers and the prefix of generated names.
 fn strip(metadata: &mut ObjectMeta) {
     (metadata.managed_fields, metadata.generate_name) = (None, None);
 }

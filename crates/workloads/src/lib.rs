@@ -1,4 +1,4 @@
-//! What keeps a cluster going: replicas, rollouts, jobs, endpoints, budgets, garbage, namespaces, nodes.
+//! The controllers of a cluster: replicas, rollouts, jobs, endpoints, budgets, garbage, namespaces, nodes.
 //!
 //! Each controller is two pure functions, [`Rules`]: which keys a change concerns, and what to do about a key. One
 //! [`Controller`] machine runs any of them: it queues keys, carries writes through to their end, and puts what came of

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 
-/// What controllers do not go beyond, whatever an object asks for.
+/// Limits of what controllers create, whatever an object requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Pods that one replica set, stateful set or job makes. Pods that are there already stay.
@@ -15,7 +15,7 @@ impl Default for Limits {
     }
 }
 
-/// What a look remembers of an object that asks for more than it gets: people are told once.
+/// The mark of an object that requests more pods than it gets: the event is written once.
 const TOLD: u64 = 0x6c69_6d69_7473;
 
 impl Limits {

@@ -74,7 +74,7 @@ pub(crate) fn wire_time(at: Timestamp) -> Time {
     Time(Instant::from_second(at.as_secs()).unwrap_or(Instant::MAX))
 }
 
-/// What metadata says about owners, departures and times, without what is long.
+/// Metadata reduced to identity, owners, finalizers and times.
 pub(crate) fn essential(metadata: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         name: metadata.name.clone(),

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// Kubernetes' letters for generated names: no vowels, no look-alikes.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Names are at most so long.
+/// Characters of a name.
 const NAME_MAX: usize = 63;
 /// Letters that a generated name adds.
 const SUFFIX: usize = 5;

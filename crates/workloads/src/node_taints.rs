@@ -6,7 +6,7 @@ use crate::{lean::Node, meta, pods, prelude::*, tolerate::tolerates, writes};
 
 const COMPONENT: &str = "taint-eviction-controller";
 
-/// What the controller is.
+/// Evicts pods that do not tolerate a `NoExecute` taint of their node.
 pub const RULES: Rules =
     Rules { name: "taint-eviction", needs: &[&resource::PODS, &resource::NODES], concerns, decide };
 

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 
 use crate::{lean::Node, meta, pods, prelude::*, writes};
 
-/// So long a node may be silent.
+/// Time without a sign of life after which a node's conditions become `Unknown`.
 const GRACE_SECS: i64 = 50;
-/// So long a node that never said anything may take to begin.
+/// The same for a node that has never reported a status.
 const STARTUP_SECS: i64 = 60;
 /// Where leases of nodes are.
 const LEASES: &str = "kube-node-lease";
-/// What a kubelet tells, and nobody knows when it is silent.
+/// Conditions that a kubelet reports, and that become `Unknown` when it stops reporting.
 const CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 /// Condition, its value, and the taint that follows from it.
 const TAINTS: &[(&str, &str, &str)] = &[
@@ -27,10 +27,10 @@ const TAINTS: &[(&str, &str, &str)] = &[
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// One look marks at most so many pods.
+/// Pods marked in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Marks nodes whose lease has expired, and taints nodes by their conditions.
 pub const RULES: Rules = Rules {
     name: "node-lifecycle",
     needs: &[&resource::NODES, &resource::LEASES, &resource::PODS],
@@ -159,7 +159,7 @@ pub(crate) fn is_ready(node: &Node) -> bool {
     condition(node, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-/// Pods of a node that nobody hears of count as not ready.
+/// Pods of a node that does not report count as not ready.
 fn doubt_pods(context: &Context<'_>, plan: &mut Plan) {
     let bound = context.world.pod_index().on_node(&context.key.name);
     let ready = bound.filter_map(|key| context.world.pods().get(key)).filter(|pod| pods::is_ready(pod));

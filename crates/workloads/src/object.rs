@@ -1,4 +1,4 @@
-//! Objects as they are heard of: typed where a controller reads them, metadata alone where only owners matter.
+//! Objects of the watches: typed where a controller reads them, metadata alone where only owners matter.
 
 use k8s_openapi::{
     Metadata,
@@ -79,7 +79,7 @@ macro_rules! objects {
                             serde_json::from_value(value)?
                         }
                     };
-                    // Nobody here asks who wrote which field, and the answer is longer than most objects.
+                    // No controller reads field managers, and they are longer than most objects.
                     object.metadata_mut().managed_fields = None;
                     return Ok(Self::$variant(Arc::new(object)));
                 })*

@@ -1,23 +1,23 @@
-//! Pods that nobody else cleans up: those of nodes that have gone, those that leave a node that is out of service, those that leave without
-//! ever having had a node, and those that ended long ago when there are too many.
+//! Pods that no other controller deletes: those of nodes that are gone, those that terminate on a node that is out of service, or without
+//! ever having had a node, and those that finished long ago when there are too many.
 //!
 //! A key is a node, a pod, or nothing at all: the store of pods that have ended.
 
 use crate::{lean::Node, meta, nodes, pods, prelude::*, writes};
 
-/// So many pods that have ended are kept.
+/// Finished pods that are kept.
 const FINISHED_MAX: usize = 12_500;
-/// A node may be away for so long: one that registers anew keeps its pods.
+/// A node may be absent for this long: one that registers anew keeps its pods.
 const QUARANTINE_SECS: i64 = 40;
-/// A pod that leaves without a node is there for so long: whoever put a finalizer on it sees it leave before it has failed. Kubernetes looks for
+/// A terminating pod without a node is kept for this long: the owner of a finalizer sees it terminate before it has failed. Kubernetes looks for
 /// such pods as often.
 const UNBOUND_SECS: i64 = 20;
 /// The taint by which a person says that nothing on a node runs any more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// One look deletes at most so many pods.
+/// Pods deleted in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Deletes finished pods beyond the limit, and pods whose node is gone.
 pub const RULES: Rules =
     Rules { name: "podgc", needs: &[&resource::PODS, &resource::NODES], concerns, decide };
 
@@ -110,7 +110,7 @@ fn clear_node(context: &Context<'_>, plan: &mut Plan) {
     }
 }
 
-/// Says that the pod has failed, for whoever counts, and then deletes it at once. One that only finalizers hold is let be: deleting it again
+/// Sets the pod's phase to `Failed`, for controllers that count, and then deletes it at once. One that only finalizers hold is left: deleting it again
 /// changes nothing.
 fn force_out(now: Timestamp, pod: &Pod, why: &str, plan: &mut Plan) {
     if pods::is_finished(pod) {

@@ -8,7 +8,7 @@ pub(crate) struct PodIndex {
     by_node: BTreeMap<String, BTreeSet<Key>>,
     /// By namespace, label and value.
     by_label: BTreeMap<(String, String, String), BTreeSet<Key>>,
-    /// Those that have run their course, the oldest first.
+    /// Pods that have finished, the oldest first.
     finished: BTreeSet<(Timestamp, Key)>,
 }
 

@@ -61,12 +61,12 @@ pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     Some(ready.last_transition_time.as_ref().map_or(Timestamp::EPOCH, meta::timestamp))
 }
 
-/// When it is, or will be, available: ready for so long.
+/// When it is, or will be, available: ready for `min_ready_seconds`.
 pub(crate) fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     ready_since(pod).map(|since| since.plus_secs(i64::from(min_ready_seconds)))
 }
 
-/// Whether it has been ready for so long.
+/// Whether it has been ready for `min_ready_seconds`.
 pub(crate) fn is_available(now: Timestamp, pod: &Pod, min_ready_seconds: i32) -> bool {
     available_at(pod, min_ready_seconds).is_some_and(|at| min_ready_seconds == 0 || at <= now)
 }
@@ -133,7 +133,7 @@ pub(crate) fn from_template_value(
     pod
 }
 
-/// As [`from_template`], with a name that nobody has.
+/// As [`from_template`], with a name that is not in use.
 ///
 /// DEVIATION(chosen-names): the name is chosen here and not by the server, so that a creation of which nobody knows
 /// whether it was done can be sent again without making a second pod.

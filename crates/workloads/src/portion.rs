@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// A number, or so many percent of `whole`, rounded up or down. What is neither is nothing.
+/// A number, or a percentage of `whole`, rounded up or down; 0 for any other text.
 pub(crate) fn portion(value: &IntOrString, whole: i32, up: bool) -> i32 {
     match value {
         IntOrString::Int(number) => *number,

@@ -1,4 +1,4 @@
-//! What `std`'s prelude would bring, and the few words that every file here uses.
+//! The parts of `std`'s prelude that `no_std` lacks, and the types that every file here uses.
 
 pub(crate) use alloc::{
     borrow::ToOwned,

@@ -1,14 +1,14 @@
-//! What is to be looked at, and when: each key once, at its earliest.
+//! The keys to decide, and when: each key once, at its earliest time.
 
 use lazaret_machine::Backoff;
 
 use crate::prelude::*;
 
-/// A key that has just been looked at rests so long: a burst of news about one set's pods is one look, not thousands.
+/// A key that was just decided rests for this time: a burst of news about one set's pods is one decision, not thousands.
 const REST_MS: i64 = 20;
 /// Pauses after failures.
 const BACKOFF: Backoff = Backoff::new(50, 60_000);
-/// When so many keys have rested, the rested ones are forgotten.
+/// At this number of remembered keys, the rested ones are dropped.
 const RESTING_MAX: usize = 4_096;
 
 /// Keys with the time at which each is due. Never longer than there are objects and failures of objects.

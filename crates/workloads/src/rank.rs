@@ -43,8 +43,8 @@ fn ready_magnitude(now: Timestamp, pod: &Pod) -> i64 {
     pods::ready_since(pod).map_or(-1, |since| magnitude(now, since))
 }
 
-/// The order of magnitude of an age: the logarithm of nanoseconds, as Kubernetes counts it. Who is 50 and who is 60
-/// minutes old is a matter of luck, so that not always the pods of the newest nodes go. No time at all comes first.
+/// The order of magnitude of an age: the logarithm of nanoseconds, as Kubernetes counts it. Pods 50 and 60 minutes old
+/// count as equally old, so that not always the pods of the newest nodes are deleted. No time at all comes first.
 ///
 /// DEVIATION(deletion-order): of two ages of one magnitude neither comes first, and the next question decides. Kubernetes
 /// decides by UID if the times differ and by the next question if they do not, which is no order at all.

@@ -10,13 +10,13 @@ use crate::{
     writes::{self, count, size, unless_zero},
 };
 
-/// A look makes or deletes at most so many pods.
+/// Pods created or deleted in one decision.
 const BURST_MAX: usize = 500;
 const FAILURE: &str = "ReplicaFailure";
 const FAILED_CREATE: &str = "FailedCreate";
 const FAILED_DELETE: &str = "FailedDelete";
 
-/// What the controller is.
+/// Keeps the number of pods that each ReplicaSet wants.
 pub const RULES: Rules =
     Rules { name: "replicaset", needs: &[&resource::REPLICA_SETS, &resource::PODS], concerns, decide };
 
@@ -55,7 +55,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     reconcile(context, set, &REPLICA_SETS, plan);
 }
 
-/// What to do about an object that is, or is like, a replica set.
+/// Plans the writes for a replica set, or for an object that is managed like one.
 pub(crate) fn reconcile(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, plan: &mut Plan) {
     let spec = &set.spec;
     let kinds = (kind.resource, &resource::PODS);

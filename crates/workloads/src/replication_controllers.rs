@@ -18,7 +18,7 @@ use crate::{
     selector,
 };
 
-/// What the controller is.
+/// Keeps the number of pods that each ReplicationController wants.
 pub const RULES: Rules = Rules {
     name: "replicationcontroller",
     needs: &[&resource::REPLICATION_CONTROLLERS, &resource::PODS],

@@ -8,7 +8,7 @@ macro_rules! resources {
             group: $group, version: $version, plural: $plural, kind: $kind, namespaced: $namespaced,
         };)*
         /// Every kind that this crate names: what owns or is owned, and all that can be in a namespace. Pump them all, those
-        /// of [`TYPED`](crate::TYPED) whole and the others' metadata; kinds beyond these are told of with
+        /// of [`TYPED`](crate::TYPED) whole and the others' metadata; kinds beyond these are added with
         /// [`Workloads::learn`](crate::Workloads::learn).
         pub static KNOWN: &[&Resource] = &[$(&$name),*];
     };
@@ -65,7 +65,7 @@ resources! {
     QUOTAS = "", "v1", "resourcequotas", "ResourceQuota", true;
     /// Roles.
     ROLES = "rbac.authorization.k8s.io", "v1", "roles", "Role", true;
-    /// Who has which role.
+    /// Grants of roles to subjects.
     ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", true;
     /// Free storage.
     STORAGE_CAPACITIES = "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", true;
@@ -121,6 +121,6 @@ resources! {
     INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
     /// Runtime classes.
     RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
-    /// Kinds that somebody defined.
+    /// Custom resource definitions.
     DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

@@ -4,13 +4,13 @@ use serde::Deserialize;
 
 use crate::prelude::*;
 
-/// So many answers are remembered; whoever needs another one asks again.
+/// Answers that are remembered; a dropped one is requested again.
 const SCALES_MAX: usize = 4_096;
 
-/// What an object said of how many pods it wants. It holds until the object changes.
+/// The scale subresource of an object. It is valid until the object changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// So many.
+    /// Its `spec.replicas`.
     Replicas(i32),
     /// Its kind has no such subresource, or there is no such object any more.
     Absent,

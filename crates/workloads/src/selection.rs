@@ -38,7 +38,7 @@ impl Selection {
     pub const ALL: Self = Self(u32::MAX);
 
     /// Reads a list as `--controllers` of Kubernetes' controller manager has it: `*` is every controller, a name adds one, and a name with a
-    /// minus leaves one out. What a list says of a name itself outranks `*`, and the first entry outranks later ones.
+    /// minus leaves one out. An entry for a name takes precedence over `*`, and the first entry over later ones.
     ///
     /// # Errors
     /// A name that is not known.

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use crate::{meta, prelude::*};
 
-/// Whether the selector means an object with these labels. An operator that nobody knows means nothing.
+/// Whether the selector matches an object with these labels. An unknown operator matches nothing.
 pub(crate) fn matches(selector: &LabelSelector, metadata: &ObjectMeta) -> bool {
     let empty = BTreeMap::new();
     let labels = metadata.labels.as_ref().unwrap_or(&empty);

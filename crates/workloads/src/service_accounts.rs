@@ -6,11 +6,11 @@ use crate::{meta, prelude::*, writes};
 
 const ACCOUNT: &str = "default";
 const ROOT_CERTIFICATES: &str = "kube-root-ca.crt";
-/// Where the certificate is copied from: whoever runs the server puts it there.
+/// The source of the certificate: the server's operator puts it there.
 const SOURCE_NAMESPACE: &str = "kube-system";
 const CERTIFICATE: &str = "ca.crt";
 
-/// What the controller is.
+/// Creates the `default` ServiceAccount and the CA's ConfigMap in every namespace.
 pub const RULES: Rules = Rules {
     name: "serviceaccount",
     needs: &[&resource::NAMESPACES, &resource::SERVICE_ACCOUNTS, &resource::CONFIG_MAPS],

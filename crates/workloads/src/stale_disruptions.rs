@@ -1,16 +1,16 @@
 //! Pods that say that they are about to be disrupted, and are not: after a while they stop saying so.
 //!
-//! Whoever evicts a pod marks it first and deletes it then. One that dies in between leaves a mark that is not true.
+//! An evicting client sets the condition first and deletes the pod then. One that dies in between leaves a condition that is not true.
 
 use crate::{meta, pods, prelude::*};
 
-/// A mark is believed for so long.
+/// A condition is trusted for this time.
 const BELIEVED_SECS: i64 = 120;
 const MARK: &str = "DisruptionTarget";
 /// The kubelet marks a pod that it ends itself; how long that takes is up to the pod.
 const BY_KUBELET: &str = "TerminationByKubelet";
 
-/// What the controller is.
+/// Resets the condition `DisruptionTarget` of pods that were not deleted in time.
 pub const RULES: Rules = Rules { name: "stale-disruption", needs: &[&resource::PODS], concerns, decide };
 
 fn concerns(_: &World, change: &Change, keys: &mut Vec<Key>) {

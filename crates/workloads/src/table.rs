@@ -10,7 +10,7 @@ pub struct Table<T> {
     objects: BTreeMap<Key, Arc<T>>,
     /// By the UID of the owner that manages them.
     managed: BTreeMap<String, BTreeSet<Key>>,
-    /// Those that nobody manages.
+    /// Those without a controller.
     loose: BTreeSet<Key>,
 }
 
@@ -49,12 +49,12 @@ impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
         self.objects.range(Key::new(namespace, "")..).take_while(move |(key, _)| key.namespace == namespace)
     }
 
-    /// Those that the owner with this UID manages, by name.
+    /// Objects that the owner with this UID controls, by name.
     pub fn managed_by<'a>(&'a self, uid: &str) -> impl Iterator<Item = &'a Arc<T>> {
         self.managed.get(uid).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }
 
-    /// Those in a namespace that nobody manages, by name.
+    /// Those in a namespace without a controller, by name.
     pub fn loose_within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<T>> {
         self.loose
             .range(Key::new(namespace, "")..)

@@ -99,7 +99,7 @@ impl Workloads {
         Self { world: World::new(), controllers, leads: false, ready: VecDeque::new() }
     }
 
-    /// What is known.
+    /// The cache that all controllers decide from.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.world
@@ -118,7 +118,7 @@ impl Workloads {
         self.world.learn(resource);
     }
 
-    /// A kind that was told of with [`Workloads::learn`] is not served any more as it was; its objects have gone with it, or are told of under
+    /// A kind that was added with [`Workloads::learn`] is no longer served in this version; its objects are gone with it, or are served under
     /// another version.
     pub fn forget(&mut self, now: Timestamp, resource: &'static Resource, objects_gone: bool) {
         let changes = self.world.forget(resource, objects_gone);
@@ -143,7 +143,7 @@ impl Workloads {
         self.changed(now, changes);
     }
 
-    /// What to do now. Call it when something was heard or answered, and at [`Workloads::next_wake`].
+    /// The effects that are due now. Call it after each input or answer, and at [`Workloads::next_wake`].
     pub fn poll(&mut self, now: Timestamp) -> Vec<Effect> {
         self.controllers.iter_mut().flat_map(|controller| controller.poll(now, &self.world)).collect()
     }

@@ -1,6 +1,6 @@
-//! All that is known of the cluster: fed once, read by every controller.
+//! The cache of the cluster: fed once, read by every controller.
 //!
-//! News may be late, repeated or missing until the next list. What a controller did itself is put here as soon as the
+//! News may be late, repeated or missing until the next list. The result of a controller's own write is put here as soon as the
 //! server has answered, so that a decision never overlooks the one before it; news that is older than that is ignored.
 
 use k8s_openapi::api::{
@@ -24,7 +24,7 @@ use crate::{
     table::Table,
 };
 
-/// So many objects that have gone are remembered, lest a late answer brings one back.
+/// Deleted objects that are remembered, lest a late answer brings one back.
 const GONE_MAX: usize = 16_384;
 
 /// One change, as all controllers hear it.
@@ -176,7 +176,7 @@ impl World {
         &self.pod_index
     }
 
-    /// Who owns what, of all kinds.
+    /// Owners and dependents of all kinds.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -187,7 +187,7 @@ impl World {
         self.graph.learn(resource);
     }
 
-    /// The kind is not served any more as it was. Either its objects have gone with it, or they are heard of under another version.
+    /// The kind is no longer served in this version. Either its objects are gone with it, or they are served under another version.
     pub fn forget(&mut self, resource: &'static Resource, objects_gone: bool) -> Vec<Change> {
         let forgotten = self.keys(resource).into_iter().filter_map(|key| {
             let old = self.get(resource, &key)?;

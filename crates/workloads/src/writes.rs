@@ -46,12 +46,12 @@ pub(crate) fn unless_zero(number: i32) -> Value {
     if number == 0 { Value::Null } else { json!(number) }
 }
 
-/// So many, as numbers are on the wire.
+/// The length of a list as the API's number.
 pub(crate) fn count<T>(list: impl IntoIterator<Item = T>) -> i32 {
     i32::try_from(list.into_iter().count()).unwrap_or(i32::MAX)
 }
 
-/// So many, where less than none is none.
+/// A number of the API as a length; 0 for negative numbers.
 pub(crate) fn size(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
 }

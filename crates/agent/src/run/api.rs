@@ -1,4 +1,4 @@
-//! What the node's own API is told of pods.
+//! The pods of this node, as its own API finds them.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -21,12 +21,12 @@ use super::{
     work::{failed, pod_of},
 };
 
-/// What is kept of an answer, as kubelet has it.
+/// Bytes of an answer that are kept, as in kubelet.
 const ANSWER_BYTES_MAX: u64 = 10 << 10;
-/// A program that the runtime is to kill has this long after nobody waits for it any more: who waits says first that it took too long.
+/// Time for the runtime to kill a program after its caller has given up: the caller's timeout is reported first.
 const END_TIME: Duration = Duration::from_secs(1);
 
-/// Who is asked.
+/// The container that is asked.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) shared: &'a Shared,
@@ -185,9 +185,9 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str
 async fn read(from: Option<impl AsyncRead + Unpin>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut from) = from {
-        // What arrived before it failed is what it said.
+        // The bytes that arrived before an error are the answer.
         let _ = (&mut from).take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await;
-        // A program that has more to say is not blocked by nobody reading.
+        // A program with more output is not blocked by a full pipe.
         let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
     }
     String::from_utf8_lossy(&bytes).into_owned()

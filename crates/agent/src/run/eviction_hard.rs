@@ -21,9 +21,9 @@ pub enum ThresholdError {
     Signal {
         /// The part.
         part: String,
-        /// What it names.
+        /// The unknown signal.
         signal: String,
-        /// What it could name.
+        /// The signals that exist.
         known: String,
     },
     /// A share that is none.
@@ -31,7 +31,7 @@ pub enum ThresholdError {
     Share {
         /// The part.
         part: String,
-        /// What it says.
+        /// The invalid share.
         share: String,
     },
     /// An amount that is none.
@@ -41,7 +41,7 @@ pub enum ThresholdError {
     Amount {
         /// The part.
         part: String,
-        /// What it says.
+        /// The invalid amount.
         amount: String,
     },
     /// A signal that was given before.

@@ -1,4 +1,4 @@
-//! What the machine under a node is.
+//! Facts of the machine under a node.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use lazaret_pods::{Amounts, Level, Levels, Signal, Thresholds};
 /// Nanoseconds of a tick, of which Linux counts 100 a second for programs.
 const TICK_NANOSECONDS: u64 = 10_000_000;
 
-/// What the machine is, as far as it does not change.
+/// Facts of the machine that do not change.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) memory: u64,
@@ -48,7 +48,7 @@ impl Machine {
         Amounts { cpu_milli: self.cpus * 1_000, memory: self.memory, ephemeral_storage: self.disk }
     }
 
-    /// What pods may ask for: not what is kept free by thresholds, as kubelet has it.
+    /// The amounts that pods may request: the capacity without the thresholds' share, as in kubelet.
     pub(super) fn allocatable(&self, thresholds: &Thresholds) -> Amounts {
         let kept =
             |signal: Signal, of: u64| thresholds.0.get(&signal).map_or(0, |threshold| threshold.of(of));
@@ -131,7 +131,7 @@ impl Machine {
     }
 }
 
-/// What the whole machine uses.
+/// Resource usage of the whole machine.
 pub(super) fn usage() -> Option<Usage> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let ticks: Vec<u64> =

@@ -1,4 +1,4 @@
-//! What the runtime has, as the machine hears of it.
+//! The sandboxes of the runtime, as input of the machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use lazaret_pods::{Exit, FoundContainer, FoundPhase, FoundSandbox, Millis, PodRe
 
 use super::shared::Shared;
 
-/// What was found, told to the machine and kept for whoever asks about containers.
+/// Translates the runtime's states for the machine, and keeps them for requests about containers.
 pub(super) fn found(shared: &Shared, states: Vec<SandboxState>) -> Vec<FoundSandbox> {
     let found = states.iter().map(|state| sandbox(shared, state)).collect();
     let mut table = shared.table();

@@ -1,4 +1,4 @@
-//! What is run after a container started and before it is stopped.
+//! Hooks: `postStart` after a container started and `preStop` before it is stopped.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use crate::clock;
 const LOG_BYTES_MAX: u64 = 10 << 20;
 const LOG_FILES_MAX: usize = 5;
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
-/// After a log was too large: whoever wrote it may write on as fast, and the disk is everybody's.
+/// After a log was too large: its container may write on as fast, and all pods share the disk.
 const ROTATE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks after the logs of all containers that run. Never ends.

@@ -110,7 +110,7 @@ impl Runner {
         self.machine.tick(clock.unix());
     }
 
-    /// When to call [`Runner::tick`], by the clock that nobody can set.
+    /// When to call [`Runner::tick`], by the monotonic clock.
     pub(crate) fn wake(&self, clock: Clock) -> Option<Millis> {
         self.machine.wake().map(|at| clock.since_start(at))
     }
@@ -147,7 +147,7 @@ impl Runner {
                     let (shared, news) = (Arc::clone(&self.shared), self.news.clone());
                     self.tasks.spawn(async move {
                         let outcome = Box::pin(work::perform(shared, action)).await;
-                        // Nobody hears it when the agent ends.
+                        // The receiver is gone when the agent ends.
                         let _ = news.send(News::Outcome(id, outcome)).await;
                     });
                 }
@@ -233,7 +233,7 @@ impl Runner {
             entry.is_gone = true;
             is_held = self::is_held(entry);
         });
-        // What a pod holds is unprepared after its containers have stopped, also when nobody knows the pod any more.
+        // Claims of a pod are unprepared after its containers have stopped, also when the API does not know the pod any more.
         if !is_held {
             node.handle(clock.now(), NodeInput::PodGone(uid.to_owned()));
         }
@@ -255,7 +255,7 @@ impl Runner {
         }
     }
 
-    /// Changes what is known of a pod. One that is not known any more stays unknown: nobody would ever forget it again.
+    /// Changes the entry of a pod. A pod without an entry gets none: it would never be removed again.
     fn change(&self, uid: &str, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.shared.table().entries.get_mut(uid) {
             change(entry);
@@ -297,7 +297,7 @@ impl Runner {
 
 /// Keeps a pod as the API has it, and reduces it.
 fn note(shared: &Shared, table: &mut Table, mut object: PodObject) -> lazaret_pods::PodView {
-    // A third of the object, and nobody's business here.
+    // A third of the object, and not used here.
     object.pod.metadata.managed_fields = None;
     let pod = object.pod.clone();
     let uid = pod.metadata.uid.clone().unwrap_or_default();
@@ -319,7 +319,7 @@ fn is_held(entry: &Entry) -> bool {
     has_claims && !entry.is_released
 }
 
-/// What the machine of claims hears of a pod: it is to run until its containers have stopped, whatever the API says. Claims of one
+/// A pod as input of the claims' machine: it is to run until its containers have stopped, whatever the API says. Claims of one
 /// that is not to start are not prepared any more.
 fn seen(uid: &str, entry: &Entry) -> SeenPod {
     let Some(mut seen) = entry.seen.clone() else {

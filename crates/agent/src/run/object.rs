@@ -34,14 +34,14 @@ pub(super) struct Object {
     pub(super) port: u16,
     pub(super) pods_max: u32,
     pub(super) taints: Vec<Taint>,
-    /// What pods may ask for.
+    /// The amounts that pods may request.
     pub(super) allocatable: Amounts,
 }
 
-/// What the machine lacks.
+/// The pressure conditions that are true.
 type Pressure = BTreeMap<PressureKind, Crossed>;
 
-/// What was written last: what the machine lacks, since when each is so, and when it was written.
+/// The last status that was written: its pressure, the transition times of its conditions, and when it was written.
 #[derive(Default)]
 struct Written {
     pressure: Pressure,
@@ -94,7 +94,7 @@ impl Object {
         }
         let status = json!({"status": self.status(written, &pressure)});
         match api.patch_status(name, &params, &Patch::Strategic(status)).await {
-            // Somebody deleted it: it is registered anew.
+            // A user deleted it: it is registered anew.
             Err(kube::Error::Api(error)) if error.code == 404 => {
                 *written = Written::default();
                 return Err(kube::Error::Api(error));

@@ -1,4 +1,4 @@
-//! What a node that runs pods is started with.
+//! The options of a node that runs pods.
 
 use std::{
     collections::BTreeMap,
@@ -23,9 +23,9 @@ use super::{
 };
 use crate::{Options, StartError};
 
-/// What a node that runs pods is started with.
+/// The options of a node that runs pods.
 pub struct RunOptions {
-    /// What runs containers.
+    /// The container runtime.
     pub runtime: Arc<dyn Runtime>,
     /// Their images.
     pub images: Arc<dyn ImageSource>,

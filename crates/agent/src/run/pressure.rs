@@ -1,4 +1,4 @@
-//! What the machine is short of, what pods use of it, and what can be had without ending one.
+//! Measures the machine's free resources and the usage of pods, and reclaims space without ending one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,7 +51,7 @@ pub(super) async fn collect_images(shared: &Shared, thresholds: Thresholds) {
     };
     match shared.provision.volumes().images() {
         Ok(images) => in_use.extend(images),
-        // What may be in use is not removed.
+        // Without this list nothing is removed: an image may be in use.
         Err(error) => return warn!(%error, "look for images that volumes are made of"),
     }
     match shared.images.collect_garbage(&in_use, thresholds).await {
@@ -68,7 +68,7 @@ struct Running {
     containers: Vec<(String, String, bool)>,
 }
 
-/// What the pods that run use.
+/// Resource usage of the running pods.
 pub(super) async fn measure(shared: &Arc<Shared>, usage: bool, storage: bool) -> Outcome {
     let mut uses = BTreeMap::new();
     for (uid, running) in running(shared) {

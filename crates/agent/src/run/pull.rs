@@ -84,7 +84,7 @@ async fn fetch(
     }
 }
 
-/// An image that was imported has no registry: where it cannot be asked, `Always` is content with what is there.
+/// An image that was imported has no registry: where it cannot be asked, `Always` accepts the local image.
 ///
 /// DEVIATION(imported-images): kubelet fails the container. A name that says which registry it is from is held to `Always`.
 async fn present_after_all(shared: &Shared, image: &str, policy: PullPolicy) -> Option<Image> {
@@ -95,7 +95,7 @@ async fn present_after_all(shared: &Shared, image: &str, policy: PullPolicy) -> 
     shared.images.find(image).await
 }
 
-/// What the pod may show to registries.
+/// The pod's credentials for registries.
 async fn keychain(shared: &Shared, pod: &Pod) -> Keychain {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let api: Api<Secret> = Api::namespaced(shared.client.clone(), &namespace);

@@ -1,4 +1,4 @@
-//! What the parts of a node that run pods share.
+//! State that the parts of a node that run pods share.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ const VOLUMES_MAX: usize = 8;
 /// Images that are pulled at a time.
 const PULLS_MAX: usize = 3;
 
-/// What the parts share.
+/// State that the parts share.
 pub(super) struct Shared {
     pub(super) client: kube::Client,
     pub(super) node: String,
@@ -52,7 +52,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What a node that runs pods is made of.
+/// The parts that a node that runs pods is built from.
 pub(super) struct Parts {
     pub(super) client: kube::Client,
     pub(super) node: String,
@@ -103,7 +103,7 @@ impl Shared {
         self.log_root.join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
     }
 
-    /// Services that the containers of a namespace are told of.
+    /// Services that become environment variables of containers in this namespace.
     pub(super) fn services(&self, namespace: &str) -> Vec<Service> {
         let all = Arc::clone(&self.services.read().unwrap_or_else(PoisonError::into_inner));
         let is_told =

@@ -8,12 +8,12 @@ use lazaret_node::ResourceStatus;
 use lazaret_pods::{Amounts, Condition, ConditionKind, ContainerStatus, Exit, Millis, Phase, State, Status};
 use serde_json::{Map, Value, json};
 
-/// What the machine does not know.
+/// Facts for a pod's status that the machine does not have.
 #[derive(Debug)]
 pub(super) struct Around<'a> {
     /// The pod as the API has it.
     pub(super) pod: &'a Pod,
-    /// What runs it: the scheme of container ids.
+    /// The runtime's name: the scheme of container ids.
     pub(super) runtime: &'a str,
     /// The addresses of the node.
     pub(super) host_ips: &'a [String],
@@ -119,7 +119,7 @@ fn container(around: &Around<'_>, status: &ContainerStatus) -> Value {
     without_nulls(fields.into())
 }
 
-/// What a container has while it runs, where its pod says anything of it: as the pod says it, with the amounts that it has.
+/// The current resources of a running container, if its pod sets any: the pod's own fields, with the current amounts.
 fn resources(pod: &Pod, status: &ContainerStatus) -> Option<Value> {
     let has = status.resources?;
     let spec = pod.spec.as_ref()?;

@@ -1,4 +1,4 @@
-//! What is known of the pods of this node besides what the machine knows: the objects, their devices, and what runs.
+//! Facts about the pods of this node beyond the machine's state: the objects, their devices, and their sandboxes.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use lazaret_node::{ResourceStatus, SeenPod};
 pub(super) struct Entry {
     /// As the API had it last; none for a pod of which only the runtime knows.
     pub(super) pod: Option<Arc<Pod>>,
-    /// What the other machine knows of it.
+    /// The pod as the claims' machine sees it.
     pub(super) seen: Option<SeenPod>,
     /// The API does not have it any more.
     pub(super) is_gone: bool,
@@ -23,7 +23,7 @@ pub(super) struct Entry {
     pub(super) health: BTreeMap<String, Vec<ResourceStatus>>,
     /// Its sandbox.
     pub(super) sandbox: Option<SandboxState>,
-    /// What containers said when they ended, by name and attempt.
+    /// Termination messages of containers, by name and attempt.
     words: BTreeMap<(String, u32), Option<String>>,
 }
 
@@ -42,7 +42,7 @@ impl Table {
         self.entries.entry(uid.to_owned()).or_default()
     }
 
-    /// What a container said at its end; the inner `None` is nothing, the outer one that nobody looked.
+    /// The termination message of a container; the inner `None` is an empty one, the outer one that it was not read yet.
     #[allow(clippy::option_option, reason = "silence is an answer")]
     pub(super) fn words(&self, key: &Key) -> Option<Option<String>> {
         self.entries.get(&key.pod_uid)?.words.get(&(key.name.clone(), key.attempt)).cloned()
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// What the runtime has now.
+    /// Takes in the runtime's current sandboxes.
     pub(super) fn note(&mut self, states: Vec<SandboxState>) {
         for state in states {
             let Some(entry) = self.entries.get_mut(&state.spec.pod_uid) else { continue };
@@ -69,7 +69,7 @@ impl Table {
         }
     }
 
-    /// A container was started: whoever asks for it need not wait for the next list.
+    /// A container was started: a request about it need not wait for the next list.
     pub(super) fn started(&mut self, uid: &str, container: ContainerState) {
         let sandbox = self.entries.get_mut(uid).and_then(|entry| entry.sandbox.as_mut());
         if let Some(sandbox) = sandbox {

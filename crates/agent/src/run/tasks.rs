@@ -1,4 +1,4 @@
-//! What goes on beside the loop: watches, the Node, logs, images, volumes, and the node's own API.
+//! The tasks beside the loop: watches, the Node, logs, images, volumes, and the node's own API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::{events::Note, follow};
 
-/// News that wait. Whoever brings more waits itself.
+/// Inputs in the queue. A sender waits when it is full.
 const NEWS_MAX: usize = 256;
 /// How often images that nothing uses are looked for, and kept content of volumes is brought up to date, as kubelet has them.
 const IMAGES_EVERY: Duration = Duration::from_secs(300);
 const VOLUMES_EVERY: Duration = Duration::from_secs(60);
-/// After the runtime could not say what it has.
+/// Pause after a failed list of the runtime.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 
-/// Starts everything that brings news. What the runtime has is known before the API is asked, so that nothing that a container uses
+/// Starts all tasks that send inputs. The runtime is listed before the API, so that no claim that a container uses
 /// is unprepared because its pod is gone.
 pub(crate) async fn start(
     ready: Ready,
@@ -55,7 +55,7 @@ pub(crate) async fn start(
     (runner, heard)
 }
 
-/// What another agent started. A pod of which only the runtime knows holds its claims until its containers have stopped.
+/// Finds pods that an earlier agent started. A pod that only the runtime knows holds its claims until its containers have stopped.
 async fn adopt(shared: &Shared) {
     let states = loop {
         match shared.runtime.list().await {

@@ -1,4 +1,4 @@
-//! TLS to whoever answers, for probes: kubelet does not look at certificates of pods either.
+//! TLS without verification of the server, for probes: kubelet does not verify certificates of pods either.
 
 use std::sync::{Arc, OnceLock};
 

@@ -16,7 +16,7 @@ use lazaret_pods::{
 };
 use lazaret_provision::QosClass;
 
-/// What Kubernetes gives containers to stop when a pod does not say it, in seconds.
+/// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_S: i64 = 30;
 /// Where the scheduler says what is wrong with a pod on a node that does not match it.
 const NODE_AFFINITY: &str = "NodeAffinity";
@@ -162,7 +162,7 @@ fn probe(probe: &WireProbe) -> Probe {
     }
 }
 
-/// What a pod asks for: its main containers and sidecars together, or an init container beside the sidecars before it if that is more.
+/// The requests of a pod: its main containers and sidecars together, or an init container beside the sidecars before it if that is more.
 fn requests(spec: &PodSpec) -> Amounts {
     let mut sidecars = Amounts::default();
     let mut most = Amounts::default();

@@ -1,4 +1,4 @@
-//! What the machine asks for, done.
+//! Carries out the actions of the machine.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ const FILES_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_SLACK: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Does one thing, and says what became of it.
+/// Carries out one action, and returns its outcome.
 pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
     let shared = &shared;
     match action {
@@ -235,7 +235,7 @@ async fn describe(
     }
 }
 
-/// What of a container nobody applies.
+/// The settings of a container that neither the runtime nor the agent applies.
 fn not_applied(shared: &Shared, pod: &PodRef, container: &str, spec: &ContainerSpec) -> Vec<String> {
     let Some(object) = shared.table().pod(&pod.uid) else { return Vec::new() };
     let mut texts = match shared.provision.sandbox(&object) {
@@ -271,7 +271,7 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what pods left that went while nobody was here.
+/// Removes leftovers of pods that were deleted while no agent ran.
 pub(super) async fn keep_only(shared: Arc<Shared>, pods: Vec<String>) {
     let known = pods.into_iter().collect();
     match shared.provision.orphans(&known) {

@@ -1,4 +1,4 @@
-//! What the agent keeps in memory of pods, counted: nothing of those that are gone, however they went.
+//! The agent's memory about pods, counted: nothing about pods that are gone, however they went.
 
 use kube::api::DeleteParams;
 use lazaret_runtime::Metrics;

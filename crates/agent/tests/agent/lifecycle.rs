@@ -58,7 +58,7 @@ async fn an_agent_that_restarts_cleans_up_what_was_removed_meanwhile_and_goes_on
     world.until_offered(&lost).await;
     let before = world.until_offered(&stays).await;
     agent.stop().await;
-    // What plugins answered is there, for a kubelet that takes over.
+    // The plugins' answers are in the checkpoint, for a kubelet that takes over.
     let devices = |claim: &lazaret_node::ClaimState| claim.drivers[DRIVER].devices.len();
     assert_eq!(world.checkpoint().iter().map(devices).collect::<Vec<_>>(), [1, 1]);
     world.delete("lost", &DeleteParams::default().grace_period(0)).await;
@@ -130,7 +130,7 @@ async fn one_connection_carries_all_calls_and_is_made_again_when_it_drops() {
         world.until_offered(&uid).await;
     }
     assert_eq!((plugin.connections(), plugin.count("NodePrepareResources")), (1, 3));
-    // Longer than gRPC leaves a connection open that nobody uses.
+    // Longer than gRPC leaves an idle connection open.
     tokio::time::pause();
     tokio::time::advance(LONG_IDLE).await;
     tokio::time::resume();
@@ -157,8 +157,8 @@ async fn a_damaged_checkpoint_stops_the_start() {
     );
 }
 
-/// What is left after a power loss: the newest checkpoint has the name of the spare. And a kubelet finds one file, with a newer
-/// one beside it only until somebody starts.
+/// After a power loss the newest checkpoint may have the name of the spare. A kubelet finds one file, with a newer
+/// one beside it only until an agent starts.
 #[tokio::test]
 async fn an_agent_that_starts_after_a_power_loss_finds_the_newest_checkpoint() {
     let world = World::new().await;
@@ -193,7 +193,7 @@ async fn an_agent_that_starts_after_a_power_loss_finds_the_newest_checkpoint() {
     assert_eq!(world.checkpoint().len(), 1);
 }
 
-/// With our own claim controller: a device whose pod was removed by force is given to nobody before this node has said that
+/// With our own claim controller: a device whose pod was removed by force is not allocated before this node has reported that
 /// it is unprepared.
 #[tokio::test]
 async fn a_device_of_a_lost_pod_is_given_back_only_when_the_node_has_unprepared_it() {

@@ -1,4 +1,4 @@
-//! The agent as it runs: sockets, files and an API server, with plugins that do as they are told.
+//! The agent as it runs: sockets, files and an API server, with plugins that a test controls.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod classic;

@@ -27,7 +27,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What comes back.
+/// The reply of a plugin.
 pub(crate) enum Reply {
     Message(Vec<u8>),
     Status(u32, &'static str),
@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Hang,
     /// These bytes instead of a message in its frame.
     Bytes(Vec<u8>),
-    /// Messages, for as long as somebody sends them.
+    /// Messages, for as long as the test sends them.
     Stream(mpsc::Receiver<Vec<u8>>),
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn info(driver: &str, service: &Path, services: &[&str]) -> PluginInf
     }
 }
 
-/// What a plugin that works answers to Prepare: one device for each claim.
+/// The answer of a working plugin to Prepare: one device for each claim.
 pub(crate) fn prepared(body: &[u8]) -> PrepareResponse {
     let claims = ClaimsRequest::decode(body).unwrap().claims.into_iter().map(|claim| {
         let device = DeviceMessage {

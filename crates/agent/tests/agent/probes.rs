@@ -22,7 +22,7 @@ use crate::{
     world::{World, until},
 };
 
-/// A server with a certificate that nobody signed, which answers every request with this code.
+/// A server with a self-signed certificate, which answers every request with this code.
 async fn https(code: u16, tasks: &mut JoinSet<()>) -> u16 {
     let made = rcgen::generate_simple_self_signed(vec!["somebody.example.com".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();

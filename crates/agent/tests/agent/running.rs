@@ -1,4 +1,4 @@
-//! Pods that run, with a runtime that is told when containers stop: claims outlive containers, whatever happens.
+//! Pods that run, with a runtime whose containers stop when a test says so: claims outlive containers, whatever happens.
 
 use std::{collections::BTreeMap, net::TcpListener, sync::Arc, time::Duration};
 
@@ -138,7 +138,7 @@ async fn another_agent_finds_containers_and_restarts_only_those_that_ended() {
         (containers.first().is_some_and(|container| container.restart_count == 1)).then_some(())
     })
     .await;
-    // What others write into a pod does not stop it.
+    // Other clients' writes to a pod do not stop it.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
     world.pods().patch("p", &PatchParams::default(), &patch).await.unwrap();
     world.delete("p", &DeleteParams::default()).await;

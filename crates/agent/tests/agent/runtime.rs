@@ -13,7 +13,7 @@ use lazaret_containers::{
 };
 use tokio::sync::watch;
 
-/// What there is outlives the agent, as with a real one.
+/// A runtime in memory. Its containers outlive the agent, as with a real one.
 #[derive(Debug)]
 pub(crate) struct Fake {
     sandboxes: Mutex<BTreeMap<String, SandboxState>>,

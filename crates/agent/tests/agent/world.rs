@@ -171,7 +171,7 @@ impl World {
         until("CDI names are offered", || async { self.offered(pod_uid) }).await
     }
 
-    /// What is in the checkpoint; it is whole at any time.
+    /// The claims in the checkpoint; the file is whole at any time.
     pub(crate) fn checkpoint(&self) -> Vec<ClaimState> {
         match std::fs::read(self.options().checkpoint()) {
             Ok(text) => checkpoint::read(&text).unwrap(),

@@ -48,7 +48,7 @@ const MAP: &str = r#""},"data":{"key":"value"}}"#;
 /// A pod as a controller makes one.
 const POD: &str = r#""},"spec":{"containers":[{"name":"main","image":"registry.example/app:1","resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}],"tolerations":[{"key":"example.com/x","operator":"Exists"}],"nodeName":"nowhere"}}"#;
 
-/// One load; says how many requests it was. What a request costs the clients is told with it.
+/// Runs one load, and returns its number of requests. The report also gets the clients' own CPU time for each request.
 async fn measured(
     bench: &Bench<'_>,
     report: &mut Report,

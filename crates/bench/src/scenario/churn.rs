@@ -1,6 +1,6 @@
 //! Pods of many kinds that come and go on one node for a long time, devices that are tainted under them, and what is left of it all at the end.
 //!
-//! What a pod is like follows from its number alone, so that two runs do the same.
+//! The kind of a pod follows from its number alone, so that two runs do the same.
 
 use std::{
     collections::BTreeMap,
@@ -261,7 +261,7 @@ fn pod(bench: &Bench<'_>, node: &str, number: usize) -> Value {
     json!({"metadata": meta(&bench.run, &name(number)), "spec": spec})
 }
 
-/// What there is below directories, and which mounts.
+/// The number of files and mounts below directories.
 #[derive(Debug, Default)]
 struct Traces(BTreeMap<String, usize>);
 

@@ -14,7 +14,7 @@ use crate::{
     report::{Phase, Report},
 };
 
-/// So long is looked whether somebody leaves who may stay.
+/// Time to wait for wrong evictions.
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {

@@ -1,4 +1,4 @@
-//! A day in short: pods come and go, every second a rule makes the pods of one node leave, and somebody reads all the while.
+//! A day in short: pods come and go, every second a rule evicts the pods of one node, and a client reads all the while.
 
 use std::{
     cell::RefCell,
@@ -21,7 +21,7 @@ use crate::{
     target::{Caller, Target},
 };
 
-/// Pods a second where nobody says.
+/// Pods a second unless `--rate` is given.
 const RATE: u32 = 50;
 /// How long a pod runs until it is no longer wanted.
 const LIFE: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const RULE: Duration = Duration::from_secs(1);
 const READS_PER_SECOND: u32 = 100;
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What one part knows of another.
+/// State that the parts share.
 #[derive(Debug, Default)]
 struct Shared {
     /// The node that a rule taints now: its pods are not deleted otherwise.

@@ -1,4 +1,4 @@
-//! What is measured, one file each.
+//! The scenarios, one file each.
 
 mod api;
 mod churn;

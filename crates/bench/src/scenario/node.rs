@@ -165,7 +165,7 @@ async fn remove_all(
     Ok(())
 }
 
-/// What the processes that were named use while all pods run and nothing happens.
+/// The usage of the named processes while all pods run and nothing happens.
 async fn rest(bench: &Bench<'_>, report: &mut Report) {
     let time = Duration::from_secs(bench.args.seconds);
     let before: Vec<f64> = bench.args.pid.iter().map(|process| machine::cpu_seconds(*process)).collect();

@@ -76,11 +76,11 @@ pub(super) async fn prepare(bench: &mut Bench<'_>) -> Result<()> {
 
 /// Whether the pod with this number tolerates every taint.
 pub(super) fn tolerates(number: usize, percent: u32) -> bool {
-    // Spread evenly: of any hundred in a row so many do.
+    // Spread evenly: of any hundred in a row, `percent` do.
     number * 37 % 100 < usize::try_from(percent).unwrap_or(100)
 }
 
-/// Makes requests that make pods. What pods have in common is written once.
+/// Makes the requests that create pods. The part that pods have in common is written once.
 pub(super) fn request(bench: &Bench<'_>) -> impl Fn(usize) -> Vec<u8> + 'static {
     let (target, path) = (bench.target.clone(), pods_path(&bench.namespace));
     let percent = bench.args.tolerate;

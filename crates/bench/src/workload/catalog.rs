@@ -8,7 +8,7 @@ pub(crate) struct Workload {
     /// Nodes with devices, and nodes without.
     pub(crate) nodes: usize,
     pub(crate) plain_nodes: usize,
-    /// What is there before the measurement: claims with devices, or pods that were placed.
+    /// Objects before the measurement: claims with devices, or pods that were placed.
     pub(crate) initial: usize,
     pub(crate) pods: usize,
     /// Each pod that was placed is deleted and another made, for ten seconds.
@@ -17,7 +17,7 @@ pub(crate) struct Workload {
     pub(crate) least: Option<f64>,
 }
 
-/// What a workload is about.
+/// The kind of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
     PublishResourceSlices,
@@ -36,7 +36,7 @@ pub(crate) enum Test {
     ConsumableCapacity,
 }
 
-/// What the claims of a template ask for.
+/// The request of a template's claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// One device.
@@ -88,7 +88,7 @@ impl Test {
         }
     }
 
-    /// Whether what is there beforehand are pods, not claims.
+    /// Whether the initial objects are pods, not claims.
     pub(crate) fn begins_with_pods(self) -> bool {
         match self {
             Self::SharedClaim

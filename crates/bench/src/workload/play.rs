@@ -24,7 +24,7 @@ use lazaret_print::note;
 const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1";
 /// How long pods are replaced in a steady workload.
 const STEADY: Duration = Duration::from_secs(10);
-/// Nodes are heard of so often: nobody gives them up, however long it takes.
+/// Heartbeats of nodes: no controller gives them up, however long it takes.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Pods that are replaced at a time, at most all of the ten that there are.
 const REPLACERS: usize = 10;
@@ -76,7 +76,7 @@ fn micro_time() -> Result<String> {
     Ok(now.to_string().replace('Z', ".000000Z"))
 }
 
-/// What the steps of a workload share.
+/// State that the steps of a workload share.
 struct Stage<'a> {
     workload: &'a Workload,
     shape: Rc<Shape>,
@@ -118,7 +118,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Sends so many requests as fast as it goes.
+    /// Sends `count` requests as fast as it goes.
     async fn all(&self, count: usize, request: impl Fn(usize) -> Vec<u8> + 'static) -> Result<load::Outcome> {
         let shape = load::Shape { clients: self.clients, until: Until::Sent(count), rate: 0 };
         load::run(&self.target, shape, request, |_, _| {}).await
@@ -146,7 +146,7 @@ impl Stage<'_> {
             })
         };
         self.all(count, self.post(LEASES.into(), lease)).await?;
-        // A server keeps pods from a new node until somebody says that it is ready.
+        // A server keeps pods from a new node until a controller removes its taint.
         let (target, shape) = (self.target.clone(), Rc::clone(&self.shape));
         let ready = move |number| {
             target.patch(&format!("{NODES}/{}", shape.node_name(number)), r#"{"spec":{"taints":null}}"#)
@@ -166,7 +166,7 @@ impl Stage<'_> {
         self.all(self.workload.nodes * per_node, self.post(SLICES.into(), slice)).await
     }
 
-    /// What is there before the measurement.
+    /// Makes the objects that exist before the measurement.
     async fn initial(&self, namespace: &str) -> Result<()> {
         let Workload { initial, nodes, test, .. } = *self.workload;
         if test.begins_with_pods() {

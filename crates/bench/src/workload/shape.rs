@@ -1,4 +1,4 @@
-//! What the objects of each workload look like.
+//! The objects of each workload.
 
 use serde_json::{Map, Value, json};
 
@@ -162,7 +162,7 @@ impl Shape {
         }
     }
 
-    /// What pods call a class when it is an extended resource.
+    /// The extended resource by which pods request a class.
     fn resource(&self, number: usize) -> String {
         format!("{}.lazaret.dev/device-{number}", self.run)
     }
@@ -176,7 +176,7 @@ impl Shape {
         (self.test == Test::DeviceTaintToleration).then_some(rule)
     }
 
-    /// What a claim asks for.
+    /// The spec of a claim.
     fn claim_spec(&self) -> Value {
         let request = |name: &str, more: Value| {
             let mut exactly = json!({"deviceClassName": self.run});
@@ -237,7 +237,7 @@ impl Shape {
         json!({"metadata": meta(&self.run, &claim_name(number)), "spec": self.claim_spec()})
     }
 
-    /// How many claims there must be for so many pods that name them.
+    /// The number of claims for `pods` pods that name them.
     pub(crate) fn claims_for(&self, pods: usize) -> usize {
         if let Test::PodGroupClaim { groups } = self.test {
             groups

@@ -209,7 +209,7 @@ fn theirs(folders: &[&Path], ids: &[String]) -> Result<Value, String> {
     Ok(serde_json::to_value(oci).unwrap())
 }
 
-/// What became of all seeds.
+/// The results of all seeds.
 #[derive(Default)]
 struct Count {
     accepted: usize,
@@ -326,7 +326,7 @@ fn devices_of_several_files_and_directories_are_found_and_applied_alike() {
     count.check();
 }
 
-/// What the crate does otherwise with files; ours does what Go does. A difference that is gone is to be taken out.
+/// Differences of the crate with files; ours does what Go does. A difference that is gone is to be taken out.
 #[test]
 fn files_that_the_crate_treats_otherwise() {
     let good = |kind: &str| {

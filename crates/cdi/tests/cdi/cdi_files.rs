@@ -241,7 +241,7 @@ proptest! {
         let _ = parse_yaml(&bytes);
     }
 
-    /// What can be written can be read, and means the same.
+    /// A written spec can be read, and means the same.
     #[test]
     fn written_means_read(
         names in prop::collection::btree_set("[a-zA-Z0-9]([a-zA-Z0-9._:-]{0,10}[a-z0-9])?", 1..5),

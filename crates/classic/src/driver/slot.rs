@@ -69,7 +69,7 @@ pub(super) struct Slot {
     pub(super) pause: Retry,
 }
 
-/// A claim that is gone although devices were held for it: somebody removed the finalizer.
+/// A claim that is gone although devices were held for it: a client removed the finalizer.
 #[derive(Debug)]
 pub(super) struct Orphan {
     pub(super) claim: ObjectKey,

@@ -33,9 +33,9 @@ pub(super) enum Verdict {
 
 /// Candidates of a pod, as far as its claims matter.
 struct Filtered {
-    /// Those that suit every claim.
+    /// Nodes that suit every claim.
     suit: Vec<Text>,
-    /// Those that suit every allocated claim. Drivers are asked about these: an answer about fewer nodes would say nothing about
+    /// Nodes that suit every allocated claim. Drivers are asked about these: an answer about fewer nodes would say nothing about
     /// those that did not suit before, and they would be taken for possible again.
     possible: Vec<Text>,
     /// The claims that some candidate does not suit.

@@ -1,4 +1,4 @@
-//! The scheduler's part: which node a pod's claims are allocated for, who reserves them, who gives them up.
+//! The scheduler's part: the node for which a pod's claims are allocated, and which pods reserve them or give them up.
 //!
 //! A pod that holds allocated claims and cannot get the others gives all of them up, then pauses: the pause doubles each time, is at least as
 //! long as it held them, and differs from pod to pod. While it pauses it asks for nothing. Of pods that block each other

@@ -64,7 +64,7 @@ fn a_claim_that_the_pod_does_not_own_is_left_alone_and_the_pod_hears_of_it() {
     assert_eq!(told.len(), 1);
     let ClaimEffectKind::Event(event) = &told[0].kind else { panic!("{told:?}") };
     assert!(event.message.contains("\"p-gpu\" exists and does not belong to this pod"), "{}", event.message);
-    // Told once, and made once the foreign one is gone.
+    // Reported once, and made once the foreign one is gone.
     machine.handle(at(1), &(), ClaimInput::News(News::Claim(version(claim("p-gpu", None), 2))));
     assert!(effects(&mut machine).is_empty());
     machine.handle(at(2), &(), ClaimInput::News(News::ClaimGone(key("p-gpu"), "uid-p-gpu".into())));
@@ -225,7 +225,7 @@ fn nodes_that_cannot_have_prepared_the_claim_or_do_not_answer_are_not_waited_for
     let (mut machine, asked) = removed_by_force(false, report(1, &[], &[]));
     question(&asked);
     assert!(removes_the_user(&hear(&mut machine, News::ReportGone("n".into()))), "the node is gone");
-    // A pod that nobody saw may have been on any node on which the claim is available.
+    // A pod that was never seen may have been on any node on which the claim is available.
     let mut reserved = allocated(claim("c", None), Some("n"));
     reserved.status.reserved_for = vec![user("p")];
     for (available, names) in [(reserved.clone(), vec!["n"]), (allocated_anywhere(reserved), vec!["m", "n"])]

@@ -122,7 +122,7 @@ impl World<'_> {
         }
     }
 
-    /// What is done, in words.
+    /// Carries out an effect, and returns a text about it.
     fn perform(&mut self, now: Timestamp, effect: Effect) -> Option<String> {
         let (drain_takes, repair_takes) = (self.args.drain_takes, self.args.repair_takes);
         let result = |is_failing: bool, flag: &str| {

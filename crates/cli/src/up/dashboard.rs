@@ -1,4 +1,4 @@
-//! The dashboard beside the API: who signs in with the printed address is the administrator whom the kubeconfig names.
+//! The dashboard beside the API: a user who signs in with the printed address is the administrator that the kubeconfig names.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +9,7 @@ use lazaret_server::{ADMIN, Pages, Server, SessionOver, User};
 
 use crate::clock;
 
-/// Whom a session stands for.
+/// The user of a session.
 #[derive(Clone, Debug)]
 struct Viewer(Arc<User>);
 

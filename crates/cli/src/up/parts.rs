@@ -1,4 +1,4 @@
-//! What runs beside the API server, in the same process and over the same API.
+//! The parts beside the API server, in the same process and over the same API.
 
 use anyhow::{Result, anyhow};
 use lazaret_controllers::{Options, Plane};
@@ -24,7 +24,7 @@ impl Parts {
         options: Options,
     ) -> Result<Self> {
         let client = Client::direct(server.answering(ourselves()));
-        // The store is locked for this process: there is nobody to share the work with.
+        // The store is locked for this process: there is no other replica to share the work with.
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
@@ -46,10 +46,10 @@ impl Parts {
         Ok(Self { plane, hollow })
     }
 
-    /// Lets what is under way end.
+    /// Lets work in flight end.
     pub(super) async fn stop(self) {
         if let Some((tasks, stop)) = self.hollow {
-            // Who has ended already needs no word.
+            // Nodes that have ended already have no receiver.
             let _ = stop.send(true);
             tasks.join().await;
         }

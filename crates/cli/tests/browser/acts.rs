@@ -1,4 +1,4 @@
-//! What people do: by mouse, by keyboard alone, with few rights, and while the server is away.
+//! Actions of users: by mouse, by keyboard alone, with few rights, and while the server is away.
 
 use serde_json::{Value, json};
 

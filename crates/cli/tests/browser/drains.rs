@@ -52,7 +52,7 @@ fn a_drain_shows_its_pods_by_phase_and_changes_its_pace() {
     page.click(SUBMIT, NO_DIALOG);
     page.until("/pace 7\\/s/.test(document.querySelector('.card .facts').innerText)");
 
-    // Somebody else paused; this page sees it, and resumes.
+    // Another user paused; this page sees it, and resumes.
     go(&page, "cluster");
     page.until("/paused: deploying/.test(document.querySelector('main').innerText)");
     go(&page, "drains");

@@ -1,4 +1,4 @@
-//! What the page costs: first paint, bytes, frames, memory under changes, the server's time for its viewers. Printed, and never judged by time:
+//! The costs of the page: first paint, bytes, frames, memory under changes, the server's time for its viewers. Printed, and never judged by time:
 //! `cargo test --test browser figures -- --nocapture`, with `LAZARET_FIGURES_MINUTES=20` for the last two.
 
 use std::{env, fs, thread, time::Duration};
@@ -12,7 +12,7 @@ use crate::{
     server::Cluster,
 };
 
-/// What a browser loads before anybody asks for a plan, as it is transferred: compressed, with the headers of its answers.
+/// Bytes that a browser loads before a plan is asked for, as transferred: compressed, with the headers of the responses.
 const FIRST_BYTES_MAX: u64 = 300_000;
 /// The cores, compressed by brotli, when they are first needed.
 const CORES_BYTES_MAX: u64 = 400_000;
@@ -54,7 +54,7 @@ fn frames(page: &Page<'_>, devices: u32) -> Value {
     ))
 }
 
-/// Bytes of JavaScript's heap, after what nobody uses was collected.
+/// Bytes of JavaScript's heap, after a garbage collection.
 fn heap(page: &Page<'_>) -> f64 {
     page.call("HeapProfiler.collectGarbage", &json!({}));
     page.call("Runtime.getHeapUsage", &json!({}))["usedSize"].as_f64().unwrap_or_default()

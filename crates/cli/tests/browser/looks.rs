@@ -63,7 +63,7 @@ const CONTRAST: &str = r#"(() => {
   return found;
 })()"#;
 
-/// What the accessibility tree says of controls without a name.
+/// Controls without a name in the accessibility tree.
 fn nameless(page: &Page<'_>) -> Vec<String> {
     let tree = page.call("Accessibility.getFullAXTree", &json!({}));
     let nodes = tree["nodes"].as_array().unwrap();
@@ -101,7 +101,7 @@ fn check(page: &Page<'_>, axe: &str, look: &str, path: &str) {
     keep(page, look, path);
 }
 
-/// Leaves a picture of the page where somebody wants pictures.
+/// Leaves a picture of the page, if pictures are asked for.
 pub(crate) fn keep(page: &Page<'_>, look: &str, path: &str) {
     if let Some(folder) = env::var_os("LAZARET_PICTURES") {
         let name: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -183,7 +183,7 @@ fn every_page_in_every_look() {
             page.eval(&format!("void (location.hash = '#/{path}')"));
             let id = path.split('/').next().unwrap();
             page.until(&format!("lazaret.page().id === '{id}'"));
-            // What is read from the server is there, too.
+            // The data from the server is there, too.
             page.until("![...document.querySelectorAll('main .note, main .empty, .panel .note')].some((one) => /^(…|Reading pods…)$/.test(one.textContent))");
             if id == "whatif" {
                 page.until("/would be evicted/.test(document.querySelector('main').innerText)");

@@ -86,7 +86,7 @@ fn recordings_of_a_cluster_and_of_the_simulator_are_played() {
     cluster.device(&["record", "-o", path, "--for", "1s"]);
     play(&page, &file);
 
-    // What is no recording is refused in words.
+    // A file that is no recording is refused with an error.
     let other = cluster.folder.path().join("other.json");
     fs::write(&other, "[]").unwrap();
     page.eval("void (location.hash = '#/fleet')");

@@ -36,7 +36,7 @@ fn start(command: &mut Command) -> (Running, String) {
             break address.to_owned();
         }
     };
-    // What it prints later is read, so that it never waits for a reader.
+    // Later output is read, so that the process never waits for a reader.
     thread::spawn(move || output.read_to_end(&mut Vec::new()));
     (running, address)
 }

@@ -34,7 +34,7 @@ fn is_leaving(up: &Up, pod: &str) -> bool {
         .map_or(true, |pod| !pod["metadata"]["deletionTimestamp"].is_null())
 }
 
-/// What keeps the pods of a rule, as its condition says it.
+/// The reason why the evictions of a rule are blocked, from its condition.
 fn blocked_by(up: &Up, name: &str) -> String {
     let rule = up.send("GET", &format!("{RULES}/{name}"), &Value::Null);
     let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What people say to incidents, by commands.
+//! Commands by which people act on incidents.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn a_report_whose_key_or_device_cannot_be_one_is_refused_by_command_and_server()
     };
     let why = up.try_send("POST", SIGNALS, &signal("bad key!", "Person")).unwrap_err();
     assert!(why.contains("spec.key") && why.contains("must be a name"), "{why}");
-    // Alerts are called as somebody called them.
+    // Alerts have the names that a user gave them.
     up.send("POST", SIGNALS, &signal("GPU fell off the bus", "Alert"));
     up.said(&["report", "gpu.example.com/node-1/gpu-9", "fan", "--reason", "it was there yesterday"]);
 }

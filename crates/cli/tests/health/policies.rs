@@ -64,7 +64,7 @@ fn a_policy_that_would_quarantine_everything_is_held_by_a_guard_and_goes_on_when
     wait_until("both are quarantined", || stages(&up) == r#""Quarantined" "Quarantined""#);
 }
 
-/// Two policies taint one device with different keys. Somebody else's taint of the same key stays.
+/// Two policies taint one device with different keys. Another client's taint of the same key stays.
 #[test]
 fn each_rule_taints_with_the_key_that_it_names_and_what_is_taken_back_is_that_alone() {
     const ONE: &str = "one.example.com/ill";
@@ -119,7 +119,7 @@ fn each_rule_taints_with_the_key_that_it_names_and_what_is_taken_back_is_that_al
     assert_eq!(up.list(RULES)[0]["metadata"]["name"], "theirs");
 }
 
-/// What is changed in the spec of a policy.
+/// A change of a policy's spec.
 type Change = fn(&mut Value);
 
 #[test]
@@ -183,7 +183,7 @@ fn a_policy_that_makes_no_sense_is_refused_with_the_field_and_one_that_observes_
     assert!(refused.contains("is what it was when the incident was opened"), "{refused}");
 }
 
-/// What the status of a policy says, once it says that of its spec.
+/// The message in a policy's status, once the status is about the current spec.
 fn verdict(up: &Up, policy: &str, reason: &str) -> String {
     let mut message = String::new();
     wait_until(&format!("policy {policy} says {reason}"), || {

@@ -1,4 +1,4 @@
-//! A repair that somebody else does: an object is made for it, looked at, and left as it is once it is done.
+//! A repair by another controller: an object is made for it, watched, and left as it is once it is done.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A board is replaced by somebody who answers in the object; then a Job resets the device, if that did not help.
+/// A board is replaced by a controller that answers in the object; then a Job resets the device, if that did not help.
 fn policy_of_requests() -> Value {
     let template = json!({
         "metadata": {"namespace": "default", "labels": {"for": "$(DEVICE)"}},

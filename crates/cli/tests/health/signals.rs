@@ -94,7 +94,7 @@ fn attributes_nodes_pods_and_vanished_devices_give_signals_and_an_incident_follo
     up.send("PATCH", &format!("{PODS}/trainer/status"), &json!({"status": {"containerStatuses": statuses}}));
     assert_eq!(open("pod")["spec"]["device"]["device"], device);
     assert_eq!(up.list(INCIDENTS).len(), 4, "one for each");
-    // Who deletes an incident brings its device back.
+    // Deleting an incident brings its device back.
     let name = open("fabric")["metadata"]["name"].as_str().unwrap().to_owned();
     conditions.as_array_mut().unwrap().pop();
     up.send("PATCH", node, &json!({"status": {"conditions": conditions}}));
@@ -102,7 +102,7 @@ fn attributes_nodes_pods_and_vanished_devices_give_signals_and_an_incident_follo
     wait_until("its taint is gone", || up.list(RULES).iter().all(|rule| rule["metadata"]["name"] != *name));
 }
 
-/// A device with an open incident goes while nothing runs: who starts then misses it.
+/// A device with an open incident goes while nothing runs: the next process misses it.
 #[test]
 fn a_device_that_vanishes_while_nothing_runs_is_missed_by_whoever_starts() {
     let folder = tempfile::tempdir().unwrap();

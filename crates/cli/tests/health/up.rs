@@ -89,7 +89,7 @@ impl Up {
         Command::new(LAZARET).arg("device").args(words).env("KUBECONFIG", kubeconfig).output().unwrap()
     }
 
-    /// What a command of `kubectl device` prints; it must succeed.
+    /// The output of a command of `kubectl device`; it must succeed.
     pub(crate) fn said(&self, words: &[&str]) -> String {
         let output = self.device(words);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

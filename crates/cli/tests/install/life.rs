@@ -49,7 +49,7 @@ fn helm(cluster: &Cluster, words: &[&str]) -> String {
     tools::run(command.args(words).current_dir(folder).env("KUBECONFIG", folder.join("kubeconfig")))
 }
 
-/// A cluster of somebody else.
+/// A cluster that Lazaret is installed into.
 fn foreign_cluster() -> Cluster {
     let cluster = Cluster::start(&["--nodes", "2"]);
     cluster.until("nodes are there", |cluster| {

@@ -1,4 +1,4 @@
-//! What `deploy/` holds is what the program and the chart make; it is accepted by a server, lives a whole life there and leaves nothing behind.
+//! The files in `deploy/` are those that the program and the chart make; a server accepts them, they live a whole life there and leave nothing behind.
 //!
 //! `UPDATE_DEPLOY=1` writes the generated files anew: `deploy/crds`, `deploy/lazaret.yaml`, `deploy/chart/files`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]

@@ -1,4 +1,4 @@
-//! What the chart and the program make.
+//! The manifests that the chart and the program make.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ pub(crate) fn helm_in(folder: &Path) -> Command {
     command
 }
 
-/// What the chart makes of these settings, without a cluster.
+/// The manifests of the chart with these settings, without a cluster.
 pub(crate) fn try_template(settings: &[&str]) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let mut command = helm_in(folder.path());
@@ -55,7 +55,7 @@ pub(crate) fn documents(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// What the program prints.
+/// The output of the program.
 pub(crate) fn lazaret(words: &[&str]) -> String {
     tools::run(Command::new(LAZARET).args(words))
 }

@@ -37,7 +37,7 @@ fn leaders_change(end: &str) {
             && pods.iter().all(|pod| pod["spec"]["nodeName"] == node && pod["status"]["phase"] == "Running")
     };
     stage.until("nobody is left on node-1", || all_on("node-2"));
-    // Events are sent after what they tell of, and those of a process that is killed are lost.
+    // Events are sent after the writes that they report, and those of a process that is killed are lost.
     stage.until("the events of the first are there", || told(&of_one));
     let (first, of_two) = (stage.holder().unwrap(), uids_on("node-2"));
     replicas[&first].signal(end);

@@ -66,7 +66,7 @@ fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
     stage.until("its rules keep late pods off", || {
         rules().iter().all(|rule| rule["spec"]["taint"]["effect"] == "NoExecute")
     });
-    // Who evicted says so: Lazaret, for the policy, and Kubernetes nobody.
+    // The rules name the evicting component: Lazaret, for the policy; Kubernetes evicts none.
     stage.until("its rules say who evicts", || {
         rules().iter().all(|rule| {
             let said = conditions(rule);
@@ -184,7 +184,7 @@ fn what_others_wrote_is_never_touched_and_what_they_changed_is_changed_back() {
     send("DELETE", &format!("{policies}/mine"), "application/json", &Value::Null);
     stage.until("the rule goes with it", || stage.list(rules).is_empty());
 
-    // Somebody else has the name, with the very same spec. A controller that hears late of the policy's end makes the rule once more before it goes.
+    // Another owner has the name, with the very same spec. A controller that hears late of the policy's end makes the rule once more before it goes.
     let theirs = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name},
         "spec": policy["spec"]});
     stage.until("the name is free", || stage.request("POST", rules, "application/json", &theirs).is_ok());
@@ -198,7 +198,7 @@ fn what_others_wrote_is_never_touched_and_what_they_changed_is_changed_back() {
     stage.until("the name is free and the rule is made", || compiled().1 == "AsSelected");
     assert!(!get(&rule)["metadata"]["ownerReferences"].is_null(), "the rule that is counted is the policy's");
 
-    // Somebody edits the policy's rule.
+    // A user edits the policy's rule.
     let edit = json!({
         "metadata": {"labels": {"team": "storage"}, "annotations": {"example.com/note": "ask first"}, "finalizers": ["example.com/keep"]},
         "spec": {"taint": {"value": "edited", "effect": "NoExecute"}},

@@ -24,7 +24,7 @@ pub(crate) const OTHERS: Controllers = Controllers { claims: true, ..Controllers
 /// Settings of the chart with which Lazaret evicts for plain rules.
 pub(crate) const PARTS: &[&str] = &["controllers.parts.eviction=true"];
 
-/// What Kubernetes' own components do is done in the test's process; what Lazaret does on their cluster is left to processes.
+/// Kubernetes' own components run in the test's process; Lazaret runs on their cluster as processes of its own.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
     folder: tempfile::TempDir,
@@ -140,7 +140,7 @@ impl Stage {
         self.list("/api/v1/namespaces/default/pods")
     }
 
-    /// So many pods of a ReplicaSet, each with a device, that run.
+    /// `replicas` running pods of a ReplicaSet, each with a device.
     pub(crate) fn workload(&self, replicas: usize) {
         self.create(
             "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",

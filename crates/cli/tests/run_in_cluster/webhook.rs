@@ -24,7 +24,7 @@ impl Stage {
         self.request("PATCH", path, "application/merge-patch+json", patch)
     }
 
-    /// What the server says to a rule that it would not keep.
+    /// The server's answer to a rule in a dry run.
     fn would_make(&self, effect: &str) -> Result<Value, String> {
         let rule = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"generateName": "r-"},
@@ -80,7 +80,7 @@ fn a_webhook_asks_guards_before_kubernetes_evicts() {
         &json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "stop"},
             "spec": {"paused": {"reason": "freeze"}}}),
     );
-    // Watches tell of the guard, of the pods and of their claims one after another.
+    // Watches deliver the guard, the pods and their claims one after another.
     stage.until("the guard is asked about both pods", || {
         stage.would_make("NoExecute").is_err_and(|why| {
             why.contains("admission webhook \"rules.lazaret.dev\" denied the request: DisruptionGuard stop is paused: freeze; Kubernetes would evict 2 pods in 1 namespace")
@@ -88,7 +88,7 @@ fn a_webhook_asks_guards_before_kubernetes_evicts() {
         })
     });
     stage.until("it is ready", || replica.is_ready());
-    // Nobody leaves because of it; and what a rule does may not become worse.
+    // No pod leaves because of this rule; and its effect may not become stronger.
     stage.taint("soft", "node-1", "NoSchedule");
     let soft = format!("{RULES}/soft");
     assert!(stage.merge(&soft, &json!({"spec": {"taint": {"effect": "NoExecute"}}})).is_err());

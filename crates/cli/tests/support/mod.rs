@@ -20,7 +20,7 @@ pub(crate) mod node;
 
 /// A machine may be slow; what has not happened by then will not.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// What `lazaret up` says of itself, in the folder of its data.
+/// The log of `lazaret up`, in the folder of its data.
 const LOG: &str = "standard-error";
 pub(crate) const LAZARET: &str = env!("CARGO_BIN_EXE_lazaret");
 
@@ -76,7 +76,7 @@ impl Cluster {
         command
     }
 
-    /// What the process has said of itself so far.
+    /// The log of the process so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join(LOG)).unwrap()
     }
@@ -96,7 +96,7 @@ impl Cluster {
         self.runtime.block_on(self.client.request(request)).map_err(|error| error.to_string())
     }
 
-    /// Applies an object, as the administrator or as somebody else.
+    /// Applies an object, as the administrator or as another user.
     pub(crate) fn apply(&self, user: Option<&str>, path: &str, object: &Value) -> Result<(), String> {
         let mut request = http::Request::builder()
             .method("PATCH")

@@ -19,7 +19,7 @@ pub(crate) const NO_PRESSURE: [&str; 2] =
 const APPLETS: [&str; 12] =
     ["sh", "sleep", "env", "grep", "sort", "cat", "dd", "tail", "head", "tr", "ln", "seq"];
 
-/// What containers are run with here, and why not with runc.
+/// The container runtime of these tests; prints why it is not runc.
 pub(crate) fn runtime() -> &'static str {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
     let has_runc = Command::new("runc")

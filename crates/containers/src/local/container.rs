@@ -35,7 +35,7 @@ impl Shared {
             return Ok(id);
         }
         let _permit = self.launches.acquire().await;
-        // What a create left that did not come to its end.
+        // A create that was interrupted may have left files.
         self.erase(&directory).await?;
         if let Err(error) = self.make(&parent, &directory, spec).await {
             if let Err(error) = self.erase(&directory).await {
@@ -61,7 +61,7 @@ impl Shared {
         drop(command);
         let mut decoder = Decoder::default();
         let reply = tokio::time::timeout(LAUNCH_TIME_MAX, read_reply(&mut connection, &mut decoder)).await;
-        // It goes on without us; whoever is its parent then reaps it.
+        // It goes on without us; its next parent reaps it.
         drop(shim);
         match reply.unwrap_or_else(|_| Err(late()))? {
             Reply::Failed { message, cannot_run: true } => return Err(RuntimeError::CannotRun(message)),

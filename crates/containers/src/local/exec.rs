@@ -81,7 +81,7 @@ impl Shared {
     }
 }
 
-/// Until the program has ended, or nobody waits for it: then the connection closes, and that kills it.
+/// Until the program has ended, or its caller is gone: then the connection closes, and that kills it.
 async fn follow(
     mut reader: tokio::net::unix::OwnedReadHalf,
     mut writer: tokio::net::unix::OwnedWriteHalf,

@@ -1,4 +1,4 @@
-//! What there is.
+//! Lists sandboxes and containers.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
 
 /// The file system of a mounted namespace.
 const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
-/// What a container ends with whose shim was killed: its own end is not known.
+/// The signal reported for a container whose shim was killed: its own end is not known.
 const LOST_SIGNAL: i32 = 9;
 
 impl Shared {
@@ -96,7 +96,7 @@ impl Shared {
         }))
     }
 
-    /// The shim is gone and said nothing: nobody reads what the container writes, and nobody will learn how it ends. So
+    /// The shim is gone and left no exit: the container's output is not read any more, and its end would not be recorded. So
     /// it ends now.
     fn lost(
         &self,
@@ -158,7 +158,7 @@ fn is_ready(directory: &SandboxDir, record: &SandboxRecord) -> bool {
         && (!needs_first_process || layout::lock_holder(&pause_lock(directory)).is_some())
 }
 
-/// What is in a directory, in the order of names.
+/// The entries of a directory, in the order of names.
 pub(super) fn directories(path: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
         fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -50,7 +50,7 @@ pub(crate) struct Local {
     shared: Arc<Shared>,
 }
 
-/// What its tasks need.
+/// The state that its tasks share.
 pub(crate) struct Shared {
     options: Options,
     engine: Engine,
@@ -139,7 +139,7 @@ impl Shared {
         Ok(self.sandbox(&key.pod_uid)?.container(&key))
     }
 
-    /// The lock of an id. Those that nobody holds are forgotten here, so that there are never more than calls.
+    /// The lock of an id. Locks that are not held are dropped here, so that there are never more than calls.
     async fn lock(&self, id: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +169,7 @@ fn failed<E: fmt::Display>(path: &Path) -> impl Fn(E) -> RuntimeError + '_ {
     move |error| RuntimeError::Failed(format!("{}: {error}", path.display()))
 }
 
-/// Without `CAP_SYS_RESOURCE` nobody can go below the value that they have.
+/// Without `CAP_SYS_RESOURCE` a process cannot go below its own value.
 fn oom_score_floor() -> i32 {
     const SYS_RESOURCE: u32 = 24;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What of a pod a runtime cannot do.
+//! The settings of a pod that this runtime cannot apply.
 
 use super::Shared;
 use crate::{ContainerSpec, Propagation, RootFs, SandboxSpec, Seccomp, cni, record::Engine};

@@ -13,7 +13,7 @@ use crate::RuntimeError;
 /// Programs with a time limit: probes and hooks. Each takes a shim of a few MiB and, while it starts, an OCI runtime's program. More
 /// wait, within their own time.
 const PROGRAMS_PER_POD_MAX: usize = 8;
-/// Programs without one, which people execute. More are refused: nobody knows when one ends.
+/// Programs without one, which users execute. More are refused: it is not known when one ends.
 const SESSIONS_PER_POD_MAX: usize = 16;
 
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Permits {
         self.of(pod).sessions.try_acquire_owned().map_err(|_| RuntimeError::NotPossible(full()))
     }
 
-    /// The counts of a pod. Those that nobody holds are forgotten here.
+    /// The counts of a pod. Counts that are not held are dropped here.
     fn of(&self, pod: &str) -> OfPod {
         let mut pods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pods.retain(|_, counts| counts.is_used());

@@ -201,7 +201,7 @@ impl Shared {
         blocking(move || shared.erase_sandbox(&directory)).await
     }
 
-    /// Removes what there is of a sandbox whose containers are gone. Its directory is made first and removed last.
+    /// Removes the leftovers of a sandbox whose containers are gone. Its directory is made first and removed last.
     pub(super) fn erase_sandbox(&self, directory: &SandboxDir) -> Result<(), RuntimeError> {
         if !directory.0.exists() {
             return Ok(());

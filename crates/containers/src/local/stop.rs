@@ -103,7 +103,7 @@ impl Shared {
                 let output = timeout(DELETE_TIME_MAX, command.output()).await;
                 match output {
                     Ok(Ok(output)) if output.status.success() => {}
-                    // What it leaves is removed below, and what it knows of it as well.
+                    // Its leftovers, and its own record of the container, are removed below.
                     Ok(Ok(output)) => {
                         let text = String::from_utf8_lossy(&output.stderr).into_owned();
                         tracing::warn!(%id, error = %text.trim(), "delete a container by its OCI runtime");
@@ -126,7 +126,7 @@ impl Shared {
                 .remove(&group)
                 .map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
             unmount_at(&directory.rootfs()).map_err(failed(&directory.0))?;
-            // Whoever lists meanwhile does not take it for one whose shim was killed.
+            // Without its record, a concurrent list does not report it as a container whose shim was killed.
             match std::fs::remove_file(directory.record()) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(failed(&directory.0)(error));

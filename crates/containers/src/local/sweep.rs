@@ -1,4 +1,4 @@
-//! What a runtime left that was killed.
+//! Removes the leftovers of a runtime that was killed.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,10 +11,10 @@ use crate::{
 };
 
 impl Shared {
-    /// Removes sandboxes and containers whose making did not come to its end, and control groups of sandboxes that are gone. They are in no
-    /// list, so nobody else would.
+    /// Removes sandboxes and containers that were only partly made, and control groups of sandboxes that are gone. They are in no
+    /// list, so no caller would remove them.
     ///
-    /// What cannot be removed is no reason not to start.
+    /// A leftover that cannot be removed is no reason not to start.
     pub(super) async fn sweep(self: &Arc<Self>) {
         let sandboxes = directories(&self.options.state.join("sandboxes"));
         for path in &sandboxes {

@@ -1,4 +1,4 @@
-//! What containers use.
+//! Resource usage of containers.
 
 use std::{fs, sync::Arc};
 

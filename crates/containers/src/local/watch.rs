@@ -1,4 +1,4 @@
-//! Learning that a container ended: its shim does, and a process' end can be waited for by anybody.
+//! Notices that a container ended: its shim ends, and any process can wait for that.
 
 use std::{fs, os::fd::OwnedFd, sync::Arc};
 

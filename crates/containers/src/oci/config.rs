@@ -25,10 +25,10 @@ const MASKED: &[&str] = &[
 const READ_ONLY: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a container's spec does not say: where it is, and what this machine can do.
+/// Facts beyond a container's spec: its paths, and the abilities of this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// What is at `/`.
+    /// The root file system.
     pub(crate) rootfs: PathBuf,
     /// Namespaces of the sandbox, by OCI's kinds (`network`, `ipc`, `uts`, `pid`).
     pub(crate) namespaces: Vec<(&'static str, PathBuf)>,

@@ -10,7 +10,7 @@ const HOST_NODES_MAX: usize = 4_096;
 /// Directories of `/dev` that are file systems of their own in a container.
 const OWN_FILE_SYSTEMS: &[&str] = &["pts", "shm", "mqueue", "fd", "console"];
 
-/// What may be used: nothing, but for those that every container has. CDI's are added after these.
+/// Device rules: all denied, but for those of every container. CDI's are added after these.
 pub(super) fn rules(privileged: bool) -> Vec<Value> {
     if privileged {
         return vec![json!({"allow": true, "access": "rwm"})];

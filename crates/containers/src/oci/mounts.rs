@@ -1,4 +1,4 @@
-//! What is mounted in a container.
+//! The mounts of a container.
 
 use std::path::Path;
 

@@ -9,8 +9,8 @@ use rustix::{
 
 use crate::protocol::{Decoder, Kind, PAYLOAD_BYTES_MAX, Reply, Request, frame, header};
 
-/// Bytes of output that wait for a slow client. What comes after them is left out, and the client is told: the container
-/// never waits for who watches it.
+/// Bytes of output buffered for a slow client. Output beyond them is left out, and the client learns how much: the container
+/// never waits for a client.
 const OUTPUT_BYTES_MAX: usize = 128 << 10;
 
 /// One connection.
@@ -24,7 +24,7 @@ pub(super) struct Client {
     left_out_bytes: u64,
 }
 
-/// What a client said.
+/// A message from a client.
 #[derive(Debug)]
 pub(super) enum Heard {
     Request(Request),

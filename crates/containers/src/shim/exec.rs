@@ -1,4 +1,4 @@
-//! `exec`: one program that is executed in a container that runs. It ends with whoever asked for it.
+//! `exec`: one program that is executed in a running container. It ends with its caller.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ pub(super) fn main(path: &Path) -> Result<ExitCode, String> {
     let spec: Option<ExecSpec> = layout::read(path).map_err(|error| error.to_string())?;
     let _ = fs::remove_file(path);
     let spec = spec.ok_or_else(|| format!("{} is not there", path.display()))?;
-    // Kept until the answer is sent: whoever leads the session of a terminal is killed when that closes.
+    // Kept until the answer is sent: the leader of a terminal's session is killed when that closes.
     let mut session = None;
     let reply = match launch(&spec) {
         Ok(launched) => match session.insert(Session::new(launched, spec.tty)).run() {

@@ -1,4 +1,4 @@
-//! What a shim and the process that becomes a container's program say to each other, through two pipes with names.
+//! The protocol between a shim and the process that becomes a container's program, through two named pipes.
 //!
 //! ```text
 //! stage                                  shim
@@ -8,7 +8,7 @@
 //! closes its end of report        ──▶    the program runs
 //! ```
 //!
-//! A stage that cannot go on writes why to `report` in place of that. Nobody waits for a length of time: a stage whose shim is gone reads the
+//! A stage that cannot go on writes the reason to `report` instead. Neither side uses a timeout: a stage whose shim is gone reads the
 //! end of `go`, and ends without having executed anything; a shim whose stage is gone sees the end of that process.
 
 use std::{
@@ -108,7 +108,7 @@ impl Handshake {
         }
     }
 
-    /// Why a stage ended that was to leave another. If there is another, it ends now, for nobody lets it go.
+    /// Why a stage ended that was to leave another. If there is another, it ends now, for no process will let it go.
     pub(super) fn refused(self) -> Option<Refused> {
         let Self { report, held, go } = self;
         drop((held, go));
@@ -157,7 +157,7 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn open(directory: &Path) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
-        // Whoever would listen is gone when this cannot be opened at once.
+        // The shim is gone when this cannot be opened at once.
         let report = nonblocking().write(true).open(report_path(directory)).map_err(failed)?;
         rustix::io::ioctl_fionbio(&report, false).map_err(|error| failed(error.into()))?;
         let go = nonblocking().read(true).open(go_path(directory)).map_err(failed)?;

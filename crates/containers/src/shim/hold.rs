@@ -81,7 +81,7 @@ pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends this process with the one that waits for it: nobody would record, or remove, what it makes.
+/// Ends this process with the one that waits for it: no other would record, or remove, what it makes.
 fn end_with(parent: u32) -> Result<(), String> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -170,7 +170,7 @@ fn spawn_pause(directory: &SandboxDir, reexec: &Reexec) -> Result<Pause, String>
 }
 
 /// The first process of a shared namespace: reaps whatever loses its parent. One child that never ends keeps it waiting
-/// when there is nobody else to wait for.
+/// when there is no other child to wait for.
 pub(super) fn pause(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
     let _ = rustix::process::setsid();
     let _lock = layout::hold_lock(&pause_lock(&SandboxDir(path.to_owned())))

@@ -25,7 +25,7 @@ use crate::{
 /// Our side of a program's streams.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// What is written to the program. With a terminal, the terminal.
+    /// The program's input. With a terminal, the terminal.
     pub(super) stdin: Option<OwnedFd>,
     pub(super) stdout: Option<OwnedFd>,
     pub(super) stderr: Option<OwnedFd>,

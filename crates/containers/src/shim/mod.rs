@@ -24,7 +24,7 @@ use crate::layout::ContainerDir;
 
 pub(crate) use hold::{pause_lock, pause_pid};
 
-/// What a process that failed to do its one thing ends with.
+/// The exit code of a shim process that failed.
 const FAILED: u8 = 125;
 
 /// Runs one of the processes that stand beside containers. The arguments are those after the words that lead here, as

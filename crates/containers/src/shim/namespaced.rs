@@ -97,7 +97,7 @@ fn enter_new(is_root: bool, sandbox: &SandboxRecord) -> Result<(), Refused> {
     let (uid, gid) = (geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(flags)?;
     if !is_root {
-        // In this order: without the first, nobody but root may write the last.
+        // In this order: without the first, only root may write the last.
         let files = [
             ("setgroups", "deny".to_owned()),
             ("uid_map", format!("0 {uid} 1")),
@@ -162,7 +162,7 @@ pub(super) fn limit(process: &Value, has_one_user: bool) -> Result<(), Refused> 
     Ok(())
 }
 
-/// Whether there is nobody else to become, as in a user namespace that was made without root.
+/// Whether there is no other user to become, as in a user namespace that was made without root.
 fn has_one_user() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().nth(2) == Some("1")

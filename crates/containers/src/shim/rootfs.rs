@@ -1,4 +1,4 @@
-//! What a container without an OCI runtime has in its root file system. Every target is found inside of the root,
+//! The root file system of a container without an OCI runtime. Every target is resolved inside of the root,
 //! whatever links an image has there.
 
 use std::{
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::oci::Refused;
 
-/// Nodes that every container has. They are the host's: nobody but root can make any.
+/// Nodes that every container has. They are the host's: only root can make any.
 const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 /// Links to nothing on the way to one target. The kernel follows 40 of those that lead somewhere.
 const LINKS_MAX: usize = 40;
@@ -101,14 +101,14 @@ fn bind(root: &OwnedFd, source: &Path, target: &str, read_only: bool) -> std::io
     mount_bind_recursive(source, at(&place))?;
     if read_only {
         let place = self::place(root, Path::new(target), is_directory)?;
-        // What the mount below has, a user namespace cannot take away.
+        // A user namespace cannot clear the flags of the mount below.
         let flags = MountFlags::BIND | MountFlags::RDONLY | kept_flags(&place)?;
         mount_remount(at(&place), flags, c"")?;
     }
     Ok(())
 }
 
-/// What a mount has that must not be taken away when it is mounted again.
+/// The flags of a mount that a remount must keep.
 pub(super) fn kept_flags(place: impl std::os::fd::AsFd) -> std::io::Result<MountFlags> {
     use rustix::fs::StatVfsMountFlags as Found;
     let found = rustix::fs::fstatvfs(place)?.f_flag;

@@ -27,13 +27,13 @@ use crate::{
 
 /// Connections at a time. Each may hold 128 KiB of output.
 const CLIENTS_MAX: usize = 8;
-/// How long output is still read after the first process has ended and all others were killed. What is left in a pipe
-/// is read at once; only a process that got away keeps one open.
+/// Polls for output after the first process has ended and all others were killed. Data left in a pipe
+/// is read at once; only a process that escaped keeps one open.
 const DRAIN_POLLS_MAX: u32 = 20;
 const DRAIN_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long a client may take to read what is left, after the end is on disk.
+/// Polls for a client to read the rest of its output, after the exit is on disk.
 const FAREWELL_POLLS_MAX: u32 = 10;
-/// What a container that could not be started ends with, as in other runtimes.
+/// The exit code of a container that could not be started, as in other runtimes.
 const START_FAILED: i32 = 128;
 
 struct Shim<'a> {
@@ -170,7 +170,7 @@ impl<'a> Shim<'a> {
         }
     }
 
-    /// What can be done now.
+    /// Waits for events, and returns the sources that are ready.
     fn wait(&mut self, listener: &UnixListener) -> Vec<Source> {
         let mut sources = vec![(Source::Listener, PollFd::new(listener, PollFlags::IN))];
         if let Some(child) = self.child() {
@@ -186,7 +186,7 @@ impl<'a> Shim<'a> {
         }
         for (at, client) in self.clients.iter().enumerate() {
             let mut flags = PollFlags::empty();
-            // Who sends input waits until the program has taken what came before.
+            // A client that sends input waits until the program has read the input before.
             flags.set(PollFlags::IN, self.input.is_empty() || !client.is_attached);
             flags.set(PollFlags::OUT, client.has_output());
             sources.push((Source::Client(at), PollFd::new(&client.socket, flags)));
@@ -256,7 +256,7 @@ impl<'a> Shim<'a> {
                 }
             }
             None | Some(Err(Errno::AGAIN | Errno::INTR)) => {}
-            // The end; a terminal says EIO when nobody has it open any more.
+            // The end; a terminal returns EIO when no process has it open any more.
             Some(Ok(_) | Err(_)) => {
                 self.log.end(stream);
                 if let Some(streams) = self.streams_mut() {
@@ -372,7 +372,7 @@ impl<'a> Shim<'a> {
         let ended = child.reap();
         match &self.spec.engine {
             Engine::Oci { .. } | Engine::Namespaces => {}
-            // Those that made a group of their own got away.
+            // Processes that made a group of their own are not reached.
             Engine::Processes => child.kill_group(),
         }
         let streams = self.streams_mut().map(std::mem::take).unwrap_or_default();

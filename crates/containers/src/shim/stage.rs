@@ -36,7 +36,7 @@ pub(super) fn init(path: &Path) -> Result<ExitCode, String> {
     Ok(ended(&stage, result))
 }
 
-/// What a stage ends with that did not become the program.
+/// Reports why a stage did not become the program, and returns its exit code.
 fn ended(stage: &Stage, result: Result<ExitCode, Refused>) -> ExitCode {
     result.unwrap_or_else(|refused| {
         stage.refuse(&refused);

@@ -1,4 +1,4 @@
-//! What is left on the machine: of this test, which must be nothing, and of tests that were killed, which is removed by the next.
+//! Leftovers on the machine: of this test, which must be none, and of tests that were killed, which the next test removes.
 //!
 //! Directories and control groups have the process id of their test in their names.
 

@@ -1,4 +1,4 @@
-//! What tests of runtimes share: a runtime of their own, an image of busybox, and waiting for an end.
+//! Helpers of runtime tests: a runtime of their own, an image of busybox, and waiting for an end.
 
 #![allow(dead_code, reason = "not every test file uses everything")]
 
@@ -169,7 +169,7 @@ impl World {
         (exit, self.log(&id).await)
     }
 
-    /// What was written to the log, without times.
+    /// The content of the log, without times.
     pub(crate) async fn log(&self, id: &str) -> String {
         let path = self.state(id).await.unwrap().log;
         let text = fs::read_to_string(path).unwrap();

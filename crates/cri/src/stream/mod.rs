@@ -57,7 +57,7 @@ impl Cri {
             RuntimeError::Failed(format!("connect to the stream at the runtime: {error}"))
         })?;
         let (attached, session) = Session::new(streams, exit);
-        // It ends when the program has, when the connection does, or when nobody waits for it.
+        // It ends when the program has, when the connection does, or when its caller is gone.
         self.spawn(session.run(connection));
         Ok(attached)
     }

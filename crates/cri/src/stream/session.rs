@@ -15,9 +15,9 @@ use super::status::exit_code;
 
 /// Bytes of a stream that wait for their reader. With more, the runtime waits.
 const STREAM_BYTES_MAX: usize = 64 << 10;
-/// What is read from the runtime, and of an input, at once.
+/// Bytes read from the runtime, and from an input, at once.
 const READ_BYTES: usize = 16 << 10;
-/// What a runtime says of the end of a program.
+/// Bytes of a runtime's status of a program's end.
 const STATUS_BYTES_MAX: usize = 64 << 10;
 /// Sizes of a terminal that wait. Only the last one counts.
 const RESIZES_MAX: usize = 8;
@@ -73,7 +73,7 @@ impl Session {
         (attached, Self { kinds, stdin, outputs, resizes, exit })
     }
 
-    /// Runs until the program has ended, the connection has, or nobody waits for it.
+    /// Runs until the program has ended, the connection has, or the caller is gone.
     pub(super) async fn run(self, connection: impl AsyncRead + AsyncWrite + Send) {
         let Self { kinds, stdin, outputs, resizes, exit } = self;
         let (reading, writing) = split(connection);
@@ -92,7 +92,7 @@ impl Session {
             () = abandoned => return,
         };
         if let Some(exit) = exit {
-            // Nobody may wait any more.
+            // The receiver may be gone.
             let _ = exit.send(exit_code(&said));
         }
     }
@@ -118,7 +118,7 @@ async fn receive<C: AsyncRead>(
                 }
                 Ok(Some(Frame::Data { id, bytes, is_last })) => {
                     let Some(output) = outputs.get_mut(&id) else { continue };
-                    // Who reads no more may still wait for the end.
+                    // A reader that has left its output may still wait for the end.
                     if output.write_all(&bytes).await.is_err() || is_last {
                         outputs.remove(&id);
                     }
@@ -164,7 +164,7 @@ async fn send<C: AsyncWrite>(
             writing.flush().await
         };
         if written.await.is_err() {
-            // What the other side said before is still to be read.
+            // Data that the other side sent before is still to be read.
             return pending().await;
         }
         frame = tokio::select! {
@@ -191,7 +191,7 @@ async fn input(stdin: &mut Option<DuplexStream>, block: &mut [u8]) -> usize {
     }
 }
 
-/// The next size; without a terminal, or when nobody sets any, never one.
+/// The next size; without a terminal, or when all senders are gone, never one.
 async fn size(resizes: &mut Option<mpsc::Receiver<Resize>>) -> Resize {
     if let Some(resizes) = resizes
         && let Some(size) = resizes.recv().await

@@ -10,11 +10,11 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// What a stream is carried in, and which of Kubernetes' protocols is spoken in it.
+/// The carrier of a stream, and Kubernetes' protocol in it.
 const CARRIER: &str = "SPDY/3.1";
 const PROTOCOL_HEADER: &str = "x-stream-protocol-version";
 const PROTOCOL: &str = "v4.channel.k8s.io";
-/// What is shown of an answer that refuses.
+/// Bytes of a refusal that are shown.
 const REFUSAL_BYTES_MAX: usize = 4 << 10;
 
 /// Connects to an address that a runtime named.

@@ -29,7 +29,7 @@ pub(crate) struct Manner {
     pub(crate) version: &'static str,
     pub(crate) ignores_cdi: bool,
     pub(crate) is_ready: bool,
-    /// What it shows of its configuration, as containerd does.
+    /// The configuration that it shows, as containerd does.
     pub(crate) config: Option<&'static str>,
     pub(crate) has_image: bool,
     /// By number; without it, the question is not known, as with older ones.
@@ -61,7 +61,7 @@ struct State {
     address: String,
     /// Images besides the one that is always there.
     images: Vec<proto::Image>,
-    /// What a container was given while it runs.
+    /// Resources of updates while a container runs.
     updated: Vec<proto::LinuxContainerResources>,
 }
 
@@ -72,7 +72,7 @@ struct Kept {
     state: i32,
 }
 
-/// What went wrong: the code of gRPC, and a text.
+/// An error: the code of gRPC, and a text.
 type Refusal = (i32, String);
 
 pub(crate) struct Double {

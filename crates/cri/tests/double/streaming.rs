@@ -89,7 +89,7 @@ async fn session(mut stream: TcpStream) -> std::io::Result<()> {
             let status = br#"{"status":"Failure","message":"exec: no such file","reason":"InternalError"}"#;
             return session.write("error", status, true).await;
         }
-        // What ends without a word.
+        // The stream ends without a status.
         "lost" => return Ok(()),
         "forever" => loop {
             session.next().await?;

@@ -25,7 +25,7 @@ const UID: &str = "0b9e7a52-0000-4000-8000-000000000000";
 
 type Prepared = Result<Vec<String>, ClassicFailure>;
 
-/// A driver that does as it is told, and what it did.
+/// A driver that a test controls, and its calls.
 #[derive(Clone, Default)]
 struct Told(Arc<Script>);
 

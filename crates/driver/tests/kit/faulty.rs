@@ -16,7 +16,7 @@ use tonic::codegen::Service;
 
 type Rule = dyn Fn(&Request<Body>) -> Option<u16> + Send + Sync;
 
-/// What fails: a function from a request to the code that is answered instead.
+/// Faults: a function from a request to the code that is answered instead.
 #[derive(Clone, Default)]
 pub(crate) struct Faults {
     rule: Arc<Mutex<Option<Arc<Rule>>>>,

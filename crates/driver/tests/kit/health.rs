@@ -121,7 +121,7 @@ async fn a_new_device_is_looked_at_before_it_is_published() {
     let world = World::new();
     world.node().await;
     *world.script.conditions.lock().unwrap() = conditions(&[("gpu-0", &[])]);
-    // Nobody looks by himself while this test runs.
+    // The driver does not look at its devices by itself while this test runs.
     let hour = Duration::from_secs(3600);
     let kit = world.kit().node(NODE).pools(pools(1)).health_table(table()).health_interval(hour);
     let running = kit.start(world.driver()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What arrives from outside and should not: a kubelet that sends nonsense, an API server that is away or says no.
+//! Bad input from outside: a kubelet that sends nonsense, an API server that is away or refuses.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -71,7 +71,7 @@ async fn a_driver_without_permission_says_so_and_goes_on_once_it_has_it() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     assert!(refused.message().contains("read ResourceClaim default/c"), "{refused}");
-    // What is prepared can be undone without any permission.
+    // Unprepare needs no permission.
     let _: UnprepareResponse = kubelet.call(proto::UNPREPARE_V1, of(&[&claim])).await.unwrap();
     let problem = running.problem().await.unwrap();
     assert!(matches!(&problem, Problem::Watch(why) if why.contains("nobody")), "{problem}");

@@ -140,7 +140,7 @@ async fn several_drivers_on_one_request_do_not_collide() {
     places.sort();
     let directory = "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/c/r";
     assert_eq!(places, [DRIVER, other].map(|driver| format!("{directory}/{driver}-metadata.json")));
-    // What one removes, the other keeps.
+    // A file that one removes, the other keeps.
     assert_eq!(unprepare(&gpus, &claim).await, "");
     assert_eq!(mounts(world.root.path(), &ids[1..]).len(), 1);
     assert_eq!(std::fs::read_dir(cdi).unwrap().count(), 1);
@@ -184,7 +184,7 @@ async fn a_file_that_cannot_be_written_keeps_no_pod_and_one_that_cannot_be_remov
     let world = World::new();
     let running = start(&world, DRIVER, &BOTH).await;
     let claim = world.claim("c", &[("r", DRIVER, "gpu-0")]).await;
-    // Somebody put a file where the directory should be.
+    // A file is where the directory should be.
     let directory = world.root.path().join("plugins").join(DRIVER).join("dra-device-metadata");
     std::fs::write(&directory, "x").unwrap();
     let ids = prepare(&running, &claim).await;

@@ -11,7 +11,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 
-/// What came back for a call.
+/// The response to a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Message(Vec<u8>),

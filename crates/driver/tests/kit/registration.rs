@@ -32,7 +32,7 @@ async fn the_authority_that_kubelet_sends_is_served() {
     assert_eq!((info.r#type.as_str(), info.name.as_str()), ("DRAPlugin", DRIVER));
     assert_eq!(info.endpoint, running.sockets().service.to_str().unwrap());
     assert_eq!(info.supported_versions, ["v1.DRAPlugin", "v1beta1.DRAPlugin"]);
-    // With the usual name, the library under us refuses the call before anybody sees it. When this fails the library has
+    // With the usual name, the library under us refuses the call before our code sees it. When this fails the library has
     // changed, and the sign in the name is not needed any more.
     let usual =
         raw::authority_of(&running.sockets().registration.with_file_name(format!("{DRIVER}-reg.sock")));
@@ -165,7 +165,7 @@ async fn garbage_and_silence_on_a_socket_harm_nobody() {
     })
     .await
     .unwrap();
-    // Those who connect and say nothing.
+    // Clients that connect and send nothing.
     let silent: Vec<_> =
         (0..20).map(|_| std::os::unix::net::UnixStream::connect(&sockets.service).unwrap()).collect();
     running.probe().await.unwrap();

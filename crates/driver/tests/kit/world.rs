@@ -1,4 +1,4 @@
-//! A cluster, a kubelet's directories, and a driver that does as it is told.
+//! A cluster, a kubelet's directories, and a driver that a test controls.
 
 use std::{
     collections::BTreeMap,
@@ -29,25 +29,25 @@ pub(crate) const NODE: &str = "node-1";
 
 type Answers = Vec<Result<Vec<PreparedDevice>, Failure>>;
 
-/// What a driver is told to do, and what it did.
+/// The instructions of a driver, and its calls.
 #[derive(Default)]
 pub(crate) struct Script {
-    /// What each device has, by name.
+    /// The conditions of each device, by name.
     pub(crate) conditions: Mutex<Option<BTreeMap<String, Vec<Condition>>>>,
-    /// What `prepare` says instead of preparing.
+    /// The answer of `prepare`, instead of preparing.
     pub(crate) answer: Mutex<Option<Answers>>,
     pub(crate) panics: Mutex<bool>,
     /// `prepare` waits for this.
     pub(crate) holds: Mutex<Option<Arc<Notify>>>,
     pub(crate) begun: AtomicUsize,
     pub(crate) finished: AtomicUsize,
-    /// Calls under way in all instances that share this, and the most there ever were.
+    /// Calls in flight in all instances that share this, and the most there ever were.
     pub(crate) inside: AtomicUsize,
     pub(crate) most_inside: AtomicUsize,
     pub(crate) unprepared: Mutex<Vec<ClaimRef>>,
 }
 
-/// A driver that does as it is told.
+/// A driver that follows its script.
 #[derive(Clone)]
 pub(crate) struct Told(pub Arc<Script>);
 

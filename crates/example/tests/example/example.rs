@@ -32,7 +32,7 @@ impl World {
         let nodes: Api<Node> = Api::all(world.cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();
-        // Without it, nobody may have a device for administration.
+        // Without it, no claim may have a device for administration.
         let label = json!({"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}});
         let namespaces: Api<Namespace> = Api::all(world.cluster.client());
         namespaces.patch("default", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_gpu_is_given_to_one_claim_at_a_time_also_after_a_restart() {
         assert_eq!(unprepare(&example, request).await, "");
     }
     assert_eq!(std::fs::read_dir(world.cdi()).unwrap().count(), 0, "no CDI file is left");
-    // What is in use is not known: nothing is given.
+    // Without a readable checkpoint it is not known which devices are in use: none is prepared.
     std::fs::write(world.root.path().join("plugins/gpu.example.com/checkpoint.json"), "{").unwrap();
     assert!(prepare(&example, &first).await.unwrap_err().contains("checkpoint.json cannot be understood"));
 }
@@ -281,7 +281,7 @@ async fn a_device_and_its_parts_are_never_used_together() {
     }
     prepare(&example, &whole).await.unwrap();
     assert!(prepare(&example, &parts[1]).await.unwrap_err().contains("in use by claim"));
-    // What is wrong with the whole is wrong with its parts; where it goes, they go.
+    // A fault of the whole is a fault of its parts; when it vanishes, they do.
     say(&example, "fail gpu-1 lost").await;
     world
         .devices_when(|devices| {

@@ -9,7 +9,7 @@ use lazaret_testkit::{Cluster, Plane};
 use serde_json::{Value, json};
 
 pub(crate) const DRIVER: &str = "gpu.acme.com";
-/// Whatever the machine: everything here takes milliseconds.
+/// Long enough for any machine: everything here takes milliseconds.
 const WAIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 

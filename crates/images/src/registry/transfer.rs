@@ -1,4 +1,4 @@
-//! What travels: attempts, pieces of answers, and what goes wrong on the way.
+//! Transfers: attempts, pieces of responses, and failures.
 
 use std::{pin::Pin, time::Duration};
 
@@ -9,10 +9,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Digest;
 
-/// Within each [`super::PullOptions::stall_timeout`] so much must come, or less when it is the rest.
+/// Bytes that must arrive within each [`super::PullOptions::stall_timeout`], or less when it is the rest.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
 
-/// Why a registry did not give what it was asked for.
+/// Why a registry did not deliver the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It may go well another time.

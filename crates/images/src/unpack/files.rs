@@ -20,7 +20,7 @@ use crate::{
 /// As long as a name may be on Linux.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Hides what lower layers have under a name. What this layer itself has there stays, whichever came first.
+/// Hides the entry of lower layers under a name. This layer's own entry stays, whichever came first.
 pub(super) fn hide(place: &Place, name: &CStr) -> Result<()> {
     match stat(&place.upper, name).context(|| "look it up".into())? {
         Some(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {

@@ -140,7 +140,7 @@ impl Unpacker<'_> {
     }
 }
 
-/// What lower layers have at a directory of this layer.
+/// The lower layers' part of a directory of this layer.
 fn lower_of(here: &Place, upper: &OwnedFd, name: &CStr) -> Result<Directory> {
     if merged::is_opaque(upper) {
         return Ok(Directory::default());

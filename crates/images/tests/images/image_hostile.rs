@@ -245,7 +245,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever an archive does, what is beside the store stays as it was. Each archive goes on after an entry that was refused,
+    /// No archive changes files beside the store. Each archive goes on after an entry that was refused,
     /// as often as there are entries: an attack must not hide behind the first mistake.
     #[test]
     fn random_archives_change_nothing_outside(steps in prop::collection::vec(step(), 1..12)) {

@@ -252,7 +252,7 @@ async fn a_crash_in_the_middle_leaves_nothing_that_counts() {
     let folder = tempfile::tempdir().unwrap();
     let images = open(folder.path());
     images.import_reader(std::io::Cursor::new(tar_of(&two_layers("localhost/app:1"))), None).await.unwrap();
-    // What a process that died leaves: a draft, a layer without a name, a blob without a name.
+    // Leftovers of a process that died: a draft, a layer without a name, a blob without a name.
     fs::create_dir_all(folder.path().join("ingest/draft/root/usr")).unwrap();
     fs::create_dir_all(folder.path().join(format!("layers/{}/root", "0".repeat(64)))).unwrap();
     fs::write(folder.path().join(format!("blobs/{}", "1".repeat(64))), "{").unwrap();

@@ -77,7 +77,7 @@ fn lengths_are_limited() {
 }
 
 proptest::proptest! {
-    /// Whatever is accepted reads the same when it is written, and has nothing in it that a URL or a path could misread.
+    /// An accepted name reads the same when it is written, and has nothing in it that a URL or a path could misread.
     #[test]
     fn what_is_accepted_is_harmless(name in "[a-zA-Z0-9._:/@\\[\\]%?#-]{0,40}") {
         if let Ok(reference) = Reference::parse(&name) {

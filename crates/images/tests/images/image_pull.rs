@@ -308,7 +308,7 @@ async fn a_registry_that_does_not_answer_is_given_up() {
     let images = open(folder.path()).with_pull_options(options);
     let error = failure(&images, &name).await;
     assert!(error.contains("did not answer within 50ms"), "{error}");
-    // A port at which nobody listens, and nobody can while the socket is there.
+    // A port at which no process listens, and none can while the socket is there.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let name = format!("{}/team/app:1", taken.local_addr().unwrap());

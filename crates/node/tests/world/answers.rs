@@ -1,4 +1,4 @@
-//! What a node says of claims that somebody waits for, and what it prepares meanwhile.
+//! The node's reports about claims that a controller waits for, and the claims that it prepares meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 

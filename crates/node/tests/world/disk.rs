@@ -13,7 +13,7 @@ const STEPS: usize = 60;
 /// The longest text has this much more than the shortest.
 const PADDING_MAX: usize = 3_000;
 
-/// What is wrong with a disk; the checks must notice.
+/// The fault of a disk; the checks must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
     None,
@@ -21,7 +21,7 @@ enum Mutant {
     UnsyncedNames,
     /// The text of the spare is not synced.
     UnsyncedText,
-    /// Whoever opens the files does not look at the spare.
+    /// The spare is not found when the files are opened.
     HiddenSpare,
     /// The spare that is made anew is taken for one that was there.
     UnseenSpare,
@@ -32,7 +32,7 @@ struct Off;
 
 type Names = [Option<usize>; 1 + SPARES];
 
-/// What processes see, and what may be left of it after a power loss.
+/// The files as processes see them, and as a power loss may leave them.
 struct Machine {
     dice: Dice,
     mutant: Mutant,
@@ -183,7 +183,7 @@ fn number(text: &[u8]) -> Result<u64, String> {
     claims.first().map_or(Ok(0), |claim| claim.uid.parse().map_err(|_| "another claim".to_owned()))
 }
 
-/// What was said to be written: the last one, and those before it. A kubelet must find the first of them at least.
+/// The writes that were reported: the last one, and those before it. A kubelet must find the first of them at least.
 #[derive(Default)]
 struct Promised([u64; 1 + SPARES]);
 
@@ -198,7 +198,7 @@ impl Promised {
     }
 }
 
-/// One process, from its start to its end or to the loss of power. What is wrong.
+/// One process, from its start to its end or to the loss of power. Returns the violated promise.
 fn live(machine: &Shared, promised: &mut Promised, next: &mut u64) -> Result<(), String> {
     let (mut files, found) = match Files::open(machine.clone()) {
         Ok(opened) => opened,
@@ -209,7 +209,7 @@ fn live(machine: &Shared, promised: &mut Promised, next: &mut u64) -> Result<(),
     if found < promised.last() {
         return Err(format!("{found} is found, {} was promised", promised.last()));
     }
-    // What a kubelet wrote is promised once its name is synced, which it does not do itself.
+    // A kubelet's write is promised once its name is synced, which a kubelet does not do itself.
     if machine.0.borrow().durable_names.len() == 1 {
         promised.0[SPARES] = found;
     }

@@ -1,5 +1,5 @@
-//! Pods come and go, plugins restart, answers are lost and the process crashes anywhere. What must hold all the time is checked at
-//! every step; what must hold in the end, when everything works again.
+//! Pods come and go, plugins restart, answers are lost and the process crashes anywhere. Safety is checked at
+//! every step; liveness in the end, when everything works again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ const CLASSIC: &str = "f.example.com";
 const DEVICES: [&str; 2] = ["gpu-0", "gpu-1"];
 const STEPS: usize = 300;
 
-/// What is wrong with the world that the node lives in; the invariants must notice.
+/// The fault of the world that the node lives in; the invariants must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
     /// Nothing.
     None,
     /// Checkpoints are acknowledged and not written.
     LoseCheckpoint,
-    /// The node is not told which devices claims have.
+    /// The node does not learn which devices claims have.
     HideDevices,
     /// A restart begins with nothing.
     ForgetAtRestart,
@@ -33,7 +33,7 @@ enum Mutant {
     ReportEverything,
     /// A pod that is gone is not noticed.
     MissPods,
-    /// What a plugin answers is not kept.
+    /// The answer of a plugin is not kept.
     ForgetDevices,
     /// Of what a plugin answered, nothing reaches the disk: each crash comes before that.
     LoseAnswers,
@@ -194,7 +194,7 @@ impl World {
         (count > 0).then(|| self.pods.keys().nth(self.dice.roll(count)).unwrap().clone())
     }
 
-    /// The pod's object goes, and so do the claims that nobody else uses.
+    /// The pod's object goes, and so do the claims that no other pod uses.
     fn remove_pod(&mut self, name: &str, asks_the_node: bool) {
         self.pods.remove(name);
         self.untold.push(name.to_owned());
@@ -221,7 +221,7 @@ impl World {
         }
         let unprepared = self.answered.clone();
         self.hear(Input::Node(SeenNode { reports: true, awaiting, unprepared }));
-        // What was answered is given to others.
+        // Claims reported as unprepared are given to other pods.
         let given: Vec<String> = self
             .claims
             .iter()
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// Does something that the node asked for. With faults it is not done, or nobody hears that it is.
+    /// Carries out an action of the node. With faults it is not done, or its answer is lost.
     fn carry_out(&mut self, faults: bool) {
         if self.asked.is_empty() {
             return;

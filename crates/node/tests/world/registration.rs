@@ -310,7 +310,7 @@ fn a_pod_created_while_the_agent_was_down_is_prepared_and_one_that_was_deleted_i
     assert_eq!(script.work(&claims), ["v1.DRAPlugin Prepare d.example.com a"]);
 }
 
-/// Whoever runs containers writes that a pod ended only when it holds nothing any more.
+/// An agent that runs containers reports the end of a pod only when the pod holds nothing any more.
 #[test]
 fn a_pod_that_ended_is_free_when_its_claims_are_unprepared() {
     let mut script = Script::with_driver(DRIVER);
@@ -425,7 +425,7 @@ fn a_device_that_is_prepared_for_another_claim_is_not_prepared_again() {
     assert_eq!(script.work(&claims), ["v1.DRAPlugin Unprepare d.example.com a"]);
     script.pass(60_000);
     assert_eq!(script.work(&claims), ["v1.DRAPlugin Prepare d.example.com b"]);
-    // Administration and shares exclude nobody.
+    // Administration and shares exclude no other claim.
     let mut admin = claim("c", DRIVER, "gpu-0", &["r"]);
     admin.devices[0].is_admin = true;
     claims.insert("c".to_owned(), admin);
@@ -495,7 +495,7 @@ fn health_is_shown_in_the_pod_changes_and_becomes_unknown() {
         assert_eq!((status.name.as_str(), device.id.as_str()), ("claim:a", "d.example.com/gpu=a-uid"));
         (device.health, device.message.clone())
     };
-    // What `work` has written: nobody has said anything yet.
+    // `work` has written that the health is unknown.
     script.hear(health(DeviceHealth::Healthy, ""));
     assert_eq!(shown(&mut script), (DeviceHealth::Healthy, None));
     script.hear(health(DeviceHealth::Unhealthy, "on fire"));
@@ -584,7 +584,7 @@ fn a_status_that_the_server_drops_is_waited_with_and_not_looked_at_all_the_time(
     script.hear(Input::Pod(pod("p", &["a"], Life::Wanted)));
     script.hear(health(DeviceHealth::Unhealthy));
     answered(&mut script, Outcome::Failed("no".into()));
-    // What is wanted now was written already, and the server dropped it.
+    // This status was written before, and the server dropped it.
     script.hear(health(DeviceHealth::Healthy));
     script.pass(59_000);
     assert!(!script.has(|action| matches!(action, Action::ShowStatus { .. })));

@@ -1,4 +1,4 @@
-//! A node, and whoever carries out its actions one by one.
+//! A node, and a test that carries out its actions one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ impl Script {
         self.hear(Input::Sockets(sockets.collect()));
     }
 
-    /// A plugin says who it is, and is told what became of it.
+    /// A plugin is asked for its identity, and notified of the result.
     pub(crate) fn introduce(&mut self, driver: &str, endpoint: &str) -> Option<String> {
         let (id, _) = self.take("AskPlugin", |action| matches!(action, Action::AskPlugin { .. }));
         self.answer(id, Outcome::Plugin(info(driver, endpoint)));
@@ -176,7 +176,7 @@ pub(crate) fn well_classic(call: &ClassicCall, driver: &str, claim: &ClaimId) ->
     }
 }
 
-/// What a plugin answers that works: one device for each claim.
+/// The answer of a working plugin: one device for each claim.
 pub(crate) fn well(
     call: Call,
     driver: &str,

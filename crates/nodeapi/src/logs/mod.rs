@@ -42,7 +42,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// # Errors
-    /// What cannot be, in kubelet's words.
+    /// An invalid parameter, in kubelet's words.
     pub(crate) fn of(parameters: &Parameters, now: Timestamp) -> Result<Self, (StatusCode, &'static str)> {
         let undecodable = (StatusCode::BAD_REQUEST, r#"{"message": "Unable to decode query."}"#);
         let invalid = (StatusCode::UNPROCESSABLE_ENTITY, r#"{"message": "Invalid request."}"#);

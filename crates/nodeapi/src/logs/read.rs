@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{Selection, line::Writer, tail};
 
-/// What is read from the file at once.
+/// Bytes read from the file at once.
 const READ_BYTES: usize = 32 << 10;
 /// A line is looked at when it is whole, or this long: runtimes cut lines at 16 KiB.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -26,7 +26,7 @@ const STALL: Duration = Duration::from_secs(600);
 enum Ended {
     /// As much as was asked for was shown.
     Full,
-    /// Nobody takes it.
+    /// The client is gone.
     Gone,
     Io(io::Error),
 }
@@ -55,7 +55,7 @@ struct Reader<'a> {
     selection: Selection,
     writer: Writer,
     pieces: mpsc::Sender<Bytes>,
-    /// What was read and is no whole line.
+    /// The beginning of a line whose end was not read yet.
     begun: Vec<u8>,
     /// The rest of a line that was too long: shown, or passed over.
     rest_of_line: Option<bool>,
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
                 wait = POLL_MIN;
             }
             if let Some(next) = self.rotated(&file).await? {
-                // What was written to the old file since, and then the new one from its beginning.
+                // The rest of the old file, and then the new one from its beginning.
                 self.read_all(&mut file).await?;
                 (file, self.position) = (next, 0);
                 continue;
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a log that has ended has without the end of a line.
+    /// Sends the last line of an ended log, if it has no end of line.
     async fn last(&mut self) -> Result<(), Ended> {
         let begun = std::mem::take(&mut self.begun);
         let mut out = Vec::new();

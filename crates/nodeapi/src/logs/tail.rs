@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, SeekFrom};
 
-/// What is read at once, from the end backwards.
+/// Bytes read at once, from the end backwards.
 const BLOCK_BYTES: u64 = 64 << 10;
 
 /// Where the last `lines` lines of what has `length` bytes begin. A line that has no end yet counts.

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What is read from the pod at once.
+/// Bytes read from the pod at once.
 const READ_BYTES: usize = 16 << 10;
 /// How long a pod may take to accept a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    /// Carries bytes until the pod closes the connection, or nobody is there to take them.
+    /// Carries bytes until the pod closes the connection, or the client is gone.
     pub(super) async fn run(self, from_client: mpsc::Receiver<Bytes>) {
         let failed = self.carry(from_client).await.err();
         let text =
@@ -65,7 +65,7 @@ impl Forward {
         tokio::pin!(to_pod, to_client);
         tokio::select! {
             ended = &mut to_client => ended.map_err(|error| error.to_string()),
-            // What the client has ended, the pod may still answer.
+            // The pod may still answer after the client has ended its side.
             ended = &mut to_pod => {
                 ended.map_err(|error| error.to_string())?;
                 to_client.await.map_err(|error| error.to_string())

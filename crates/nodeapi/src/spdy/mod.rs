@@ -23,7 +23,7 @@ use crate::{
 const FORWARDS_MAX: usize = 256;
 /// Streams whose second half has not come.
 const HALVES_MAX: usize = 256;
-/// Messages that wait to be sent: with more, whoever sends waits.
+/// Messages that wait to be sent: with more, the sender waits.
 const QUEUE_MAX: usize = 16;
 /// Pieces from the client that wait for a connection: with more, the session waits.
 const PIECES_MAX: usize = 16;
@@ -44,7 +44,7 @@ struct Half {
     data: Option<(u32, u16)>,
 }
 
-/// What a session knows.
+/// The state of a session.
 struct State {
     halves: BTreeMap<String, Half>,
     /// Connections by the stream of their bytes.
@@ -165,7 +165,7 @@ impl Session {
             Frame::Data { id, bytes, is_last } => {
                 if let Some(open) = state.open.get_mut(&id) {
                     if let Some(sink) = open.sink.as_ref().filter(|_| !bytes.is_empty()) {
-                        // Who takes no more has ended, or is about to.
+                        // A forward that takes no more has ended, or is about to.
                         let _ = sink.send(bytes).await;
                     }
                     if is_last {

@@ -1,4 +1,4 @@
-//! What a client sends: input of the program, sizes of its terminal.
+//! Messages of a client: input of the program, sizes of its terminal.
 
 use bytes::{Bytes, BytesMut};
 use lazaret_containers::Resize;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::websocket::{CloseCode, Message, Reader};
 
-/// What is read from a client at once.
+/// Bytes read from a client at once.
 const READ_BYTES: usize = 32 << 10;
 
 /// Where a client's messages go.
@@ -36,7 +36,7 @@ struct Size {
 }
 
 impl Input<'_> {
-    /// Carries until the client goes, or says what nobody may say.
+    /// Carries messages until the client goes, or sends an invalid one.
     pub(super) async fn carry(mut self, mut stream: impl AsyncRead + Unpin) -> CloseCode {
         let (mut reader, mut arrived) = (Reader::default(), BytesMut::new());
         loop {
@@ -69,7 +69,7 @@ impl Input<'_> {
                 if let (Some(resize), Ok(Size { width, height })) =
                     (&self.resize, serde_json::from_slice(size))
                 {
-                    // A size that nobody has taken yet is as good as the next.
+                    // A size that was not read yet is as good as the next.
                     let _ = resize.try_send(Resize { width, height });
                 }
             }

@@ -30,10 +30,10 @@ pub(crate) use idle::Idle;
 
 /// The arguments of a program, all together: as the kernel has it, more or less.
 const COMMAND_BYTES_MAX: usize = 128 << 10;
-/// What port-forward is carried in: SPDY in messages of a websocket.
+/// The protocol of port-forward: SPDY in messages of a websocket.
 const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
 // DEVIATION(no-spdy)
-/// Said to clients that would switch to SPDY.
+/// The error for clients that would switch to SPDY.
 const NO_SPDY: &str = "this node streams over websockets alone, and not over SPDY/3.1: use kubectl 1.30 or newer (1.31 or newer for port-forward)";
 
 /// A connection that becomes a stream when the answer to its request is sent.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Runs to the end of the stream. What was started for it ends with it.
+    /// Runs to the end of the stream. The program or forward that was started for it ends with it.
     pub(crate) async fn run(self) {
         let Ok(upgraded) = self.upgrade.await else { return };
         let stream = TokioIo::new(upgraded);
@@ -66,7 +66,7 @@ impl Stream {
     }
 }
 
-/// A stream and the answer that begins it, or why there is none. What is wrong with the pod is said first: a client that may not
+/// A stream and the answer that begins it, or why there is none. An error of the pod is reported first: a client that may not
 /// have one protocol tries another, and shows the last answer.
 pub(crate) fn begin(
     pods: &Arc<dyn Pods>,

@@ -1,4 +1,4 @@
-//! What a program writes, as messages of a websocket.
+//! The output of a program, as messages of a websocket.
 
 use std::{io, time::Duration};
 
@@ -15,12 +15,12 @@ use crate::websocket::{self, CloseCode};
 
 /// Messages that wait for a client that is slow: with more, the program waits.
 pub(super) const QUEUE_MAX: usize = 8;
-/// What is read from a program at once. kubectl reads up to 32 KiB.
+/// Bytes read from a program at once. kubectl reads up to 32 KiB.
 const READ_BYTES: usize = 16 << 10;
 /// A client that takes nothing for this long has gone.
 const STALL: Duration = Duration::from_secs(600);
 
-/// What is sent to a client.
+/// A message to a client.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     Data {

@@ -27,7 +27,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// A program that a runtime cannot start in this time is not started.
 const START_WAIT: Duration = Duration::from_secs(120);
 
-/// What is connected to.
+/// The program of a stream.
 #[derive(Debug)]
 pub(super) enum Program {
     Exec(Vec<String>),

@@ -1,4 +1,4 @@
-//! What must not work.
+//! Requests that must be refused.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -42,7 +42,7 @@ async fn a_node_answers_nobody_who_may_not_ask() {
     let eve = world.cluster.certificate_for("eve", "people");
     let (code, text) = world.ask_node(Some(&eve), logs, "").await;
     assert!(code == 403 && text.contains("user=eve, verb=get, resource=nodes, name=node-a"), "{text}");
-    // A node is no better than anybody else.
+    // A node has no more rights than any other user.
     let other = world.cluster.certificate_for("system:node:node-b", "system:nodes");
     assert_eq!(world.ask_node(Some(&other), logs, "").await.0, 403);
     // Reading is not running, whatever the method.
@@ -225,7 +225,7 @@ async fn half_of_an_upgrade_holds_nothing() {
     }
     assert_eq!(world.ask_node(Some(&server), "/healthz", "").await.0, 200);
     assert_eq!(world.runtime.running.load(Ordering::SeqCst), 0);
-    // What is no websocket after all ends the stream, and the program with it.
+    // Bytes that are no websocket frame end the stream, and the program with it.
     let path = format!("/exec/default/web/app?command={TERMINAL}&input=1&output=1&tty=1");
     let socket =
         Socket::open(world.node(Some(&server)).await, &path, V5).await.unwrap_or_else(|why| panic!("{why}"));

@@ -34,7 +34,7 @@ pub(crate) struct Played {
     pub(crate) produced: Arc<AtomicUsize>,
     /// Programs that run now.
     pub(crate) running: Arc<AtomicUsize>,
-    /// What was written to containers that somebody is attached to.
+    /// The containers' ends of the streams of attached clients.
     pub(crate) attached: Mutex<Vec<tokio::io::DuplexStream>>,
 }
 

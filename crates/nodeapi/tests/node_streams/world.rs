@@ -199,14 +199,14 @@ impl World {
         finish(self.kubectl(arguments)).await
     }
 
-    /// What kubectl printed, if it succeeded.
+    /// The output of kubectl, which must succeed.
     pub(crate) async fn shown(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What kubectl complained of, if it failed.
+    /// The error of kubectl, which must fail.
     pub(crate) async fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
@@ -274,7 +274,7 @@ pub(crate) async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request
     (code, text)
 }
 
-/// A port at which nobody listens, and nobody can while the socket is there.
+/// A port at which no process listens, and none can while the socket is there.
 pub(crate) fn closed_port() -> (TcpSocket, u16) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

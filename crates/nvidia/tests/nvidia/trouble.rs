@@ -37,7 +37,7 @@ fn simulated(cards: u32) -> World {
     World::on(Cluster::options().plane(Plane::simulated(1, 0)).start().unwrap(), "node-1", cards)
 }
 
-/// A script in the place of `nvidia-smi`: it notes what it was called with, and does as it is told.
+/// A script in the place of `nvidia-smi`: it records its arguments, and runs the commands `does`.
 fn install_smi(world: &World, does: &str) {
     let path = world.host().join("usr/bin/nvidia-smi");
     let calls = world.root.path().join("smi-calls");
@@ -127,18 +127,18 @@ async fn an_interval_that_cannot_be_set_is_refused_and_leaves_nothing_behind() {
     assert_eq!(smi_calls(&world), [set("GPU-0", 0)]);
     assert_eq!(world.unprepare(&driver, &claim).await, "", "a pod that never ran can go");
     assert_eq!(smi_calls(&world), [""; 0]);
-    // Nobody holds the card now.
+    // No claim holds the card now.
     let other = world.claim("b", "gpu-0", None).await;
     assert_eq!(world.prepare(&driver, &other).await.error, "");
     assert_eq!(world.unprepare(&driver, &other).await, "");
-    // A program that says nothing, and one that says too much and leaves somebody behind.
+    // A program without output, and one with too much that leaves a process behind.
     install_smi(&world, "exit 9");
     let refused = world.prepare(&driver, &claim).await.error;
     assert!(refused.contains("exit status: 9"), "{refused}");
     install_smi(&world, "yes 0123456789 | head -c 1000000; sleep 5 & exit 1");
     let refused = world.prepare(&driver, &claim).await.error;
     assert!(refused.len() < 8_192 && refused.contains("cannot be applied"), "{}", refused.len());
-    // What was set must come back: it is tried until it does.
+    // A changed setting must be reset: it is tried until it is.
     install_smi(&world, "");
     assert_eq!(world.prepare(&driver, &claim).await.error, "");
     install_smi(&world, "echo busy; exit 1");
@@ -250,7 +250,7 @@ async fn a_reload_of_the_kernel_module_evicts_and_everything_works_again() {
     driver.stop().await;
 }
 
-/// Reloaded so quickly that nobody saw it gone.
+/// Reloaded so quickly that the driver does not see it gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_of_before_a_reload_are_not_used_after_it() {
     let mut world = World::new(2).await;
@@ -259,7 +259,7 @@ async fn handles_of_before_a_reload_are_not_used_after_it() {
     for reload in 1_u64..=3 {
         world.happens(|script| {
             script.reloads += 1;
-            // What was counted since the module was loaded begins anew.
+            // Counts since the module was loaded begin anew.
             script.cards[1].ecc_uncorrected = reload;
         });
         world.until_taints("gpu-1", &[("ecc", &reload.to_string(), "NoSchedule")]).await;

@@ -189,7 +189,7 @@ impl World {
         answer.claims.remove(&claim.uid).unwrap().error
     }
 
-    /// What a container with the prepared devices gets. Nodes of this host are plain files, so nothing is injected.
+    /// The edits of a container with the prepared devices. Nodes of this host are plain files, so nothing is injected.
     pub(crate) fn edits(&self, claim: &ClaimMessage, prepared: &PreparedClaim) -> ContainerEdits {
         assert_eq!(prepared.error, "");
         let mut file = fs::read_dir(self.cdi()).unwrap().flatten().map(|entry| entry.path());

@@ -47,7 +47,7 @@ fn messages_that_all_differ_become_one_event() {
     assert_eq!(stamps.len(), 10, "nine of their own, and one for the rest");
     assert_eq!((all[8].count, all[8].message.as_str()), (1, "attempt 8"));
     assert_eq!((all[19].count, all[19].message.as_str()), (11, "(combined from similar events): attempt 19"));
-    // After ten minutes of silence they are told apart again.
+    // After ten minutes without such events they are written separately again.
     let later = correlator.hear(20 * 400_000 + 600_000, said("a", "attempt 20")).unwrap();
     assert_eq!((later.count, later.message.as_str()), (1, "attempt 20"));
 }

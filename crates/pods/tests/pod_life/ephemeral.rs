@@ -34,7 +34,7 @@ fn an_ephemeral_container_runs_once_and_nothing_waits_for_it() {
     assert!(world.machine.is_empty() && world.api.is_empty());
 }
 
-/// Whoever looks at a pod that hangs in an init container needs it then.
+/// A user who debugs a pod that hangs in an init container needs it then.
 #[test]
 fn an_ephemeral_container_runs_beside_an_init_container() {
     let mut world = World::new();
@@ -65,7 +65,7 @@ fn a_pod_ends_although_an_ephemeral_container_runs() {
     assert!(world.running("a").is_empty());
 }
 
-/// What ran in a sandbox that is gone is over, also for agents that were not there.
+/// A container of a lost sandbox has ended, also for agents that start later.
 #[test]
 fn an_ephemeral_container_that_is_lost_has_ended_for_every_agent() {
     let mut world = World::new();
@@ -73,7 +73,7 @@ fn an_ephemeral_container_that_is_lost_has_ended_for_every_agent() {
     world.pass(1_000);
     world.debug("a", "debugger");
     world.pass(1_000);
-    // Nobody looks while the runtime loses everything.
+    // No agent runs while the runtime loses everything.
     world.sandboxes.clear();
     for _ in 0..2 {
         world.restart();

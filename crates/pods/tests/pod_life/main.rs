@@ -209,7 +209,7 @@ fn another_agent_finds_what_runs_and_starts_nothing_twice() {
     assert_eq!(world.starts, starts, "nothing is started again");
     let main = &world.statuses["a"].main[0];
     assert_eq!((main.restarts, main.last.is_some()), (1, true));
-    // What the API forgot while nobody looked is stopped and removed.
+    // A pod that was deleted from the API while no agent ran is stopped and removed.
     world.api.clear();
     world.restart();
     world.pass(60_000);

@@ -31,7 +31,7 @@ fn evicted(world: &World) -> Vec<&str> {
     world.statuses.keys().filter(is_evicted).map(String::as_str).collect()
 }
 
-/// What a pod has: its name, priority, what it asks for and what it uses.
+/// A pod: its name, priority, request and usage.
 type Row = (&'static str, i32, u64, u64);
 
 /// In which order pods go when memory, or disk, is short for ever. Critical ones stay.
@@ -169,7 +169,7 @@ fn the_next_pod_waits_for_the_one_before_for_a_while() {
     }
     world.pass(1_000);
     world.level(Signal::PidAvailable).available = 1;
-    // Nobody answers the stop.
+    // The stop is never answered.
     world.now += 10_000;
     world.tick();
     let stuck = |world: &World| {
@@ -199,13 +199,13 @@ fn a_soft_threshold_evicts_after_its_grace_and_leaves_pods_time_to_end() {
     world.pass(20_000);
     let kinds: Vec<PressureKind> = world.machine.pressure().map(|(kind, _)| kind).collect();
     assert_eq!((kinds, evicted(&world)), (vec![PressureKind::Pids], vec![]), "the Node says so at once");
-    // What recovers in between begins anew.
+    // A signal that recovers in between starts its grace period anew.
     enough(&mut world);
     world.pass(20_000);
     soft(&mut world);
     world.pass(SOFT_GRACE_MS - 5_000);
     assert_eq!(world.said("Evicted"), 0);
-    // Nobody answers the stop, so that it can be looked at.
+    // The stop stays unanswered, so that it can be examined.
     let until = world.now + 30_000;
     let stop = loop {
         let stop = world.pending.iter().find_map(|(_, action)| match action {

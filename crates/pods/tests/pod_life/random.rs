@@ -114,7 +114,7 @@ fn check_at_rest(world: &mut World) {
             Some(FoundPhase::Exited(exit)) => exit.code == 0,
             _ => false,
         };
-        // Init containers of this world run until somebody ends them.
+        // Init containers of this world run until the test ends them.
         let waits_for = view
             .containers
             .iter()

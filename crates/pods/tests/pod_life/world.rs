@@ -11,13 +11,13 @@ use lazaret_pods::{
 
 pub(crate) const START: Millis = 1_000_000;
 
-/// What a world does with an action.
+/// How a world answers an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Luck {
     Works,
     /// It fails, and nothing was done.
     Fails,
-    /// It was done, and nobody hears of it but that it failed.
+    /// It was done, and is reported as failed.
     FailsAfterwards,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) stops: Vec<String>,
     /// How much the node has left.
     pub(crate) levels: Levels,
-    /// What pods use, by UID; nothing where it is not said.
+    /// Usage of pods, by UID; 0 where it is absent.
     pub(crate) uses: BTreeMap<String, PodUse>,
     /// Bytes that images give back, once.
     pub(crate) unused_images: u64,
@@ -229,7 +229,7 @@ impl World {
             }
         }
         self.give(Input::Pods(views));
-        // Claims of pods of which nothing is left are unprepared by whoever prepares them.
+        // Claims of pods of which nothing is left are unprepared by the agent's other machine.
         let (api, sandboxes) = (&self.api, &self.sandboxes);
         self.prepared.retain(|uid| api.contains_key(uid) || sandboxes.contains_key(uid));
         // And those of pods that are to run are prepared, again if need be.

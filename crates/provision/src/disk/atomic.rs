@@ -1,7 +1,7 @@
 //! Files that change all at once.
 //!
 //! A volume has a directory for each version, and a link `..data` to the one that counts. Names that a container sees are links through
-//! `..data`. A new version is written beside the old one, and then the link is replaced: whoever reads through it sees the one or the
+//! `..data`. A new version is written beside the old one, and then the link is replaced: a reader through it sees the one or the
 //! other, and never some of both.
 
 use std::{collections::BTreeSet, ffi::CString, io};

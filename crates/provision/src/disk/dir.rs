@@ -42,7 +42,7 @@ impl Dir {
     /// Opens a directory right below, and makes it if need be.
     pub(crate) fn make(&self, name: &str, mode: u32) -> io::Result<Self> {
         match fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode)) {
-            // Whatever the umask of this process is.
+            // The umask of this process must not matter.
             Ok(()) => {
                 let made = self.open(name)?;
                 made.set_mode(mode)?;
@@ -156,7 +156,7 @@ impl Dir {
         }
     }
 
-    /// Names in it, at most so many.
+    /// Names in it, at most `count_max`.
     pub(crate) fn names(&self, count_max: usize) -> io::Result<Vec<CString>> {
         let mut names = Vec::new();
         // A directory of its own: two readers of one would share their place in it.

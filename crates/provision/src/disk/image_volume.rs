@@ -1,4 +1,4 @@
-//! Images as volumes: their layers, one over the other, and nobody writes to them.
+//! Images as volumes: their layers, one over the other, read-only.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! What is done on disk. Every path that a pod names is walked from an open directory, so that no link leads out of it.
+//! Operations on disk. Every path that a pod names is walked from an open directory, so that no link leads out of it.
 
 pub(crate) mod atomic;
 pub(crate) mod dir;

@@ -1,4 +1,4 @@
-//! What is mounted below a directory.
+//! The mounts below a directory.
 
 use std::{
     ffi::OsString,

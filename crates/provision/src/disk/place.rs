@@ -16,9 +16,9 @@ const NOTE_MODE: u32 = 0o640;
 const IMAGE_NOTE: &str = ".image";
 /// Everybody may use a volume, unless its group is set.
 const VOLUME_MODE: u32 = 0o777;
-/// What a group gets of a volume that can be written to: all of it, and what is made in it is the group's.
+/// Mode of a writable volume with a group: full access for the group, which also owns files created in it.
 const GROUP_WRITES: u32 = 0o2770;
-/// What a group gets of a volume that it only reads.
+/// Mode of a read-only volume with a group.
 const GROUP_READS: u32 = 0o2550;
 /// A volume of secrets has two versions while it changes.
 const SECRET_BYTES_MAX: u64 = 3 * super::payload::VOLUME_BYTES_MAX as u64;
@@ -113,7 +113,7 @@ impl Place {
         let pod = Dir::open_path(&self.pods)?.make(&self.uid, DIRECTORY_MODE)?;
         let (parent, name) = self.volume.rsplit_once('/').unwrap_or(("", &self.volume));
         let parent = pod.make_all(parent, DIRECTORY_MODE)?;
-        // It gets its name when it is as it shall be: what is there by that name is complete.
+        // It gets its name when it is complete: a volume by that name is complete.
         let new = format!(".{name}.new");
         let dir = parent.make(&new, VOLUME_MODE)?;
         dir.set_owner(None, self.group)?;

@@ -1,8 +1,8 @@
 //! Parts of volumes.
 //!
-//! What is in a volume belongs to the pod, which may put a link anywhere in it at any time. A part is therefore opened by the kernel,
-//! which does not leave the volume on the way, and what was opened is mounted at a place that no container sees. That place is what the
-//! container is given.
+//! The content of a volume belongs to the pod, which may put a link anywhere in it at any time. A part is therefore opened by the kernel,
+//! which does not leave the volume on the way, and the opened part is mounted at a place that no container sees. That place is mounted
+//! into the container.
 
 use std::{
     fs::File,
@@ -20,9 +20,9 @@ use rustix::{
 use super::{dir::Dir, mount_table};
 use crate::names;
 
-/// A path has fewer parts than it has bytes; nobody needs this many.
+/// Parts of a path.
 const PARTS_MAX: usize = 256;
-/// Times that a path is looked up again when somebody renames on the way.
+/// Times that a path is looked up again when a container renames on the way.
 const TRIES_MAX: u32 = 16;
 
 /// Opens a part of a volume; a directory that is missing is made with the mode of the volume.
@@ -128,7 +128,7 @@ fn proc_path(fd: std::os::fd::BorrowedFd<'_>) -> PathBuf {
     Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string())
 }
 
-/// Reads a file of a volume, of at most so many bytes.
+/// Reads a file of a volume, of at most `bytes_max` bytes.
 pub(crate) fn read(volume: &Path, path: &str, bytes_max: u64) -> io::Result<String> {
     let root = Dir::open_path(volume)?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;

@@ -11,7 +11,7 @@ use super::dir::Dir;
 
 /// Names that are read at a time: a container may have made millions.
 const NAMES_AT_A_TIME: usize = 1024;
-/// Directories that are open at a time. What is deeper is moved up first: a container may have made any depth.
+/// Directories open at a time. A deeper one is moved up first: a container may have made any depth.
 const DEPTH_MAX: usize = 32;
 
 /// Removes a directory right below `parent`. No link is followed. When something is mounted in it, it stays, and what is mounted is

@@ -20,10 +20,10 @@ const SHARED_MAX: usize = 100_000;
 /// The unit of what a file takes on disk.
 const BLOCK_BYTES: u64 = 512;
 
-/// What files take on disk.
+/// Disk usage of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// What was counted.
+    /// Bytes that were counted.
     pub bytes: u64,
     /// Files and directories.
     pub files: u64,

@@ -1,4 +1,4 @@
-//! What a pod is given before its containers run.
+//! The preparation of a pod before its containers run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod provision_kept;

@@ -1,4 +1,4 @@
-//! What is kept in memory for pods, and how long.
+//! The memory kept for pods, and for how long.
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,7 +69,7 @@ async fn what_is_kept_for_a_pod_goes_with_it_and_objects_a_little_later() {
     assert_eq!(early.objects, PODS + 1, "a pod that is started again finds them");
     assert_eq!(late, Kept { objects: 2, tokens: 1, locks: 0 });
 
-    // A list of pods that is older than the end of a pod: its token is asked for once more, and nobody takes it back.
+    // A list of pods that is older than the end of a pod: its token is requested once more, and is not revoked.
     let _ = provision.refresh(&stays).await;
     assert_eq!(provision.kept().tokens, 1);
     tokio::time::advance(60 * MINUTE).await;

@@ -1,4 +1,4 @@
-//! What is asked of an API server, and how its answers are taken.
+//! Requests to an API server, and how its answers are read.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};

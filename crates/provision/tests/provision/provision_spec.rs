@@ -1,4 +1,4 @@
-//! What containers are given, case by case.
+//! Specs of containers, case by case.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ fn commands_and_arguments_take_the_place_of_the_images() {
     );
 }
 
-/// What a table of variables is tried on.
+/// The world for a table of variables.
 fn world() -> World {
     let mut world = World::default()
         .with_config_map("settings", &[("COLOR", "blue"), ("SIZE", "9"), ("a.b-c", "odd")])
@@ -461,7 +461,7 @@ fn sidecars_are_killed_no_earlier_than_what_they_serve() {
     assert_eq!(score(&spec, "more"), Some(600));
     assert_eq!(score(&spec, "side"), Some(600));
     assert_eq!(score(&spec, "first"), Some(900));
-    // What only the pod asks for is divided among its containers: 20 GiB less 10 GiB, over 4.
+    // The request that only the pod has is divided among its containers: 20 GiB less 10 GiB, over 4.
     let mut with_pod = spec.clone();
     merge(&mut with_pod, json!({"resources": {"requests": {"memory": "18Gi"}}}));
     assert_eq!(score(&with_pod, "main"), Some(300));

@@ -1,4 +1,4 @@
-//! Volumes on disk: what is there, how it changes, and what nobody gets out of.
+//! Volumes on disk: their content, how it changes, and that no path leads out of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{
@@ -71,7 +71,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// Whatever became of the test, nothing stays mounted.
+    /// Nothing stays mounted, however the test ends.
     fn drop(&mut self) {
         let Ok(root) = self.root.path().canonicalize() else { return };
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -108,7 +108,7 @@ fn names(path: &Path) -> Vec<String> {
     names
 }
 
-/// What a container sees: no names of the writer's own.
+/// The names that a container sees, without the writer's own.
 fn visible(path: &Path) -> Vec<String> {
     names(path).into_iter().filter(|name| !name.starts_with("..")).collect()
 }
@@ -241,13 +241,13 @@ async fn changes_arrive_within_a_minute_and_as_one() {
     assert_eq!(read(path.join("a")), "2");
     // The old version is gone.
     assert_eq!(names(&path).len(), 4);
-    // When the object goes away, what was there stays, and the reason is told.
+    // When the object is deleted, the content stays, and the reason is reported.
     node.shelf.config_maps.lock().unwrap().clear();
     tokio::time::advance(Duration::from_secs(60)).await;
     let errors = node.provision.refresh(&pod).await;
     assert_eq!(errors[0].message, "configmap \"settings\" not found");
     assert_eq!(read(path.join("a")), "2");
-    // What a crash left behind does no harm.
+    // Leftovers of a crash do no harm.
     node.shelf.put_config_map("settings", &[("a", "3")]);
     symlink("nowhere", path.join("..data_tmp")).unwrap();
     fs::create_dir_all(path.join("..2020_01_01/x/y")).unwrap();
@@ -325,7 +325,7 @@ async fn one_read_serves_many_pods() {
     tasks.join_all().await;
     assert_eq!(node.shelf.reads.load(Ordering::SeqCst), 1);
     assert_eq!(node.volumes().orphans(&BTreeSet::new()).unwrap().len(), 50);
-    // A pod that starts later sees what is there then.
+    // A pod that starts later sees the content of that time.
     node.shelf.put_config_map("settings", &[("a", "2")]);
     tokio::time::advance(Duration::from_secs(2)).await;
     node.set_up(&with_volume(json!({"configMap": {"name": "settings"}}))).await.unwrap();
@@ -408,7 +408,7 @@ async fn a_token_is_for_its_user_alone() {
 async fn a_group_may_read_what_is_written_for_it() {
     let node = Node::new();
     node.shelf.put_config_map("settings", &[("a/..".trim_end_matches("/.."), "1")]);
-    // One that this process is in, whoever runs the test.
+    // One that this process is in, whichever user runs the test.
     let group = fs::metadata(node.root.path()).unwrap().gid();
     for source in [json!({"configMap": {"name": "settings", "defaultMode": 0o400}}), json!({"emptyDir": {}})]
     {
@@ -430,7 +430,7 @@ async fn empty_directories() {
     node.set_up(&with_volume(json!({"emptyDir": {}}))).await.unwrap();
     let path = node.path("empty-dir", "v");
     assert_eq!(mode(path.clone()), 0o777);
-    // What is in it stays while the pod does.
+    // Its content stays while the pod does.
     fs::write(path.join("x"), "kept").unwrap();
     node.set_up(&with_volume(json!({"emptyDir": {}}))).await.unwrap();
     assert_eq!(read(path.join("x")), "kept");
@@ -723,7 +723,7 @@ async fn parts_of_volumes_stay_inside() {
     let found = source(node.container(&part("made/deep"), &image()).await.unwrap());
     assert!(found.is_dir());
     assert_eq!(mode(volume.join("made/deep")), 0o777);
-    // What was given stays what it was, whatever its owner does with the name.
+    // A part that was mounted stays the same, whatever the owner does with its name.
     let found = source(node.container(&part("real"), &image()).await.unwrap());
     fs::rename(volume.join("real"), volume.join("moved")).unwrap();
     symlink(outside.path(), volume.join("real")).unwrap();
@@ -763,7 +763,7 @@ async fn images_are_volumes_that_nobody_writes_to() {
         assert_eq!(node.volumes().images().unwrap(), BTreeSet::from([image().id]), "it is in use");
         let part = with_mount(json!({"image": {"reference": "data:1"}}), json!({"subPath": "none"}));
         assert!(node.container(&part, &image()).await.is_err());
-        // What is mounted stays, and so does the note of what it is.
+        // The mounted image stays, and so does the note of its id.
         let newer =
             BTreeMap::from([("v".to_owned(), Image { id: "sha256:newer".into(), layers: of, ..image() })]);
         node.provision.set_up_with_images(&pod, &newer).await.unwrap();
@@ -809,7 +809,7 @@ async fn a_container_finds_its_files() {
     // Describing the same container once more takes nothing from it.
     node.container(&pod, &image()).await.unwrap();
     assert_eq!(words(true).as_deref(), Some("said"));
-    // What a container wrote into its hosts file is gone for the next one.
+    // A container's changes to its hosts file are gone for the next one.
     fs::write(source("/etc/hosts"), "6.6.6.6 bank").unwrap();
     node.container(&pod, &image()).await.unwrap();
     assert!(read(source("/etc/hosts")).starts_with("# Kubernetes-managed"));
@@ -951,7 +951,7 @@ fn with_limits(source: Value) -> Pod {
     }))
 }
 
-/// What a crash, or somebody with a shell on the node, may leave in a volume.
+/// Damage in a volume that a crash, or a person with a shell on the node, may leave.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     None,
@@ -1002,7 +1002,7 @@ fn tree(path: &Path) -> BTreeMap<String, String> {
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(64))]
 
-    /// Whatever was there before and whatever became of it, a volume ends as what is asked for, with nothing beside it.
+    /// After any history and any damage, a volume ends as the one requested, with nothing beside it.
     #[test]
     fn any_history_ends_in_what_is_asked_for(
         history in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! Any order of wishes, faults and meddling ends with what was wished last, and nobody sees what nobody wished.
+//! Any order of wishes, faults and foreign changes ends with the last wish, and consumers see nothing else in between.
 
 use lazaret_publisher::Answer;
 use proptest::prelude::*;

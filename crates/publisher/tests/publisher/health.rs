@@ -62,7 +62,7 @@ fn a_condition_that_lasts_is_a_taint_and_goes_when_it_is_over_for_long_enough() 
     assert_eq!(shown(&health, "a"), ["gpu.example.com/xid=31:NoSchedule"]);
     health.observe(AT.plus_secs(20), &[saw("a", &[])]);
     assert_eq!(health.status(&key("a")).state, DeviceState::Unhealthy);
-    // Time alone does not heal: somebody must have looked.
+    // Time alone does not heal: the device must have been observed.
     health.tick(AT.plus_secs(1_000));
     assert_eq!(shown(&health, "a").len(), 1);
     health.observe(AT.plus_secs(25), &[saw("a", &[])]);
@@ -179,7 +179,7 @@ fn tables_refuse_what_cannot_be_a_taint() {
     assert!(table().with("x", HealthRule::new("k", Effect::from_name("Explode"))).is_err());
 }
 
-/// Whatever a driver publishes, the taints of health are in it.
+/// Every publication of a driver has the taints of health.
 #[test]
 fn no_publication_loses_a_taint() {
     let mut health = health();

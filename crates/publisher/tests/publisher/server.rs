@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) slices: BTreeMap<String, ResourceSlice>,
     pub(crate) publisher: Publisher,
-    /// What the publisher wrote, in short.
+    /// The publisher's writes, in short.
     pub(crate) log: Vec<String>,
     pub(crate) problems: Vec<Problem>,
     /// Answers to give instead of doing anything.
@@ -180,14 +180,14 @@ impl World {
         Answer::Stored(Box::new(slice))
     }
 
-    /// Somebody else changes a slice.
+    /// Another client changes a slice.
     pub(crate) fn edit(&mut self, index: usize, change: impl FnOnce(&mut ResourceSlice)) {
         let mut slice = self.slices.values().nth(index).unwrap().clone();
         change(&mut slice);
         self.store(slice);
     }
 
-    /// Somebody else deletes a slice.
+    /// Another client deletes a slice.
     pub(crate) fn delete(&mut self, index: usize) {
         let name = self.slices.keys().nth(index).unwrap().clone();
         self.revision += 1;

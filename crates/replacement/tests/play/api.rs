@@ -1,4 +1,4 @@
-//! A cluster in memory: objects with versions and preconditions, and whoever else acts on them.
+//! A cluster in memory: objects with versions and preconditions, and the other controllers that act on them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -93,7 +93,7 @@ pub(crate) struct Api {
     /// Disruptions that a budget would still permit; `None`: any number.
     pub(crate) budget: Option<u32>,
     pub(crate) notes: Vec<Note>,
-    /// What changed: `None` for what is gone.
+    /// Keys of changed objects, in order. A deleted object is one, too.
     pub(crate) log: Vec<Changed>,
 }
 

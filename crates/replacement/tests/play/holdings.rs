@@ -1,4 +1,4 @@
-//! What a fleet is told of the devices and of who holds them.
+//! The inputs of a fleet: devices, and the pods that hold them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::api::{Api, Changed, holds, key};
 const DRIVER: &str = "gpu.example.com";
 const DEVICE: &str = "gpu-0";
 
-/// What a change means for devices.
+/// The fleet's input for a change.
 pub(crate) fn told(api: &Api, change: &Changed) -> Option<Told> {
     match change {
         Changed::Slice(node) => Some(slice(api, node)),

@@ -87,7 +87,7 @@ fn the_breaker_holds_what_is_new_and_nothing_else() {
     );
     assert_eq!((play.events("BreakerTripped"), play.machine.figures().tripped), (1, 1));
     play.until(300);
-    // What was under way is finished; nothing else has begun.
+    // The replacement in flight is finished; no other has begun.
     assert_eq!(play.status("p").totals.replaced, 1);
     assert_eq!(play.done.iter().filter(|done| done.contains("release")).count(), 1);
     play.api.untaint("n2", "a");
@@ -174,7 +174,7 @@ fn work_is_in_proportion_to_the_pods_on_the_tainted_node() {
 
 #[test]
 fn those_who_wait_already_cost_nothing() {
-    // Nobody becomes Ready: one replacement is under way for good, thousands of pods are due.
+    // No pod becomes Ready: one replacement stays in flight, thousands of pods are due.
     let mut play = big(quick());
     play.api.ready_secs = 100_000;
     for node in 0..500 {

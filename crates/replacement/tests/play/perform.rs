@@ -1,4 +1,4 @@
-//! What becomes of effects, with every precondition.
+//! Carries out effects, with every precondition.
 
 use std::sync::Arc;
 

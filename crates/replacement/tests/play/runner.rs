@@ -147,7 +147,7 @@ impl Play {
     }
 }
 
-/// What a change means for the machine itself.
+/// The machine's own input for a change.
 pub(crate) fn input(api: &Api, change: &Changed) -> Option<Input> {
     Some(match change {
         Changed::Policy(key) => match api.policies.get(key) {

@@ -1,4 +1,4 @@
-//! What cannot be meant, and what cannot be seen or done.
+//! Specs that are invalid, and permissions that are missing.
 
 use lazaret_machine::Machine as _;
 use lazaret_replacement::{Input, Share, Sight, Source, Spec, TaintOption};

@@ -113,7 +113,7 @@ async fn events(client: &Client, path: &str) -> impl futures_util::Stream<Item =
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What a reflector of client-go sends since streaming lists are its default.
+/// The request of a client-go reflector since streaming lists are its default.
 #[tokio::test]
 async fn an_informer_of_client_go_gets_its_marks() {
     let cluster = Cluster::start();

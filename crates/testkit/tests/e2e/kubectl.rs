@@ -1,4 +1,4 @@
-//! What people type, with a kubectl that is installed for the test; `KUBECTL` names another.
+//! Commands of users, with a kubectl that is installed for the test; `KUBECTL` names another.
 
 use std::{
     fs,
@@ -69,7 +69,7 @@ impl Console {
         self.command(arguments).output().unwrap()
     }
 
-    /// What a command that works says.
+    /// The output of a command, which must succeed.
     #[track_caller]
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -473,7 +473,7 @@ fn people_expose_what_they_run() {
     console.says(&["apply", "-f", &deployment], &["unchanged"]);
     console.ok(&["delete", "rc", "rc"]);
     console.until(&["get", "pods", "-l", "app=rc", "--no-headers"], &[]);
-    // A kind that is no resource of its own, and one that nobody defined.
+    // A kind that is no resource of its own, and one that is not defined.
     let scale = console.file("scale.yaml", SCALE);
     console.fails(&["apply", "-f", &scale], &["no matches for kind \"Scale\" in version \"autoscaling/v1\""]);
     let unknown =

@@ -1,4 +1,4 @@
-//! Numbers for whoever looks after the server.
+//! Metrics for the server's operators.
 
 use crate::support::{connect, object, refusal};
 use http::Request;
@@ -79,7 +79,7 @@ async fn numbers_are_for_those_who_may_see_them() {
     assert!(scrape(&monitor).await.unwrap().contains("apiserver_request_total"));
 }
 
-/// Nobody can make series by asking for nonsense.
+/// Requests for nonsense create no series.
 #[tokio::test]
 async fn nonsense_makes_no_series() {
     let cluster = Cluster::start();

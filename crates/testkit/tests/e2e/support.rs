@@ -1,4 +1,4 @@
-//! What several of these tests need.
+//! Helpers of these tests.
 use std::{path::Path, time::Duration};
 
 use kube::{

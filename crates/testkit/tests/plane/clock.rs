@@ -33,7 +33,7 @@ fn until_ready(stage: &Stage, replicas: u32) {
     });
 }
 
-/// Evictions at a pace are under way when the clock is set back by an hour. They go on, none twice; a Deployment is made and scaled meanwhile.
+/// Evictions at a pace are in progress when the clock is set back by an hour. They go on, none twice; a Deployment is made and scaled meanwhile.
 #[test]
 fn a_clock_that_is_set_back_stops_neither_evictions_nor_deployments() {
     let clock = Clock::default();

@@ -1,4 +1,4 @@
-//! What a driver's own taints do.
+//! The effects of a driver's own taints.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Who gets the lease with an old view of the world.
+//! A new leader with an old view of the world.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     stage::{DRIVER, Stage, taint},
 };
 
-/// Names of the pods that nobody has asked to go.
+/// Names of the pods that are not being deleted.
 fn alive(stage: &Stage) -> BTreeSet<String> {
     let pods = stage.list("/api/v1/namespaces/default/pods");
     let alive = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());

@@ -1,4 +1,4 @@
-//! What is turned off counts for nobody: taints are as if they had not been set, for the scheduler and for the eviction.
+//! Feature gates that are off: taints are as if they had not been set, for the scheduler and for the eviction.
 
 use lazaret_testkit::{Cluster, Features, Plane};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn patches_that_are_off_neither_evict_nor_keep_away() {
     }
 }
 
-/// A server that had the feature stored the taints; started again without it they are still there and count for nobody.
+/// A server that had the feature stored the taints; started again without it they are still there and have no effect.
 #[test]
 fn taints_that_were_stored_before_the_feature_was_turned_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn taints_that_were_stored_before_the_feature_was_turned_off() {
     assert!(pod["metadata"]["deletionTimestamp"].is_null(), "{pod}");
 }
 
-/// Turned off, taints keep nobody away and evict nobody; what is stored can still be read and deleted. Turned on again they count as before.
+/// Turned off, taints keep no pod away and evict none; stored ones can still be read and deleted. Turned on again they count as before.
 #[test]
 fn turned_off_and_on_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -124,7 +124,7 @@ fn a_rule_that_reaches_too_far_has_no_effect_before_another_user_approves_it() {
         stage.gone(name);
     }
     assert_eq!(held(&stage, "wide", "NotHeld")["status"], "False");
-    // A new spec was not approved by anybody. Nobody is left to be evicted, so that it may take effect.
+    // The new spec has no approval. No pod is left to be evicted, so that it may take effect.
     as_user(&stage, "bob", "PATCH", &path, &json!({"spec": {"taint": {"value": "other"}}}));
     held(&stage, "wide", "NotHeld");
 }
@@ -178,7 +178,7 @@ fn pods_of_a_group_leave_together() {
         blocked["message"],
         "Group: 1 pod not evicted (default/a): pod default/b of the group need not leave yet."
     );
-    // It leaves the group, and nobody waits for it any more.
+    // It leaves the group, and no pod waits for it any more.
     stage.merge(
         "/api/v1/namespaces/default/pods/b",
         &json!({"metadata": {"labels": {"lazaret.dev/group": null}}}),

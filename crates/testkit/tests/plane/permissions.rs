@@ -1,4 +1,4 @@
-//! What the controllers of claims and evictions may do is enough: nothing that they ask for is refused.
+//! The permissions of the controllers of claims and evictions are enough: none of their requests is refused.
 
 use lazaret_controllers::{Options, Parts, Plane as Controllers};
 use lazaret_runtime::{Client, Metrics};
@@ -9,7 +9,7 @@ use crate::stage::{DRIVER, Stage, taint};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 
-/// The rights of the controllers, and of nobody else here.
+/// The rights of the controllers alone.
 fn role() -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     json!({

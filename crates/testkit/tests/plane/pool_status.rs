@@ -56,7 +56,7 @@ fn a_request_counts_devices_in_use_and_devices_with_taints() {
 
     let one = ask(&stage, "one", &json!({"driver": DRIVER, "limit": 1}));
     assert_eq!((&one["poolCount"], one["pools"].as_array().map(Vec::len)), (&json!(2), Some(1)), "{one}");
-    // What was answered stays as it is.
+    // A status that was written does not change.
     stage.pod("later", "one");
     stage.running("later");
     stage.settle();

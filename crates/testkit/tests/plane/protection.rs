@@ -1,4 +1,4 @@
-//! What protects pods from evictions, and that it says so in the rule, in an event and in a metric with the same words.
+//! Protections of pods from evictions, which the rule, an event and a metric report with the same words.
 
 use serde_json::{Value, json};
 

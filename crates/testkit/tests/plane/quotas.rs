@@ -59,7 +59,7 @@ fn a_quota_counts_what_was_there_before_it_and_follows_what_comes_and_goes() {
     );
     stage.merge(&format!("{QUOTAS}/q"), &json!({"spec": {"hard": {"secrets": "5", "configmaps": null}}}));
     uses(&stage, &json!({"pods": "1", "requests.cpu": "100m", "secrets": "1"}));
-    // What somebody writes there is corrected.
+    // A false count that a user writes there is corrected.
     stage.merge(&format!("{QUOTAS}/q/status"), &json!({"status": {"used": {"pods": "0", "secrets": "4"}}}));
     uses(&stage, &json!({"pods": "1", "requests.cpu": "100m", "secrets": "1"}));
 }

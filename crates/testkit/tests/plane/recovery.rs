@@ -90,7 +90,7 @@ fn a_deployment_and_a_job_go_on_with_healthy_devices_and_the_rule_reports_when_i
     );
     stage.gone(&pod);
     stage.delete("/apis/resource.k8s.io/v1/devicetaintrules/job-out");
-    // The next one ends when it is told to.
+    // The next pod succeeds.
     stage.merge(&format!("{}/status", pod_path(&of_job())), &json!({"status": {"phase": "Succeeded"}}));
     stage.until("the job is complete", || {
         let status = stage.get("/apis/batch/v1/namespaces/default/jobs/job")["status"].clone();

@@ -12,7 +12,7 @@ pub(crate) fn stage() -> Stage {
     stage_with(4, 8)
 }
 
-/// The same with so many nodes and devices of each.
+/// The same with this number of nodes, and of devices on each.
 pub(crate) fn stage_with(nodes: usize, devices: usize) -> Stage {
     let scheduler = Options { parts: parts(false), ..Options::default() };
     Stage::of(Cluster::options().plane(Plane::simulated(nodes, devices).options(scheduler)), nodes)
@@ -21,7 +21,7 @@ pub(crate) fn stage_with(nodes: usize, devices: usize) -> Stage {
 /// A lease that is lost soon.
 pub(crate) const SHORT: LeaseOptions =
     LeaseOptions { duration_ms: 1_500, renew_deadline_ms: 1_000, retry_ms: 200 };
-/// A lease that is not lost by who is merely slow.
+/// A lease that a slow holder does not lose.
 pub(crate) const LONG: LeaseOptions =
     LeaseOptions { duration_ms: 10_000, renew_deadline_ms: 9_000, retry_ms: 200 };
 

@@ -28,7 +28,7 @@ struct Road {
     watches: Arc<AtomicU64>,
 }
 
-/// Who holds them up.
+/// Holds up the watches.
 pub(crate) struct Guard {
     block: watch::Sender<bool>,
     watches: Arc<AtomicU64>,
@@ -45,7 +45,7 @@ impl Guard {
     }
 }
 
-/// A client of the server whose watches of this resource can be held up, and who does.
+/// A client of the server whose watches of this resource can be held up, and the guard that does so.
 pub(crate) fn road(stage: &Stage, plural: &'static str) -> (kube::Client, Guard) {
     let (block, blocked) = watch::channel(false);
     let watches = Arc::new(AtomicU64::new(0));

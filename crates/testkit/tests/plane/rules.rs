@@ -1,10 +1,10 @@
-//! What an administrator's rules do.
+//! The effects of an administrator's rules.
 
 use serde_json::{Value, json};
 
 use crate::stage::{DRIVER, Stage, taint};
 
-/// A driver that nobody simulates.
+/// A driver that is not simulated.
 const VANISHING: &str = "other.example.com";
 
 /// Two pods on two nodes; the name of the one that holds the device to be tainted comes first.
@@ -17,7 +17,7 @@ fn two(stage: &Stage) -> (String, String) {
     stage.device_of("a")
 }
 
-/// What the identifiers of a node's devices begin with.
+/// The prefix of the identifiers of a node's devices.
 fn uuid_of(stage: &Stage, pool: &str) -> String {
     let slices = stage.list("/apis/resource.k8s.io/v1/resourceslices");
     let slice = slices.iter().find(|slice| slice["spec"]["nodeName"] == pool).unwrap();
@@ -112,7 +112,7 @@ fn tolerations_for_ever_and_for_a_while() {
     stage.gone("never");
     stage.gone("while");
     stays(&stage, "ever");
-    // Nobody was early: the rule's own time of the taint and two seconds.
+    // No eviction was early: the rule's own time of the taint and two seconds.
     let rule = stage.get("/apis/resource.k8s.io/v1/devicetaintrules/all");
     assert!(rule["spec"]["taint"]["timeAdded"].is_string());
 }

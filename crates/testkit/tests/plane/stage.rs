@@ -54,7 +54,7 @@ impl Stage {
         self.wait(async move { client.request::<Value>(request).await }).map_err(|error| error.to_string())
     }
 
-    /// What is at a path that holds no objects.
+    /// The text at a path that holds no objects.
     pub(crate) fn text(&self, path: &str) -> String {
         let request = Request::builder().uri(path).body(Vec::new()).unwrap();
         let client = self.cluster.client();
@@ -226,7 +226,7 @@ impl Stage {
             .collect()
     }
 
-    /// The messages of events about an object by this reason, once there is one: events are sent after what they tell of.
+    /// The messages of events about an object by this reason, once there is one: events are sent after the writes that they report.
     pub(crate) fn told_of(&self, name: &str, reason: &str) -> Vec<String> {
         self.until(&format!("{reason} is told of {name}"), || {
             let told = self.events(name, reason);

@@ -53,7 +53,7 @@ fn a_device_is_taken_offline_and_a_test_pod_still_uses_it() {
     stage.running("test");
     assert_eq!(stage.device_of("test"), ("node-1".to_owned(), "gpu-0".to_owned()));
     stays(&stage, "test");
-    // Maintenance is over: the device goes to those who wait.
+    // Maintenance is over: the device goes to the pods that wait.
     stage.delete(&format!("{PODS}/test"));
     stage.delete(&format!("{RULES}/offline"));
     stage.running("ordinary");

@@ -1,4 +1,4 @@
-//! A device whose pod was removed by force is given to nobody else before its node has unprepared it.
+//! A device whose pod was removed by force is not allocated again before its node has unprepared it.
 
 use lazaret_testkit::{Cluster, Plane};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
 
 const NODE: &str = "/api/v1/nodes/node-1";
 
-/// One node with one device, whose driver does not unprepare until it is told to.
+/// One node with one device, whose driver does not unprepare until the test says so.
 fn stage() -> Stage {
     // Nodes answer with no more than their own credentials.
     let plane = Plane::simulated(1, 1).node_credentials();
@@ -62,7 +62,7 @@ fn claims(stage: &Stage) -> Vec<String> {
     all.iter().map(|claim| claim["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the node is asked.
+/// The claims that the node is asked about.
 fn asked(stage: &Stage) -> Vec<Value> {
     let node = stage.get(NODE);
     let text = node["metadata"]["annotations"]["lazaret.dev/awaiting-unprepare"].as_str().unwrap_or("[]");

@@ -1,10 +1,10 @@
-//! What a cluster cleans up by itself.
+//! Objects that a cluster cleans up by itself.
 
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// What is at a path; `Err` says why there is nothing.
+/// The object at a path; `Err` says why there is none.
 fn found(stage: &Stage, path: &str) -> Result<Value, String> {
     stage.try_request("GET", path, "application/json", &Value::Null)
 }
@@ -48,7 +48,7 @@ fn delete(stage: &Stage, path: &str, policy: &str) {
     stage.request("DELETE", path, "application/json", &json!({"propagationPolicy": policy}));
 }
 
-/// Waits until the collector has seen everything of a kind that is there: an object without its owner, made last, is removed then. What it has not
+/// Waits until the collector has seen every object of a kind: an object without its owner, made last, is removed then. Objects that it has not
 /// seen it can neither wait for nor orphan, as in Kubernetes.
 fn collector_has_seen(stage: &Stage, path: &str, last: &Value) {
     let owner = stage.create(MAPS, &json!({"metadata": {"name": "owner-of-last"}}));
@@ -110,7 +110,7 @@ fn kinds_that_definitions_brought_own_and_are_owned() {
     leaving(&format!("{BOOKS}/patient")).expect("it waits");
     stage.merge(&format!("{NOTES}/held"), &json!({"metadata": {"finalizers": null}}));
     stage.until("the book goes last", || missing(&stage, &format!("{BOOKS}/patient")));
-    // What is orphaned stays, without the owner.
+    // An orphaned object stays, without the owner.
     let top = book("parent");
     stage.create(NOTES, &note("child", owned_by(&top, true)));
     collector_has_seen(&stage, NOTES, &note("seen", json!({})));
@@ -245,7 +245,7 @@ fn served(stage: &Stage) -> Vec<String> {
     let mut all = Vec::new();
     for root in roots.chain(["/api/v1".to_owned()]) {
         for resource in stage.get(&root)["resources"].as_array().unwrap() {
-            // What is only read, as metrics of pods are, is not in a namespace.
+            // Resources that are only read, as metrics of pods are, hold no objects in a namespace.
             let verbs = resource["verbs"].as_array().unwrap();
             let is_kept = ["list", "create"].iter().all(|verb| verbs.iter().any(|known| known == verb));
             if resource["namespaced"] == true && is_kept {

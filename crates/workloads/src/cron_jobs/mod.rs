@@ -1,6 +1,6 @@
 //! Cron jobs: a job at each time of a schedule.
 //!
-//! When a job was last made is told by the jobs themselves, and by the status once it has taken note: a time that is known by neither makes a
+//! The time of the last job is known from the jobs themselves, and from the status once it is written: a time that is known by neither makes a
 //! job whose name is fixed by that time, so that doing it twice does it once.
 
 mod status;
@@ -17,7 +17,7 @@ const NEVER_DUE: &str = "time difference between two schedules is less than 1 se
 /// More times than these that passed without a job are worth a warning.
 const MISSED_MAX: usize = 100;
 
-/// What the controller is.
+/// Creates the jobs of CronJobs and deletes the finished ones beyond their history limits.
 pub const RULES: Rules =
     Rules { name: "cronjob", needs: &[&resource::CRON_JOBS, &resource::JOBS], concerns, decide };
 

@@ -1,4 +1,4 @@
-//! What a cron job's status says: which jobs run, when the last was made, when one last succeeded.
+//! The status of a cron job: which jobs run, when the last was made, when one last succeeded.
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 

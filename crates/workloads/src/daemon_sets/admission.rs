@@ -17,7 +17,7 @@ const TOLERATED: &[(&str, &str)] = &[
 /// And this one, if the pod has the network of its node.
 const WITHOUT_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// What a template asks of a node.
+/// The parts of a pod template that decide whether a node is suitable.
 pub(super) struct Admission {
     node: Option<String>,
     labels: BTreeMap<String, String>,

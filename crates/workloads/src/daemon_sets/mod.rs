@@ -29,10 +29,10 @@ const REVISION: &str = "controller-revision-hash";
 /// The same as a number, for pods of an API that is no longer served.
 const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
-/// A look makes or deletes at most so many pods.
+/// Pods created or deleted in one decision.
 const BURST_MAX: usize = 250;
 
-/// What the controller is.
+/// Keeps one pod of each DaemonSet on every suitable node.
 pub const RULES: Rules = Rules {
     name: "daemonset",
     needs: &[&resource::DAEMON_SETS, &resource::PODS, &resource::NODES, &resource::CONTROLLER_REVISIONS],

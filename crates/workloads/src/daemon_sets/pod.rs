@@ -9,7 +9,7 @@ use crate::{meta, pods, prelude::*};
 /// How many pods of the set failed in a row on the node before this one.
 const FAILURES: &str = "lazaret.dev/failures-before";
 
-/// How many pods failed in a row before this one. Anybody may write annotations: what is no count is none.
+/// How many pods failed in a row before this one. Any client may write annotations: a value that is no count is 0.
 pub(super) fn failures_before(pod: &Pod) -> u32 {
     meta::annotation(&pod.metadata, FAILURES).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -30,7 +30,7 @@ pub(super) fn create(daemons: &Daemons<'_>, node: &str, number: usize, failures:
     let none = PodSpec::default();
     let spec = set.spec.template.spec.as_ref().unwrap_or(&none);
     body["spec"]["tolerations"] = json!(admission::tolerations(spec));
-    // What the template asks of nodes has been asked of this one.
+    // The node was already checked against the template's own node affinity.
     body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}],
     });

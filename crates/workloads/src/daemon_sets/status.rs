@@ -1,4 +1,4 @@
-//! What a daemon set's status says.
+//! The status of a daemon set.
 
 use super::Daemons;
 use crate::{

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{meta, prelude::*, writes};
 
-/// The list of revisions that one replica set has stood for is at most so long.
+/// Characters of the annotation that lists a replica set's earlier revisions.
 const HISTORY_CHARS_MAX: usize = 2_000;
-/// What Kubernetes means when a deployment does not say how many old replica sets to keep.
+/// Kubernetes' default of `revisionHistoryLimit`: old replica sets that are kept.
 const KEPT: i32 = 10;
 
 /// The revision of the next template.

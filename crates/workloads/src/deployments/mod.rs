@@ -20,7 +20,7 @@ use sets::Sets;
 
 const COMPONENT: &str = "deployment-controller";
 
-/// What the controller is.
+/// Rolls Deployments out: creates, scales and deletes their ReplicaSets.
 pub const RULES: Rules = Rules {
     name: "deployment",
     needs: &[&resource::DEPLOYMENTS, &resource::REPLICA_SETS, &resource::PODS],
@@ -59,9 +59,9 @@ fn deployment_of(world: &World, pod: &ObjectMeta) -> Option<Key> {
 struct Wanted<'a> {
     deployment: &'a Deployment,
     replicas: i32,
-    /// At most so many pods beyond `replicas`.
+    /// Pods allowed beyond `replicas`.
     surge: i32,
-    /// At most so many pods short of `replicas`.
+    /// Pods allowed to be missing from `replicas`.
     unavailable: i32,
     rolling: bool,
 }

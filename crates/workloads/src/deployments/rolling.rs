@@ -63,7 +63,7 @@ fn shrink(wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) -> bool {
         *size -= useless;
         taken += useless;
     }
-    // What a replica set's status counts may have been taken from it already, so both limits hold.
+    // A replica set's status may still count pods that were scaled away, so both limits hold.
     let counted = sum(sets.all().map(|set| available(set).min(replicas(set))));
     let mut surplus = (counted - wanted.available_min()).min(spare - taken);
     for size in &mut sizes {

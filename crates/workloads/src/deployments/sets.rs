@@ -22,7 +22,7 @@ const NOT_COPIED: &[&str] = &[
     MAX,
     "deprecated.deployment.rollback.to",
 ];
-/// Names of replica sets are at most so long.
+/// Characters of a replica set's name.
 const NAME_MAX: usize = 253;
 
 /// The replica sets of a deployment.
@@ -48,7 +48,7 @@ impl Sets {
         self.old.iter().chain(&self.new)
     }
 
-    /// Those that should have pods.
+    /// Replica sets that should have pods.
     pub(super) fn active(&self) -> impl Iterator<Item = &Arc<ReplicaSet>> {
         self.all().filter(|set| replicas(set) > 0)
     }
@@ -109,7 +109,7 @@ pub(super) fn size_annotations(wanted: &Wanted<'_>) -> Value {
     json!({DESIRED: wanted.replicas.to_string(), MAX: wanted.total_max().to_string()})
 }
 
-/// Creates the replica set for the template, with so many pods.
+/// Creates the replica set for the template, with `size` pods.
 ///
 /// DEVIATION(template-hash): the hash is one over the template as JSON. Kubernetes hashes how Go prints its own structures; nobody
 /// else can. A replica set is recognised by its template, so sets of either origin are found.
@@ -159,7 +159,7 @@ pub(super) fn create(world: &World, wanted: &Wanted<'_>, revision: i64, size: i3
     }
 }
 
-/// What the replica set for the deployment's template is called, and the hash that its pods carry.
+/// The name of the replica set for the deployment's template, and the hash that its pods carry.
 pub(super) fn name_and_hash(deployment: &Deployment) -> (String, String) {
     let hash = names::hash_of(&json!(deployment.spec.template), collisions(deployment));
     let name = meta::name(&deployment.metadata);

@@ -1,4 +1,4 @@
-//! What a deployment's status says, and since when.
+//! The status of a deployment, with the times of its conditions.
 
 use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus, ReplicaSet};
 

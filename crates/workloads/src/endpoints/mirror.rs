@@ -1,4 +1,4 @@
-//! EndpointSlices that mirror Endpoints which somebody else wrote, of Services without a selector.
+//! EndpointSlices that mirror Endpoints which another client wrote, of Services without a selector.
 
 use k8s_openapi::api::{
     core::v1::{EndpointAddress, Endpoints},
@@ -20,7 +20,7 @@ const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 const NOT_COPIED: &[&str] =
     &["endpoints.kubernetes.io/last-change-trigger-time", "kubectl.kubernetes.io/last-applied-configuration"];
 
-/// What the controller is.
+/// Mirrors Endpoints without a selector into EndpointSlices.
 pub const RULES: Rules = Rules {
     name: "endpointslicemirroring",
     needs: &[&resource::SERVICES, &resource::ENDPOINTS, &resource::ENDPOINT_SLICES],

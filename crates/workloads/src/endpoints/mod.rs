@@ -1,4 +1,4 @@
-//! Where Services lead: EndpointSlices, Endpoints, and slices that mirror Endpoints which somebody else wrote.
+//! Endpoints of Services: EndpointSlices, Endpoints, and slices that mirror Endpoints which another client wrote.
 
 pub(crate) mod mirror;
 mod packing;
@@ -14,7 +14,7 @@ use crate::{meta, pods, prelude::*, selector};
 
 /// The name of the Service that a slice belongs to.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Who looks after a slice.
+/// The controller that manages a slice.
 const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// On what belongs to a Service without a cluster IP.
 const HEADLESS: &str = "service.kubernetes.io/headless";

@@ -4,11 +4,11 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
 use crate::{meta, names, prelude::*, writes};
 
-/// What slices are made for.
+/// The object that slices are made for.
 pub(super) struct Owner<'a> {
     pub(super) resource: &'static Resource,
     pub(super) metadata: &'a ObjectMeta,
-    /// What every slice has.
+    /// Labels of every slice.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: Option<BTreeMap<String, String>>,
     /// A slice has no more endpoints.
@@ -33,7 +33,7 @@ pub(super) fn port_key(ports: &[EndpointPort]) -> PortKey {
     ports.iter().map(key).collect()
 }
 
-/// What makes an endpoint the same one: its addresses and what it stands for.
+/// The identity of an endpoint: its addresses and its target.
 pub(super) type Identity = (Vec<String>, Option<String>, Option<String>);
 
 pub(super) fn identity(endpoint: &Endpoint) -> Identity {
@@ -136,7 +136,7 @@ fn pack_group(owner: &Owner<'_>, existing: Vec<Arc<EndpointSlice>>, mut group: G
     }
 }
 
-/// The slice that so many more endpoints fill best.
+/// The fullest slice that has room for `more` endpoints.
 fn to_fill(slices: &[Arc<EndpointSlice>], more: usize, max: usize) -> Option<usize> {
     let room = |slice: &EndpointSlice| max.checked_sub(more + slice.endpoints.as_ref().map_or(0, Vec::len));
     let rooms = slices.iter().enumerate().filter_map(|(at, slice)| room(slice).map(|room| (room, at)));

@@ -20,7 +20,7 @@ const ENDPOINTS_MAX: usize = 100;
 const NAME: &str = "endpointslice-controller.k8s.io";
 const RESERVED: &[&str] = &[SERVICE_NAME, SLICE_MANAGED_BY, HEADLESS];
 
-/// What the controller is.
+/// Keeps the EndpointSlices of Services that have a selector.
 pub const RULES: Rules = Rules {
     name: "endpointslice",
     needs: &[&resource::SERVICES, &resource::PODS, &resource::NODES, &resource::ENDPOINT_SLICES],
@@ -141,7 +141,7 @@ fn ports(spec: &ServiceSpec, pod: &Pod) -> Vec<EndpointPort> {
     ports.collect()
 }
 
-/// For whom an endpoint is meant first, if the Service prefers what is near.
+/// The zone or node that an endpoint is preferred for, if the Service prefers near endpoints.
 fn hints(spec: &ServiceSpec, endpoint: &Endpoint, ready: bool) -> Option<EndpointHints> {
     let preference = spec.traffic_distribution.as_deref().filter(|_| ready)?;
     if !["PreferClose", "PreferSameZone", "PreferSameNode"].contains(&preference) {

@@ -10,15 +10,15 @@ use super::{
 };
 use crate::{meta, pods, prelude::*, writes};
 
-/// Addresses that one object has at most; whoever needs more reads slices.
+/// Addresses of one object; clients that need more read slices.
 const ADDRESSES_MAX: usize = 1_000;
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const NAME: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Remembered of a key while there is a Service: Endpoints go with it, whoever wrote them.
+/// The mark of a key while it has a Service: Endpoints are deleted with it, whichever client wrote them.
 const HAD_SERVICE: u64 = 0x0073_6572_7669_6365;
 
-/// What the controller is.
+/// Keeps the Endpoints of Services that have a selector.
 pub const RULES: Rules = Rules {
     name: "endpoint",
     needs: &[&resource::SERVICES, &resource::PODS, &resource::ENDPOINTS],

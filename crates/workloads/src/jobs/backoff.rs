@@ -39,7 +39,7 @@ pub(super) fn next_attempt(run: &FailureRun) -> Option<Timestamp> {
     run.last_of().map(|(last, failures)| pause_after(last, failures))
 }
 
-/// When the next attempt may be made after so many failures in a row, of which this was the last.
+/// The time of the next attempt after `failures` failures in a row, the last of them at `last`.
 pub(super) fn pause_after(last: Timestamp, failures: i32) -> Timestamp {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(10);
     last.plus_secs((PAUSE_SECS_MIN << doublings).min(PAUSE_SECS_MAX))

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{meta, pods, prelude::*};
 
-/// So many pods wait to be counted at most.
+/// Pods that wait to be counted.
 const UNCOUNTED_MAX: usize = 500;
 
-/// What is known of a job's pods that ended.
+/// The finished pods of a job, counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) succeeded: i32,
@@ -24,7 +24,7 @@ pub(super) struct Tally {
     pub(super) uncounted_failed: BTreeSet<String>,
     pub(super) completed: BTreeSet<i32>,
     pub(super) indexed: bool,
-    /// What failed, if each index has a limit of its own.
+    /// Failures by index, if each index has a limit of its own.
     pub(super) per_index: Option<PerIndex>,
     /// Failures that await a successor and are yet to be counted.
     awaiting: usize,

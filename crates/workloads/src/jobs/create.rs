@@ -9,7 +9,7 @@ use crate::{meta, names, pods as pod, prelude::*};
 
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// Makes so many pods; of an indexed job those with the lowest numbers that are left.
+/// Creates `missing` pods; for an indexed job those with the lowest free indexes.
 pub(super) fn pods(
     context: &Context<'_>,
     job: &Job,

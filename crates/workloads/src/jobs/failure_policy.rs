@@ -1,10 +1,10 @@
-//! What a job's own rules say about a pod that failed.
+//! `podFailurePolicy`: the job's own rules for a failed pod.
 
 use k8s_openapi::api::batch::v1::{Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule};
 
 use crate::{lean::ContainerStatus, meta, prelude::*};
 
-/// What a failure means.
+/// The consequence of a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It counts towards the limit.

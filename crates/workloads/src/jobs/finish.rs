@@ -44,7 +44,7 @@ pub(super) fn is_announced(job: &Job) -> bool {
     condition(job, "FailureTarget").or(condition(job, "SuccessCriteriaMet")).is_some()
 }
 
-/// How the job ends, if that is known. What was announced stays.
+/// How the job ends, if that is known. A target that the status announces does not change.
 pub(super) fn target(context: &Context<'_>, job: &Job, all: &[Arc<Pod>], tally: &Tally) -> Option<Target> {
     for (kind, success) in [("FailureTarget", false), ("SuccessCriteriaMet", true)] {
         if let Some(known) = condition(job, kind) {

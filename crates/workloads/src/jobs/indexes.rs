@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> BTreeSet<i32> {
     indexes
 }
 
-/// Those that a job with so many completions has.
+/// The indexes below `completions`.
 pub(super) fn below(completions: i32, mut indexes: BTreeSet<i32>) -> BTreeSet<i32> {
     drop(indexes.split_off(&completions));
     indexes

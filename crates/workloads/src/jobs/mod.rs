@@ -1,6 +1,6 @@
-//! Jobs: pods that run to their end, so often and so many at a time.
+//! Jobs: pods that run to completion, `completions` in all and `parallelism` at a time.
 //!
-//! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
+//! A pod that ended is counted once, however often its news come: it carries a finalizer until the job's status has
 //! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
 
 mod backoff;
@@ -37,10 +37,10 @@ const COMPONENT: &str = "job-controller";
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 const MANAGER: &str = "kubernetes.io/job-controller";
-/// A look makes or deletes at most so many pods.
+/// Pods created or deleted in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Runs the pods of Jobs and counts how they end.
 pub const RULES: Rules = Rules { name: "job", needs: &[&resource::JOBS, &resource::PODS], concerns, decide };
 
 fn concerns(world: &World, change: &Change, keys: &mut Vec<Key>) {
@@ -164,7 +164,7 @@ fn release(pod: &Pod, plan: &mut Plan) {
     }
 }
 
-/// Pods of a job that has gone, or of one that had this name before, or of none at all: nobody will count them.
+/// Pods of a deleted job, or of one that had this name before, or of none at all: no job will count them.
 fn release_strangers(context: &Context<'_>, job: Option<&Arc<Job>>, plan: &mut Plan) {
     let uid = job.map(|job| meta::uid(&job.metadata));
     let selector = job.and_then(|job| job.spec.as_ref()?.selector.as_ref());

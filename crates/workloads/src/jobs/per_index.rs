@@ -17,7 +17,7 @@ use crate::{meta, pods, prelude::*};
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// What failed of a job with such a limit.
+/// The failures of a job with a limit for each index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PerIndex {
     /// Indexes that will not be tried again.
@@ -46,7 +46,7 @@ impl PerIndex {
             all.iter().filter(|pod| pods::is_active(pod)).filter_map(|pod| index_of(pod)).collect();
         let mut awaiting: BTreeMap<i32, Arc<Pod>> = BTreeMap::new();
         for pod in lost {
-            // It has no index: it was made before the job was indexed, or by somebody else.
+            // It has no index: it was made before the job was indexed, or by another client.
             let Some(index) = index_of(pod) else { continue };
             if completed.contains(&index) || failed.contains(&index) || running.contains(&index) {
                 continue;
@@ -78,7 +78,7 @@ impl PerIndex {
         Some(backoff::pause_after(ended_at(last), failures))
     }
 
-    /// What the next pod of an index says of those before it.
+    /// The annotations by which the next pod of an index carries the failures of its predecessors.
     pub(super) fn annotations(&self, job: &Job, index: i32) -> Vec<(&'static str, String)> {
         let Some(last) = self.awaiting.get(&index) else { return [(FAILURES, "0".to_owned())].into() };
         let ignored = verdict(job, last) == Verdict::Ignore;
@@ -108,7 +108,7 @@ fn ignored_failures(pod: &Pod) -> i32 {
     count(pod, IGNORED_FAILURES)
 }
 
-/// Anybody may write annotations: what is no count is none.
+/// Any client may write annotations: a value that is no count is 0.
 fn count(pod: &Pod, name: &str) -> i32 {
     meta::annotation(&pod.metadata, name)
         .and_then(|text| text.parse().ok())

@@ -1,4 +1,4 @@
-//! What a job's status says.
+//! The status of a job.
 
 use k8s_openapi::{
     api::batch::v1::{Job, JobCondition, JobStatus, UncountedTerminatedPods},
@@ -71,7 +71,7 @@ pub(super) fn report(
     }
 }
 
-/// A suspended job has no start; it starts anew when it is resumed. Says what people are told.
+/// A suspended job has no start time; it starts anew when it is resumed. Returns the reason and message of the event.
 fn suspend(status: &mut JobStatus, suspended: bool, now: &Time) -> Option<(&'static str, &'static str)> {
     if suspended {
         if set(status, "Suspended", "True", "JobSuspended", "Job suspended", now) {

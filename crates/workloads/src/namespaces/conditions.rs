@@ -1,4 +1,4 @@
-//! What a namespace that is being deleted says of what remains in it.
+//! The conditions of a namespace that is being deleted: the content that remains in it.
 
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 
@@ -21,7 +21,7 @@ const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
 // DEVIATION(namespace-conditions)
-/// What remains in a namespace.
+/// The content that remains in a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Remaining {
     /// How many objects, by resource as Kubernetes writes it: `pods.`, `jobs.batch`.

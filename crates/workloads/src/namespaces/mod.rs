@@ -8,16 +8,16 @@ use crate::{meta, names, prelude::*, writes};
 
 /// The finalizer that keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
-/// One look deletes at most so many objects.
+/// Objects deleted in one decision.
 const BURST_MAX: usize = 500;
-/// A namespace goes when it has looked empty for so long: something made just before its end may not be known yet.
+/// A namespace is finalized after it has looked empty for this long: an object made just before its end may not be in the cache yet.
 const EMPTY_MS_MIN: i64 = 1_000;
 /// The conditions are written once what remains has been the same for this long: not with each object that goes.
 const REMAINING_MS_MIN: i64 = 1_000;
-/// What remains goes by itself or holds on to a finalizer: one looks again from time to time.
+/// Remaining objects are being deleted or are held by a finalizer: the namespace is checked again after this time.
 const LOOK_SECS: i64 = 5;
 
-/// What the controller is. It empties what the world knows of: every kind must be pumped.
+/// Empties namespaces that are being deleted, of the kinds that the world holds: every kind must be pumped.
 pub const RULES: Rules =
     Rules { name: "namespace", needs: &[&resource::NAMESPACES, &resource::PODS], concerns, decide };
 
@@ -41,7 +41,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     }
     let contents = || context.world.graph().within(&context.key.name);
     if contents().next().is_some() {
-        // What runs ends before what it may depend on goes.
+        // Pods end before the objects that they may depend on are deleted.
         let pods = contents().any(|node| *node.resource == resource::PODS);
         for node in contents()
             .filter(|node| !pods || *node.resource == resource::PODS)

@@ -20,10 +20,10 @@ const COMPONENT: &str = "statefulset-controller";
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 const REVISION: &str = "controller-revision-hash";
-/// A look makes or deletes at most so many pods.
+/// Pods created or deleted in one decision.
 const BURST_MAX: usize = 500;
 
-/// What the controller is.
+/// Keeps the numbered pods of each StatefulSet, and their volume claims.
 pub const RULES: Rules = Rules {
     name: "statefulset",
     needs: &[

@@ -1,4 +1,4 @@
-//! What a stateful set's status says.
+//! The status of a stateful set.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 

@@ -26,7 +26,7 @@ pub(super) fn update(context: &Context<'_>, places: &Places<'_>, revisions: &Rev
     let outdated: Vec<_> =
         places.replicas.iter().skip(partition).rev().flatten().filter(|pod| old(pod)).collect();
     if !places.ordered {
-        // Those that are of no use anyway cost nothing.
+        // Deleting pods that do not serve anyway costs nothing.
         outdated.iter().filter(|pod| down(pod)).for_each(|pod| delete(places.set, pod, plan));
     }
     for pod in outdated.into_iter().filter(|pod| places.ordered || !down(pod)) {

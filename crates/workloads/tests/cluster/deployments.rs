@@ -40,7 +40,7 @@ fn images(rig: &Rig) -> Vec<String> {
     rig.live_pods().iter().map(image).collect()
 }
 
-/// What holds while nothing but a rollout happens: `spec.replicas`, `maxSurge` and `maxUnavailable` in annotations.
+/// Invariant of a rollout: at most `most` live pods and at least `least` ready ones, by the deployment's annotations.
 fn within_limits(rig: &Rig) {
     let deployment = rig.object(&resource::DEPLOYMENTS, "web");
     let limit = |name: &str| {

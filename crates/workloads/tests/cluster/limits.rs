@@ -1,4 +1,4 @@
-//! What one object may bring into being, and what happens when the server takes no more.
+//! The limit of pods that one object may create, and a server that refuses further pods.
 
 use lazaret_machine::{Outcome, Reply};
 use lazaret_model::Timestamp;
@@ -10,7 +10,7 @@ use crate::support::{api::Api, replica_set};
 const HUGE: i64 = 2_000_000_000;
 const LIMITS: Limits = Limits { owner_pods_max: 20 };
 
-/// Controllers and a server that refuses pods beyond so many.
+/// Controllers and a server that refuses pods beyond `pods_max`.
 struct Cluster {
     core: Workloads,
     api: Api,

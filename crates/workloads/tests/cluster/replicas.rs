@@ -116,7 +116,7 @@ fn pods_of_a_deleted_set_go_with_it_after_it_or_not_at_all() {
     }
 }
 
-/// What must hold at every moment of a run with constant sizes.
+/// Invariant of a run with constant sizes: never more live pods than wanted.
 fn never_too_many(rig: &Rig) {
     for set in rig.api.all(&resource::REPLICA_SETS) {
         let wanted = set["spec"]["replicas"].as_u64().unwrap();

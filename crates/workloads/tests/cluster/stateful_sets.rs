@@ -42,7 +42,7 @@ fn ready(pod: &Value) -> bool {
     pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["conditions"][0]["status"] == "True"
 }
 
-/// In an ordered set nobody starts before those before it are up: at most one pod of the set is not.
+/// In an ordered set no pod starts before those before it are up: at most one pod of the set is not.
 fn one_at_a_time(rig: &Rig) {
     let down = rig.api.all(&resource::PODS).filter(|pod| !ready(pod)).count();
     assert!(down <= 1, "{down} pods are down at once");
@@ -126,7 +126,7 @@ fn a_pod_that_failed_does_not_end_an_update() {
     });
     set_image(&mut rig, "example.com/main:2");
     rig.settle(120);
-    // Somebody's finalizer holds it: for a while there is only one pod that counts, and that is new.
+    // A finalizer holds it: for a while there is only one pod that counts, and that is new.
     rig.api.change(&resource::PODS, "default", "db-0", |pod| {
         pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
         pod["status"] = json!({"phase": "Failed"});

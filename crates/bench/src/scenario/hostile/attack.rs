@@ -1,5 +1,5 @@
 //! Clients of one tenant that mean harm. Each repeats one thing until the time is over, on a thread of their own, so that what they do
-//! does not delay whoever measures.
+//! does not delay the measuring client.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ const SENT_BYTES: usize = 1_000_000;
 /// Bytes of a large patch.
 const PATCH_BYTES: usize = 900_000;
 
-/// What a client does.
+/// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Harm {
     /// Sends a third of a body and waits.
@@ -41,7 +41,7 @@ enum Harm {
     LargePatch,
 }
 
-/// In a hundred clients there are so many of each.
+/// The clients of each kind, of a hundred.
 const MIX: &[(Harm, usize)] = &[
     (Harm::HalfSentBody, 30),
     (Harm::Silence, 20),
@@ -72,7 +72,7 @@ pub(super) struct Attack {
 }
 
 impl Attack {
-    /// So many clients begin.
+    /// Starts `clients` clients.
     pub(super) fn begin(tenant: &Target, namespace: &str, clients: usize) -> Result<Self> {
         let (stop, answers, refusals) = (Arc::default(), Arc::default(), Arc::default());
         let client = Client {

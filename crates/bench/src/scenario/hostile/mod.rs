@@ -69,7 +69,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     left
 }
 
-/// The tenant: an account that may edit one namespace. And nobody in particular.
+/// The tenant: an account that may edit one namespace. And a client without credentials.
 async fn prepare(bench: &mut Bench<'_>) -> Result<(Target, Target)> {
     let namespace = format!("{NAMESPACES}/{}", bench.namespace);
     let account = json!({"metadata": meta(&bench.run, "tenant")});

@@ -116,7 +116,7 @@ impl Disk for AnyDisk {
     }
 }
 
-/// What is there for a container in a test.
+/// The input of a container in a test.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) facts: NodeFacts,
@@ -200,7 +200,7 @@ pub(crate) struct Shelf {
     pub(crate) secrets: Mutex<BTreeMap<String, Secret>>,
     pub(crate) reads: AtomicUsize,
     pub(crate) tokens: AtomicUsize,
-    /// What is wrong with the server, if anything.
+    /// The server's error, if it fails.
     pub(crate) broken: Mutex<Option<String>>,
 }
 

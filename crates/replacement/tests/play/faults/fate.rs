@@ -1,4 +1,4 @@
-//! What befalls the cluster: taints come and go, processes die, leadership changes, watches lose the thread.
+//! The events of a run: taints come and go, processes die, leadership changes, watches miss changes.
 
 use std::collections::BTreeSet;
 

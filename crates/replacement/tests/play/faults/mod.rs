@@ -1,6 +1,6 @@
 //! Seeded runs in which news come late, twice or only with the next list, answers are lost, writes conflict, processes
-//! die and leadership changes, while nodes and devices are tainted and recover. Whatever happens: nobody is replaced early,
-//! nobody whose taint went, never more than the limit at once, nobody while a breaker holds, and at rest all is done.
+//! die and leadership changes, while nodes and devices are tainted and recover. Invariants: no pod is replaced early,
+//! none whose taint went, never more than the limit at once, none while a breaker holds, and at rest all is done.
 
 mod dice;
 mod fate;

@@ -1,4 +1,4 @@
-//! Machines that are wrong on purpose, to see whether anybody would notice.
+//! Machines that are wrong on purpose, to see whether the invariants notice.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use lazaret_replacement::{EffectKind, Input, Node, NodeTaint, Outcome, Pod, Poli
 use super::world::{Place, Stay};
 use crate::api::Api;
 
-/// What is wrong with a machine.
+/// The fault of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
     /// Nothing.
@@ -19,7 +19,7 @@ pub(super) enum Mutant {
     OneLimit,
     /// It never hears that a taint of a node is gone.
     Relentless,
-    /// Who begins to lead does not know what is under way.
+    /// A new leader does not know the replacements in flight.
     Forgetful,
     /// It knows of no breaker.
     Fuseless,
@@ -32,12 +32,12 @@ impl Mutant {
     pub(super) const WRONG: [Self; 6] =
         [Self::Early, Self::OneLimit, Self::Relentless, Self::Forgetful, Self::Fuseless, Self::Endless];
 
-    /// What it takes the time to be.
+    /// The time that it believes.
     pub(super) fn clock(self, now: Timestamp) -> Timestamp {
         if self == Self::Early { now.plus_secs(1) } else { now }
     }
 
-    /// What it hears instead of the truth.
+    /// The input that it receives instead of the true one.
     pub(super) fn disguise(self, stays: &[Stay], input: Input) -> Input {
         match (self, input) {
             (Self::OneLimit, Input::Policy(policy)) if policy.key.name == "q" => {
@@ -62,7 +62,7 @@ impl Mutant {
         }
     }
 
-    /// The same without what is under way.
+    /// The same without the replacements in flight.
     pub(super) fn forget(input: Input) -> Input {
         match &input {
             Input::Policy(policy) => {

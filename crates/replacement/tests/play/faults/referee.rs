@@ -1,4 +1,4 @@
-//! What must hold, whatever goes wrong, by what is true and not by what the machine was told.
+//! The invariants, checked against the true state and not against the machine's inputs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -203,7 +203,7 @@ impl World {
     }
 }
 
-/// What a policy says about a taint that is, or was, around a pod.
+/// The option of a policy for a taint that is, or was, around a pod.
 fn minded<'a>(spec: &'a Spec, stay: &Stay, pod: &Pod) -> Option<&'a TaintOption> {
     let options = match &stay.place {
         Place::Node(_) => &spec.node_options,

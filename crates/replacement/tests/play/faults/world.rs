@@ -24,7 +24,7 @@ pub(super) struct Process {
     machine: Replacement,
     fleet: Fleet,
     pub(super) leads: bool,
-    /// News under way, by kind: a watch keeps the order of its own kind.
+    /// News on their way, by kind: a watch keeps the order of its own kind.
     news: [VecDeque<(Timestamp, News)>; KINDS],
     /// Kinds whose watch has lost the thread, until the next list.
     pub(super) lost: [Option<Timestamp>; KINDS],
@@ -34,7 +34,7 @@ pub(super) struct Process {
 /// A piece of news, for the fleet and for the machine.
 type News = (Option<Told>, Option<Input>);
 
-/// What is tainted.
+/// A tainted place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A node.
@@ -72,7 +72,7 @@ pub(super) struct World {
     pub(super) api: Api,
     pub(super) now: Timestamp,
     pub(super) processes: Vec<Process>,
-    /// Writes on their way: when, from whom, in which of its lives, what.
+    /// Writes on their way: when, from which process, in which of its lives, the effect.
     pub(super) writes: Vec<(Timestamp, usize, u64, EffectId, EffectKind)>,
     pub(super) lives: Vec<u64>,
     pub(super) stays: Vec<Stay>,
@@ -157,7 +157,7 @@ impl World {
         process
     }
 
-    /// What a process hears of a change.
+    /// The news of a change that a process receives.
     fn news(&self, change: &Changed) -> News {
         let input = input(&self.api, change);
         (told(&self.api, change), input.map(|input| self.mutant.disguise(&self.stays, input)))
@@ -201,7 +201,7 @@ impl World {
     }
 
     fn relist(&mut self, at: usize, kind: usize) {
-        // What is gone is told as well, as a list tells it.
+        // A list reports deleted objects as well.
         let changes: BTreeSet<Changed> = all(&self.api)
             .into_iter()
             .chain(self.api.log.iter().cloned())
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Tells what happens, if anybody wants to know: `LAZARET_TRACE`, with `--nocapture`.
+    /// Prints the events, if asked for: `LAZARET_TRACE`, with `--nocapture`.
     #[allow(clippy::print_stdout, reason = "somebody wants to read it")]
     pub(super) fn trace(&self, what: impl FnOnce() -> String) {
         if self.traced {

@@ -1,4 +1,4 @@
-//! What an attacker tries.
+//! Requests of an attacker.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a kubelet has to do, in the order in which it does it.
+//! The requests of a kubelet, in the order in which it sends them.
 
 use serde_json::{Value, json};
 

@@ -75,7 +75,7 @@ async fn check(client: &Client, rows: &[Row]) {
     }
 }
 
-/// What an administrator made, with UIDs as the server gave them.
+/// The administrator's objects, with UIDs as the server gave them.
 struct World {
     web_uid: String,
     theirs_uid: String,

@@ -1,4 +1,4 @@
-//! Who leads changes half-way.
+//! The leader changes half-way.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn the_next_leader_goes_on_within_the_limit_and_does_nothing_twice() {
         let released = released(&stage);
         if released.len() == 1 { Ok(released) } else { Err(format!("{released:?}")) }
     });
-    // An event is sent after what it tells of.
+    // An event is sent after the write that it reports.
     for name in &half_way {
         stage.told_of(name, "TaintReplacementStarted");
     }

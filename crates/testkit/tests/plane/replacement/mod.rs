@@ -102,7 +102,7 @@ impl Stage {
         self.serving().into_iter().filter(|(_, at, _)| at == node).map(|(name, ..)| name).collect()
     }
 
-    /// Waits until so many pods serve; who they are.
+    /// Waits until `count` pods serve; returns their name, node and UID.
     fn all_serve(&self, count: usize) -> Vec<(String, String, String)> {
         self.until("all serve", || {
             let serving = self.serving();
@@ -110,7 +110,7 @@ impl Stage {
         })
     }
 
-    /// What the server's metrics say, `name{labels}`; nought if they do not speak of it.
+    /// The value of a metric of the server, `name{labels}`; 0 if it is absent.
     fn counted(&self, metric: &str) -> u64 {
         let text = self.text("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));

@@ -1,4 +1,4 @@
-//! What cannot be seen, and what cannot be meant.
+//! Missing permissions, and invalid specs.
 
 use lazaret_controllers::{Options, Parts, Plane as Controllers, Rivals};
 use lazaret_runtime::{Client, Metrics};
@@ -73,7 +73,7 @@ fn who_may_not_read_nodes_says_so_and_works_for_devices() {
     assert_eq!(degraded["reason"], "MissingPermission", "{status}");
     let message = degraded["message"].as_str().unwrap();
     assert!(message.contains("grant get, list and watch on nodes"), "{message}");
-    // What it can see it works for.
+    // It works for the taints that it can see.
     stage.template("one", &json!([]));
     let mut lone = pod("lone", &json!({"resourceClaimTemplateName": "one"}));
     lone["metadata"]["labels"]["app"] = "web".into();

@@ -54,7 +54,7 @@ impl Rng {
     }
 }
 
-/// What pods do when they are left to themselves.
+/// How pods behave after they are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pods {
     /// They start, and stay.
@@ -143,7 +143,7 @@ impl Rig {
             .collect()
     }
 
-    /// Runs until nothing happens any more, and no longer than so many seconds.
+    /// Runs until nothing happens any more, for at most `secs` seconds.
     pub fn settle(&mut self, secs: i64) {
         let end = self.now.plus_secs(secs);
         let mut quiet = 0;
@@ -164,7 +164,7 @@ impl Rig {
         }
     }
 
-    /// Lets so much time pass, step by step.
+    /// Lets this time pass, step by step.
     pub fn pass(&mut self, secs: i64) {
         let end = self.now.plus_secs(secs);
         while self.now < end {
