@@ -15,7 +15,9 @@ use rustc_hash::FxBuildHasher;
 
 use lazaret_invariant::invariant;
 
-use crate::{bits::Bits, constraint::Rule, plan::RequestPlan, search::Spot, state::State, values::Values};
+use crate::{
+    bits::Bits, constraint::Rule, plan::RequestPlan, search::SearchPosition, state::State, values::Values,
+};
 
 /// Bound on the remembered states that lead nowhere.
 const FAILED_MAX: usize = 1 << 14;
@@ -164,7 +166,7 @@ impl Analysis {
     }
 
     /// Whether what is left to be given out from here cannot all be, by counting alone.
-    pub(crate) fn is_hopeless(&self, state: &State<'_, '_>, spot: Spot, start: usize) -> bool {
+    pub(crate) fn is_hopeless(&self, state: &State<'_, '_>, spot: SearchPosition, start: usize) -> bool {
         let mut needs = Needs { analysis: self, state, needs: Vec::new() };
         let mut here = self.domain(state, spot.ask);
         here.clear_below(start);

@@ -60,13 +60,13 @@ async fn work(args: &Args) -> Result<()> {
     let Measured { report, stage, outcome } = measure(args).await?;
     // Printed before the cleanup, which may take long; and after a failure the results so far as well.
     if outcome.is_ok() || !report.phases.is_empty() {
-        tell(&report, args.output)?;
+        print_report(&report, args.output)?;
     }
     stage.clear().await;
     outcome
 }
 
-fn tell(report: &Report, format: Format) -> Result<()> {
+fn print_report(report: &Report, format: Format) -> Result<()> {
     Ok(print(&match format {
         Format::Json => Structured::Json.text(report)?,
         Format::Table | Format::Svg => report.table(),

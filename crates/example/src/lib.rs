@@ -34,12 +34,12 @@ mod unit;
 mod wrong;
 
 pub use checkpoint::Checkpoint;
-pub use command::{Call, Command, CommandError, Frames, Wrong};
+pub use command::{Call, Command, CommandError, Frames, SliceFault};
 pub use control::tell;
 pub use driver::{Example, Extras, Options, RunError, start, start_with};
 pub use fabric::{DEVICE_ATTRIBUTE, FABRIC_POOL, Fabric, FabricOptions, POOL_ATTRIBUTE};
 pub use fabric_plugin::FabricPlugin;
-pub use faults::{Consequence, Faults, Mode, Order};
+pub use faults::{CommandEffect, Faults, Mode, Order};
 pub use orders::FAIL_ANNOTATION;
 pub use soak::{FaultKind, Soak, SoakOptions};
 pub use unit::{FAILS_ON_COMMAND, Profile, Shape, Unit, pool, units};

@@ -45,6 +45,6 @@ fn instructions(path: &Path, rounds: usize) -> Result<u64> {
 }
 
 #[allow(clippy::print_stdout, reason = "this is what the program is for")]
-pub(crate) fn say(text: &str) {
+pub(crate) fn print(text: &str) {
     println!("{text}");
 }

@@ -46,7 +46,7 @@ mod words;
 pub use effect::{Effect, EffectId, EffectKind, Note, Outcome, Reply, Severity, Subject};
 pub use figures::Figures;
 pub use finding::{Cause, Finding, Origin};
-pub use input::{Input, Sight, Source};
+pub use input::{Input, ReadAccess, Source};
 pub use machine::Replacement;
 pub use objects::{Failing, Node, NodeTaint, Pod, ReplicaSet};
 pub use options::Options;

@@ -18,7 +18,7 @@ use crate::{
     filter::Filter,
     flight::Phase,
     needs::Needs,
-    neighbours::{Neighbours, Surroundings},
+    neighbours::{Neighbours, PodLocations},
     nodes::NodeState,
     outbox::Purpose,
     place::ranked,
@@ -59,7 +59,7 @@ impl Scheduler {
     }
 
     /// Tells the negotiator of a pod that this scheduler places.
-    pub(crate) fn tell_negotiator(&mut self, pod: &Pod) {
+    pub(crate) fn notify_negotiator(&mut self, pod: &Pod) {
         if !self.negotiates(pod) || !pod.spec.gates.is_empty() || !self.is_ours(pod) {
             return;
         }
@@ -134,7 +134,7 @@ impl Scheduler {
 
     /// The nodes that everything but the classic claims permits, the best first.
     fn candidates(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Arc<[Text]>, Verdict> {
-        let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
+        let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
         let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
         let filter = Filter {
             pod,

@@ -10,9 +10,9 @@ use crate::{
     claims,
     filter::skips_node_operations,
     flight::Flight,
-    needs::{Held, Needs, Placement},
+    needs::{AssumedPlacement, Needs, Placement},
     preempt::Preemption,
-    state::{Alarm, Scheduler},
+    state::{Scheduler, TimerKey},
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
@@ -46,7 +46,7 @@ impl Scheduler {
             return;
         }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
-        let by_labels = self.nodes.apart().terms().next().is_some();
+        let by_labels = self.nodes.anti_affinity_terms().terms().next().is_some();
         let known = self.memo.recall(&pod, &needs, by_labels);
         if let Some((why, message)) = known.filter(|_| nominated.is_none()) {
             self.queue.park(self.now, ix, why.causes());
@@ -100,11 +100,11 @@ impl Scheduler {
     fn is_used_by_group(&self, claim: &Claim, pod: &Pod) -> bool {
         let key = &claim.claim.key;
         let placed = |user: &u32| self.pods.get(*user).is_some_and(|entry| entry.on.is_some());
-        self.book.sharing(pod, key).is_some() && self.book.users(key).iter().any(placed)
+        self.claim_cache.sharing(pod, key).is_some() && self.claim_cache.users(key).iter().any(placed)
     }
 
     /// Everything counts as done from now on; nothing is written yet.
-    pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> Held {
+    pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> AssumedPlacement {
         let extra = placement.footprint.as_ref().map(|footprint| footprint.extra.clone());
         let on = if pod.extra == extra {
             self.nodes.place(&placement.node, ix, pod)
@@ -130,11 +130,11 @@ impl Scheduler {
             ..Flight::default()
         };
         self.flights.insert(ix, flight);
-        Held { reserving }
+        AssumedPlacement { reserving }
     }
 
     /// The writes follow.
-    pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: Held) {
+    pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: AssumedPlacement) {
         self.set_nominated(ix, None);
         held.reserving.iter().for_each(|key| self.write_claim(key));
         match self.flights.get(&ix).and_then(|flight| flight.extended.clone()) {
@@ -148,7 +148,8 @@ impl Scheduler {
     /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
     pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
         // As the status is, or will be once what is being said is written.
-        let told = self.being_said(ix).or_else(|| pod.nominated.clone()).filter(|node| !node.is_empty());
+        let told =
+            self.nominated_in_write(ix).or_else(|| pod.nominated.clone()).filter(|node| !node.is_empty());
         let kept = told.is_some() || self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
         let nominated = match nominated {
             None if kept => {
@@ -157,7 +158,7 @@ impl Scheduler {
             }
             other => other.filter(|node| told.as_ref() != Some(node)),
         };
-        self.free_what_hinders(ix, pod, &why.verdict);
+        self.release_blocking_claims(ix, pod, &why.verdict);
         match why.verdict {
             // Hardly is a pod there, its claims and the rest of its gang follow: nothing worth telling, unless it lasts.
             Verdict::Claims(ref problem) if self.is_expected(ix, problem) => {
@@ -187,15 +188,15 @@ impl Scheduler {
 
     /// A claim that only this pod uses may hold devices with which the pod can go nowhere: they are released,
     /// one claim at a time, and the pod is tried again when that is seen.
-    fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
+    fn release_blocking_claims(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
         if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
             && self.now < until
         {
-            return self.set_alarm(until, Alarm::Retry(ix));
+            return self.set_timer(until, TimerKey::Retry(ix));
         }
-        let Ok(claims) = claims::resolve(&self.book, pod) else { return };
-        let hinders = |claim: &Claim| match verdict {
-            Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
+        let Ok(claims) = claims::resolve(&self.claim_cache, pod) else { return };
+        let blocks = |claim: &Claim| match verdict {
+            Verdict::Claims(problem) => problem.reallocatable_claim() == Some(&claim.claim.key),
             Verdict::Nowhere(nowhere) => {
                 let is_bound =
                     |given: &Allocation| given.node_selector.is_some() || skips_node_operations(given);
@@ -206,9 +207,9 @@ impl Scheduler {
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()
-            .filter(|claim| claim.claim.allocation.is_some() && self.book.is_free_but_for(claim, pod))
+            .filter(|claim| claim.claim.allocation.is_some() && self.claim_cache.is_free_but_for(claim, pod))
             .filter(|claim| !self.is_used_by_group(claim, pod))
-            .filter(|claim| hinders(claim))
+            .filter(|claim| blocks(claim))
             .collect();
         if !hindering.is_empty() {
             let turn = self.queue.attempts(ix) as usize % hindering.len();

@@ -19,12 +19,13 @@ extern crate std;
 
 mod absorb;
 mod amounts;
-mod apart;
+mod anti_affinity;
 mod bind;
 mod causes;
 mod claim_writes;
 mod claims;
 mod classic;
+mod condition_write;
 mod decide;
 mod devices;
 mod effect;
@@ -52,7 +53,6 @@ mod queue;
 mod ready;
 mod report;
 mod reserve;
-mod saying;
 mod score;
 mod search;
 mod share;
@@ -73,7 +73,7 @@ pub use node::Node;
 pub use options::{Options, Packing};
 pub use pod::{
     CPU_MILLI_ASSUMED, Container, Extended, HostPort, MEMORY_ASSUMED, Pod, PodLevel, PodSpec, PodTerm, Role,
-    Spread, Unscheduled, Weighed,
+    ScoredAmounts, Spread, Unscheduled,
 };
 pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
 pub use state::{Scheduler, Sizes};

@@ -18,11 +18,11 @@ const KINDS_MAX: usize = 64;
 pub(crate) struct Memo {
     /// How often something of each kind happened.
     happened: [u64; Cause::ALL.len()],
-    found: VecDeque<Finding>,
+    found: VecDeque<CachedVerdict>,
 }
 
 #[derive(Debug)]
-struct Finding {
+struct CachedVerdict {
     pod: Arc<Pod>,
     claims: Vec<Arc<ClaimSpec>>,
     why: Arc<Why>,
@@ -40,7 +40,7 @@ impl Memo {
     /// away by their labels.
     pub(crate) fn recall(&self, pod: &Pod, needs: &Needs, by_labels: bool) -> Option<(Arc<Why>, Text)> {
         let by_labels = by_labels || !pod.spec.affinity.is_empty() || !pod.spec.spread.is_empty();
-        let is_like = |finding: &&Finding| {
+        let is_like = |finding: &&CachedVerdict| {
             finding.pod.spec == pod.spec
                 && (!by_labels || finding.pod.labels == pod.labels)
                 && finding.pod.key.namespace == pod.key.namespace
@@ -60,7 +60,7 @@ impl Memo {
             return;
         }
         let happened = self.happened;
-        let is_current = |finding: &Finding| {
+        let is_current = |finding: &CachedVerdict| {
             finding
                 .why
                 .causes()
@@ -73,10 +73,10 @@ impl Memo {
         }
         let claims = needs.claims.iter().map(|claim| claim.claim.spec.clone()).collect();
         let (why, message) = (why.clone(), message.clone());
-        self.found.push_back(Finding { pod: pod.clone(), claims, why, message, happened });
+        self.found.push_back(CachedVerdict { pod: pod.clone(), claims, why, message, happened });
     }
 
-    fn holds(&self, finding: &Finding) -> bool {
+    fn holds(&self, finding: &CachedVerdict) -> bool {
         let same = |cause: Cause| finding.happened[cause as usize] == self.happened[cause as usize];
         finding.why.causes().iter().all(same)
     }

@@ -6,7 +6,7 @@ use lazaret_model::NodeSelector;
 
 use crate::{
     Node, Packing, Pod,
-    neighbours::{self, Surroundings},
+    neighbours::{self, PodLocations},
     node_rules,
     nodes::NodeState,
 };
@@ -25,15 +25,16 @@ const EQUALS: i64 = 1_024;
 /// For each of the nodes how good it is for the pod; more is better.
 pub(crate) fn scores(
     pod: &Pod,
-    around: Surroundings<'_>,
+    around: PodLocations<'_>,
     nodes: &[&NodeState],
     packing: Packing,
 ) -> Vec<i64> {
     let mut totals: Vec<i64> = nodes.iter().map(|state| room(pod, state, packing)).collect();
     let tainted = nodes.iter().any(|state| state.node.as_ref().is_some_and(|node| !node.taints.is_empty()));
     if tainted {
-        let disliked = |node: &Node| as_score(node_rules::disliked(&node.taints, &pod.spec.tolerations));
-        add(&mut totals, &each(nodes, disliked), WEIGHT_TAINTS, true);
+        let count_prefer_no_schedule =
+            |node: &Node| as_score(node_rules::count_prefer_no_schedule(&node.taints, &pod.spec.tolerations));
+        add(&mut totals, &each(nodes, count_prefer_no_schedule), WEIGHT_TAINTS, true);
     }
     if !pod.spec.preferred_nodes.is_empty() {
         add(&mut totals, &each(nodes, |node| preference(pod, node)), WEIGHT_NODE_AFFINITY, false);
@@ -44,7 +45,7 @@ pub(crate) fn scores(
         marks.iter_mut().for_each(|mark| *mark -= least);
         add(&mut totals, &marks, WEIGHT_NEIGHBOURS, false);
     }
-    if let Some(marks) = neighbours::crowding(pod, around, nodes) {
+    if let Some(marks) = neighbours::spread_scores(pod, around, nodes) {
         add(&mut totals, &marks, WEIGHT_SPREAD, true);
     }
     for (total, state) in totals.iter_mut().zip(nodes) {

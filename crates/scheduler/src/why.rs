@@ -176,7 +176,7 @@ pub enum ClaimProblem {
 
 impl ClaimProblem {
     /// The claim, if it would be of use with other devices.
-    pub(crate) fn would_do_with_others(&self) -> Option<&ObjectKey> {
+    pub(crate) fn reallocatable_claim(&self) -> Option<&ObjectKey> {
         match self {
             Self::NotReady { claim, .. } | Self::Tainted { claim, .. } => Some(claim),
             Self::NotMade { .. }

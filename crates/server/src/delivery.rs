@@ -15,7 +15,7 @@ use crate::{
     Body,
     accounts::{Accounts, Held, Holder},
     flow_control::Seat,
-    open_requests::Busy,
+    open_requests::OpenRequest,
 };
 
 /// A list keeps its seats while it is rendered, but no longer than this: a client that does not read is no work.
@@ -35,13 +35,13 @@ pub(crate) struct Delivery {
     /// The whole of an answer that was rendered at once, or what a stream keeps for what is still to come.
     whole: Option<Arc<Held>>,
     retry: Option<Pin<Box<Sleep>>>,
-    _busy: Busy,
+    _busy: OpenRequest,
     _watch: Option<Held>,
     _seat: Option<Arc<Mutex<Option<Seat>>>>,
 }
 
 impl Delivery {
-    pub(crate) fn new(busy: Busy) -> Self {
+    pub(crate) fn new(busy: OpenRequest) -> Self {
         Self { account: None, whole: None, retry: None, _busy: busy, _watch: None, _seat: None }
     }
 
@@ -58,7 +58,7 @@ impl Delivery {
         self._watch = watch;
         self._seat = seat.map(|seat| {
             let shared = Arc::new(Mutex::new(Some(seat)));
-            give_up_later(&shared);
+            release_after_delay(&shared);
             shared
         });
     }
@@ -119,7 +119,7 @@ impl AsRef<[u8]> for Counted {
 }
 
 #[allow(clippy::disallowed_methods, reason = "ends by itself after a second")]
-fn give_up_later(seat: &Arc<Mutex<Option<Seat>>>) {
+fn release_after_delay(seat: &Arc<Mutex<Option<Seat>>>) {
     let seat = Arc::downgrade(seat);
     tokio::spawn(async move {
         sleep(SEAT_HELD).await;

@@ -19,12 +19,12 @@ const BATCH_MAX: usize = 500;
 
 /// Which revision there was when.
 #[derive(Debug)]
-struct Marks {
+struct RevisionTimes {
     kept: Duration,
     marks: VecDeque<(Duration, u64)>,
 }
 
-impl Marks {
+impl RevisionTimes {
     fn new(kept: Duration) -> Self {
         Self { kept, marks: VecDeque::new() }
     }
@@ -47,7 +47,7 @@ impl Server {
         if kept.is_zero() {
             return std::future::pending().await;
         }
-        let mut marks = Marks::new(kept);
+        let mut marks = RevisionTimes::new(kept);
         let begin = tokio::time::Instant::now();
         let mut ticks = tokio::time::interval(NOTED_EVERY.min(kept));
         let mut told: Option<Duration> = None;
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_revision_is_old_when_its_time_has_passed() {
-        let mut marks = Marks::new(Duration::from_secs(100));
+        let mut marks = RevisionTimes::new(Duration::from_secs(100));
         let mut note = |second, revision| marks.note(Duration::from_secs(second), revision);
         assert_eq!(note(0, 10), None);
         assert_eq!(note(60, 20), None);

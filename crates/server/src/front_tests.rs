@@ -23,9 +23,9 @@ use super::*;
 use crate::{Authorizer, Features, ServerOptions, Stored, connection};
 
 /// Everybody may do everything: what is refused here is refused for other reasons.
-struct Everything;
+struct AllowAll;
 
-impl Authorizer for Everything {
+impl Authorizer for AllowAll {
     fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Rig {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: Vec::new(),
-            authorizer: Box::new(Everything),
+            authorizer: Box::new(AllowAll),
             token_keys: None,
         };
         let user = |name: &str, group: &str| {
@@ -297,12 +297,12 @@ async fn lists_that_nobody_reads_hold_little() {
 }
 
 /// A client's end that can stop reading.
-struct Deaf {
+struct PausableReader {
     stream: DuplexStream,
     deaf: Arc<AtomicBool>,
 }
 
-impl AsyncRead for Deaf {
+impl AsyncRead for PausableReader {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -315,7 +315,7 @@ impl AsyncRead for Deaf {
     }
 }
 
-impl AsyncWrite for Deaf {
+impl AsyncWrite for PausableReader {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
@@ -335,7 +335,7 @@ async fn lists_that_nobody_reads_hold_little_over_http2_with_all_the_room_in_the
     let rig = Rig::new();
     rig.fill(100, 20_000).await;
     let deaf = Arc::new(AtomicBool::new(false));
-    let stream = Deaf { stream: rig.connect(), deaf: Arc::clone(&deaf) };
+    let stream = PausableReader { stream: rig.connect(), deaf: Arc::clone(&deaf) };
     let (mut client, connection) = h2::client::Builder::new()
         .initial_window_size((1 << 31) - 1)
         .initial_connection_window_size((1 << 31) - 1)
@@ -479,10 +479,10 @@ async fn a_large_body_is_read_on_a_thread_of_its_own_and_answered() {
 
 #[test]
 fn what_is_asked_for_is_known_from_method_path_and_query() {
-    let nothing = Asked { health: false, lease: false, watch: false, stream: false };
-    let health = Asked { health: true, ..nothing };
-    let watch = Asked { watch: true, ..nothing };
-    let stream = Asked { stream: true, ..nothing };
+    let nothing = RequestTraits { health: false, lease: false, watch: false, stream: false };
+    let health = RequestTraits { health: true, ..nothing };
+    let watch = RequestTraits { watch: true, ..nothing };
+    let stream = RequestTraits { stream: true, ..nothing };
     for (method, uri, expected) in [
         ("GET", "/healthz", health),
         ("GET", "/readyz/etcd?verbose", health),
@@ -490,7 +490,7 @@ fn what_is_asked_for_is_known_from_method_path_and_query() {
         (
             "GET",
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x",
-            Asked { lease: true, ..nothing },
+            RequestTraits { lease: true, ..nothing },
         ),
         ("GET", "/api/v1/pods?watch=true", watch),
         ("GET", "/api/v1/pods?w%61tch=1", watch),
@@ -506,7 +506,7 @@ fn what_is_asked_for_is_known_from_method_path_and_query() {
         ("GET", "/api/v1/namespaces/a/pods/b/status", nothing),
         ("GET", "/apis/apps/v1/namespaces/a/deployments/b/log", nothing),
     ] {
-        let asked = Asked::of(&method.parse().unwrap(), &uri.parse().unwrap());
+        let asked = RequestTraits::of(&method.parse().unwrap(), &uri.parse().unwrap());
         assert_eq!(asked, expected, "{method} {uri}");
     }
 }
@@ -525,7 +525,7 @@ async fn lists_take_seats_by_the_objects_they_look_at() {
         ("GET", "/nothing".to_owned(), 1),
     ] {
         let request = Request::builder().method(method).uri(&path).body(Bytes::new()).unwrap();
-        let asked = Asked::of(request.method(), request.uri());
-        assert_eq!(rig.front.weigh(&request, asked), seats, "{method} {path}");
+        let asked = RequestTraits::of(request.method(), request.uri());
+        assert_eq!(rig.front.seats_of(&request, asked), seats, "{method} {path}");
     }
 }

@@ -164,7 +164,7 @@ pub(crate) fn checked(
         Some(_) => lazaret_kinds::convert_patched_pods(kind, &mut value),
     }
     let mut problems = odd;
-    for finding in screened(kind, served, &mut value, known) {
+    for finding in drop_unknown(kind, served, &mut value, known) {
         match finding {
             Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
             Finding::Kind { path, expected, found } => {
@@ -193,8 +193,8 @@ pub(crate) fn checked(
 }
 
 /// Drops unknown fields, and every `null` that means no more than an absent field.
-fn screened(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
-    if let Some(findings) = kind.rules.screen(value) {
+fn drop_unknown(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
+    if let Some(findings) = kind.rules.drop_unknown_fields(value) {
         return findings;
     }
     let shape = served.shape.find();

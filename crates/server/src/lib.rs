@@ -57,7 +57,7 @@ mod pretty;
 mod proxy;
 mod query;
 mod random;
-mod recent;
+mod recent_events;
 mod renewal;
 mod request;
 mod respond;

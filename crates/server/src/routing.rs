@@ -144,7 +144,7 @@ impl Server {
         *subject = Some(call.subject(verb));
         call.authorize(verb)?;
         if proxy::takes(&call) {
-            return proxy::answer(&call, verb, proxy::Asked { parts, body, rest }).await;
+            return proxy::answer(&call, verb, proxy::ProxyRequest { parts, body, rest }).await;
         }
         let deprecation = call.kind.rules.deprecation().map(str::to_owned);
         let answer = if long::is_long(&call, verb, &body) {

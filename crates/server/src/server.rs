@@ -33,7 +33,7 @@ use crate::{
     object,
     openapi::cache::Cache,
     proxy::nodes::NodeConnections,
-    recent::Recent,
+    recent_events::RecentEvents,
     request::Target,
     runtime_config,
     service_pool::Pool,
@@ -76,7 +76,7 @@ struct Inner {
     device_classes: Derived<Classes>,
     quota_turns: QuotaTurns,
     audit: Audit,
-    recent: Recent,
+    recent_events: RecentEvents,
     openapi: Cache,
     limits: Limits,
     service_pool: Pool,
@@ -138,7 +138,7 @@ impl Server {
                 alerts: OnceLock::new(),
                 pages: OnceLock::new(),
                 definitions: Definitions::default(),
-                recent: Recent::default(),
+                recent_events: RecentEvents::default(),
                 openapi: Cache::default(),
                 limits,
                 service_pool: Pool::default(),
@@ -296,8 +296,8 @@ impl Server {
     }
 
     /// The cache of recent events.
-    pub(crate) fn recent(&self) -> &Recent {
-        &self.inner.recent
+    pub(crate) fn recent_events(&self) -> &RecentEvents {
+        &self.inner.recent_events
     }
 
     /// Becomes true when watches are to end.

@@ -35,7 +35,7 @@ pub(crate) fn spawn(
     queue: mpsc::Receiver<Message>,
     sender: mpsc::WeakSender<Message>,
     options: &Options,
-    farewell: impl Send + 'static,
+    close_on_drop: impl Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let mut intake = Intake {
         queue,
@@ -44,7 +44,7 @@ pub(crate) fn spawn(
         group_bytes_max: options.group_bytes_max,
     };
     let mut committer = committer;
-    let mut healing = Healing { queue: sender, state: Backoff::default() };
+    let mut healing = WriteRecovery { queue: sender, state: Backoff::default() };
     thread::Builder::new().name("store-writer".into()).spawn(move || {
         healing.check(&mut committer);
         while let Some(work) = intake.next() {
@@ -58,17 +58,17 @@ pub(crate) fn spawn(
             healing.check(&mut committer);
         }
         drop(committer);
-        drop(farewell);
+        drop(close_on_drop);
     })
 }
 
 /// When to try to heal.
-struct Healing {
+struct WriteRecovery {
     queue: mpsc::WeakSender<Message>,
     state: Backoff,
 }
 
-impl Healing {
+impl WriteRecovery {
     /// Plans an attempt if one is needed and none is planned. Where there is no thread to wait on, the writer waits itself: a read-only
     /// store has nothing to write.
     fn check(&mut self, committer: &mut Committer) {

@@ -30,7 +30,7 @@ impl Limits {
     }
 
     /// Tells people of an object whose status has no place for it.
-    pub(crate) fn tell_once(context: &Context<'_>, note: Note, plan: &mut Plan) {
+    pub(crate) fn write_event_once(context: &Context<'_>, note: Note, plan: &mut Plan) {
         plan.remember(TOLD);
         if context.remembered.is_none_or(|(mark, _)| mark != TOLD) {
             plan.write(Write::Event(note));

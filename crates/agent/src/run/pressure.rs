@@ -146,14 +146,14 @@ async fn add_storage(shared: &Arc<Shared>, running: &Running, taken: &mut PodUse
     }
 }
 
-struct Counted {
+struct DiskUsage {
     bytes: u64,
     files: u64,
     containers: BTreeMap<String, u64>,
     violation: Option<String>,
 }
 
-fn count(shared: &Shared, pod: &Pod, places: &[(String, PathBuf)]) -> std::io::Result<Counted> {
+fn count(shared: &Shared, pod: &Pod, places: &[(String, PathBuf)]) -> std::io::Result<DiskUsage> {
     let volumes = shared.provision.volumes().storage_use(pod)?;
     let mut containers: BTreeMap<String, u64> = BTreeMap::new();
     let mut total = volumes.total();
@@ -164,5 +164,5 @@ fn count(shared: &Shared, pod: &Pod, places: &[(String, PathBuf)]) -> std::io::R
         *sum = sum.saturating_add(taken.bytes);
     }
     let violation = storage_violation(pod, &volumes, &containers);
-    Ok(Counted { bytes: total.bytes, files: total.files, containers, violation })
+    Ok(DiskUsage { bytes: total.bytes, files: total.files, containers, violation })
 }

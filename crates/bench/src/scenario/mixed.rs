@@ -14,7 +14,7 @@ use super::schedule;
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     objects::{RULES, meta, pods_path},
     pods::{Pods, name},
     report::{Phase, Report},
@@ -47,8 +47,8 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     let pods = Pods::watch(&bench.target, &bench.namespace).await?;
     let shared = Rc::new(Shared::default());
     let time = Duration::from_secs(args.seconds);
-    let make = Shape { clients: args.clients, until: Until::Passed(time), rate };
-    let read = Shape { clients: 4, until: Until::Passed(time), rate: READS_PER_SECOND };
+    let make = Shape { clients: args.clients, until: LoadEnd::Passed(time), rate };
+    let read = Shape { clients: 4, until: LoadEnd::Passed(time), rate: READS_PER_SECOND };
     let (target, path) = (bench.target.clone(), format!("{}?limit=50", pods_path(&bench.namespace)));
     let start = clock::now();
     let making = async {

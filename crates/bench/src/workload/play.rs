@@ -13,7 +13,7 @@ use super::{
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Until},
+    load::{self, LoadEnd},
     objects::{self, CLASSES, LEASES, NODES, RULES, SLICES, claims_path, pods_path, templates_path},
     pods::{Pods, name},
     report::{Phase, Report},
@@ -120,7 +120,7 @@ impl Stage<'_> {
 
     /// Sends `count` requests as fast as it goes.
     async fn all(&self, count: usize, request: impl Fn(usize) -> Vec<u8> + 'static) -> Result<load::Outcome> {
-        let shape = load::Shape { clients: self.clients, until: Until::Sent(count), rate: 0 };
+        let shape = load::Shape { clients: self.clients, until: LoadEnd::Sent(count), rate: 0 };
         load::run(&self.target, shape, request, |_, _| {}).await
     }
 
@@ -195,7 +195,7 @@ impl Stage<'_> {
     }
 
     async fn make_pods(&self, namespace: &str, pods: &Rc<Pods>, count: usize) -> Result<load::Outcome> {
-        let shape = load::Shape { clients: self.clients, until: Until::Sent(count), rate: 0 };
+        let shape = load::Shape { clients: self.clients, until: LoadEnd::Sent(count), rate: 0 };
         let request = self.post(pods_path(namespace), |shape, number| shape.pod(&name(number), number));
         let sent = Rc::clone(pods);
         load::run(&self.target, shape, request, move |number, at| sent.sent(number, at)).await

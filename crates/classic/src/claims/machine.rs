@@ -44,14 +44,14 @@ pub(super) enum Flight {
 
 /// The claims that are made for one incarnation of a pod, by name.
 #[derive(Debug, Default)]
-pub(super) struct PodMaking {
+pub(super) struct PodClaimCreations {
     pub(super) uid: Uid,
-    pub(super) claims: BTreeMap<Text, Making>,
+    pub(super) claims: BTreeMap<Text, ClaimCreation>,
 }
 
 /// The making of one claim.
 #[derive(Debug, Default)]
-pub(super) struct Making {
+pub(super) struct ClaimCreation {
     pub(super) in_flight: bool,
     pub(super) retry: Retry,
     /// The foreign claim that people were told of.
@@ -66,7 +66,7 @@ pub(super) struct Writing {
 
 /// The question about a pod that is not in the cache.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct PodConfirmation {
     pub(super) in_flight: bool,
     pub(super) retry: Retry,
 }
@@ -76,12 +76,12 @@ pub(super) struct Asking {
 pub struct ClaimController {
     leads: bool,
     pub(super) objects: Objects,
-    pub(super) makings: BTreeMap<ObjectKey, PodMaking>,
+    pub(super) creations: BTreeMap<ObjectKey, PodClaimCreations>,
     pub(super) writings: BTreeMap<ObjectKey, Writing>,
     /// For each claim the pods that it is reserved for, and for each pod those claims.
     reserved: BTreeMap<ObjectKey, Vec<(ObjectKey, Uid)>>,
     reserved_for: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    pub(super) asking: BTreeMap<Uid, Asking>,
+    pub(super) asking: BTreeMap<Uid, PodConfirmation>,
     pub(super) gone: Recent<Uid>,
     pub(super) nodes: Nodes,
     pub(super) queue: Queue<Item>,
@@ -94,7 +94,7 @@ impl Default for ClaimController {
         Self {
             leads: false,
             objects: Objects::default(),
-            makings: BTreeMap::new(),
+            creations: BTreeMap::new(),
             writings: BTreeMap::new(),
             reserved: BTreeMap::new(),
             reserved_for: BTreeMap::new(),
@@ -181,7 +181,7 @@ impl ClaimController {
     fn start_over(&mut self) {
         self.flights.abandon();
         self.queue.clear();
-        self.makings.clear();
+        self.creations.clear();
         self.writings.clear();
         self.asking.clear();
         let claims = self.objects.claims.keys().cloned().map(Item::Claim);
@@ -204,8 +204,8 @@ impl ClaimController {
                     self.nodes.pod_seen(pod);
                 }
                 let uid = self.objects.pods.get(&key).map(|pod| &pod.uid);
-                if self.makings.get(&key).is_some_and(|making| Some(&making.uid) != uid) {
-                    self.makings.remove(&key);
+                if self.creations.get(&key).is_some_and(|making| Some(&making.uid) != uid) {
+                    self.creations.remove(&key);
                 }
                 self.queue.push(Item::Pod(key));
             }

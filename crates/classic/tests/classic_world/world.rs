@@ -36,7 +36,7 @@ pub(crate) struct Flight {
 }
 
 /// A write whose sender does not wait any more, and that still arrives.
-pub(crate) struct Ghost {
+pub(crate) struct LateWrite {
     pub(crate) process: usize,
     pub(crate) claim: ObjectKey,
     pub(crate) uid: Uid,
@@ -51,7 +51,7 @@ pub(crate) struct World {
     pub(crate) processes: Vec<Process>,
     pub(crate) vendors: Vec<Vendor>,
     pub(crate) flights: VecDeque<Flight>,
-    pub(crate) ghosts: Vec<Ghost>,
+    pub(crate) ghosts: Vec<LateWrite>,
     /// Nodes that everything but claims permits for a pod; `None` while it is not to be scheduled.
     pub(crate) permitted: BTreeMap<Uid, Option<Arc<[Text]>>>,
     pub(crate) classes: Vec<(ResourceClass, AllocationMode)>,

@@ -9,7 +9,7 @@ use rustix::{
 
 use super::{
     Reexec,
-    client::{Client, Heard},
+    client::{Client, ClientMessage},
     launch::{self, Launched, Streams},
     log::{Log, Stream},
     oci::Refused,
@@ -302,21 +302,21 @@ impl<'a> Shim<'a> {
         let heard = client.turn(&mut self.buffer);
         for heard in heard {
             match heard {
-                Heard::Request(request) => {
+                ClientMessage::Request(request) => {
                     let reply = self.request(&request);
                     if let Some(client) = self.clients.get_mut(at) {
                         client.is_attached |= matches!(reply, Reply::Attached { .. });
                         client.reply(&reply);
                     }
                 }
-                Heard::Input(bytes) if self.spec.stdin => self.input.extend_from_slice(&bytes),
-                Heard::InputEnd => self.ends_input |= self.spec.stdin_once,
-                Heard::Resize(payload) if self.spec.tty => {
+                ClientMessage::Input(bytes) if self.spec.stdin => self.input.extend_from_slice(&bytes),
+                ClientMessage::InputEnd => self.ends_input |= self.spec.stdin_once,
+                ClientMessage::Resize(payload) if self.spec.tty => {
                     if let Some(terminal) = self.streams().and_then(|streams| streams.stdout.as_ref()) {
                         pty::resize(terminal, &payload);
                     }
                 }
-                Heard::Input(_) | Heard::Resize(_) => {}
+                ClientMessage::Input(_) | ClientMessage::Resize(_) => {}
             }
         }
         if !self.input.is_empty() {

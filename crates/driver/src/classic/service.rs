@@ -57,7 +57,7 @@ impl<D: ClassicDriver> Plugin<D> {
         }
         let claim = ClassicClaim { id: id.clone(), attributes };
         let names = self.run(move |driver| async move { driver.prepare(&claim).await }).await?;
-        let names = names.and_then(checked).map_err(|failure| told("prepare", &id, &failure))?;
+        let names = names.and_then(checked).map_err(|failure| report_failure("prepare", &id, &failure))?;
         Ok(ClassicPrepareResponse { cdi_device: names })
     }
 
@@ -70,7 +70,7 @@ impl<D: ClassicDriver> Plugin<D> {
         let id = id(namespace, name, resource_id.into_iter().next().unwrap_or_default())?;
         let claim = id.clone();
         let done = self.run(move |driver| async move { driver.unprepare(&claim).await }).await?;
-        done.map_err(|failure| told("unprepare", &id, &failure))?;
+        done.map_err(|failure| report_failure("unprepare", &id, &failure))?;
         Ok(ClassicUnprepareResponse {})
     }
 
@@ -123,7 +123,7 @@ fn checked(names: Vec<String>) -> Result<Vec<String>, ClassicFailure> {
     Ok(once)
 }
 
-fn told(call: &str, id: &ClaimRef, failure: &ClassicFailure) -> Status {
+fn report_failure(call: &str, id: &ClaimRef, failure: &ClassicFailure) -> Status {
     warn!(claim = id.name, namespace = id.namespace, uid = id.uid, %failure, "{call} failed");
     match failure {
         ClassicFailure::NotFound(why) => Status::not_found(why),

@@ -15,7 +15,7 @@ use lazaret_runtime::{
 };
 use tracing::{debug, warn};
 
-use super::{Controller, TaintedDevices, told::Told};
+use super::{Controller, TaintedDevices, known_objects::KnownObjects};
 
 /// An answer of the vendor's code, which is more than an outcome.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Answers {
 #[derive(Debug)]
 pub(super) struct ControllerAgent {
     core: DriverController,
-    told: Told,
+    known_objects: KnownObjects,
     tainted: Option<TaintedDevices>,
     answers: Answers,
 }
@@ -56,7 +56,12 @@ pub(super) struct Job {
 
 impl ControllerAgent {
     pub(super) fn new(options: DriverOptions, answers: Answers, tainted: Option<TaintedDevices>) -> Self {
-        Self { core: DriverController::new(options), told: Told::default(), tainted, answers }
+        Self {
+            core: DriverController::new(options),
+            known_objects: KnownObjects::default(),
+            tainted,
+            answers,
+        }
     }
 }
 
@@ -64,11 +69,11 @@ impl Agent for ControllerAgent {
     type Effect = Job;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { core, told, tainted, .. } = self;
+        let Self { core, known_objects, tainted, .. } = self;
         if tainted.as_ref().is_some_and(|tainted| tainted.hear(&news)) {
             return;
         }
-        told.hear(news, |news| core.handle(now, &(), DriverInput::News(news)));
+        known_objects.hear(news, |news| core.handle(now, &(), DriverInput::News(news)));
     }
 
     fn think(&mut self, now: Timestamp) {

@@ -51,7 +51,7 @@ struct Failure {
 }
 
 /// The values that expressions see, without those that differ by binding.
-pub(super) struct Seen {
+pub(super) struct RequestValues {
     pub(super) object: Datum,
     pub(super) old: Datum,
     pub(super) request: Datum,
@@ -106,7 +106,7 @@ impl Policy {
                 return;
             }
         };
-        let seen = Seen {
+        let seen = RequestValues {
             request: plain_datum(&described(request, version)),
             namespace: namespace
                 .as_ref()
@@ -161,13 +161,19 @@ impl Policy {
         &self,
         program: &Program,
         binding: &Binding,
-        seen: &Seen,
+        seen: &RequestValues,
         param: &Value,
         surroundings: &dyn Surroundings,
         verdict: &mut Verdict,
     ) {
         let takes_params = self.params.is_some();
-        let court = Court::new(program, seen, takes_params.then_some(param), surroundings, POLICY_COST_MAX);
+        let court = ExpressionEvaluator::new(
+            program,
+            seen,
+            takes_params.then_some(param),
+            surroundings,
+            POLICY_COST_MAX,
+        );
         let mut failures = Vec::new();
         match court.applies() {
             Ok(false) => return,
@@ -227,7 +233,7 @@ impl Policy {
 }
 
 /// Asks the expressions of one policy for one parameter, or the conditions of one webhook.
-pub(super) struct Court<'a> {
+pub(super) struct ExpressionEvaluator<'a> {
     program: &'a Program,
     /// In the order in which names were declared.
     values: Vec<Datum>,
@@ -241,7 +247,7 @@ pub(super) struct Court<'a> {
 }
 
 /// Each variable is computed when the first expression uses it, and may use those before it.
-impl Lazy for Court<'_> {
+impl Lazy for ExpressionEvaluator<'_> {
     fn get(&self, name: &str) -> Option<Result<Datum, EvalError>> {
         let known = |name: &str| self.variables.borrow().get(name).cloned();
         if let Some(known) = known(name) {
@@ -263,11 +269,11 @@ impl Lazy for Court<'_> {
     }
 }
 
-impl<'a> Court<'a> {
+impl<'a> ExpressionEvaluator<'a> {
     /// With a parameter, if the expressions take one.
     pub(super) fn new(
         program: &'a Program,
-        seen: &Seen,
+        seen: &RequestValues,
         param: Option<&Value>,
         surroundings: &'a dyn Surroundings,
         cost_max: u64,

@@ -9,9 +9,9 @@ use crate::{
 };
 
 /// A cluster with one namespace and a parameter.
-struct Around;
+struct FakeCluster;
 
-impl Surroundings for Around {
+impl Surroundings for FakeCluster {
     fn namespace(&self, name: &str) -> Option<Value> {
         (name == "prod").then(|| json!({"metadata": {"name": "prod", "labels": {"env": "prod"}}}))
     }
@@ -27,7 +27,7 @@ impl Surroundings for Around {
 }
 
 /// Tests with an authorizer need a server; this one denies.
-impl Authorizer for Around {
+impl Authorizer for FakeCluster {
     fn decide(&self, _: &Check) -> Decision {
         Decision::default()
     }
@@ -100,7 +100,7 @@ fn ask(
             options: &Value::Null,
             objects: &objects,
         },
-        &Around,
+        &FakeCluster,
     )
 }
 

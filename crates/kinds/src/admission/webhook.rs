@@ -8,7 +8,7 @@ use lazaret_json::Value;
 
 use super::{
     Attributes, Surroundings,
-    evaluate::{Court, POLICY_COST_MAX, Seen, described, request_resource},
+    evaluate::{ExpressionEvaluator, POLICY_COST_MAX, RequestValues, described, request_resource},
     is_exempt,
     matching::{Match, Selected},
     policy::Program,
@@ -194,14 +194,14 @@ impl Webhook {
         if program.conditions.is_empty() {
             return Ok(true);
         }
-        let seen = Seen {
+        let seen = RequestValues {
             request: plain_datum(&described(request, version)),
             namespace: Datum::null(),
             object: plain_datum(object),
             old: plain_datum(old),
             resource: request_resource(request),
         };
-        Court::new(program, &seen, None, surroundings, CONDITIONS_COST_MAX).applies()
+        ExpressionEvaluator::new(program, &seen, None, surroundings, CONDITIONS_COST_MAX).applies()
     }
 
     /// The request as a review carries it, without its UID.

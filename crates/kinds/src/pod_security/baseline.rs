@@ -5,60 +5,75 @@ use std::collections::BTreeSet;
 use lazaret_json::Value;
 
 use super::{
-    Check, Pod, Since, Violation,
+    Check, CheckVersion, Pod, Violation,
     words::{containers, plural, quoted, setters, unique},
 };
 use crate::value::{has, is_true, list, number, some, text, texts};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "appArmorProfile", versions: &[Since { minor: 0, check: app_armor }], replaces: None },
+    Check { id: "appArmorProfile", versions: &[CheckVersion { minor: 0, check: app_armor }], replaces: None },
     Check {
         id: "capabilities_baseline",
-        versions: &[Since { minor: 0, check: capabilities }],
+        versions: &[CheckVersion { minor: 0, check: capabilities }],
         replaces: None,
     },
-    Check { id: "hostNamespaces", versions: &[Since { minor: 0, check: host_namespaces }], replaces: None },
-    Check { id: "hostPathVolumes", versions: &[Since { minor: 0, check: host_paths }], replaces: None },
-    Check { id: "hostPorts", versions: &[Since { minor: 0, check: host_ports }], replaces: None },
+    Check {
+        id: "hostNamespaces",
+        versions: &[CheckVersion { minor: 0, check: host_namespaces }],
+        replaces: None,
+    },
+    Check {
+        id: "hostPathVolumes",
+        versions: &[CheckVersion { minor: 0, check: host_paths }],
+        replaces: None,
+    },
+    Check { id: "hostPorts", versions: &[CheckVersion { minor: 0, check: host_ports }], replaces: None },
     Check {
         id: "hostProbesAndHostLifecycle",
-        versions: &[Since { minor: 34, check: hosts }],
+        versions: &[CheckVersion { minor: 34, check: hosts }],
         replaces: None,
     },
-    Check { id: "privileged", versions: &[Since { minor: 0, check: privileged }], replaces: None },
+    Check { id: "privileged", versions: &[CheckVersion { minor: 0, check: privileged }], replaces: None },
     Check {
         id: "procMount",
         versions: &[
-            Since { minor: 0, check: proc_mount },
-            Since { minor: 35, check: |pod| if pod.has_own_users() { None } else { proc_mount(pod) } },
+            CheckVersion { minor: 0, check: proc_mount },
+            CheckVersion { minor: 35, check: |pod| if pod.has_own_users() { None } else { proc_mount(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "seLinuxOptions",
         versions: &[
-            Since { minor: 0, check: |pod| se_linux(pod, &SE_LINUX_TYPES[..4]) },
-            Since { minor: 31, check: |pod| se_linux(pod, SE_LINUX_TYPES) },
+            CheckVersion { minor: 0, check: |pod| se_linux(pod, &SE_LINUX_TYPES[..4]) },
+            CheckVersion { minor: 31, check: |pod| se_linux(pod, SE_LINUX_TYPES) },
         ],
         replaces: None,
     },
     Check {
         id: "seccompProfile_baseline",
-        versions: &[Since { minor: 0, check: seccomp_annotations }, Since { minor: 19, check: seccomp }],
+        versions: &[
+            CheckVersion { minor: 0, check: seccomp_annotations },
+            CheckVersion { minor: 19, check: seccomp },
+        ],
         replaces: None,
     },
     Check {
         id: "sysctls",
         versions: &[
-            Since { minor: 0, check: |pod| sysctls(pod, 5) },
-            Since { minor: 27, check: |pod| sysctls(pod, 6) },
-            Since { minor: 29, check: |pod| sysctls(pod, 10) },
-            Since { minor: 32, check: |pod| sysctls(pod, 12) },
-            Since { minor: 37, check: |pod| sysctls(pod, 14) },
+            CheckVersion { minor: 0, check: |pod| sysctls(pod, 5) },
+            CheckVersion { minor: 27, check: |pod| sysctls(pod, 6) },
+            CheckVersion { minor: 29, check: |pod| sysctls(pod, 10) },
+            CheckVersion { minor: 32, check: |pod| sysctls(pod, 12) },
+            CheckVersion { minor: 37, check: |pod| sysctls(pod, 14) },
         ],
         replaces: None,
     },
-    Check { id: "windowsHostProcess", versions: &[Since { minor: 0, check: host_process }], replaces: None },
+    Check {
+        id: "windowsHostProcess",
+        versions: &[CheckVersion { minor: 0, check: host_process }],
+        replaces: None,
+    },
 ];
 
 const CAPABILITIES: &[&str] = &[

@@ -55,7 +55,7 @@ struct Pod<'a> {
 }
 
 /// A check as it has been since a minor release, and the check of the baseline in whose place it stands.
-struct Since {
+struct CheckVersion {
     minor: u8,
     check: fn(&Pod<'_>) -> Option<Violation>,
 }
@@ -63,13 +63,13 @@ struct Since {
 struct Check {
     id: &'static str,
     /// Ascending.
-    versions: &'static [Since],
+    versions: &'static [CheckVersion],
     /// Of the baseline.
     replaces: Option<&'static str>,
 }
 
 impl Check {
-    fn at(&self, minor: u8) -> Option<&Since> {
+    fn at(&self, minor: u8) -> Option<&CheckVersion> {
         self.versions.iter().rev().find(|since| since.minor <= minor)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_json::Value;
 
 use super::{
-    Check, Pod, Since, Violation,
+    Check, CheckVersion, Pod, Violation,
     baseline::{proc_mount, seccomp, seccomp_type},
     words::{containers, plural, quoted, setters},
 };
@@ -15,50 +15,53 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "allowPrivilegeEscalation",
         versions: &[
-            Since { minor: 8, check: escalation },
-            Since { minor: 25, check: |pod| if pod.is_windows() { None } else { escalation(pod) } },
+            CheckVersion { minor: 8, check: escalation },
+            CheckVersion { minor: 25, check: |pod| if pod.is_windows() { None } else { escalation(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "capabilities_restricted",
         versions: &[
-            Since { minor: 22, check: capabilities },
-            Since { minor: 25, check: |pod| if pod.is_windows() { None } else { capabilities(pod) } },
+            CheckVersion { minor: 22, check: capabilities },
+            CheckVersion { minor: 25, check: |pod| if pod.is_windows() { None } else { capabilities(pod) } },
         ],
         replaces: Some("capabilities_baseline"),
     },
     Check {
         id: "procMount_restricted",
-        versions: &[Since { minor: 35, check: proc_mount }],
+        versions: &[CheckVersion { minor: 35, check: proc_mount }],
         replaces: Some("procMount"),
     },
     Check {
         id: "restrictedVolumes",
-        versions: &[Since { minor: 0, check: volumes }],
+        versions: &[CheckVersion { minor: 0, check: volumes }],
         replaces: Some("hostPathVolumes"),
     },
     Check {
         id: "runAsNonRoot",
         versions: &[
-            Since { minor: 0, check: non_root },
-            Since { minor: 35, check: |pod| if pod.has_own_users() { None } else { non_root(pod) } },
+            CheckVersion { minor: 0, check: non_root },
+            CheckVersion { minor: 35, check: |pod| if pod.has_own_users() { None } else { non_root(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "runAsUser",
         versions: &[
-            Since { minor: 23, check: user },
-            Since { minor: 35, check: |pod| if pod.has_own_users() { None } else { user(pod) } },
+            CheckVersion { minor: 23, check: user },
+            CheckVersion { minor: 35, check: |pod| if pod.has_own_users() { None } else { user(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "seccompProfile_restricted",
         versions: &[
-            Since { minor: 19, check: restricted_seccomp },
-            Since { minor: 25, check: |pod| if pod.is_windows() { None } else { restricted_seccomp(pod) } },
+            CheckVersion { minor: 19, check: restricted_seccomp },
+            CheckVersion {
+                minor: 25,
+                check: |pod| if pod.is_windows() { None } else { restricted_seccomp(pod) },
+            },
         ],
         replaces: Some("seccompProfile_baseline"),
     },

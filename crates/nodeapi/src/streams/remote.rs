@@ -72,7 +72,7 @@ impl Remote {
                 let (out, queue) = mpsc::channel(1);
                 let _ = out.send(ended).await;
                 let _ = output::send(&mut writing, queue).await;
-                farewell(&mut reading, &mut writing).await;
+                close_gracefully(&mut reading, &mut writing).await;
                 return;
             }
         };
@@ -111,7 +111,7 @@ impl Remote {
             }
         };
         if told {
-            farewell(&mut reading, &mut writing).await;
+            close_gracefully(&mut reading, &mut writing).await;
         }
     }
 
@@ -168,7 +168,7 @@ async fn close(writing: &mut (impl AsyncWrite + Unpin), code: CloseCode) {
 }
 
 /// Waits a little for the client to close as well: what is still on its way is not to be cut off.
-async fn farewell(reading: &mut (impl AsyncRead + Unpin), writing: &mut (impl AsyncWrite + Unpin)) {
+async fn close_gracefully(reading: &mut (impl AsyncRead + Unpin), writing: &mut (impl AsyncWrite + Unpin)) {
     let _ = timeout(CLOSE_WAIT, async {
         let _ = writing.shutdown().await;
         let mut rest = [0; 1_024];

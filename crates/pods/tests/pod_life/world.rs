@@ -13,7 +13,7 @@ pub(crate) const START: Millis = 1_000_000;
 
 /// How a world answers an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Luck {
+pub(crate) enum ActionResult {
     Works,
     /// It fails, and nothing was done.
     Fails,
@@ -262,7 +262,7 @@ impl World {
             } else if self.pending.is_empty() {
                 return;
             } else {
-                self.perform(0, Luck::Works);
+                self.perform(0, ActionResult::Works);
             }
         }
         panic!("it never comes to rest: {:?}", self.pending);
@@ -285,13 +285,13 @@ impl World {
         self.take();
     }
 
-    pub(crate) fn perform(&mut self, index: usize, luck: Luck) {
+    pub(crate) fn perform(&mut self, index: usize, luck: ActionResult) {
         let (id, action) = self.pending.remove(index);
         let failed = Outcome::Failed { reason: "", message: "bad luck".into() };
         let outcome = match luck {
-            Luck::Fails => failed,
-            Luck::Works => self.carry_out(action),
-            Luck::FailsAfterwards => {
+            ActionResult::Fails => failed,
+            ActionResult::Works => self.carry_out(action),
+            ActionResult::FailsAfterwards => {
                 self.carry_out(action);
                 failed
             }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::support::{Shelf, facts, pod_with};
+use crate::support::{MemoryObjects, facts, pod_with};
 use k8s_openapi::api::core::v1::Pod;
 use lazaret_provision::{Kept, Objects, Provision};
 use serde_json::json;
@@ -32,7 +32,7 @@ fn uid(number: usize) -> String {
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_for_a_pod_goes_with_it_and_objects_a_little_later() {
     let root = tempfile::tempdir().unwrap();
-    let shelf = Arc::new(Shelf::default());
+    let shelf = Arc::new(MemoryObjects::default());
     shelf.put_config_map("common", &[("a", "1")]);
     for number in 0..PODS {
         shelf.put_config_map(&format!("own-{number}"), &[("b", "2")]);

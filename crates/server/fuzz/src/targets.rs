@@ -20,9 +20,9 @@ use lazaret_store::{Options, Store};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
-struct Everybody;
+struct AllowAll;
 
-impl Authorizer for Everybody {
+impl Authorizer for AllowAll {
     fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -55,7 +55,7 @@ fn world() -> &'static World {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
-            authorizer: Box::new(Everybody),
+            authorizer: Box::new(AllowAll),
             token_keys: Some(TokenKeys::load(&TokenKeys::generate().unwrap()).unwrap()),
         };
         let server = Server::new(Store::ephemeral(Options::default()).unwrap(), options);

@@ -19,7 +19,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
 use super::{
     connect,
-    reach::{Reached, reach},
+    reach::{Reachability, reach},
 };
 use crate::{
     ApiError, Server, object,
@@ -237,7 +237,7 @@ async fn ask(server: &Server, nodes: BTreeSet<String>) -> BTreeMap<String, Summa
 }
 
 async fn ask_one(server: &Server, node: &str) -> Option<Summary> {
-    let Ok(Reached::Node(location)) = reach(server, node) else { return None };
+    let Ok(Reachability::Node(location)) = reach(server, node) else { return None };
     let stream = connect::open(server, &location, None).await;
     let stream = stream.inspect_err(|why| tracing::debug!(node, why, "ask a node what it uses")).ok()?;
     let request = connect::request(Method::GET, "/stats/summary", &location);

@@ -83,7 +83,7 @@ pub(super) async fn insert(
     }
     let mut warnings = Vec::new();
     let (mut admitted, mut generated) = (false, generated);
-    let asked = call.server.admission_rules().asks(call.user);
+    let asked = call.server.admission_rules().may_apply_to(call.user);
     for _ in 0..NAME_ATTEMPTS {
         if generated {
             let kept: String = prefix.chars().take(PREFIX_MAX).collect();

@@ -127,7 +127,7 @@ async fn prepared_update<'a>(
     keep_server_fields(&mut new, old);
     // Those two are posted, and were asked about when they came.
     let posted = ["binding", "eviction"].contains(&call.target.subresource.as_str());
-    let asked = !posted && call.server.admission_rules().asks(call.user);
+    let asked = !posted && call.server.admission_rules().may_apply_to(call.user);
     let mut warnings = Vec::new();
     // A binding writes spec and status at once, which no update may; what it writes was made by the server.
     if call.target.subresource != "binding" {

@@ -103,7 +103,7 @@ fn settle_tail(last: &mut LastSegment, counters: &Counters) -> Result<(), Storag
         let bytes = last.size - last.end;
         last.file.set_size(last.end).map_err(when("cut torn tail of"))?;
         counters.tail_bytes_cut.fetch_add(bytes, Ordering::Relaxed);
-        counters.observer.tell(&Notice::TailCut { file: last.name.clone(), offset: last.end, bytes });
+        counters.observer.notify(&Notice::TailCut { file: last.name.clone(), offset: last.end, bytes });
     }
     rewrite(&mut *last.file, last.last_frame..last.end).map_err(when("rewrite last frame of"))?;
     last.file.sync().map_err(when("sync"))

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
-use super::crash::{Truth, after_crash, work};
+use super::crash::{ExpectedState, after_crash, work};
 use super::rig::{Rig, random_group, small_options};
 use crate::error::OpenError;
 use crate::fault::{Fault, FaultyDisk, Random};
@@ -33,7 +33,7 @@ fn live(seed: u64, options: &Options, seen: &mut Seen) {
     let mut random = Random(seed);
     let mut disk = FaultyDisk::new(seed);
     let mut rig = Rig::open(&disk, options).unwrap();
-    let mut truth = Truth::new();
+    let mut truth = ExpectedState::new();
     for round in 0..ROUNDS {
         let context = format!("seed {seed} round {round}");
         fail_for_a_while(&disk, &mut random);

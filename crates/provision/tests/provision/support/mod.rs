@@ -22,8 +22,8 @@ use k8s_openapi::{
 use lazaret_containers::ContainerSpec;
 use lazaret_images::{Image, ImageConfig};
 use lazaret_provision::{
-    Disk, Given, ImageUser, Lookup, NodeFacts, Objects, PodFiles, Reading, SpecError, SubPath, VolumePath,
-    container_spec,
+    ContainerInputs, Disk, ImageUser, Lookup, NodeFacts, Objects, PodFiles, Reading, SpecError, SubPath,
+    VolumePath, container_spec,
 };
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ impl Default for World {
 
 impl World {
     pub(crate) fn describe(&self, pod: &Pod, container: &str) -> Result<ContainerSpec, SpecError> {
-        let given = Given {
+        let given = ContainerInputs {
             facts: &self.facts,
             config_maps: &self.config_maps,
             secrets: &self.secrets,
@@ -195,7 +195,7 @@ pub(crate) fn secret(data: &[(&str, &[u8])]) -> Secret {
 
 /// Objects in memory, with a count of reads.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct MemoryObjects {
     pub(crate) config_maps: Mutex<BTreeMap<String, ConfigMap>>,
     pub(crate) secrets: Mutex<BTreeMap<String, Secret>>,
     pub(crate) reads: AtomicUsize,
@@ -204,7 +204,7 @@ pub(crate) struct Shelf {
     pub(crate) broken: Mutex<Option<String>>,
 }
 
-impl Shelf {
+impl MemoryObjects {
     pub(crate) fn put_config_map(&self, name: &str, data: &[(&str, &str)]) {
         self.config_maps.lock().unwrap().insert(name.to_owned(), config_map(data));
     }
@@ -222,7 +222,7 @@ impl Shelf {
     }
 }
 
-impl Objects for Shelf {
+impl Objects for MemoryObjects {
     fn config_map<'a>(&'a self, _namespace: &'a str, name: &'a str) -> Reading<'a, Option<ConfigMap>> {
         Box::pin(async move {
             self.reads.fetch_add(1, Ordering::SeqCst);

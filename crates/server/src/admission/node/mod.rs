@@ -13,11 +13,11 @@ mod tokens;
 use lazaret_json::Value;
 use lazaret_kinds::Kind;
 
-use self::attempt::{Attempt, Operation, Refusal, Surroundings, Verdict};
+use self::attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict};
 use crate::{ApiError, auth::node::node_name, call::Call};
 
 /// The decision.
-fn admit(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+fn admit(attempt: &Attempt<'_>, around: &AttemptContext<'_>) -> Verdict {
     if attempt.node.is_empty() {
         return Err(Refusal::Forbidden(format!("could not determine node from user {:?}", attempt.user)));
     }
@@ -86,7 +86,7 @@ fn check(
     let stored = |group: &str, plural: &str, namespace: &str, name: &str| {
         call.server.get(lazaret_kinds::find(group, plural)?, namespace, name)
     };
-    let around = Surroundings {
+    let around = AttemptContext {
         features: call.server.features(),
         stored: &stored,
         may: &|access| call.server.may(call.user, access).is_ok(),

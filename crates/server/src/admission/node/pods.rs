@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::attempt::{Attempt, Operation, Refusal, Surroundings, Verdict, same};
+use super::attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict, same};
 use crate::{
     auth::node::references::{MIRROR, config_maps, is_mirror, list, secrets, text},
     object,
@@ -54,7 +54,7 @@ const PROJECTED: &[(&str, &str)] = &[
     ("podCertificate", "podcertificates"),
 ];
 
-pub(super) fn pod(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+pub(super) fn pod(attempt: &Attempt<'_>, around: &AttemptContext<'_>) -> Verdict {
     let node = attempt.node;
     match attempt.operation {
         Operation::Create => create(attempt, around),
@@ -108,7 +108,7 @@ pub(super) fn is_bound_to(pod: &Value, node: &str) -> bool {
     pod["spec"]["nodeName"] == node
 }
 
-fn create(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+fn create(attempt: &Attempt<'_>, around: &AttemptContext<'_>) -> Verdict {
     let (node, pod) = (attempt.node, attempt.object);
     if !is_mirror(pod) {
         return Err(Refusal::Forbidden(format!(
@@ -131,7 +131,7 @@ fn create(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
 }
 
 /// A mirror pod belongs to its node, and to it alone.
-fn owner(node: &str, pod: &Value, around: &Surroundings<'_>) -> Verdict {
+fn owner(node: &str, pod: &Value, around: &AttemptContext<'_>) -> Verdict {
     let refuse = |why: &str| Err(Refusal::Forbidden(format!("node {node:?} {why}")));
     let owners: Vec<&Value> = list(&pod["metadata"], "ownerReferences").collect();
     let owner = match owners.as_slice() {

@@ -4,7 +4,7 @@ use lazaret_json::Value;
 use lazaret_kinds::Access;
 
 use super::{
-    attempt::{Attempt, Operation, Refusal, Surroundings, Verdict},
+    attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict},
     pods::is_bound_to,
 };
 use crate::{
@@ -26,7 +26,7 @@ const MIGRATED: &[(&str, &str)] = &[
     ("vsphereVolume", "csi.vsphere.vmware.com"),
 ];
 
-pub(super) fn token(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+pub(super) fn token(attempt: &Attempt<'_>, around: &AttemptContext<'_>) -> Verdict {
     if attempt.operation != Operation::Create {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(super) fn token(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict
 
 fn audience(
     attempt: &Attempt<'_>,
-    around: &Surroundings<'_>,
+    around: &AttemptContext<'_>,
     audiences: &Value,
     pod: &Value,
 ) -> Result<(), String> {
@@ -86,7 +86,7 @@ fn audience(
 }
 
 /// Whether a volume of the pod needs a token for an audience: itself, or through its driver.
-fn is_named(around: &Surroundings<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
+fn is_named(around: &AttemptContext<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
     let mut errors = Vec::new();
     for volume in list(&pod["spec"], "volumes") {
         let mut tokens = list(&volume["projected"], "sources").map(|source| &source["serviceAccountToken"]);
@@ -119,7 +119,7 @@ fn driver_of(source: &Value) -> Option<String> {
 }
 
 fn driver_of_claim(
-    around: &Surroundings<'_>,
+    around: &AttemptContext<'_>,
     namespace: &str,
     claim: &str,
 ) -> Result<Option<String>, String> {
@@ -131,7 +131,7 @@ fn driver_of_claim(
     Ok(driver_of(&found["spec"]))
 }
 
-fn wants(around: &Surroundings<'_>, driver: &str, audience: &str) -> Result<bool, String> {
+fn wants(around: &AttemptContext<'_>, driver: &str, audience: &str) -> Result<bool, String> {
     let found = (around.stored)("storage.k8s.io", "csidrivers", "", driver)
         .ok_or_else(|| format!("csidriver.storage.k8s.io {driver:?} not found"))?;
     let mut requests = list(&found["spec"], "tokenRequests");

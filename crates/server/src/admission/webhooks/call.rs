@@ -16,12 +16,12 @@ const ANNOTATIONS_MAX: usize = 20;
 
 /// Whether webhooks of a configuration may change objects; as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum WebhookType {
     Mutating,
     Validating,
 }
 
-impl Stage {
+impl WebhookType {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Mutating => "admit",
@@ -32,8 +32,8 @@ impl Stage {
 
 /// How a webhook is asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) stage: Stage,
+pub(super) struct CallOptions {
+    pub(super) stage: WebhookType,
     pub(super) dry_run: bool,
     /// When the whole request ends.
     pub(super) deadline: Instant,
@@ -64,7 +64,7 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    pub(super) async fn call(&self, review: &Value, asked: &Asked) -> Result<Answer, CallError> {
+    pub(super) async fn call(&self, review: &Value, asked: &CallOptions) -> Result<Answer, CallError> {
         let webhook = &self.hook.webhook;
         let failed = |why: String, code| CallError::Failed { why, code };
         if asked.dry_run && !webhook.supports_dry_run {
@@ -92,7 +92,7 @@ impl Caller<'_> {
         };
         let answer = response::read(status, &body, version)
             .map_err(|error| failed(format!("failed to call webhook: {}", error.why), error.code))?;
-        let answer = response::verify(answer, &uid, version, asked.stage == Stage::Mutating)
+        let answer = response::verify(answer, &uid, version, asked.stage == WebhookType::Mutating)
             .map_err(|why| failed(format!("received invalid webhook response: {why}"), 503))?;
         self.note(&answer.annotations, &uid);
         if !answer.allowed {

@@ -37,10 +37,10 @@ pub(crate) struct Hook {
     pub(super) calls: Semaphore,
     pub(super) log: LogPace,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<IdleConnection>>,
 }
 
-struct Idle {
+struct IdleConnection {
     /// Host and port that it is connected to.
     to: String,
     since: Instant,
@@ -210,11 +210,11 @@ impl Hook {
     fn keep(&self, to: String, sender: SendRequest<Full<Bytes>>) {
         let mut idle = self.idle();
         if idle.len() < IDLE_CONNECTIONS_MAX && !sender.is_closed() {
-            idle.push(Idle { to, since: Instant::now(), sender });
+            idle.push(IdleConnection { to, since: Instant::now(), sender });
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<IdleConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

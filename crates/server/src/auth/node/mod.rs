@@ -9,7 +9,7 @@ mod tests;
 
 use lazaret_kinds::{Access, User};
 
-use self::{feed::Feed, rules::Asker};
+use self::{feed::Feed, rules::RequestingNode};
 use crate::Stored;
 
 pub(crate) use rules::LEASE_NAMESPACE;
@@ -39,6 +39,6 @@ impl NodeAuthorizer {
         let is_related = |vertex, namespace: &str, name: &str| {
             self.feed.ask(stored, |graph| graph.has_path(node, vertex, namespace, name))
         };
-        Asker { node, features: stored.features(), is_related: &is_related }.decide(access)
+        RequestingNode { node, features: stored.features(), is_related: &is_related }.decide(access)
     }
 }

@@ -13,9 +13,9 @@ use lazaret_storage::Storage;
 use lazaret_store::Store;
 
 #[derive(Debug)]
-pub(crate) struct Everybody;
+pub(crate) struct AllowAll;
 
-impl Authorizer for Everybody {
+impl Authorizer for AllowAll {
     fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -58,7 +58,7 @@ impl Api {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
-            authorizer: Box::new(Everybody),
+            authorizer: Box::new(AllowAll),
             token_keys: None,
         };
         Self { server: Server::new(store, options), user: User { name: "tester".into(), ..User::default() } }

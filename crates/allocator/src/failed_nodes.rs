@@ -24,9 +24,9 @@ const ALIKE_MAX: usize = 256;
 
 /// Nodes on which nothing was found, for one set of claims.
 #[derive(Default)]
-pub(crate) struct Alike(HashMap<Vec<u64>, WhyNot, FxBuildHasher>);
+pub(crate) struct FailedNodes(HashMap<Vec<u64>, WhyNot, FxBuildHasher>);
 
-impl Alike {
+impl FailedNodes {
     /// Why nothing was found on a node like this one.
     pub(crate) fn recall(&self, state: &mut State<'_, '_>) -> Option<WhyNot> {
         if self.0.is_empty() { None } else { self.0.get(&likeness(state)?).cloned() }

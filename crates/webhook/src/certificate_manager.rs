@@ -44,7 +44,7 @@ pub struct Identity {
 
 /// Looks after the certificate of a webhook.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct CertificateManager {
     client: Client,
     identity: Identity,
     metrics: Metrics,
@@ -91,7 +91,7 @@ struct ClientConfig {
     ca_bundle: String,
 }
 
-impl Keeper {
+impl CertificateManager {
     pub(crate) fn new(
         client: Client,
         identity: Identity,
@@ -131,7 +131,7 @@ impl Keeper {
     async fn look(&mut self) -> Result<(), String> {
         let certificates = self.shared().await?;
         self.serve(&certificates)?;
-        self.tell(&certificates).await
+        self.publish_bundle(&certificates).await
     }
 
     /// The certificate that all replicas serve with: the one of the Secret, made or renewed where that is due.
@@ -204,7 +204,7 @@ impl Keeper {
     }
 
     /// Writes the authority to the API server's configuration, if it differs.
-    async fn tell(&self, certificates: &Certificates) -> Result<(), String> {
+    async fn publish_bundle(&self, certificates: &Certificates) -> Result<(), String> {
         let name = &self.identity.name;
         let bytes = match self.client.send(Call::get(&CONFIGURATIONS, "", name)).await {
             Ok(bytes) => bytes,
