@@ -10,7 +10,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use lazaret_pods::{Correlator, PodRef, Said, Written};
+use lazaret_pods::{Correlator, EventText, PodRef, Written};
 use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
@@ -67,13 +67,13 @@ pub(crate) async fn write_all(
 }
 
 impl NewEvent {
-    fn text(&self, node: &str) -> Said {
+    fn text(&self, node: &str) -> EventText {
         let (uid, field) = match &self.about {
             EventObject::Pod { pod, field } => (pod.uid.clone(), field.clone()),
             EventObject::Node => (node.to_owned(), None),
         };
         let Self { is_warning, reason, message, .. } = self;
-        Said { uid, field, is_warning: *is_warning, reason, message: message.clone() }
+        EventText { uid, field, is_warning: *is_warning, reason, message: message.clone() }
     }
 }
 

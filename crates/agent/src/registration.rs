@@ -35,13 +35,13 @@ pub(crate) async fn ask(socket: &str) -> Outcome {
 /// Tells a plugin what became of its registration.
 pub(crate) async fn notify(socket: &str, error: Option<String>) -> Outcome {
     let status = RegistrationStatus { plugin_registered: error.is_none(), error: error.unwrap_or_default() };
-    let told = async {
+    let notified = async {
         let mut plugin = dial(socket).await?;
-        let told = timeout(NOTIFY_TIMEOUT, plugin.call(proto::NOTIFY, status)).await;
-        let told = told.map_err(|_| no_answer("NotifyRegistrationStatus", NOTIFY_TIMEOUT))?;
-        told.map_err(|status| format!("NotifyRegistrationStatus: {}", status_text(&status)))
+        let notified = timeout(NOTIFY_TIMEOUT, plugin.call(proto::NOTIFY, status)).await;
+        let notified = notified.map_err(|_| no_answer("NotifyRegistrationStatus", NOTIFY_TIMEOUT))?;
+        notified.map_err(|status| format!("NotifyRegistrationStatus: {}", status_text(&status)))
     };
-    match told.await {
+    match notified.await {
         Ok(RegistrationStatusResponse {}) => Outcome::Done,
         Err(why) => Outcome::Failed(why),
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Bound on the kinds of node remembered in one search over nodes.
-const ALIKE_MAX: usize = 256;
+const FAILED_NODES_MAX: usize = 256;
 
 /// Nodes on which nothing was found, for one set of claims.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl FailedNodes {
 
     /// Nothing was found on this node.
     pub(crate) fn remember(&mut self, state: &mut State<'_, '_>, why: &WhyNot) {
-        if self.0.len() < ALIKE_MAX
+        if self.0.len() < FAILED_NODES_MAX
             && let Some(seen) = likeness(state)
         {
             self.0.insert(seen, why.clone());

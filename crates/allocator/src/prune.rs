@@ -41,7 +41,7 @@ impl Pruning {
 }
 
 /// A state from which nothing was found.
-pub(crate) struct Memo(Box<[u64]>);
+pub(crate) struct StateKey(Box<[u64]>);
 
 /// The state is one of those from which nothing was found.
 pub(crate) struct KnownToFail;
@@ -115,12 +115,12 @@ impl Analysis {
         state: &State<'_, '_>,
         claim: usize,
         request: usize,
-    ) -> Result<Memo, KnownToFail> {
+    ) -> Result<StateKey, KnownToFail> {
         let key = self.key(state, claim, request);
-        if self.failed.contains(&key) { Err(KnownToFail) } else { Ok(Memo(key)) }
+        if self.failed.contains(&key) { Err(KnownToFail) } else { Ok(StateKey(key)) }
     }
 
-    pub(crate) fn remember(&mut self, memo: Memo) {
+    pub(crate) fn remember(&mut self, memo: StateKey) {
         if self.failed.len() < FAILED_MAX {
             self.failed.insert(memo.0);
         }

@@ -11,7 +11,7 @@ use lazaret_invariant::invariant;
 use crate::{
     RESULTS_MAX,
     error::{AllocateError, ErrorKind},
-    prune::{Memo, Pruning},
+    prune::{Pruning, StateKey},
     state::State,
 };
 
@@ -43,7 +43,7 @@ enum Frame {
     /// The one device of all that is next.
     All,
     /// A failure from here is a failure of this state.
-    Remember(Box<Memo>),
+    Remember(Box<StateKey>),
 }
 
 enum SearchStep {

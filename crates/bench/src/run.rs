@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::runtime::Builder;
 
 use crate::{
-    args::{Args, Format, What},
+    args::{Args, Benchmark, Format},
     compare, curve,
     measure::{Measured, measure},
     objects,
@@ -34,7 +34,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The simulated nodes of a foreign cluster have a thread of their own; the load has this one. Where there are no nodes, it reads its sockets
 /// itself: no thread wakes another for every answer.
 fn runtime(args: &Args) -> Builder {
-    let alone = args.workload.is_none() && matches!(args.what, What::Api | What::Watch | What::Start);
+    let alone =
+        args.workload.is_none() && matches!(args.what, Benchmark::Api | Benchmark::Watch | Benchmark::Start);
     if alone {
         return Builder::new_current_thread();
     }

@@ -25,7 +25,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// News from the server.
-pub(crate) enum News {
+pub(crate) enum SliceEvent {
     Listed(Vec<ResourceSlice>, String),
     Set(Box<ResourceSlice>),
     Gone(Box<ResourceSlice>),
@@ -76,7 +76,7 @@ impl From<kube::Error> for WatchError {
 pub(crate) async fn follow(
     api: Api<ResourceSlice>,
     mut selection: Selection,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<SliceEvent>,
     problems: Problems,
 ) {
     let mut pause = PAUSE_MIN;
@@ -104,7 +104,7 @@ pub(crate) async fn follow(
 async fn once(
     api: &Api<ResourceSlice>,
     selection: &Selection,
-    news: &mpsc::Sender<News>,
+    news: &mpsc::Sender<SliceEvent>,
     pause: &mut Duration,
 ) -> Result<(), WatchError> {
     let fields = selection.selector();
@@ -117,7 +117,7 @@ async fn once(
             None => break page.metadata.resource_version.unwrap_or_default(),
         }
     };
-    if news.send(News::Listed(slices, version.clone())).await.is_err() {
+    if news.send(SliceEvent::Listed(slices, version.clone())).await.is_err() {
         return Ok(());
     }
     *pause = PAUSE_MIN;
@@ -146,7 +146,7 @@ async fn once(
                 continue;
             }
             let slice = Box::new(slice);
-            let heard = if is_gone { News::Gone(slice) } else { News::Set(slice) };
+            let heard = if is_gone { SliceEvent::Gone(slice) } else { SliceEvent::Set(slice) };
             if news.send(heard).await.is_err() {
                 return Ok(());
             }

@@ -48,7 +48,7 @@ pub(crate) trait Service: Send + Sync + 'static {
 
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// Changes what is sent, see [`Kit::spoil`](crate::Kit::spoil).
+/// Changes what is sent, see [`Kit::change_bytes`](crate::Kit::change_bytes).
 pub(crate) type ChangeBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Serves connections until `closing`; then calls in flight are answered and no others.

@@ -35,7 +35,7 @@ use crate::{
 /// How often devices are looked at, unless the driver says otherwise.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the first look may take before the driver registers without it. Nothing is published before it is over.
-const FIRST_LOOK_MAX: Duration = Duration::from_secs(10);
+const FIRST_HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a driver besides [`Driver`]. Only the name and a client are required.
 pub struct Kit {
@@ -362,7 +362,7 @@ impl Kit {
         tasks: &mut Tasks,
     ) -> bool {
         let look = inventory.begin_look();
-        match tokio::time::timeout(FIRST_LOOK_MAX, driver.health()).await {
+        match tokio::time::timeout(FIRST_HEALTH_TIMEOUT, driver.health()).await {
             Ok(HealthReport::NotMonitored) => {
                 inventory.not_monitored();
                 return false;

@@ -16,9 +16,8 @@ use crate::{
     command::{Call, Command, CommandError, SliceFault},
     control::{self, ControlError},
     faults::{CommandEffect, ordered},
-    orders,
+    orders, slice_faults,
     state::State,
-    wrong,
 };
 
 /// How long a wrong publication waits for what is right to be published first.
@@ -180,7 +179,7 @@ impl CommandHandler {
         // A server that is away does not keep the driver from being silent.
         let _ = tokio::time::timeout(SETTLE_MAX, self.publisher.settled()).await;
         self.publisher.pause();
-        let done = wrong::publish(&self.client, &self.state.driver, &self.state.node, wrong).await;
+        let done = slice_faults::publish(&self.client, &self.state.driver, &self.state.node, wrong).await;
         if done.is_err() {
             // A fault that did not come about is not listed.
             let _ = self.state.apply(Command::Publish(None));

@@ -28,10 +28,10 @@ mod fabric_parameters;
 mod fabric_plugin;
 mod faults;
 mod orders;
+mod slice_faults;
 mod soak;
 mod state;
 mod unit;
-mod wrong;
 
 pub use checkpoint::Checkpoint;
 pub use command::{Call, Command, CommandError, Frames, SliceFault};

@@ -160,22 +160,22 @@ impl NodeApi {
         certified: Option<Caller>,
         slot: &Slot,
     ) -> Response<Body> {
-        let Some(asked) = Endpoint::of(request.uri().path()) else {
+        let Some(endpoint) = Endpoint::of(request.uri().path()) else {
             // A caller without permission does not learn which paths exist.
             return match self.authorize(&request, certified, false).await {
                 Ok(()) => respond::text(StatusCode::NOT_FOUND, "404 page not found"),
                 Err(refused) => *refused,
             };
         };
-        if let Err(refused) = self.authorize(&request, certified, asked.is_stream()).await {
+        if let Err(refused) = self.authorize(&request, certified, endpoint.is_stream()).await {
             return *refused;
         }
-        if !asked.is_stream() && request.method() != http::Method::GET {
+        if !endpoint.is_stream() && request.method() != http::Method::GET {
             return respond::text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
         }
         let Options { pods, runtime, node, machine, metrics, .. } = &self.0.options;
         let parameters = Parameters::parse(request.uri().query().unwrap_or_default());
-        match asked {
+        match endpoint {
             Endpoint::Health => respond::text(StatusCode::OK, "ok"),
             Endpoint::Pods => respond::json(&json!({
                 "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods.all(),
@@ -199,7 +199,7 @@ impl NodeApi {
             }
             Endpoint::Log(place) => logs::answer(pods, &place, &parameters),
             Endpoint::Exec(_) | Endpoint::Attach(_) | Endpoint::PortForward(_) => {
-                match streams::begin(pods, runtime, &asked, &parameters, &mut request) {
+                match streams::begin(pods, runtime, &endpoint, &parameters, &mut request) {
                     Ok((response, stream)) => {
                         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
                         response

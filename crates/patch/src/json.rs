@@ -38,13 +38,13 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
             operations.len()
         )));
     }
-    let operations: Vec<Operation<'_>> =
-        operations.iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
+    let operations: Vec<JsonOperation<'_>> =
+        operations.iter().enumerate().map(JsonOperation::read).collect::<Result<_, _>>()?;
     let mut spent = WorkDone::default();
     for (at, operation) in operations.iter().enumerate() {
         // The changes before a failed operation are dropped with the object: nothing is to be undone.
         operation.apply(&mut object, &mut spent).map_err(|why| {
-            let Operation { op, path, .. } = operation;
+            let JsonOperation { op, path, .. } = operation;
             PatchError::DoesNotApply(format!("operation {at}, {op:?} at {:?}: {why}", path.unwrap_or("")))
         })?;
     }
@@ -72,7 +72,7 @@ impl WorkDone {
     }
 }
 
-struct Operation<'a> {
+struct JsonOperation<'a> {
     op: &'a str,
     path: Option<&'a str>,
     from: Option<&'a str>,
@@ -80,7 +80,7 @@ struct Operation<'a> {
     value: &'a Value,
 }
 
-impl<'a> Operation<'a> {
+impl<'a> JsonOperation<'a> {
     fn read((at, operation): (usize, &'a Value)) -> Result<Self, PatchError> {
         let is = |what: &str| PatchError::Malformed(format!("operation {at}: {what}"));
         if !operation.is_object() && !operation.is_null() {

@@ -50,7 +50,7 @@ pub use facts::NodeFacts;
 pub use hosts::hosts_file;
 pub use not_applied::not_applied;
 pub use objects::{ApiObjects, Objects, Reading};
-pub use provision::{Kept, Provision, StartFacts};
+pub use provision::{CacheSizes, Provision, StartFacts};
 pub use qos::{QosClass, qos_class};
 pub use resolver::{ResolverConfig, ResolverNote, pod_resolver};
 pub use sandbox::sandbox_spec;

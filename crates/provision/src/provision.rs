@@ -41,7 +41,7 @@ pub struct StartFacts {
 
 /// How much is kept in memory for pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct CacheSizes {
     /// Config maps and secrets, of which many pods may use one.
     pub objects: usize,
     /// Tokens of service accounts.
@@ -137,9 +137,9 @@ impl Provision {
 
     /// How much is kept in memory.
     #[must_use]
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> CacheSizes {
         let contents = &self.volumes.contents;
-        Kept {
+        CacheSizes {
             objects: contents.config_maps.len() + contents.secrets.len(),
             tokens: contents.tokens.len(),
             locks: self.volumes.locks.len(),

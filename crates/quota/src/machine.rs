@@ -173,10 +173,10 @@ impl Quotas {
         let namespace = self.namespaces.entry(at.0.clone()).or_default();
         let known = namespace.quotas.remove(&at.1);
         let known = known.filter(|known| known.quota.metadata.uid == quota.metadata.uid);
-        let mut told = if first { QuotaChange::First } else { QuotaChange::Changed };
+        let mut change = if first { QuotaChange::First } else { QuotaChange::Changed };
         let tracked = match known {
             Some(known) if known.quota.selects_as(&quota) => {
-                told = QuotaChange::Same;
+                change = QuotaChange::Same;
                 known.with(quota)
             }
             known => {
@@ -188,7 +188,7 @@ impl Quotas {
         namespace.quotas.insert(at.1.clone(), tracked);
         self.touched.insert(at);
         self.resync_at.get_or_insert(now.plus_secs(RESYNC_SECS));
-        told
+        change
     }
 
     /// A quota has gone.

@@ -8,7 +8,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use crate::{
     effect::{Note, Severity, Subject},
     finding::{Cause, Finding, Origin},
-    flight::{Seen, Selected, Watch},
+    flight::{SeenTaint, Selected, Watch},
     input::Source,
     machine::Replacement,
     matching::option_for,
@@ -47,10 +47,10 @@ impl Replacement {
         let mut watch = Watch { uid: pod.uid.clone(), looked: now, ..Watch::default() };
         for (cause, added) in self.around(fleet, &pod, &node) {
             let since = self.since(now, &pod, before.as_ref(), &cause, added, resuming);
-            watch.seen.push(Seen { cause, since, dated: added.is_some() });
+            watch.seen.push(SeenTaint { cause, since, dated: added.is_some() });
         }
         for (policy, spec) in &selected {
-            for Seen { cause, since, .. } in &watch.seen {
+            for SeenTaint { cause, since, .. } in &watch.seen {
                 watch.findings.extend(finding(&policy.name, spec, cause, *since));
             }
             if let Some(found) = self.failure(policy, spec, &node, &pod) {
@@ -233,13 +233,13 @@ impl Replacement {
 
     /// Tells of taints that are new, once for each taint however many policies mind it.
     fn announce(&mut self, now: Timestamp, pod: &Pod, before: Option<&Watch>, watch: &Watch, resuming: bool) {
-        let mut told: Vec<&Cause> = Vec::new();
+        let mut reported: Vec<&Cause> = Vec::new();
         for finding in &watch.findings {
             let known = before.is_some_and(|before| before.findings.iter().any(|f| f.cause == finding.cause));
-            if known || told.contains(&&finding.cause) {
+            if known || reported.contains(&&finding.cause) {
                 continue;
             }
-            told.push(&finding.cause);
+            reported.push(&finding.cause);
             let listed = resuming
                 .then(|| self.tables.policies.get(&ObjectKey::new(&*pod.key.namespace, &*finding.policy)))
                 .flatten()

@@ -89,7 +89,7 @@ impl Flight {
 
 /// A taint around a pod.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenTaint {
     pub(crate) cause: Cause,
     /// Since when it counts.
     pub(crate) since: Timestamp,
@@ -114,7 +114,7 @@ pub(crate) struct Watch {
     /// The policies that look after it.
     pub(crate) selected: Vec<Selected>,
     /// Every taint around it.
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<SeenTaint>,
     /// The taints that count against it, the earliest first.
     pub(crate) findings: Vec<Finding>,
     /// Up to when its findings have been announced.

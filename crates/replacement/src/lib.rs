@@ -48,7 +48,7 @@ pub use figures::Figures;
 pub use finding::{Cause, Finding, Origin};
 pub use input::{Input, ReadAccess, Source};
 pub use machine::Replacement;
-pub use objects::{Failing, Node, NodeTaint, Pod, ReplicaSet};
+pub use objects::{FailingNode, Node, NodeTaint, Pod, ReplicaSet};
 pub use options::Options;
 pub use policy::{Policy, Problem, Share, Spec, Strategy, TaintOption};
 pub use record::{Mark, Plan, Record};

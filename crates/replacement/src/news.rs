@@ -11,7 +11,7 @@ use crate::{
     machine::Replacement,
     objects::Pod,
     policy::Policy,
-    tables::Known,
+    tables::KnownPolicy,
 };
 
 impl Replacement {
@@ -87,7 +87,7 @@ impl Replacement {
                 flight.recorded &= policy.status.has_record(&flight.record.uid);
             }
         }
-        self.tables.policies.insert(key, Known::new(policy));
+        self.tables.policies.insert(key, KnownPolicy::new(policy));
     }
 
     fn update_pod(&mut self, pod: Arc<Pod>) {

@@ -19,7 +19,7 @@ use crate::{
     status::{
         BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
     },
-    tables::Known,
+    tables::KnownPolicy,
 };
 
 impl Replacement {
@@ -60,7 +60,7 @@ impl Replacement {
         }
     }
 
-    fn status(&self, now: Timestamp, known: &Known, tracker: &ReplacementTracker) -> Status {
+    fn status(&self, now: Timestamp, known: &KnownPolicy, tracker: &ReplacementTracker) -> Status {
         let policy = &known.policy;
         let flights: Vec<&Flight> =
             self.flights.values().filter(|flight| flight.policy() == policy.key).collect();
@@ -163,7 +163,12 @@ impl Replacement {
         pods
     }
 
-    fn progressing(&self, known: &Known, tracker: &ReplacementTracker, totals: &Totals) -> ConditionText {
+    fn progressing(
+        &self,
+        known: &KnownPolicy,
+        tracker: &ReplacementTracker,
+        totals: &Totals,
+    ) -> ConditionText {
         let (holds, reason, message) = match known.active() {
             _ if totals.in_flight > 0 => (
                 true,
@@ -206,7 +211,12 @@ impl Replacement {
         held.flat_map(|watch| &watch.selected).any(|one| one.policy == *policy)
     }
 
-    fn degraded(&self, known: &Known, tracker: &ReplacementTracker, flights: &[&Flight]) -> ConditionText {
+    fn degraded(
+        &self,
+        known: &KnownPolicy,
+        tracker: &ReplacementTracker,
+        flights: &[&Flight],
+    ) -> ConditionText {
         let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
         let overdue: Vec<&str> =
             flights.iter().filter(|flight| flight.overdue).map(|flight| &*flight.record.pod.name).collect();
@@ -244,7 +254,7 @@ fn needs_source(spec: &Spec, source: Source) -> bool {
 /// Type, whether it holds, reason, message.
 type ConditionText = (&'static str, bool, &'static str, String);
 
-fn breaker(known: &Known, tracker: &ReplacementTracker) -> ConditionText {
+fn breaker(known: &KnownPolicy, tracker: &ReplacementTracker) -> ConditionText {
     let share = known.active().and_then(|spec| spec.max_domains_tainted);
     let counted =
         format!("{} of {} fault domains are tainted", tracker.domains_tainted, tracker.domains.len());

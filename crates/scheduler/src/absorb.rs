@@ -100,8 +100,8 @@ impl Scheduler {
             nominated: None,
             why: None,
             uncertain_until: Timestamp::from_millis(i64::MIN),
-            told: None,
-            told_at: Timestamp::from_millis(i64::MIN),
+            reported: None,
+            reported_at: Timestamp::from_millis(i64::MIN),
             condition_write: None,
         });
         self.pod_keys.insert(pod.key.clone(), ix);
@@ -400,14 +400,14 @@ impl Scheduler {
     /// Something happened that can help all pods which wait for it.
     pub(crate) fn happened(&mut self, cause: Cause) {
         if !self.rehearsing {
-            self.memo.note(cause);
+            self.verdict_cache.note(cause);
             self.queue.wake_all(self.now, cause);
         }
     }
 
     // === Time ===
 
-    /// Looks at whatever has come due. An alarm whose reason is gone does nothing.
+    /// Looks at whatever has come due. A timer whose reason is gone does nothing.
     pub(crate) fn fire_timers(&mut self) {
         self.queue.advance(self.now);
         while let Some((at, _)) = self.timers.first()
@@ -424,8 +424,8 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn why_wake(&self, alarm: &TimerKey) -> WakeReason {
-        match alarm {
+    pub(crate) fn why_wake(&self, timer: &TimerKey) -> WakeReason {
+        match timer {
             TimerKey::Claim(_) | TimerKey::Hold(..) | TimerKey::Retry(_) => WakeReason::Retry,
             TimerKey::Report(_) => WakeReason::Report,
             TimerKey::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {

@@ -17,7 +17,7 @@ use crate::{
     ready::{Readiness, readiness},
     shares::NodeAllocatableStatus,
     state::{Scheduler, TimerKey},
-    why::{Verdict, Why},
+    why::{PendingReason, Verdict},
 };
 
 /// Events that wait to be taken; more are dropped. As many may wait to be posted.
@@ -57,10 +57,10 @@ impl Scheduler {
             Readiness::Ready => self.state_and_bind(ix),
             Readiness::Failed(why) => self.roll_back(ix, &why),
             Readiness::Waiting { until } => {
-                let told = matches!(flight.phase, Phase::Preparing { .. });
+                let is_reported = matches!(flight.phase, Phase::Preparing { .. });
                 self.set_timer(until, TimerKey::Pod(ix));
                 self.set_phase(ix, Phase::Preparing { until }, None);
-                if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()).filter(|_| !told) {
+                if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()).filter(|_| !is_reported) {
                     let message = "Waiting for the devices of its claims to be made ready";
                     self.post_event(&pod, EventKind::BindingConditionsPending, message);
                 }
@@ -288,7 +288,7 @@ impl Scheduler {
         self.abandon(ix);
         self.displace(ix);
         self.queue.back_off(self.now, ix);
-        let why = Why::of(Verdict::Failed(message.to_string()));
+        let why = PendingReason::of(Verdict::Failed(message.to_string()));
         let message = why.message().into();
         self.report(ix, Arc::new(why), &message, None);
     }

@@ -13,7 +13,7 @@ use crate::{
     needs::{AssumedPlacement, Needs, Placement},
     preempt::Preemption,
     state::{Scheduler, TimerKey},
-    why::{ClaimProblem, Refusal, Verdict, Why},
+    why::{ClaimProblem, PendingReason, Refusal, Verdict},
 };
 
 /// Time to wait for a claim or a pod that is being created before a condition says that it is missing.
@@ -33,7 +33,9 @@ impl Scheduler {
         self.decisions += 1;
         let needs = match self.needs(ix, &pod) {
             Ok(needs) => needs,
-            Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
+            Err(problem) => {
+                return self.give_up(ix, &pod, Arc::new(PendingReason::of(Verdict::Claims(problem))), None);
+            }
         };
         if !needs.claims.is_empty() {
             self.claim_made = self.now;
@@ -47,7 +49,7 @@ impl Scheduler {
         }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
         let by_labels = self.nodes.anti_affinity_terms().terms().next().is_some();
-        let known = self.memo.recall(&pod, &needs, by_labels);
+        let known = self.verdict_cache.recall(&pod, &needs, by_labels);
         if let Some((why, message)) = known.filter(|_| nominated.is_none()) {
             self.queue.park(self.now, ix, why.causes());
             return self.report(ix, why, &message, None);
@@ -63,7 +65,7 @@ impl Scheduler {
                 let (why, node) = self.force(ix, &pod, &needs, verdict);
                 if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
                     let why = Arc::new(why);
-                    self.memo.remember(&pod, &needs, &why, &why.message().into());
+                    self.verdict_cache.remember(&pod, &needs, &why, &why.message().into());
                     return self.give_up(ix, &pod, why, None);
                 }
                 self.give_up(ix, &pod, Arc::new(why), node);
@@ -72,12 +74,18 @@ impl Scheduler {
     }
 
     /// Makes room by force for a pod that fits nowhere, if that helps.
-    fn force(&mut self, ix: u32, pod: &Pod, needs: &Needs, verdict: Verdict) -> (Why, Option<Text>) {
+    fn force(
+        &mut self,
+        ix: u32,
+        pod: &Pod,
+        needs: &Needs,
+        verdict: Verdict,
+    ) -> (PendingReason, Option<Text>) {
         let helps = match &verdict {
             Verdict::Nowhere(nowhere) => nowhere.refusals.keys().any(Refusal::yields_to_preemption),
             Verdict::Gated(_) | Verdict::Claims(_) | Verdict::Classic(_) | Verdict::Failed(_) => false,
         };
-        let mut why = Why::of(verdict);
+        let mut why = PendingReason::of(verdict);
         if !helps || !self.options.preemption {
             return (why, None);
         }
@@ -146,17 +154,17 @@ impl Scheduler {
     // === Giving up ===
 
     /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
-    pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
+    pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<PendingReason>, nominated: Option<Text>) {
         // As the status is, or will be once what is being said is written.
-        let told =
+        let in_write =
             self.nominated_in_write(ix).or_else(|| pod.nominated.clone()).filter(|node| !node.is_empty());
-        let kept = told.is_some() || self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
+        let kept = in_write.is_some() || self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
         let nominated = match nominated {
             None if kept => {
                 self.set_nominated(ix, None);
                 Some(Text::default())
             }
-            other => other.filter(|node| told.as_ref() != Some(node)),
+            other => other.filter(|node| in_write.as_ref() != Some(node)),
         };
         self.release_blocking_claims(ix, pod, &why.verdict);
         match why.verdict {

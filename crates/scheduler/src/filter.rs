@@ -8,9 +8,9 @@ use lazaret_model::{Allocation, Effect, NodeSelector, Taint};
 use crate::{
     Amounts, Node, Pod,
     extended::ClassesByResource,
-    neighbours::Neighbours,
     node_rules::{matches_affinity, tolerates_any, untolerated},
     nodes::NodeState,
+    pod_affinity::AffinityCounts,
     why::Refusal,
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct Filter<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) pod_ix: u32,
     pub(crate) delegated: &'a ClassesByResource,
-    pub(crate) neighbours: &'a Neighbours,
+    pub(crate) pod_affinity: &'a AffinityCounts,
     pub(crate) usable: &'a Usable<'a>,
     /// The amounts that its allocated claims take of its node beside its requests.
     pub(crate) extra: Option<&'a Amounts>,
@@ -71,7 +71,7 @@ impl Filter<'_> {
             .refused_by_node(node)
             .or_else(|| self.has_port_clash(state).then_some(Refusal::Ports))
             .or_else(|| self.refused_for_room(node, state, tally))
-            .or_else(|| self.neighbours.refusal(node))
+            .or_else(|| self.pod_affinity.refusal(node))
             .or_else(|| self.refused_for_claims(node));
         match refused {
             None => true,

@@ -14,7 +14,7 @@ use crate::{
     needs::AssumedPlacement,
     queue::Place,
     state::Scheduler,
-    why::{ClaimProblem, Verdict, Why},
+    why::{ClaimProblem, PendingReason, Verdict},
 };
 
 /// Bound on the pods of a gang that are placed together: one decision must end before the next input is handled.
@@ -153,7 +153,7 @@ impl Scheduler {
             self.send(ix, &pod, held);
         }
         for (ix, pod, verdict) in found.refused {
-            self.give_up(ix, &pod, Arc::new(Why::of(verdict)), None);
+            self.give_up(ix, &pod, Arc::new(PendingReason::of(verdict)), None);
         }
         for (ix, _) in found.left {
             self.refuse(ix, ClaimProblem::GangUnplaceable { wanted: gang.wanted });
@@ -162,7 +162,7 @@ impl Scheduler {
 
     fn refuse(&mut self, ix: u32, problem: ClaimProblem) {
         if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) {
-            self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None);
+            self.give_up(ix, &pod, Arc::new(PendingReason::of(Verdict::Claims(problem))), None);
         }
     }
 }

@@ -37,10 +37,8 @@ mod holds;
 mod input;
 mod lead;
 mod machine;
-mod memo;
 mod needs;
 mod negotiation;
-mod neighbours;
 mod node;
 mod node_rules;
 mod nodes;
@@ -48,6 +46,7 @@ mod options;
 mod outbox;
 mod place;
 mod pod;
+mod pod_affinity;
 mod preempt;
 mod queue;
 mod ready;
@@ -58,6 +57,7 @@ mod search;
 mod share;
 mod shares;
 mod state;
+mod verdict_cache;
 mod why;
 
 pub use amounts::Amounts;
@@ -77,7 +77,7 @@ pub use pod::{
 };
 pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
 pub use state::{Scheduler, Sizes};
-pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
+pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, NoFittingNode, PendingReason, Refusal, Verdict};
 
 /// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

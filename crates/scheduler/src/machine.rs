@@ -107,9 +107,9 @@ impl Scheduler {
         }
         let backoff = self.queue.next_backoff().map(|at| Wake { at, why: WakeReason::Backoff });
         let flush = self.queue.next_flush().map(|at| Wake { at, why: WakeReason::Flush });
-        let alarm = self.timers.first().map(|(at, alarm)| Wake { at: *at, why: self.why_wake(alarm) });
+        let timer = self.timers.first().map(|(at, timer)| Wake { at: *at, why: self.why_wake(timer) });
         let negotiation = self.negotiation_wake().map(|at| Wake { at, why: WakeReason::Negotiation });
-        [backoff, flush, alarm, negotiation].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+        [backoff, flush, timer, negotiation].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
     }
 
     fn may_decide(&self) -> bool {

@@ -14,8 +14,8 @@ use crate::{
     extended::{self, ClassesByResource},
     filter::{Filter, Tally, count, lacks},
     needs::{Needs, Placement},
-    neighbours::{Neighbours, PodLocations},
     nodes::NodeState,
+    pod_affinity::{AffinityCounts, PodLocations},
     ready::{Readiness, readiness},
     score,
     search::{self, Search},
@@ -72,9 +72,10 @@ impl Scheduler {
         // Where a node has extended resources of its own it needs no device.
         let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
         let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
-        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
+        let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());
-        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
+        let filter =
+            Filter { pod, pod_ix: ix, delegated, pod_affinity: &pod_affinity, usable: &usable, extra };
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
         match only {
             Some(node) => search.restrict(node),

@@ -23,9 +23,9 @@ use crate::{
     effect::{EffectKind, EventKind, Evict},
     filter::{Filter, Tally},
     needs::Needs,
-    neighbours::{Neighbours, PodLocations},
     nodes::NodeState,
     outbox::Purpose,
+    pod_affinity::{AffinityCounts, PodLocations},
     share::ShareIds,
     state::Scheduler,
 };
@@ -177,9 +177,10 @@ impl Scheduler {
             return false;
         };
         let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &left_out };
-        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
+        let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());
-        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
+        let filter =
+            Filter { pod, pod_ix: ix, delegated, pod_affinity: &pod_affinity, usable: &usable, extra };
         if !filter.admits(&state, &mut Tally::new()) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Saying why a pod waits, where people look, but not more often than they can read.
+//! Reports why a pod waits, where people look, but not more often than they can read.
 
 use alloc::{boxed::Box, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     effect::{EffectId, EffectKind, EventKind, Outcome, SetPodCondition},
     outbox::Purpose,
     state::{PodEntry, Scheduler, TimerKey},
-    why::Why,
+    why::PendingReason,
 };
 
 // DEVIATION(scheduling-words): Kubernetes says it after every attempt, and of devices only that they cannot be had.
@@ -21,25 +21,32 @@ const PAUSE_MS: i64 = 5_000;
 impl Scheduler {
     /// Remembers why a pod was not placed, and says so, unless it was said already. `nominated`: see
     /// [`SetPodCondition::nominated`].
-    pub(crate) fn report(&mut self, ix: u32, why: Arc<Why>, message: &Text, nominated: Option<Text>) {
+    pub(crate) fn report(
+        &mut self,
+        ix: u32,
+        why: Arc<PendingReason>,
+        message: &Text,
+        nominated: Option<Text>,
+    ) {
         let Some(entry) = invariant!(self.pods.get_mut(ix), "the number of a pod leads to it") else {
             return;
         };
         let reason = why.reason();
         entry.why = Some(why);
-        let told = entry.told.as_ref().or(entry.pod.unscheduled.as_ref());
-        let is_told = told.is_some_and(|told| told.message == *message && told.reason == *reason);
+        let reported = entry.reported.as_ref().or(entry.pod.unscheduled.as_ref());
+        let is_reported =
+            reported.is_some_and(|reported| reported.message == *message && reported.reason == *reason);
         if nominated.is_none() {
-            if is_told {
+            if is_reported {
                 return;
             }
-            let at = entry.told_at.plus_millis(PAUSE_MS);
+            let at = entry.reported_at.plus_millis(PAUSE_MS);
             if self.now < at {
                 return self.set_timer(at, TimerKey::Report(ix));
             }
         }
-        entry.told = Some(Unscheduled { reason: reason.into(), message: message.clone() });
-        entry.told_at = self.now;
+        entry.reported = Some(Unscheduled { reason: reason.into(), message: message.clone() });
+        entry.reported_at = self.now;
         let pod = entry.pod.clone();
         self.post_event(&pod, EventKind::FailedScheduling, message);
         let (key, uid, message) = (pod.key.clone(), pod.uid.clone(), message.clone());

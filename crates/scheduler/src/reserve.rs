@@ -123,7 +123,7 @@ impl Scheduler {
         }
     }
 
-    /// There is news of a claim in the book.
+    /// A claim in the cache has changed.
     pub(crate) fn claim_seen(&mut self, key: &ObjectKey) {
         let Some(entry) = self.claim_writes.get_mut(key) else { return self.proceed_users(key) };
         let Some(claim) = self.claim_cache.get(key).filter(|claim| claim.claim.uid == entry.uid) else {

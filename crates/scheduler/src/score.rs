@@ -5,10 +5,9 @@ use alloc::{vec, vec::Vec};
 use lazaret_model::NodeSelector;
 
 use crate::{
-    Node, Packing, Pod,
-    neighbours::{self, PodLocations},
-    node_rules,
+    Node, Packing, Pod, node_rules,
     nodes::NodeState,
+    pod_affinity::{self, PodLocations},
 };
 
 /// The highest score of one rule.
@@ -39,13 +38,13 @@ pub(crate) fn scores(
     if !pod.spec.preferred_nodes.is_empty() {
         add(&mut totals, &each(nodes, |node| preference(pod, node)), WEIGHT_NODE_AFFINITY, false);
     }
-    if let Some(mut marks) = neighbours::preferences(pod, around, nodes) {
+    if let Some(mut marks) = pod_affinity::preferences(pod, around, nodes) {
         // Some may be negative: the worst is nothing.
         let least = marks.iter().copied().min().unwrap_or(0);
         marks.iter_mut().for_each(|mark| *mark -= least);
         add(&mut totals, &marks, WEIGHT_NEIGHBOURS, false);
     }
-    if let Some(marks) = neighbours::spread_scores(pod, around, nodes) {
+    if let Some(marks) = pod_affinity::spread_scores(pod, around, nodes) {
         add(&mut totals, &marks, WEIGHT_SPREAD, true);
     }
     for (total, state) in totals.iter_mut().zip(nodes) {

@@ -19,13 +19,13 @@ use crate::{
     condition_write::ConditionWrite,
     extended::ClassesByResource,
     flight::Flight,
-    memo::Memo,
     negotiation::Negotiation,
     nodes::Nodes,
     outbox::Outbox,
     queue::{Queue, QueueDelays},
     shares::Shares,
-    why::Why,
+    verdict_cache::VerdictCache,
+    why::PendingReason,
 };
 
 /// Places the pods of one cluster.
@@ -58,7 +58,7 @@ pub struct Scheduler {
     /// When a claim was last made, or a pod with claims last found to have all of them.
     pub(crate) claim_made: Timestamp,
     pub(crate) queue: Queue,
-    pub(crate) memo: Memo,
+    pub(crate) verdict_cache: VerdictCache,
     pub(crate) flights: BTreeMap<u32, Flight>,
     pub(crate) claim_writes: ClaimWrites,
     /// The negotiation about classic claims.
@@ -82,13 +82,13 @@ pub(crate) struct PodEntry {
     /// The node on which room is kept for it.
     pub(crate) nominated: Option<u32>,
     /// Why it was not placed when last tried.
-    pub(crate) why: Option<Arc<Why>>,
+    pub(crate) why: Option<Arc<PendingReason>>,
     /// Until then it is unknown whether it was bound: its claims must not be released.
     pub(crate) uncertain_until: Timestamp,
     /// The last `PodScheduled` condition written to its status.
-    pub(crate) told: Option<Unscheduled>,
+    pub(crate) reported: Option<Unscheduled>,
     /// When that was.
-    pub(crate) told_at: Timestamp,
+    pub(crate) reported_at: Timestamp,
     /// The condition in flight, and the next one.
     pub(crate) condition_write: Option<Box<ConditionWrite>>,
 }
@@ -158,7 +158,7 @@ impl Scheduler {
                 backoff_ms_max: options.backoff_ms_max,
                 flush_ms: options.flush_ms,
             }),
-            memo: Memo::default(),
+            verdict_cache: VerdictCache::default(),
             flights: BTreeMap::new(),
             claim_writes: ClaimWrites::default(),
             classic: Negotiation::default(),
@@ -180,7 +180,7 @@ impl Scheduler {
 
     /// Why a pod was not placed when it was last tried; `None` when it was not tried, or was placed.
     #[must_use]
-    pub fn why(&self, pod: &ObjectKey) -> Option<&Arc<Why>> {
+    pub fn why(&self, pod: &ObjectKey) -> Option<&Arc<PendingReason>> {
         self.pods.get(*self.pod_keys.get(pod)?)?.why.as_ref()
     }
 
@@ -220,7 +220,7 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn set_timer(&mut self, at: Timestamp, alarm: TimerKey) {
-        self.timers.insert((at, alarm));
+    pub(crate) fn set_timer(&mut self, at: Timestamp, timer: TimerKey) {
+        self.timers.insert((at, timer));
     }
 }

@@ -25,10 +25,10 @@ mod pods;
 mod policies;
 pub(crate) mod priority;
 mod quota;
+pub(crate) mod quota_locks;
 pub(crate) mod rules;
 mod runtime_class;
 mod signatures;
-pub(crate) mod turns;
 pub(crate) mod webhooks;
 
 use lazaret_json::{Value, json};

@@ -11,17 +11,17 @@ use tokio::sync::Semaphore;
 use crate::{
     ApiError, Authenticator, Body, Peer, Server, User,
     access_log::AccessEntry,
-    accounts::{Accounts, Holder},
+    accounts::{AccountKey, Accounts},
     body_intake::{IntakeError, receive},
     compression::{self, accepts_gzip},
     connections::{Activity, Table},
     delivery::Delivery,
     flow_control::FlowControl,
     front_limits::{self, FrontLimits},
-    held::Held,
     open_requests::OpenRequest,
     query::Query,
     request::Path,
+    request_permits::RequestPermits,
     respond::failure,
     streams::Piecewise,
     tunnel::Tunnel,
@@ -104,7 +104,7 @@ fn asks_node(path: &Path) -> bool {
 }
 
 /// Why a request is answered with 429 before it runs, as metrics tell it.
-struct Refused {
+struct RefusedRequest {
     level: Level,
     reason: &'static str,
 }
@@ -144,7 +144,7 @@ impl Front {
         let response = match self.run(&activity, request, peer, &mut delivery).await {
             Ok(response) => match delivery.admit(response.body()) {
                 Ok(()) => response,
-                Err(level) => logged(self.refuse(&Refused { level, reason: "outbound-bytes" })),
+                Err(level) => logged(self.refuse(&RefusedRequest { level, reason: "outbound-bytes" })),
             },
             Err(response) => logged(*response),
         };
@@ -186,7 +186,7 @@ impl Front {
         let (health, lease) = (asked.health, asked.lease);
         let level = Level::of(&Caller { name: &user.name, groups: &user.groups, health, lease });
         let name: Arc<str> = user.name.as_str().into();
-        let refused = |reason| Box::new(self.refuse(&Refused { level, reason }));
+        let refused = |reason| Box::new(self.refuse(&RefusedRequest { level, reason }));
         if !activity.is_identified() {
             let level = level_of_user(&user);
             if level != Level::Anonymous && !self.table.identify(activity, level, &name) {
@@ -196,7 +196,7 @@ impl Front {
         compression::check_request(request.headers()).map_err(|error| Box::new(failure(&error)))?;
         let long = asked.watch || asked.stream;
         let packed = *request.method() == Method::GET && !long && accepts_gzip(request.headers());
-        let holder = Holder { level, user: name, connection: activity.id };
+        let holder = AccountKey { level, user: name, connection: activity.id };
         let (parts, body) = request.into_parts();
         let received = match receive(body, &self.inbound, &holder).await {
             Ok(received) => received,
@@ -215,7 +215,7 @@ impl Front {
             .seat(level, &holder.user, seats)
             .await
             .map_err(|_| Box::new(failure(&too_many_requests())))?;
-        let held = Held::new(seat);
+        let held = RequestPermits::new(seat);
         let mut response = self.handle(level, user, request, &held).await;
         if packed {
             response = compression::compressed(response).await;
@@ -227,7 +227,7 @@ impl Front {
     }
 
     /// The answer to a request that is not to run.
-    fn refuse(&self, refused: &Refused) -> Response<Body> {
+    fn refuse(&self, refused: &RefusedRequest) -> Response<Body> {
         self.flow.rejected(refused.level, refused.reason);
         failure(&too_many_requests())
     }
@@ -252,7 +252,7 @@ impl Front {
         level: Level,
         user: Arc<User>,
         mut request: Request<Bytes>,
-        held: &Held,
+        held: &RequestPermits,
     ) -> Response<Body> {
         request.extensions_mut().insert(held.clone());
         if level == Level::Exempt || request.body().len() < HEAVY_BODY_BYTES {

@@ -20,17 +20,17 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Authorizer, Features, ServerOptions, Stored, connection};
+use crate::{Authorizer, Features, ObjectStore, ServerOptions, connection};
 
 /// Everybody may do everything: what is refused here is refused for other reasons.
 struct AllowAll;
 
 impl Authorizer for AllowAll {
-    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
+    fn access(&self, _: &ObjectStore, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }
@@ -299,7 +299,7 @@ async fn lists_that_nobody_reads_hold_little() {
 /// A client's end that can stop reading.
 struct PausableReader {
     stream: DuplexStream,
-    deaf: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
 }
 
 impl AsyncRead for PausableReader {
@@ -308,7 +308,7 @@ impl AsyncRead for PausableReader {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.deaf.load(Ordering::Relaxed) {
+        if self.paused.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
         Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
@@ -334,8 +334,8 @@ impl AsyncWrite for PausableReader {
 async fn lists_that_nobody_reads_hold_little_over_http2_with_all_the_room_in_the_world() {
     let rig = Rig::new();
     rig.fill(100, 20_000).await;
-    let deaf = Arc::new(AtomicBool::new(false));
-    let stream = PausableReader { stream: rig.connect(), deaf: Arc::clone(&deaf) };
+    let paused = Arc::new(AtomicBool::new(false));
+    let stream = PausableReader { stream: rig.connect(), paused: Arc::clone(&paused) };
     let (mut client, connection) = h2::client::Builder::new()
         .initial_window_size((1 << 31) - 1)
         .initial_connection_window_size((1 << 31) - 1)
@@ -344,7 +344,7 @@ async fn lists_that_nobody_reads_hold_little_over_http2_with_all_the_room_in_the
         .unwrap();
     tokio::spawn(connection);
     settle().await;
-    deaf.store(true, Ordering::Relaxed);
+    paused.store(true, Ordering::Relaxed);
     let mut answers = Vec::new();
     for _ in 0..300 {
         let uri = format!("http://x{MAPS}");
@@ -438,7 +438,7 @@ async fn one_users_slow_requests_leave_seats_to_everybody_else() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_says_when_to_try_again() {
     let rig = Rig::new();
-    let answer = rig.front.refuse(&Refused { level: Level::Workload, reason: "watches" });
+    let answer = rig.front.refuse(&RefusedRequest { level: Level::Workload, reason: "watches" });
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"1".parse().unwrap()));
 }
 

@@ -10,7 +10,7 @@ use lazaret_schema::{
 use crate::{
     ApiError,
     negotiate::Media,
-    nulls::{Opaque, drop_nulls},
+    nulls::{VerbatimPart, drop_nulls},
     query::Query,
 };
 
@@ -200,7 +200,7 @@ fn drop_unknown(kind: &Kind, served: &Served, value: &mut Value, known: Option<&
     let shape = served.shape.find();
     let findings = shape.map(|(schema, shape)| check(schema, shape, value, known, true)).unwrap_or_default();
     let built_in = shape.filter(|_| served.shape.builtin_name().is_some());
-    drop_nulls(value, known, built_in.and_then(|(schema, shape)| Opaque::within(schema, shape)));
+    drop_nulls(value, known, built_in.and_then(|(schema, shape)| VerbatimPart::within(schema, shape)));
     findings
 }
 

@@ -23,7 +23,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::{
     Body,
-    accounts::Held,
+    accounts::HeldAmount,
     delivery::{Delivery, counted},
 };
 
@@ -105,7 +105,7 @@ pub(crate) struct Piecewise {
     body: Body,
     /// The rest of a chunk, and its account.
     rest: Bytes,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldAmount>>,
     delivery: Option<Delivery>,
     progress: Option<Arc<Progress>>,
     pieces: u32,

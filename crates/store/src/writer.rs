@@ -28,7 +28,7 @@ const HEAL_BACKOFF_MS_MAX: u64 = 5_000;
 /// A store that fails again before this many groups were committed has not healed: the backoff goes on where it was.
 const HEALTHY_GROUPS_MIN: u64 = 100;
 
-/// Runs until it is closed and the queue is empty; then drops the committer and the farewell,
+/// Runs until it is closed and the queue is empty; then drops the committer and `close_on_drop`,
 /// in that order.
 pub(crate) fn spawn(
     committer: Committer,

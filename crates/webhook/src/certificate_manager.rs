@@ -104,22 +104,22 @@ impl CertificateManager {
     /// Never ends.
     pub(crate) async fn run(mut self) {
         let mut pause = RETRY_MIN;
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             match self.look().await {
                 Ok(()) => {
-                    told.clear();
+                    reported.clear();
                     pause = CHECK_EVERY;
                 }
                 Err(why) => {
-                    if told != why {
+                    if reported != why {
                         tracing::warn!(
                             why,
                             name = self.identity.name,
                             "the webhook is not set up; trying again"
                         );
                     }
-                    told = why;
+                    reported = why;
                     pause = if self.served.is_some() { CHECK_EVERY } else { (pause * 2).min(CHECK_EVERY) };
                 }
             }
@@ -270,10 +270,10 @@ mod tests {
                 {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": "new"},
             ])
         );
-        let told: Configuration = serde_json::from_value(
+        let reported: Configuration = serde_json::from_value(
             json!({"metadata": {}, "webhooks": [{"clientConfig": {"caBundle": "new"}}]}),
         )
         .unwrap();
-        assert_eq!(bundle_patch(&told, "new"), None);
+        assert_eq!(bundle_patch(&reported, "new"), None);
     }
 }

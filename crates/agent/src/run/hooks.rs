@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use super::{
-    ask::{TargetContainer, container_of},
+    probe::{TargetContainer, container_of},
     shared::Shared,
     work::{failed, pod_of},
 };

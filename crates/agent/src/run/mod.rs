@@ -1,7 +1,6 @@
 //! Pods that run: what [`lazaret_pods::Pods`] decides, carried out with a runtime, images and volumes.
 
 mod api;
-mod ask;
 mod eviction_hard;
 mod facts;
 mod found;
@@ -11,6 +10,7 @@ mod logs;
 mod object;
 mod options;
 mod pressure;
+mod probe;
 mod pull;
 mod serve;
 mod shared;

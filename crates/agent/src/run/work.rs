@@ -12,7 +12,7 @@ use lazaret_pods::{Action, Outcome, PodRef, Status};
 use lazaret_provision::{SpecError, StartFacts};
 use tracing::{info, warn};
 
-use super::{ask, found, hooks, pressure, pull, shared::Shared, status};
+use super::{found, hooks, pressure, probe, pull, shared::Shared, status};
 use crate::{clock, writes};
 
 /// For one call to a runtime that has no time limit of its own.
@@ -52,7 +52,7 @@ pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
         }
         Action::Probe { pod, container, id, kind, timeout_ms } => {
             let limit = Duration::from_millis(timeout_ms);
-            ask::probe(shared, &pod, &container, &id, kind, limit).await
+            probe::probe(shared, &pod, &container, &id, kind, limit).await
         }
         Action::RemoveContainer { pod, id } => {
             let log = shared.table().log(&pod.uid, &id);

@@ -38,7 +38,7 @@ struct Shared {
     over: std::cell::Cell<bool>,
 }
 
-type Measured = Vec<(Duration, Instant)>;
+type Latencies = Vec<(Duration, Instant)>;
 
 pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
     let args = bench.args;
@@ -72,7 +72,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
 }
 
 /// Deletes pods that have run long enough.
-async fn remove(target: &Target, namespace: &str, pods: &Pods, shared: &Shared) -> Result<Measured> {
+async fn remove(target: &Target, namespace: &str, pods: &Pods, shared: &Shared) -> Result<Latencies> {
     let mut connection = target.connect().await?;
     let (mut asked_for, mut measured) = (BTreeSet::new(), Vec::new());
     while !shared.over.get() {
@@ -100,7 +100,7 @@ async fn remove(target: &Target, namespace: &str, pods: &Pods, shared: &Shared) 
 }
 
 /// Every second a rule for the next node, and the one before it is removed.
-async fn taint(bench: &Bench<'_>, pods: &Pods, shared: &Shared) -> Result<Measured> {
+async fn taint(bench: &Bench<'_>, pods: &Pods, shared: &Shared) -> Result<Latencies> {
     let mut caller = Caller::new(&bench.target).await?;
     let mut measured = Vec::new();
     for number in 0.. {

@@ -105,9 +105,9 @@ fn node(number: usize) -> String {
 }
 
 /// The devices of a node; one of them says something.
-fn devices(bench: &Bench<'_>, number: usize, told: Option<(usize, usize)>) -> Value {
+fn devices(bench: &Bench<'_>, number: usize, reading: Option<(usize, usize)>) -> Value {
     let device = |at: usize| {
-        let rows = told.filter(|(device, _)| *device == at).map_or(0, |(_, rows)| rows);
+        let rows = reading.filter(|(device, _)| *device == at).map_or(0, |(_, rows)| rows);
         json!({"name": format!("gpu-{at}"), "attributes": {
             "uuid": {"string": format!("uuid-{number}-{at}")}, "model": {"string": "bench"}, "rows": {"int": rows},
         }})

@@ -47,7 +47,7 @@ pub(crate) async fn play(bench: &mut Bench<'_>, workload: &Workload, report: &mu
             workload.gates()
         );
     }
-    let stage = Stage { workload, shape, target: bench.target.clone(), clients: bench.args.clients };
+    let stage = StepContext { workload, shape, target: bench.target.clone(), clients: bench.args.clients };
     let (target, run) = (bench.target.clone(), bench.run.clone());
     let beating = beat(&target, &run, report.nodes);
     tokio::select! {
@@ -77,14 +77,14 @@ fn micro_time() -> Result<String> {
 }
 
 /// State that the steps of a workload share.
-struct Stage<'a> {
+struct StepContext<'a> {
     workload: &'a Workload,
     shape: Rc<Shape>,
     target: Target,
     clients: usize,
 }
 
-impl Stage<'_> {
+impl StepContext<'_> {
     async fn play(&self, bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
         let Workload { nodes, plain_nodes, .. } = *self.workload;
         note(&format!("{} nodes", nodes + plain_nodes));

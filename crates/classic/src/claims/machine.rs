@@ -81,7 +81,7 @@ pub struct ClaimController {
     /// For each claim the pods that it is reserved for, and for each pod those claims.
     reserved: BTreeMap<ObjectKey, Vec<(ObjectKey, Uid)>>,
     reserved_for: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    pub(super) asking: BTreeMap<Uid, PodConfirmation>,
+    pub(super) confirmations: BTreeMap<Uid, PodConfirmation>,
     pub(super) gone: Recent<Uid>,
     pub(super) nodes: Nodes,
     pub(super) queue: Queue<Item>,
@@ -98,7 +98,7 @@ impl Default for ClaimController {
             writings: BTreeMap::new(),
             reserved: BTreeMap::new(),
             reserved_for: BTreeMap::new(),
-            asking: BTreeMap::new(),
+            confirmations: BTreeMap::new(),
             gone: Recent::new(GONE_MAX),
             nodes: Nodes::default(),
             queue: Queue::default(),
@@ -183,7 +183,7 @@ impl ClaimController {
         self.queue.clear();
         self.creations.clear();
         self.writings.clear();
-        self.asking.clear();
+        self.confirmations.clear();
         let claims = self.objects.claims.keys().cloned().map(Item::Claim);
         let items: Vec<Item> = claims.chain(self.objects.pods.keys().cloned().map(Item::Pod)).collect();
         items.into_iter().for_each(|item| self.queue.push(item));
@@ -248,7 +248,7 @@ impl ClaimController {
                 }
             }
             if !pods.iter().any(|(_, still)| *still == uid) && !self.reserved_for.contains_key(&pod) {
-                self.asking.remove(&uid);
+                self.confirmations.remove(&uid);
                 if self.objects.pods.get(&pod).is_none_or(|known| known.uid != uid) {
                     self.nodes.forget(&uid);
                 }

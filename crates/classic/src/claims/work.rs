@@ -193,16 +193,16 @@ impl ClaimController {
         if self.gone.contains(&user.uid) {
             return true;
         }
-        let asking = self.asking.entry(user.uid.clone()).or_default();
-        if asking.in_flight {
+        let confirmation = self.confirmations.entry(user.uid.clone()).or_default();
+        if confirmation.in_flight {
             return false;
         }
-        if let Some(until) = asking.retry.until().filter(|until| now < *until) {
+        if let Some(until) = confirmation.retry.until().filter(|until| now < *until) {
             self.queue.later(until, WakeReason::Retry, Item::Claim(claim.key.clone()));
         } else if self.flights.len() >= IN_FLIGHT_MAX {
             self.queue.push(Item::Claim(claim.key.clone()));
         } else {
-            asking.in_flight = true;
+            confirmation.in_flight = true;
             self.counters.confirmed += 1;
             let flight = Flight::Confirm { pod: pod.clone(), uid: user.uid.clone() };
             self.flights.launch(flight, ClaimEffectKind::ConfirmPod(pod, user.uid.clone()));
@@ -212,19 +212,19 @@ impl ClaimController {
 
     pub(super) fn confirmed(&mut self, now: Timestamp, uid: Uid, outcome: Outcome) {
         if outcome == Outcome::Gone {
-            self.asking.remove(&uid);
+            self.confirmations.remove(&uid);
             self.gone.insert(uid);
-        } else if let Some(asking) = self.asking.get_mut(&uid) {
-            asking.in_flight = false;
+        } else if let Some(confirmation) = self.confirmations.get_mut(&uid) {
+            confirmation.in_flight = false;
             match outcome {
-                Outcome::Done => asking.retry.fail(now, RECHECK),
+                Outcome::Done => confirmation.retry.fail(now, RECHECK),
                 Outcome::Gone
                 | Outcome::Conflict
                 | Outcome::Refused
                 | Outcome::Held
                 | Outcome::RetryLater
                 | Outcome::Unknown => {
-                    asking.retry.fail(now, RETRY);
+                    confirmation.retry.fail(now, RETRY);
                 }
             }
         }

@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    fn mood(&mut self) -> VendorBehaviour {
+    fn behaviour(&mut self) -> VendorBehaviour {
         if self.faults { VendorBehaviour::draw(&mut self.dice) } else { VendorBehaviour::Honest }
     }
 
@@ -140,7 +140,7 @@ impl World {
             RequestOutcome::Lost => (Outcome::Unknown, Text::default()),
             RequestOutcome::Late => {
                 let (claim, uid) = (change.claim.clone(), change.uid.clone());
-                self.ghosts.push(LateWrite { process: flight.process, claim, uid, version, step });
+                self.late_writes.push(LateWrite { process: flight.process, claim, uid, version, step });
                 (Outcome::Unknown, Text::default())
             }
         };
@@ -266,12 +266,12 @@ impl World {
 
     fn call(&mut self, flight: &Flight) {
         let Core::Driver(number, _) = self.processes[flight.process].core else { return };
-        let mood = self.mood();
+        let behaviour = self.behaviour();
         let now = self.at();
         let Request::Driver(kind) = &flight.request else { return };
         match kind {
             DriverEffectKind::Allocate(call) => {
-                let result = self.vendors[number].allocate(call, mood);
+                let result = self.vendors[number].allocate(call, behaviour);
                 self.note(|| {
                     format!("vendor allocates {} {}: {}", call.uid, flight.effect.0, result.is_ok())
                 });
@@ -280,11 +280,11 @@ impl World {
             }
             DriverEffectKind::Deallocate(call) => {
                 self.check_deallocation(&call.uid);
-                let done = self.vendors[number].deallocate(&call.uid, mood);
+                let done = self.vendors[number].deallocate(&call.uid, behaviour);
                 self.acknowledge(flight, if done { Outcome::Done } else { Outcome::Unknown });
             }
             DriverEffectKind::Examine(call) => {
-                let result = self.vendors[number].examine(&call.nodes, mood);
+                let result = self.vendors[number].examine(&call.nodes, behaviour);
                 let input = DriverInput::Examined { effect: flight.effect, result };
                 self.processes[flight.process].core.driver_answer(now, input);
             }
@@ -303,7 +303,7 @@ impl World {
                 let step = change.steps[flight.step].clone();
                 if self.dice.one_in(2) {
                     let (claim, uid) = (change.claim.clone(), change.uid.clone());
-                    self.ghosts.push(LateWrite { process: flight.process, claim, uid, version, step });
+                    self.late_writes.push(LateWrite { process: flight.process, claim, uid, version, step });
                 }
             }
             Request::Claims(ClaimEffectKind::Create(create)) => {
@@ -323,11 +323,11 @@ impl World {
                 }
             }
             Request::Driver(DriverEffectKind::Allocate(call)) => {
-                let mood = self.mood();
+                let behaviour = self.behaviour();
                 if let Core::Driver(number, _) = self.processes[flight.process].core
                     && self.dice.one_in(2)
                 {
-                    let _ = self.vendors[number].allocate(call, mood);
+                    let _ = self.vendors[number].allocate(call, behaviour);
                 }
             }
             Request::Driver(DriverEffectKind::Deallocate(call)) => {
@@ -344,17 +344,18 @@ impl World {
 
     /// A late write arrives.
     pub(crate) fn haunt(&mut self) {
-        if self.ghosts.is_empty() {
+        if self.late_writes.is_empty() {
             return;
         }
-        let ghost = self.ghosts.swap_remove(self.dice.roll(self.ghosts.len()));
-        self.arrive(ghost);
+        let late_write = self.late_writes.swap_remove(self.dice.roll(self.late_writes.len()));
+        self.arrive(late_write);
     }
 
-    pub(crate) fn arrive(&mut self, ghost: LateWrite) {
-        let (outcome, _) = self.server.write(&ghost.claim, &ghost.uid, &ghost.version, &ghost.step);
+    pub(crate) fn arrive(&mut self, late_write: LateWrite) {
+        let (outcome, _) =
+            self.server.write(&late_write.claim, &late_write.uid, &late_write.version, &late_write.step);
         self.count(if outcome == Outcome::Done { "a late write was done" } else { "a late write failed" });
-        self.note(|| format!("late write to {}: {outcome:?}", ghost.claim.name));
+        self.note(|| format!("late write to {}: {outcome:?}", late_write.claim.name));
     }
 
     /// News as a process sees them: mutants change them.

@@ -67,28 +67,33 @@ impl Vendor {
         self.devices.saturating_sub(used)
     }
 
-    pub(crate) fn allocate(&mut self, call: &Allocate, mood: VendorBehaviour) -> Result<Allocation, Refusal> {
-        if mood == VendorBehaviour::LostCall {
+    pub(crate) fn allocate(
+        &mut self,
+        call: &Allocate,
+        behaviour: VendorBehaviour,
+    ) -> Result<Allocation, Refusal> {
+        if behaviour == VendorBehaviour::LostCall {
             return Err(Refusal::Unknown);
         }
         if !self.held.contains_key(&call.uid) {
             let free = |node: &&Text| self.free(node) > 0;
             let wanted = match &call.node {
-                Some(node) if mood != VendorBehaviour::Elsewhere => Some(node),
+                Some(node) if behaviour != VendorBehaviour::Elsewhere => Some(node),
                 Some(_) | None => self.nodes.iter().rev().find(free),
             };
             match wanted.filter(free) {
-                Some(node) if mood != VendorBehaviour::Refusing => {
+                Some(node) if behaviour != VendorBehaviour::Refusing => {
                     self.held.insert(call.uid.clone(), node.clone());
                 }
                 Some(_) | None => return Err(Refusal::Failed),
             }
         }
-        if mood == VendorBehaviour::LostAnswer {
+        if behaviour == VendorBehaviour::LostAnswer {
             return Err(Refusal::Unknown);
         }
         let node = &self.held[&call.uid];
-        let text = if mood == VendorBehaviour::Unusable { "x".repeat(100_000) } else { node.to_string() };
+        let text =
+            if behaviour == VendorBehaviour::Unusable { "x".repeat(100_000) } else { node.to_string() };
         Ok(Allocation {
             attributes: [("device".into(), text.into())].into(),
             available_on_nodes: (!self.fabric).then(|| Arc::new(only(node))),
@@ -97,18 +102,18 @@ impl Vendor {
     }
 
     /// Whether it says that it is done.
-    pub(crate) fn deallocate(&mut self, uid: &Uid, mood: VendorBehaviour) -> bool {
-        if matches!(mood, VendorBehaviour::Refusing | VendorBehaviour::LostCall) {
+    pub(crate) fn deallocate(&mut self, uid: &Uid, behaviour: VendorBehaviour) -> bool {
+        if matches!(behaviour, VendorBehaviour::Refusing | VendorBehaviour::LostCall) {
             return false;
         }
         if !self.leaks {
             self.held.remove(uid);
         }
-        mood != VendorBehaviour::LostAnswer
+        behaviour != VendorBehaviour::LostAnswer
     }
 
-    pub(crate) fn examine(&self, nodes: &[Text], mood: VendorBehaviour) -> Option<Suitability> {
-        let unsuitable = match mood {
+    pub(crate) fn examine(&self, nodes: &[Text], behaviour: VendorBehaviour) -> Option<Suitability> {
+        let unsuitable = match behaviour {
             VendorBehaviour::LostAnswer | VendorBehaviour::LostCall => return None,
             VendorBehaviour::Refusing => nodes.to_vec(),
             VendorBehaviour::Unusable => vec!["no-such-node".into()],

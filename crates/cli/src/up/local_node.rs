@@ -47,7 +47,7 @@ enum Driver {
 /// How many devices the example driver has, and what it looks like: as `lazaret driver example` has it.
 const DRIVER: &str = "gpu.example.com";
 /// Looks for the Node that is being registered.
-const REGISTRATION_LOOKS: usize = 100;
+const REGISTRATION_POLLS_MAX: usize = 100;
 const REGISTRATION_PAUSE: Duration = Duration::from_millis(20);
 /// How often the NVIDIA driver reads counters; events it sees at once.
 const NVIDIA_POLL: Duration = Duration::from_secs(5);
@@ -115,7 +115,7 @@ impl LocalNodeArgs {
 /// Waits a moment for the Node, whose UID is in everything that a driver publishes. A driver that is too early tries again by itself.
 async fn wait_for_node(server: &Server, name: &str) {
     let nodes: Api<Node> = Api::all(server.client(super::parts::own_user()));
-    for _ in 0..REGISTRATION_LOOKS {
+    for _ in 0..REGISTRATION_POLLS_MAX {
         if matches!(nodes.get_opt(name).await, Ok(Some(_))) {
             return;
         }

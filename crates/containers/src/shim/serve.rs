@@ -32,7 +32,7 @@ const CLIENTS_MAX: usize = 8;
 const DRAIN_POLLS_MAX: u32 = 20;
 const DRAIN_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Polls for a client to read the rest of its output, after the exit is on disk.
-const FAREWELL_POLLS_MAX: u32 = 10;
+const CLOSE_POLLS_MAX: u32 = 10;
 /// The exit code of a container that could not be started, as in other runtimes.
 const START_FAILED: i32 = 128;
 
@@ -126,7 +126,7 @@ impl<'a> Shim<'a> {
         let Program::Ended { record, .. } = &self.program else { return };
         // Without it the container would be taken for one whose shim was killed, and has the same end.
         let _ = layout::write(&self.directory.exit(), record);
-        for _ in 0..FAREWELL_POLLS_MAX {
+        for _ in 0..CLOSE_POLLS_MAX {
             self.clients.retain_mut(|client| client.flush().is_ok() && client.has_output());
             if self.clients.is_empty() {
                 break;

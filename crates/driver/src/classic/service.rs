@@ -27,13 +27,13 @@ use crate::{
 const CDI_NAMES_MAX: usize = 128;
 
 /// Answers on the service socket.
-pub(super) struct Plugin<D> {
+pub(super) struct ClassicPlugin<D> {
     pub(super) driver: Arc<D>,
     pub(super) serialize: Arc<Serialize>,
     pub(super) calls: Arc<Calls>,
 }
 
-impl<D: ClassicDriver> Service for Plugin<D> {
+impl<D: ClassicDriver> Service for ClassicPlugin<D> {
     fn call(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         match request.uri().path() {
             proto::CLASSIC_PREPARE => grpc::unary(request, move |message| self.prepare(message)),
@@ -43,7 +43,7 @@ impl<D: ClassicDriver> Service for Plugin<D> {
     }
 }
 
-impl<D: ClassicDriver> Plugin<D> {
+impl<D: ClassicDriver> ClassicPlugin<D> {
     async fn prepare(
         self: Arc<Self>,
         request: ClassicPrepareRequest,

@@ -19,21 +19,21 @@ use super::{Controller, TaintedDevices, known_objects::KnownObjects};
 
 /// An answer of the vendor's code, which is more than an outcome.
 #[derive(Debug)]
-enum Answer {
+enum VendorAnswer {
     Allocated(Result<Allocation, Refusal>),
     Examined(Option<Suitability>),
 }
 
 /// Answers on their way from calls to the core: at most one for each call in flight.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers(Arc<Mutex<BTreeMap<EffectId, Answer>>>);
+pub(super) struct Answers(Arc<Mutex<BTreeMap<EffectId, VendorAnswer>>>);
 
 impl Answers {
-    fn put(&self, effect: EffectId, answer: Answer) {
+    fn put(&self, effect: EffectId, answer: VendorAnswer) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(effect, answer);
     }
 
-    fn take(&self, effect: EffectId) -> Option<Answer> {
+    fn take(&self, effect: EffectId) -> Option<VendorAnswer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&effect)
     }
 }
@@ -86,8 +86,8 @@ impl Agent for ControllerAgent {
 
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         let input = match self.answers.take(effect) {
-            Some(Answer::Allocated(result)) => DriverInput::Allocated { effect, result },
-            Some(Answer::Examined(result)) => DriverInput::Examined { effect, result },
+            Some(VendorAnswer::Allocated(result)) => DriverInput::Allocated { effect, result },
+            Some(VendorAnswer::Examined(result)) => DriverInput::Examined { effect, result },
             None => Turn::Acknowledged(effect, reply.into()).into(),
         };
         self.core.handle(now, &(), input);
@@ -134,7 +134,7 @@ impl<C: Controller> Perform<Job> for Executor<C> {
             }
             DriverEffectKind::Allocate(claim) => {
                 let result = self.controller.allocate(claim).await;
-                self.answers.put(id, Answer::Allocated(result));
+                self.answers.put(id, VendorAnswer::Allocated(result));
                 Outcome::Done.into()
             }
             DriverEffectKind::Deallocate(claim) => match self.controller.deallocate(claim).await {
@@ -149,7 +149,7 @@ impl<C: Controller> Perform<Job> for Executor<C> {
                 let result = result.inspect_err(|failure| {
                     warn!(claim = %claim.claim, %failure, "nodes could not be examined; it is tried again");
                 });
-                self.answers.put(id, Answer::Examined(result.ok()));
+                self.answers.put(id, VendorAnswer::Examined(result.ok()));
                 Outcome::Done.into()
             }
         }

@@ -2,7 +2,7 @@ use std::slice;
 
 use lazaret_json::{Value, json};
 
-use super::{Attributes, Authorizer, Check, Decision, Operation, Params, Policies, Surroundings, Verdict};
+use super::{Attributes, Authorizer, Check, ClusterReader, Decision, Operation, Params, Policies, Verdict};
 use crate::{
     User, find,
     testing::{World, set},
@@ -11,7 +11,7 @@ use crate::{
 /// A cluster with one namespace and a parameter.
 struct FakeCluster;
 
-impl Surroundings for FakeCluster {
+impl ClusterReader for FakeCluster {
     fn namespace(&self, name: &str) -> Option<Value> {
         (name == "prod").then(|| json!({"metadata": {"name": "prod", "labels": {"env": "prod"}}}))
     }

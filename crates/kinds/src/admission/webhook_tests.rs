@@ -1,14 +1,14 @@
 use lazaret_json::{Value, json};
 
 use super::{
-    Address, Attributes, Authorizer, Check, Decision, Matched, Operation, Params, ReviewVersion,
-    Surroundings, Url, webhooks,
+    Address, Attributes, Authorizer, Check, ClusterReader, Decision, Matched, Operation, Params,
+    ReviewVersion, Url, webhooks,
 };
 use crate::{User, find, testing::World};
 
 struct FakeCluster;
 
-impl Surroundings for FakeCluster {
+impl ClusterReader for FakeCluster {
     fn namespace(&self, name: &str) -> Option<Value> {
         Some(json!({"metadata": {"name": name, "labels": {"env": name}}}))
     }

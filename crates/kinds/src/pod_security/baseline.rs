@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_json::Value;
 
 use super::{
-    Check, CheckVersion, Pod, Violation,
+    Check, CheckVersion, PodFields, Violation,
     words::{containers, plural, quoted, setters, unique},
 };
 use crate::value::{has, is_true, list, number, some, text, texts};
@@ -123,7 +123,7 @@ fn bad_app_armor(holder: &Value) -> Option<&str> {
     Some(text(profile, "type")).filter(|kind| !PROFILES.contains(kind))
 }
 
-fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
+fn app_armor(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |holder: &Value| bad_app_armor(holder).is_some();
     let values = pod.containers().chain([pod.spec]).filter_map(bad_app_armor);
     let mut values: Vec<String> = unique(values).into_iter().map(str::to_owned).collect();
@@ -160,7 +160,7 @@ fn added(container: &Value) -> impl Iterator<Item = &str> {
     texts(&container["securityContext"]["capabilities"], "add").filter(|name| !CAPABILITIES.contains(name))
 }
 
-fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
+fn capabilities(pod: &PodFields<'_>) -> Option<Violation> {
     let names = pod.named(|container| added(container).next().is_some());
     let forbidden = unique(pod.containers().flat_map(added));
     (!names.is_empty()).then(|| {
@@ -173,13 +173,13 @@ fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn host_namespaces(pod: &Pod<'_>) -> Option<Violation> {
+fn host_namespaces(pod: &PodFields<'_>) -> Option<Violation> {
     let shared = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|field| is_true(pod.spec, field));
     let shared: Vec<String> = shared.map(|field| format!("{field}=true")).collect();
     (!shared.is_empty()).then(|| Violation::new("host namespaces", shared.join(", ")))
 }
 
-fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
+fn host_paths(pod: &PodFields<'_>) -> Option<Violation> {
     let names = list(pod.spec, "volumes").iter().filter(|volume| has(volume, "hostPath"));
     let names: Vec<&str> = names.map(|volume| text(volume, "name")).collect();
     (!names.is_empty()).then(|| {
@@ -189,7 +189,7 @@ fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
+fn host_ports(pod: &PodFields<'_>) -> Option<Violation> {
     let on_host = |container: &Value| -> Vec<String> {
         let ports = list(container, "ports").iter().map(|port| number(port, "hostPort"));
         ports.filter(|port| *port != 0).map(|port| port.to_string()).collect()
@@ -209,7 +209,7 @@ fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Probes and hooks that reach another host than their pod.
-fn hosts(pod: &Pod<'_>) -> Option<Violation> {
+fn hosts(pod: &PodFields<'_>) -> Option<Violation> {
     let of = |container: &Value| -> Vec<String> {
         let probes = ["livenessProbe", "readinessProbe", "startupProbe"].map(|field| &container[field]);
         let hooks = ["postStart", "preStop"].map(|field| &container["lifecycle"][field]);
@@ -232,7 +232,7 @@ fn hosts(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn privileged(pod: &Pod<'_>) -> Option<Violation> {
+fn privileged(pod: &PodFields<'_>) -> Option<Violation> {
     let names = pod.named(|container| is_true(&container["securityContext"], "privileged"));
     (!names.is_empty()).then(|| {
         let detail = format!("{} must not set securityContext.privileged=true", containers(&names));
@@ -246,7 +246,7 @@ fn bad_proc_mount(container: &Value) -> Option<&str> {
     Some(kind).filter(|kind| *kind != "Default")
 }
 
-pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn proc_mount(pod: &PodFields<'_>) -> Option<Violation> {
     let names = pod.named(|container| bad_proc_mount(container).is_some());
     let kinds = unique(pod.containers().filter_map(bad_proc_mount));
     (!names.is_empty()).then(|| {
@@ -256,7 +256,7 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
+fn se_linux(pod: &PodFields<'_>, types: &[&str]) -> Option<Violation> {
     let options = |holder: &Value| some(&holder["securityContext"], "seLinuxOptions").cloned();
     let bad = |holder: &Value| {
         options(holder).is_some_and(|options| {
@@ -281,7 +281,7 @@ fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
 }
 
 /// Where profiles of seccomp stood before they had a field.
-fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+fn seccomp_annotations(pod: &PodFields<'_>) -> Option<Violation> {
     let good = |value: &str| {
         ["runtime/default", "docker/default"].contains(&value) || value.starts_with("localhost/")
     };
@@ -308,7 +308,7 @@ pub(super) fn seccomp_type(holder: &Value) -> Option<&str> {
     some(&holder["securityContext"], "seccompProfile").map(|profile| text(profile, "type"))
 }
 
-pub(super) fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn seccomp(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |holder: &Value| seccomp_type(holder).is_some_and(|kind| !PROFILES.contains(&kind));
     let who = setters(bad(pod.spec), &pod.named(bad))?;
     let kinds = pod.containers().chain([pod.spec]).filter_map(seccomp_type);
@@ -317,13 +317,13 @@ pub(super) fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", detail))
 }
 
-fn sysctls(pod: &Pod<'_>, allowed: usize) -> Option<Violation> {
+fn sysctls(pod: &PodFields<'_>, allowed: usize) -> Option<Violation> {
     let names = list(pod.security(), "sysctls").iter().map(|sysctl| text(sysctl, "name"));
     let forbidden: Vec<&str> = names.filter(|name| !SYSCTLS[..allowed].contains(name)).collect();
     (!forbidden.is_empty()).then(|| Violation::new("forbidden sysctls", forbidden.join(", ")))
 }
 
-fn host_process(pod: &Pod<'_>) -> Option<Violation> {
+fn host_process(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |holder: &Value| is_true(&holder["securityContext"]["windowsOptions"], "hostProcess");
     let who = setters(bad(pod.spec), &pod.named(bad))?;
     let detail = format!("{who} must not set securityContext.windowsOptions.hostProcess=true");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_json::Value;
 
 use super::{
-    Check, CheckVersion, Pod, Violation,
+    Check, CheckVersion, PodFields, Violation,
     baseline::{proc_mount, seccomp, seccomp_type},
     words::{containers, plural, quoted, setters},
 };
@@ -102,7 +102,7 @@ const OTHER_VOLUMES: &[&str] = &[
     "storageos",
 ];
 
-fn escalation(pod: &Pod<'_>) -> Option<Violation> {
+fn escalation(pod: &PodFields<'_>) -> Option<Violation> {
     let may =
         |container: &Value| container["securityContext"]["allowPrivilegeEscalation"].as_bool() != Some(false);
     let names = pod.named(may);
@@ -113,7 +113,7 @@ fn escalation(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
+fn capabilities(pod: &PodFields<'_>) -> Option<Violation> {
     let of = |container: &Value, field: &str| -> Vec<String> {
         texts(&container["securityContext"]["capabilities"], field).map(str::to_owned).collect()
     };
@@ -137,7 +137,7 @@ fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     (!details.is_empty()).then(|| Violation::new("unrestricted capabilities", details.join("; ")))
 }
 
-fn volumes(pod: &Pod<'_>) -> Option<Violation> {
+fn volumes(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |volume: &&Value| !VOLUMES.iter().any(|kind| has(volume, kind));
     let volumes: Vec<&Value> = list(pod.spec, "volumes").iter().filter(bad).collect();
     if volumes.is_empty() {
@@ -157,7 +157,7 @@ fn volumes(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("restricted volume types", detail))
 }
 
-fn non_root(pod: &Pod<'_>) -> Option<Violation> {
+fn non_root(pod: &PodFields<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let said = |holder: &Value| holder["securityContext"]["runAsNonRoot"].as_bool();
     let explicit = pod.named(|container| said(container) == Some(false));
@@ -175,13 +175,13 @@ fn non_root(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn user(pod: &Pod<'_>) -> Option<Violation> {
+fn user(pod: &PodFields<'_>) -> Option<Violation> {
     let root = |holder: &Value| holder["securityContext"]["runAsUser"].as_i64() == Some(0);
     let who = setters(root(pod.spec), &pod.named(root))?;
     Some(Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0")))
 }
 
-fn restricted_seccomp(pod: &Pod<'_>) -> Option<Violation> {
+fn restricted_seccomp(pod: &PodFields<'_>) -> Option<Violation> {
     if let Some(violation) = seccomp(pod) {
         return Some(violation);
     }

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use lazaret_containers::Runtime;
 
 use self::{
-    channels::{Options, Protocol},
+    channels::{Protocol, StreamOptions},
     remote::{Program, Remote},
 };
 use crate::{
@@ -78,7 +78,7 @@ pub(crate) fn begin(
     let bad = |why: String| Box::new(respond::text(StatusCode::BAD_REQUEST, why));
     let what: Choose = match asked {
         Endpoint::Exec(place) => {
-            let options = Options::of(parameters).map_err(|why| bad(why.to_owned()))?;
+            let options = StreamOptions::of(parameters).map_err(|why| bad(why.to_owned()))?;
             let command: Vec<String> = parameters.all("command").map(str::to_owned).collect();
             if command.is_empty() || command.iter().map(String::len).sum::<usize>() > COMMAND_BYTES_MAX {
                 return Err(
@@ -95,7 +95,7 @@ pub(crate) fn begin(
             })
         }
         Endpoint::Attach(place) => {
-            let mut options = Options::of(parameters).map_err(|why| bad(why.to_owned()))?;
+            let mut options = StreamOptions::of(parameters).map_err(|why| bad(why.to_owned()))?;
             let found = running(pods, place)?;
             options.stdin &= found.stdin;
             options.tty = found.tty;

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     Idle,
-    channels::{Options, Protocol, STDERR, STDOUT},
+    channels::{Protocol, STDERR, STDOUT, StreamOptions},
     input::Input,
     output::{self, Outgoing},
     status,
@@ -40,7 +40,7 @@ pub(super) struct Remote<P = Protocol> {
     pub(super) runtime: Arc<dyn Runtime>,
     /// The container.
     pub(super) id: String,
-    pub(super) options: Options,
+    pub(super) options: StreamOptions,
     pub(super) program: Program,
     pub(super) protocol: P,
 }
@@ -118,7 +118,7 @@ impl Remote {
     async fn start(&self) -> Result<(Attached, Option<Exit>), RuntimeError> {
         match &self.program {
             Program::Exec(command) => {
-                let Options { tty, stdin, .. } = self.options;
+                let StreamOptions { tty, stdin, .. } = self.options;
                 let exec = Exec { command: command.clone(), tty, stdin, limit: None };
                 let running = self.runtime.exec(&self.id, exec).await?;
                 Ok((running.streams, Some(running.exit)))

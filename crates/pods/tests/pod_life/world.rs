@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_pods::{
-    Action, Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase,
-    FoundSandbox, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase, PodRef, PodUse, PodView, Pods,
-    PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold, State, Status, Threshold,
-    Thresholds,
+    Action, Amounts, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase, FoundSandbox,
+    InitialContainerStatus, InitialStatus, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase,
+    PodRef, PodUse, PodView, Pods, PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold,
+    State, Status, Threshold, Thresholds,
 };
 
 pub(crate) const START: Millis = 1_000_000;
@@ -111,7 +111,7 @@ pub(crate) fn pod(uid: &str, containers: Vec<ContainerView>, restart: Restart) -
         requests: Amounts::default(),
         refusal: None,
         gates: vec![],
-        before: Before::default(),
+        before: InitialStatus::default(),
     }
 }
 
@@ -218,7 +218,7 @@ impl World {
             view.before.phase = status.phase;
             view.before.started_at = Some(status.started_at);
             for container in status.init.iter().chain(&status.main).chain(&status.ephemeral) {
-                let before = BeforeContainer {
+                let before = InitialContainerStatus {
                     restarts: container.restarts,
                     has_run: container.id.is_some() || matches!(container.state, State::Terminated { .. }),
                     is_started: container.is_started,

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use lazaret_kinds::{Access, Kind, Scope, Verbs};
-use lazaret_server::{Authorizer, Features, Server, ServerOptions, Stored, TokenKeys, User};
+use lazaret_server::{Authorizer, Features, ObjectStore, Server, ServerOptions, TokenKeys, User};
 use lazaret_store::{Options, Store};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 struct AllowAll;
 
 impl Authorizer for AllowAll {
-    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
+    fn access(&self, _: &ObjectStore, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }

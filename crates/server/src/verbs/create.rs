@@ -116,7 +116,7 @@ pub(super) async fn insert(
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let item = created.ok_or_else(|| ApiError::internal("the new object is gone"))?;
-                call.server.trees().put(&item, ready);
+                call.server.object_cache().put(&item, ready);
                 return Ok((item, warnings));
             }
             Err(Refused::Store(TxnError::Conflict { .. })) if generated => {}

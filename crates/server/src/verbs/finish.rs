@@ -59,7 +59,7 @@ pub(super) async fn change(
             .store()
             .get(call.key(name).as_bytes())
             .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-        let old = call.server.trees().get(&item);
+        let old = call.server.object_cache().get(&item);
         let change = make(&old, item.modified)?;
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
@@ -91,10 +91,10 @@ pub(super) async fn change(
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
                 let Some(written) = written else {
-                    call.server.trees().forget(&item);
+                    call.server.object_cache().forget(&item);
                     return Ok(Written { item: unsaved(&item, &new)?, warnings });
                 };
-                call.server.trees().put(&written, new);
+                call.server.object_cache().put(&written, new);
                 return Ok(Written { item: written, warnings });
             }
             Err(Refused::Store(TxnError::Conflict { .. })) if change.expected.is_some() => {

@@ -24,7 +24,7 @@ use crate::store::FIRST_REVISION;
 
 /// The state read from the files of a store.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct LoadedState {
     pub(super) state: State,
     pub(super) history: History,
     pub(super) next_seq: u64,
@@ -61,7 +61,7 @@ pub(super) struct FileRead {
 }
 
 /// Reads what a disk holds.
-pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<Reading, OpenError> {
+pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<LoadedState, OpenError> {
     let files = Files::list(disk)?;
     let mut read = Vec::new();
     let base = match files.snapshots.last() {
@@ -91,7 +91,7 @@ pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<Reading, OpenEr
         Some(last) => Some(replay.segments(disk, first_segment, last)?),
         None => None,
     };
-    Ok(Reading {
+    Ok(LoadedState {
         state: replay.state,
         history: replay.history,
         next_seq: replay.next_seq,

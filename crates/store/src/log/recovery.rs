@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use lazaret_storage::StorageError;
 
 use super::header::{FileKind, Header};
-use super::reading::{self, Files, LastSegment, Reading};
+use super::reading::{self, Files, LastSegment, LoadedState};
 use super::snapshot::remove_superseded;
 use super::{Limits, LogEngine, Repair, SEGMENT, Segment, SnapshotMode};
 use crate::counters::Counters;
@@ -43,7 +43,7 @@ pub(crate) fn recover(
     let mut read_only = None;
     let log_bytes =
         reading.files.iter().filter(|file| file.name.starts_with(SEGMENT)).map(|file| file.bytes).sum();
-    let Reading { state, history, next_seq, base_revision, first_segment, last, .. } = reading;
+    let LoadedState { state, history, next_seq, base_revision, first_segment, last, .. } = reading;
     let segment = match last {
         Some(mut last) => {
             settle_tail(&mut last, &counters)?;

@@ -1,7 +1,7 @@
 //! The whole control plane, played from outside: a driver's taint or an administrator's rule goes in, pods move.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod blockable_proxy;
+mod blockable_service;
 mod clock;
 mod daemons;
 mod effects;

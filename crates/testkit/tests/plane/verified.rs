@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    blockable_proxy::blockable_proxy,
+    blockable_service::blockable_service,
     rivals,
     stage::{DRIVER, Stage, pod, taint},
 };
@@ -27,7 +27,7 @@ fn conditions(stage: &Stage, rule: &str) -> Vec<Value> {
 #[test]
 fn no_rule_says_that_all_is_over_before_its_controller_has_seen_the_pods() {
     let stage = rivals::stage();
-    let (client, guard) = blockable_proxy(&stage, "pods");
+    let (client, guard) = blockable_service(&stage, "pods");
     let controllers = rivals::start(&stage, "only", rivals::LONG, client);
     rivals::until_held_by(&stage, "only");
     stage.rule("v1", "nothing", &json!({"driver": DRIVER, "device": "none"}), &taint("NoExecute"));

@@ -68,7 +68,7 @@ impl<'a> NodePods<'a> {
         let mut here = Self::default();
         for pod in pods.iter().filter(|pod| !meta::is_leaving(&pod.metadata)) {
             let key = Key::of(&pod.metadata);
-            let told = match pods::phase(pod) {
+            let event = match pods::phase(pod) {
                 "Failed" => {
                     let (failures, at) = next_attempt(daemons.now, pod);
                     if at > daemons.now {
@@ -90,7 +90,7 @@ impl<'a> NodePods<'a> {
                     continue;
                 }
             };
-            plan.write(Write::Event(told));
+            plan.write(Write::Event(event));
             surplus.push(pod);
         }
         here

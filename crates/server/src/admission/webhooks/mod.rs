@@ -84,8 +84,8 @@ pub(super) async fn validate(
     let mut calls = JoinSet::new();
     for (at, due) in due.into_iter().enumerate() {
         let (server, deadline) = (call.server.clone(), call.held.deadline());
-        let asked = CallOptions { stage: WebhookType::Validating, dry_run, deadline };
-        calls.spawn(async move { (at, ask(&server, &due, &asked).await) });
+        let options = CallOptions { stage: WebhookType::Validating, dry_run, deadline };
+        calls.spawn(async move { (at, ask(&server, &due, &options).await) });
     }
     let mut answers = Vec::new();
     while let Some(answer) = calls.join_next().await {
@@ -170,9 +170,9 @@ async fn step(
         return Ok(());
     };
     let dry_run = subject.delete.map_or(call.query.dry_run(), |delete| delete.dry_run);
-    let asked = CallOptions { stage: WebhookType::Mutating, dry_run, deadline: call.held.deadline() };
+    let options = CallOptions { stage: WebhookType::Mutating, dry_run, deadline: call.held.deadline() };
     let waiting = begin(call, std::iter::once(hook))?;
-    let answer = ask(call.server, &due, &asked).await;
+    let answer = ask(call.server, &due, &options).await;
     drop(waiting);
     let answer = answer.map_err(|error| {
         let mut warnings = done.warnings.clone();
@@ -226,14 +226,18 @@ fn begin<'a>(
 }
 
 /// Calls one webhook; a failure that is ignored is an answer that changes nothing.
-async fn ask(server: &Server, due: &PendingCall, asked: &CallOptions) -> Result<call::Answer, ApiError> {
+async fn ask(
+    server: &Server,
+    due: &PendingCall,
+    options: &CallOptions,
+) -> Result<call::WebhookAnswer, ApiError> {
     let (webhook, operation) = (&due.hook.webhook, operation(&due.review));
     let caller = Caller { stored: server.stored(), limits: server.webhook_limits(), hook: &due.hook };
     let started = crate::clock::instant();
-    let answer = caller.call(&due.review, asked).await;
+    let answer = caller.call(&due.review, options).await;
     let took = started.elapsed();
     let metrics = server.metrics().webhooks();
-    let observed = metrics.of(&webhook.name, asked.stage.name(), operation);
+    let observed = metrics.of(&webhook.name, options.stage.name(), operation);
     match answer {
         Ok(answer) => {
             observed.answered(took, false, 200);
@@ -257,7 +261,7 @@ async fn ask(server: &Server, due: &PendingCall, asked: &CallOptions) -> Result<
                     "a webhook failed, and its failures are ignored"
                 );
             }
-            Ok(call::Answer::default())
+            Ok(call::WebhookAnswer::default())
         }
         Err(CallError::Rejected(error)) => {
             observed.answered(took, true, error.code);

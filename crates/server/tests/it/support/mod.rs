@@ -8,7 +8,7 @@ use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_memory::Memory;
-use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, Stored, User};
+use lazaret_server::{Access, Authorizer, Features, ObjectStore, Server, ServerOptions, User};
 use lazaret_storage::Storage;
 use lazaret_store::Store;
 
@@ -16,11 +16,11 @@ use lazaret_store::Store;
 pub(crate) struct AllowAll;
 
 impl Authorizer for AllowAll {
-    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
+    fn access(&self, _: &ObjectStore, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct PodLocations<'a> {
 
 /// The effect of a pod's affinity terms, and of those of others, on each node.
 #[derive(Debug, Default)]
-pub(crate) struct Neighbours {
+pub(crate) struct AffinityCounts {
     /// For each term, where pods are that satisfy all of them.
     affinity: Vec<(Text, Counts)>,
     /// Only the pod itself satisfies the terms: it may be the first.
@@ -55,7 +55,7 @@ struct SpreadCounts {
     own: i64,
 }
 
-impl Neighbours {
+impl AffinityCounts {
     pub(crate) fn of(pod: &Pod, around: PodLocations<'_>) -> Self {
         let spec = &pod.spec;
         let mut found = Self { kept_away_from: kept_away_from(pod, around), ..Self::default() };

@@ -8,14 +8,14 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSpec, Text};
 
-use crate::{Pod, causes::Cause, needs::Needs, why::Why};
+use crate::{Pod, causes::Cause, needs::Needs, why::PendingReason};
 
 /// Bound on the kinds of pods in the cache; the oldest is removed.
 const KINDS_MAX: usize = 64;
 
 /// The cached verdicts.
 #[derive(Debug, Default)]
-pub(crate) struct Memo {
+pub(crate) struct VerdictCache {
     /// How often something of each kind happened.
     happened: [u64; Cause::ALL.len()],
     found: VecDeque<CachedVerdict>,
@@ -25,12 +25,12 @@ pub(crate) struct Memo {
 struct CachedVerdict {
     pod: Arc<Pod>,
     claims: Vec<Arc<ClaimSpec>>,
-    why: Arc<Why>,
+    why: Arc<PendingReason>,
     message: Text,
     happened: [u64; Cause::ALL.len()],
 }
 
-impl Memo {
+impl VerdictCache {
     /// Something happened that can help pods which wait for it.
     pub(crate) fn note(&mut self, cause: Cause) {
         self.happened[cause as usize] += 1;
@@ -38,7 +38,12 @@ impl Memo {
 
     /// Why a pod that is like this one fits nowhere, if that is still so. `by_labels`: whether some pod keeps others
     /// away by their labels.
-    pub(crate) fn recall(&self, pod: &Pod, needs: &Needs, by_labels: bool) -> Option<(Arc<Why>, Text)> {
+    pub(crate) fn recall(
+        &self,
+        pod: &Pod,
+        needs: &Needs,
+        by_labels: bool,
+    ) -> Option<(Arc<PendingReason>, Text)> {
         let by_labels = by_labels || !pod.spec.affinity.is_empty() || !pod.spec.spread.is_empty();
         let is_like = |finding: &&CachedVerdict| {
             finding.pod.spec == pod.spec
@@ -55,7 +60,13 @@ impl Memo {
     }
 
     /// The pod fits nowhere.
-    pub(crate) fn remember(&mut self, pod: &Arc<Pod>, needs: &Needs, why: &Arc<Why>, message: &Text) {
+    pub(crate) fn remember(
+        &mut self,
+        pod: &Arc<Pod>,
+        needs: &Needs,
+        why: &Arc<PendingReason>,
+        message: &Text,
+    ) {
         if needs.allocations.iter().any(Option::is_some) {
             return;
         }
