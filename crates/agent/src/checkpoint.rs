@@ -12,7 +12,7 @@ use std::{
 };
 
 use lazaret_driver::{exchange, overwrite, read_bytes, sync_folder};
-use lazaret_node::{Disk, Exchanged, Files, FilesError, Input, Outcome, SPARES, Which, Written};
+use lazaret_node::{CheckpointFile, Disk, Exchanged, Files, FilesError, Input, Outcome, SPARES, Written};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
@@ -36,18 +36,18 @@ pub(crate) struct Order {
 
 /// The checkpoint and the files beside it.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub(crate) struct CheckpointDirectory {
     path: PathBuf,
     spares: [PathBuf; SPARES],
 }
 
-impl Disk for Folder {
+impl Disk for CheckpointDirectory {
     type Error = io::Error;
 
-    fn read(&mut self, which: Which) -> io::Result<Option<Vec<u8>>> {
+    fn read(&mut self, which: CheckpointFile) -> io::Result<Option<Vec<u8>>> {
         let path = match which {
-            Which::Checkpoint => &self.path,
-            Which::Spare(at) => &self.spares[at],
+            CheckpointFile::Checkpoint => &self.path,
+            CheckpointFile::Spare(at) => &self.spares[at],
         };
         read_bytes(path, FILE_BYTES_MAX)
     }
@@ -67,10 +67,10 @@ impl Disk for Folder {
 }
 
 /// The files, and the newest checkpoint that is in them.
-pub(crate) fn open(path: &Path) -> Result<(Files<Folder>, Option<Vec<u8>>), StartError> {
+pub(crate) fn open(path: &Path) -> Result<(Files<CheckpointDirectory>, Option<Vec<u8>>), StartError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let spares = ["new", "spare"].map(|end| path.with_file_name(format!(".{name}.{end}")));
-    Files::open(Folder { path: path.to_owned(), spares }).map_err(|error| match error {
+    Files::open(CheckpointDirectory { path: path.to_owned(), spares }).map_err(|error| match error {
         FilesError::Disk(source) => StartError::Io { path: path.to_owned(), source },
         FilesError::Checkpoint(source) => StartError::Checkpoint { path: path.to_owned(), source },
     })
@@ -80,7 +80,7 @@ pub(crate) fn open(path: &Path) -> Result<(Files<Folder>, Option<Vec<u8>>), Star
 /// takes time. The future ends with the thread.
 pub(crate) fn writer(
     path: &Path,
-    files: Files<Folder>,
+    files: Files<CheckpointDirectory>,
     news: mpsc::Sender<Input>,
 ) -> (SyncSender<Order>, impl Future<Output = ()> + use<>) {
     let (sender, queue) = sync_channel(QUEUE_MAX);
@@ -98,8 +98,13 @@ pub(crate) fn writer(
     (sender, async { drop(ended.await) })
 }
 
-fn write_all(mut files: Files<Folder>, names: &Names, news: &mpsc::Sender<Input>, queue: &Receiver<Order>) {
-    let settle = |files: &mut Files<Folder>| {
+fn write_all(
+    mut files: Files<CheckpointDirectory>,
+    names: &Names,
+    news: &mpsc::Sender<Input>,
+    queue: &Receiver<Order>,
+) {
+    let settle = |files: &mut Files<CheckpointDirectory>| {
         if let Err(error) = files.settle() {
             warn!(%error, "sync the directory of the checkpoint: it is tried again with the next one");
         }

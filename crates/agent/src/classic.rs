@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 
 use crate::{
     connection::{CALL_TIMEOUT, Current, connected, late},
-    registration::said,
+    registration::status_text,
 };
 
 /// The method of a call.
@@ -24,8 +24,10 @@ pub(crate) fn method(call: &ClassicCall) -> &'static str {
 pub(crate) async fn call(current: Option<Current>, call: ClassicCall, claim: ClaimId) -> (Answer, Code) {
     match timeout(CALL_TIMEOUT, send(current, call, claim)).await.unwrap_or_else(|_| Err(late())) {
         Ok(cdi_ids) => (Answer::Classic(cdi_ids), Code::Ok),
-        Err(status) if status.code() == Code::NotFound => (Answer::NotFound(said(&status)), Code::NotFound),
-        Err(status) => (Answer::Failed(said(&status)), status.code()),
+        Err(status) if status.code() == Code::NotFound => {
+            (Answer::NotFound(status_text(&status)), Code::NotFound)
+        }
+        Err(status) => (Answer::Failed(status_text(&status)), status.code()),
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-use crate::registration::{cut, said};
+use crate::registration::{cut, status_text};
 
 /// For one call: half of the time after which a kubelet tries a pod again.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(45);
@@ -112,7 +112,7 @@ async fn listen(endpoint: &Endpoint, mut client: Client, news: &mpsc::Sender<Inp
         let (driver, at) = (endpoint.driver.clone(), endpoint.path.clone());
         let _ = news.send(Input::HealthEnded { driver, endpoint: at }).await;
         if let Some(status) = status {
-            info!(driver = endpoint.driver, status = said(&status), "the health stream ended");
+            info!(driver = endpoint.driver, status = status_text(&status), "the health stream ended");
             // Until it registers again.
             *has_health = status.code() != tonic::Code::Unimplemented;
         }
@@ -175,7 +175,7 @@ pub(crate) async fn call(
     });
     match called.await.unwrap_or_else(|_| Err(late())) {
         Ok(answer) => (answer, tonic::Code::Ok),
-        Err(status) => (Answer::Failed(said(&status)), status.code()),
+        Err(status) => (Answer::Failed(status_text(&status)), status.code()),
     }
 }
 

@@ -10,7 +10,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use lazaret_pods::{Correlator, PodRef, Said, Written};
+use lazaret_pods::{Correlator, EventText, PodRef, Written};
 use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
@@ -27,7 +27,7 @@ pub(crate) const QUEUE_MAX: usize = 1_024;
 
 /// The object of an event.
 #[derive(Debug)]
-pub(crate) enum About {
+pub(crate) enum EventObject {
     /// A pod, or a part of it.
     Pod { pod: PodRef, field: Option<String> },
     /// The Node.
@@ -36,8 +36,8 @@ pub(crate) enum About {
 
 /// Something to say to people.
 #[derive(Debug)]
-pub(crate) struct Note {
-    pub(crate) about: About,
+pub(crate) struct NewEvent {
+    pub(crate) about: EventObject,
     pub(crate) is_warning: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
@@ -48,12 +48,12 @@ pub(crate) async fn write_all(
     client: kube::Client,
     node: String,
     clock: Clock,
-    mut notes: mpsc::Receiver<Note>,
+    mut notes: mpsc::Receiver<NewEvent>,
 ) {
     let mut correlator = Correlator::default();
     while let Some(mut note) = notes.recv().await {
         note.message = cut(&note.message).to_owned();
-        let Some(written) = correlator.hear(clock.unix(), note.said(&node)) else {
+        let Some(written) = correlator.hear(clock.unix(), note.text(&node)) else {
             debug!(reason = note.reason, "an event is left out: there are too many about its object");
             continue;
         };
@@ -66,19 +66,24 @@ pub(crate) async fn write_all(
     }
 }
 
-impl Note {
-    fn said(&self, node: &str) -> Said {
+impl NewEvent {
+    fn text(&self, node: &str) -> EventText {
         let (uid, field) = match &self.about {
-            About::Pod { pod, field } => (pod.uid.clone(), field.clone()),
-            About::Node => (node.to_owned(), None),
+            EventObject::Pod { pod, field } => (pod.uid.clone(), field.clone()),
+            EventObject::Node => (node.to_owned(), None),
         };
         let Self { is_warning, reason, message, .. } = self;
-        Said { uid, field, is_warning: *is_warning, reason, message: message.clone() }
+        EventText { uid, field, is_warning: *is_warning, reason, message: message.clone() }
     }
 }
 
 /// Writes an event, or how often it was said where it is there already.
-async fn write(client: &kube::Client, node: &str, note: Note, written: Written) -> Result<(), kube::Error> {
+async fn write(
+    client: &kube::Client,
+    node: &str,
+    note: NewEvent,
+    written: Written,
+) -> Result<(), kube::Error> {
     let event = event(node, note, &written);
     let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
@@ -95,12 +100,12 @@ async fn write(client: &kube::Client, node: &str, note: Note, written: Written) 
     api.create(&PostParams::default(), &event).await.map(drop)
 }
 
-fn event(node: &str, note: Note, written: &Written) -> Event {
-    let Note { about, is_warning, reason, .. } = note;
+fn event(node: &str, note: NewEvent, written: &Written) -> Event {
+    let NewEvent { about, is_warning, reason, .. } = note;
     // The Node has no namespace, and its UID in events is its name, as kubelet has it.
     let (kind, namespace, name, uid, field_path) = match about {
-        About::Pod { pod, field } => ("Pod", pod.namespace, pod.name, pod.uid, field),
-        About::Node => ("Node", "default".to_owned(), node.to_owned(), node.to_owned(), None),
+        EventObject::Pod { pod, field } => ("Pod", pod.namespace, pod.name, pod.uid, field),
+        EventObject::Node => ("Node", "default".to_owned(), node.to_owned(), node.to_owned(), None),
     };
     Event {
         metadata: ObjectMeta {

@@ -22,7 +22,7 @@ pub(crate) async fn ask(socket: &str) -> Outcome {
         let mut plugin = dial(socket).await?;
         let info = plugin.call(proto::GET_INFO, InfoRequest {});
         let info = timeout(INFO_TIMEOUT, info).await.map_err(|_| no_answer("GetInfo", INFO_TIMEOUT))?;
-        info.map_err(|status| format!("GetInfo: {}", said(&status)))
+        info.map_err(|status| format!("GetInfo: {}", status_text(&status)))
     };
     match asked.await {
         Ok(proto::PluginInfo { r#type, name, endpoint, supported_versions }) => {
@@ -35,13 +35,13 @@ pub(crate) async fn ask(socket: &str) -> Outcome {
 /// Tells a plugin what became of its registration.
 pub(crate) async fn notify(socket: &str, error: Option<String>) -> Outcome {
     let status = RegistrationStatus { plugin_registered: error.is_none(), error: error.unwrap_or_default() };
-    let told = async {
+    let notified = async {
         let mut plugin = dial(socket).await?;
-        let told = timeout(NOTIFY_TIMEOUT, plugin.call(proto::NOTIFY, status)).await;
-        let told = told.map_err(|_| no_answer("NotifyRegistrationStatus", NOTIFY_TIMEOUT))?;
-        told.map_err(|status| format!("NotifyRegistrationStatus: {}", said(&status)))
+        let notified = timeout(NOTIFY_TIMEOUT, plugin.call(proto::NOTIFY, status)).await;
+        let notified = notified.map_err(|_| no_answer("NotifyRegistrationStatus", NOTIFY_TIMEOUT))?;
+        notified.map_err(|status| format!("NotifyRegistrationStatus: {}", status_text(&status)))
     };
-    match told.await {
+    match notified.await {
         Ok(RegistrationStatusResponse {}) => Outcome::Done,
         Err(why) => Outcome::Failed(why),
     }
@@ -57,7 +57,7 @@ fn no_answer(call: &str, after: Duration) -> String {
 }
 
 /// The text of a gRPC error, cut to the limit.
-pub(crate) fn said(status: &tonic::Status) -> String {
+pub(crate) fn status_text(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), cut(status.message()))
 }
 

@@ -18,7 +18,7 @@ use crate::{
     Options, StartError, checkpoint, claims, classic,
     clock::Clock,
     connection::{self, Current, Endpoint},
-    events::{self, About, Note},
+    events::{self, EventObject, NewEvent},
     follow,
     metrics::Metrics,
     offers,
@@ -132,7 +132,7 @@ struct Shell {
     checkpoints: SyncSender<checkpoint::Order>,
     /// By the claims that they are for, the driver and the endpoint.
     connections: BTreeMap<(ClaimKind, String, String), (Current, AbortHandle)>,
-    notes: mpsc::Sender<Note>,
+    notes: mpsc::Sender<NewEvent>,
     /// When operations that are in flight began.
     began: BTreeMap<(String, Call), Instant>,
     tasks: JoinSet<()>,
@@ -147,12 +147,12 @@ struct Lines {
 }
 
 /// The runner of pods and its inputs; `None` where no pods are run.
-type Running = Option<(Runner, mpsc::Receiver<run::News>)>;
+type Running = Option<(Runner, mpsc::Receiver<run::PodInput>)>;
 
 async fn work(
     client: kube::Client,
     options: Options,
-    (mut node, files): (Node, Files<checkpoint::Folder>),
+    (mut node, files): (Node, Files<checkpoint::CheckpointDirectory>),
     clock: Clock,
     metrics: Metrics,
     ready: Option<(run::Ready, Registry)>,
@@ -187,7 +187,7 @@ async fn work(
         let wake = [wake, node.wake()].into_iter().flatten().min();
         tokio::select! {
             input = heard.recv() => if let Some(input) = input {
-                steps::heard(&input);
+                steps::log_input(&input);
                 node.handle(clock.now(), input);
             },
             news = hear(&mut running) => if let Some((runner, _)) = &mut running { runner.hear(clock, news, &mut node) },
@@ -196,7 +196,7 @@ async fn work(
                 running.iter_mut().for_each(|(runner, _)| runner.tick(clock));
             }
             Some(()) = lines.ordered.recv() => match &mut running {
-                Some((runner, _)) => runner.hear(clock, run::News::Shutdown, &mut node),
+                Some((runner, _)) => runner.hear(clock, run::PodInput::Shutdown, &mut node),
                 None => drop(lines.shut_down.send_replace(true)),
             },
             () = stopped(&mut lines.stopping) => break,
@@ -211,7 +211,7 @@ async fn work(
 }
 
 /// News of pods; for ever none where none are run.
-async fn hear(running: &mut Running) -> run::News {
+async fn hear(running: &mut Running) -> run::PodInput {
     let news = match running {
         Some((_, heard)) => heard.recv().await,
         None => None,
@@ -419,8 +419,8 @@ impl Shell {
         let name = pod.as_ref().map(|pod| format!("{}/{}", pod.namespace, pod.name));
         warn!(pod = name, reason, "{message}");
         let Some(lazaret_node::PodRef { namespace, name, uid }) = pod else { return };
-        let about = About::Pod { pod: lazaret_pods::PodRef { namespace, name, uid }, field: None };
+        let about = EventObject::Pod { pod: lazaret_pods::PodRef { namespace, name, uid }, field: None };
         // One that does not fit is only in the log.
-        let _ = self.notes.try_send(Note { about, is_warning: true, reason, message });
+        let _ = self.notes.try_send(NewEvent { about, is_warning: true, reason, message });
     }
 }

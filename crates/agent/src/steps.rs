@@ -7,7 +7,7 @@ use tracing::trace;
 pub(crate) const TARGET: &str = "lazaret_agent::steps";
 
 /// Something is about to be handled.
-pub(crate) fn heard(input: &Input) {
+pub(crate) fn log_input(input: &Input) {
     let step = match input {
         Input::Pod(_) | Input::Pods(_) => "pod seen",
         Input::Outcome(_, Outcome::Claims(_)) => "claims read",

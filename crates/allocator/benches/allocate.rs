@@ -15,7 +15,7 @@ fn main() {
 }
 
 /// A fleet, some claims, and an allocator that has seen them.
-struct Setting {
+struct BenchCase {
     snapshot: Arc<Snapshot>,
     nodes: Vec<Arc<Node>>,
     claims: Vec<Arc<ResourceClaim>>,
@@ -24,7 +24,7 @@ struct Setting {
     allocator: Allocator,
 }
 
-impl Setting {
+impl BenchCase {
     fn find(&mut self) -> Found {
         let Self { snapshot, nodes, claims, overlay, options, allocator } = self;
         let search = NodeSearch { snapshot, nodes, claims, in_flight: overlay, options };
@@ -46,7 +46,7 @@ fn setting(
     counters: Vec<CounterSet>,
     in_use: impl Fn(usize, usize) -> bool,
     claim: ClaimSpec,
-) -> Setting {
+) -> BenchCase {
     let mut fleet = Fleet::new();
     let selector = Some("device.driver == \"gpu.example.com\"".into());
     let class = DeviceClass { name: "gpu".into(), selectors: vec![selector], ..DeviceClass::default() };
@@ -92,7 +92,7 @@ fn setting(
         spec: Arc::new(claim),
         ..ResourceClaim::default()
     };
-    let mut setting = Setting {
+    let mut setting = BenchCase {
         nodes: snapshot.nodes().cloned().collect(),
         snapshot,
         claims: vec![Arc::new(claim)],

@@ -7,11 +7,11 @@ use lazaret_model::{Allocation, Node, ResourceClaim, Text};
 
 use crate::{
     BUDGET_STEPS_DEFAULT, Features, Overlay,
-    alike::Alike,
     balances::Balances,
     error::{AllocateError, ErrorKind},
     explain,
     expressions::Expressions,
+    failed_nodes::FailedNodes,
     full_nodes::FullNodes,
     plan::Plan,
     result,
@@ -120,13 +120,13 @@ impl Allocator {
         View::new(request.snapshot, request.node, &self.features, request.in_flight)
     }
 
-    /// One node. `alike`: what is known of nodes on which nothing was found, and what is to be added to it.
+    /// One node. `failed_nodes`: what is known of nodes on which nothing was found, and what is to be added to it.
     pub(crate) fn attempt<'a>(
         &mut self,
         plan: &Plan<'a>,
         request: &Request<'a>,
         mut view: View<'a>,
-        alike: Option<&mut Alike>,
+        failed_nodes: Option<&mut FailedNodes>,
         share_id: &mut dyn FnMut() -> Text,
     ) -> Result<Answer, AllocateError> {
         if request.options.prefer_healthy {
@@ -139,7 +139,8 @@ impl Allocator {
         let (expressions, balances) = (&mut self.expressions, &mut self.balances);
         let mut state = State::new(plan, &view, &self.features, timed, expressions, balances)?;
         check_limits(&state)?;
-        if let Some(known) = alike.as_deref().and_then(|alike| alike.recall(&mut state)) {
+        if let Some(known) = failed_nodes.as_deref().and_then(|failed_nodes| failed_nodes.recall(&mut state))
+        {
             return Ok(Answer::DoesNotFit(WhyNot { node: request.node.name.clone(), ..known }));
         }
         let mut search = Search::new(state, request.options.budget_steps, request.options.literal);
@@ -156,8 +157,8 @@ impl Allocator {
         if let Some(pool) = invalid {
             return Err(AllocateError::node(ErrorKind::InvalidPools(pool.id.clone())));
         }
-        if let Some(alike) = alike {
-            alike.remember(&mut search.state, &why);
+        if let Some(failed_nodes) = failed_nodes {
+            failed_nodes.remember(&mut search.state, &why);
         }
         Ok(Answer::DoesNotFit(why))
     }

@@ -56,7 +56,7 @@ impl Bits {
 
     /// The members, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.0.iter().enumerate().flat_map(|(at, &word)| Ones(word).map(move |bit| at * 64 + bit))
+        self.0.iter().enumerate().flat_map(|(at, &word)| SetBits(word).map(move |bit| at * 64 + bit))
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -106,9 +106,9 @@ fn mask(word: usize, start: usize) -> u64 {
     if word == start / 64 { u64::MAX << (start % 64) } else { u64::MAX }
 }
 
-struct Ones(u64);
+struct SetBits(u64);
 
-impl Iterator for Ones {
+impl Iterator for SetBits {
     type Item = usize;
     fn next(&mut self) -> Option<usize> {
         (self.0 != 0).then(|| {

@@ -19,12 +19,12 @@ pub(crate) enum Demand {
     /// The amount is none that the device's policy allows.
     Refused(Text),
     /// An amount of each capacity of the device, in key order.
-    Wants(Vec<Want>),
+    Wants(Vec<CapacityAmount>),
 }
 
 /// An amount of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
+pub(crate) struct CapacityAmount {
     key: Text,
     amount: Quantity,
     /// All that the device has.
@@ -90,7 +90,7 @@ impl Demand {
             if amount.is_negative() {
                 return Err(CapacityError::Negative { capacity: (*key).clone(), amount });
             }
-            wants.push(Want { key: (*key).clone(), amount, limit: capacity.value.clone() });
+            wants.push(CapacityAmount { key: (*key).clone(), amount, limit: capacity.value.clone() });
         }
         for (want, (_, capacity)) in wants.iter().zip(capacities) {
             if capacity.policy.as_ref().is_some_and(|policy| violates(&want.amount, policy, fractional)) {

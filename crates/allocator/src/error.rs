@@ -11,14 +11,14 @@ use crate::capacity::CapacityError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocateError {
     /// How far it reaches.
-    pub reach: Reach,
+    pub reach: ErrorScope,
     /// The error itself.
     pub kind: Box<ErrorKind>,
 }
 
 /// How far an error reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ErrorScope {
     /// No other node can succeed: give up on the pod for now.
     Fatal,
     /// Another node may succeed.
@@ -174,11 +174,11 @@ pub enum ErrorKind {
 
 impl AllocateError {
     pub(crate) fn fatal(kind: ErrorKind) -> Self {
-        Self { reach: Reach::Fatal, kind: Box::new(kind) }
+        Self { reach: ErrorScope::Fatal, kind: Box::new(kind) }
     }
 
     pub(crate) fn node(kind: ErrorKind) -> Self {
-        Self { reach: Reach::Node, kind: Box::new(kind) }
+        Self { reach: ErrorScope::Node, kind: Box::new(kind) }
     }
 }
 

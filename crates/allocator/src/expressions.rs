@@ -157,16 +157,16 @@ impl Expressions {
     }
 
     /// Why the selector at this place of a chain gave an error on a device.
-    pub(crate) fn trouble(&self, chain: Chain, at: u16, device: DeviceRef<'_>) -> Trouble {
+    pub(crate) fn trouble(&self, chain: Chain, at: u16, device: DeviceRef<'_>) -> SelectorFailure {
         let id = self.chains[chain.0 as usize][usize::from(at)];
         // A selector without an expression.
-        let Some(expression) = self.expressions.get(id as usize) else { return Trouble::Unsupported };
+        let Some(expression) = self.expressions.get(id as usize) else { return SelectorFailure::Unsupported };
         match (&expression.program, &expression.bound) {
-            (Err(message), _) => Trouble::Compile(message.clone()),
-            (Ok(_), None) => Trouble::Unsupported,
+            (Err(message), _) => SelectorFailure::Compile(message.clone()),
+            (Ok(_), None) => SelectorFailure::Unsupported,
             (Ok(_), Some(bound)) => match bound.matches(&device) {
-                Outcome::Error(error) => Trouble::Evaluate(error.to_string()),
-                Outcome::Match | Outcome::NoMatch => Trouble::Unsupported,
+                Outcome::Error(error) => SelectorFailure::Evaluate(error.to_string()),
+                Outcome::Match | Outcome::NoMatch => SelectorFailure::Unsupported,
             },
         }
     }
@@ -184,7 +184,7 @@ impl Expressions {
 }
 
 /// The error of a selector.
-pub(crate) enum Trouble {
+pub(crate) enum SelectorFailure {
     /// It has no expression.
     Unsupported,
     Compile(String),

@@ -12,8 +12,8 @@ use lazaret_model::{Allocation, Node, ResourceClaim, Text};
 
 use crate::{
     Allocator, Answer, Options, Overlay, Request,
-    alike::Alike,
-    error::{AllocateError, ErrorKind, Reach},
+    error::{AllocateError, ErrorKind, ErrorScope},
+    failed_nodes::FailedNodes,
     plan::Plan,
 };
 
@@ -75,7 +75,7 @@ impl Allocator {
             Err(error) => return Found::Failed(error),
         };
         let needs_free = plan.needs_a_free_device() && snapshot.shared_pools().next().is_none();
-        let (mut refused, mut alike) = (Refused::default(), Alike::default());
+        let (mut refused, mut failed_nodes) = (Refused::default(), FailedNodes::default());
         let (mut full, mut later) = (None, Vec::new());
         let (mut index, mut place) = (0, 0);
         loop {
@@ -96,7 +96,7 @@ impl Allocator {
                     index += 1;
                     continue;
                 }
-                Ok(view) => self.attempt(&plan, &request, view, Some(&mut alike), share_id),
+                Ok(view) => self.attempt(&plan, &request, view, Some(&mut failed_nodes), share_id),
                 Err(error) => Err(error),
             };
             if let Some(found) = refused.unless(index, answer) {
@@ -107,13 +107,14 @@ impl Allocator {
         for index in later {
             let request = Request { snapshot, node: &nodes[index], claims, in_flight, options };
             let view = self.view(&request);
-            let answer = view.and_then(|v| self.attempt(&plan, &request, v, Some(&mut alike), share_id));
+            let answer =
+                view.and_then(|v| self.attempt(&plan, &request, v, Some(&mut failed_nodes), share_id));
             if let Some(found) = refused.unless(index, answer) {
                 return found;
             }
         }
         if let Some(full) = full {
-            refused.0.insert(Ground { reason: FULL.to_string(), ..Ground::default() }, full);
+            refused.0.insert(RefusalReason { reason: FULL.to_string(), ..RefusalReason::default() }, full);
         }
         Found::Nowhere(refused.groups(nodes))
     }
@@ -124,7 +125,7 @@ const FULL: &str = "every device of the node is in use";
 
 /// Why nodes are refused.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Ground {
+struct RefusalReason {
     reason: String,
     exhausted: bool,
     invalid_pools: bool,
@@ -132,39 +133,41 @@ struct Ground {
 
 /// Refusals by reason: of how many nodes, and the first of them.
 #[derive(Default)]
-struct Refused(BTreeMap<Ground, (usize, usize)>);
+struct Refused(BTreeMap<RefusalReason, (usize, usize)>);
 
 impl Refused {
     /// Notes the refusal, unless the answer ends the search over nodes.
     fn unless(&mut self, node: usize, answer: Result<Answer, AllocateError>) -> Option<Found> {
-        let ground = match answer {
+        let refusal = match answer {
             Ok(Answer::Allocated(allocations)) => return Some(Found::Node { index: node, allocations }),
-            Ok(Answer::DoesNotFit(why)) => Ground { reason: why.to_string(), ..Ground::default() },
+            Ok(Answer::DoesNotFit(why)) => {
+                RefusalReason { reason: why.to_string(), ..RefusalReason::default() }
+            }
             Ok(Answer::BudgetExhausted(why)) => {
-                Ground { reason: why.to_string(), exhausted: true, ..Ground::default() }
+                RefusalReason { reason: why.to_string(), exhausted: true, ..RefusalReason::default() }
             }
             Err(error) | Ok(Answer::Failed(error)) => match error.reach {
-                Reach::Fatal => return Some(Found::Failed(error)),
-                Reach::Node => Ground {
+                ErrorScope::Fatal => return Some(Found::Failed(error)),
+                ErrorScope::Node => RefusalReason {
                     reason: error.to_string(),
                     invalid_pools: matches!(*error.kind, ErrorKind::InvalidPools(_)),
-                    ..Ground::default()
+                    ..RefusalReason::default()
                 },
             },
         };
-        let (nodes, first) = self.0.entry(ground).or_insert((0, node));
+        let (nodes, first) = self.0.entry(refusal).or_insert((0, node));
         *nodes += 1;
         *first = node.min(*first);
         None
     }
 
     fn groups(self, nodes: &[Arc<Node>]) -> Vec<NodeGroup> {
-        let group = |(ground, (count, first)): (Ground, (usize, usize))| NodeGroup {
+        let group = |(refusal, (count, first)): (RefusalReason, (usize, usize))| NodeGroup {
             nodes: count,
             example: nodes[first].name.clone(),
-            reason: ground.reason,
-            exhausted: ground.exhausted,
-            invalid_pools: ground.invalid_pools,
+            reason: refusal.reason,
+            exhausted: refusal.exhausted,
+            invalid_pools: refusal.invalid_pools,
         };
         let mut groups: Vec<NodeGroup> = self.0.into_iter().map(group).collect();
         groups.sort_by_key(|group| core::cmp::Reverse(group.nodes));

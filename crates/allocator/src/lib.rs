@@ -15,7 +15,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod alike;
 mod allocate;
 mod balances;
 mod bits;
@@ -26,6 +25,7 @@ mod counters;
 mod error;
 mod explain;
 mod expressions;
+mod failed_nodes;
 mod features;
 mod find;
 mod full_nodes;
@@ -43,7 +43,7 @@ mod why;
 
 pub use allocate::{Allocator, Answer, Options, Request};
 pub use capacity::CapacityError;
-pub use error::{AllocateError, ErrorKind, InRequest, Reach, Written};
+pub use error::{AllocateError, ErrorKind, ErrorScope, InRequest, Written};
 pub use features::{FeatureError, Features};
 pub use find::{Found, NodeGroup, NodeSearch};
 pub use overlay::Overlay;

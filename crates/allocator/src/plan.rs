@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Plan<'a> {
     pub(crate) claims: Vec<ClaimPlan<'a>>,
     /// All requests and alternatives of all claims.
-    pub(crate) asks: Vec<Ask<'a>>,
+    pub(crate) asks: Vec<PlannedRequest<'a>>,
     /// Where the values that constraints compare come from.
     pub(crate) columns: Vec<Column<'a>>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct RequestPlan {
 }
 
 /// One request, or one alternative of a request.
-pub(crate) struct Ask<'a> {
+pub(crate) struct PlannedRequest<'a> {
     pub(crate) claim: usize,
     /// The request's name.
     pub(crate) name: &'a Text,
@@ -72,7 +72,7 @@ pub(crate) enum Column<'a> {
     Derived(&'a Text, &'a Text),
 }
 
-impl Ask<'_> {
+impl PlannedRequest<'_> {
     /// `r` or `r/s`.
     pub(crate) fn path(&self) -> Text {
         match self.alternative {
@@ -209,7 +209,7 @@ impl<'a> Context<'a, '_> {
         alternative: Option<&'a Text>,
         spec: &'a DeviceRequest,
         at: impl Fn() -> InRequest,
-    ) -> Result<Ask<'a>, AllocateError> {
+    ) -> Result<PlannedRequest<'a>, AllocateError> {
         let fatal = |kind| Err(AllocateError::fatal(kind));
         if let Some(index) = spec.selectors.iter().position(Option::is_none) {
             let at = crate::error::Written::Claim(at().claim);
@@ -229,7 +229,7 @@ impl<'a> Context<'a, '_> {
             }
         };
         let selectors = class.class.selectors.iter().chain(&spec.selectors);
-        Ok(Ask {
+        Ok(PlannedRequest {
             claim,
             name: &request.name,
             alternative,

@@ -15,7 +15,9 @@ use rustc_hash::FxBuildHasher;
 
 use lazaret_invariant::invariant;
 
-use crate::{bits::Bits, constraint::Rule, plan::RequestPlan, search::Spot, state::State, values::Values};
+use crate::{
+    bits::Bits, constraint::Rule, plan::RequestPlan, search::SearchPosition, state::State, values::Values,
+};
 
 /// Bound on the remembered states that lead nowhere.
 const FAILED_MAX: usize = 1 << 14;
@@ -39,7 +41,7 @@ impl Pruning {
 }
 
 /// A state from which nothing was found.
-pub(crate) struct Memo(Box<[u64]>);
+pub(crate) struct StateKey(Box<[u64]>);
 
 /// The state is one of those from which nothing was found.
 pub(crate) struct KnownToFail;
@@ -113,12 +115,12 @@ impl Analysis {
         state: &State<'_, '_>,
         claim: usize,
         request: usize,
-    ) -> Result<Memo, KnownToFail> {
+    ) -> Result<StateKey, KnownToFail> {
         let key = self.key(state, claim, request);
-        if self.failed.contains(&key) { Err(KnownToFail) } else { Ok(Memo(key)) }
+        if self.failed.contains(&key) { Err(KnownToFail) } else { Ok(StateKey(key)) }
     }
 
-    pub(crate) fn remember(&mut self, memo: Memo) {
+    pub(crate) fn remember(&mut self, memo: StateKey) {
         if self.failed.len() < FAILED_MAX {
             self.failed.insert(memo.0);
         }
@@ -164,7 +166,7 @@ impl Analysis {
     }
 
     /// Whether what is left to be given out from here cannot all be, by counting alone.
-    pub(crate) fn is_hopeless(&self, state: &State<'_, '_>, spot: Spot, start: usize) -> bool {
+    pub(crate) fn is_hopeless(&self, state: &State<'_, '_>, spot: SearchPosition, start: usize) -> bool {
         let mut needs = Needs { analysis: self, state, needs: Vec::new() };
         let mut here = self.domain(state, spot.ask);
         here.clear_below(start);

@@ -11,7 +11,7 @@ use lazaret_invariant::invariant;
 use crate::{
     RESULTS_MAX,
     error::{AllocateError, ErrorKind},
-    prune::{Memo, Pruning},
+    prune::{Pruning, StateKey},
     state::State,
 };
 
@@ -26,7 +26,7 @@ pub(crate) enum Ending {
 
 /// Which device of which ask is next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct SearchPosition {
     pub(crate) claim: usize,
     pub(crate) request: usize,
     pub(crate) ask: usize,
@@ -39,17 +39,17 @@ enum Frame {
     /// The alternatives of a request.
     Alternatives { claim: usize, request: usize, next: usize, all_too_many: bool },
     /// A device is being tried for a spot; kinds of device that failed there already.
-    Device { spot: Spot, slot: usize, failed: Vec<u32> },
+    Device { spot: SearchPosition, slot: usize, failed: Vec<u32> },
     /// The one device of all that is next.
     All,
     /// A failure from here is a failure of this state.
-    Remember(Box<Memo>),
+    Remember(Box<StateKey>),
 }
 
-enum Move {
+enum SearchStep {
     Request { claim: usize, request: usize },
-    Spot { spot: Spot, start: usize },
-    Next { spot: Spot, start: usize, failed: Vec<u32> },
+    Spot { spot: SearchPosition, start: usize },
+    Next { spot: SearchPosition, start: usize, failed: Vec<u32> },
     Back(Failure),
     Found,
 }
@@ -83,17 +83,17 @@ impl<'a, 's> Search<'a, 's> {
     }
 
     pub(crate) fn run(&mut self) -> Result<Ending, AllocateError> {
-        let mut next = Move::Request { claim: 0, request: 0 };
+        let mut next = SearchStep::Request { claim: 0, request: 0 };
         loop {
             if self.steps > self.budget {
                 return Ok(Ending::Exhausted);
             }
             next = match next {
-                Move::Request { claim, request } => self.enter_request(claim, request),
-                Move::Spot { spot, start } => self.enter_spot(spot, start)?,
-                Move::Next { spot, start, failed } => self.next_device(spot, start, failed)?,
-                Move::Found => return Ok(Ending::Found),
-                Move::Back(failure) => match self.frames.pop() {
+                SearchStep::Request { claim, request } => self.enter_request(claim, request),
+                SearchStep::Spot { spot, start } => self.enter_spot(spot, start)?,
+                SearchStep::Next { spot, start, failed } => self.next_device(spot, start, failed)?,
+                SearchStep::Found => return Ok(Ending::Found),
+                SearchStep::Back(failure) => match self.frames.pop() {
                     Some(frame) => self.back(frame, failure),
                     None => return Ok(Ending::Nothing),
                 },
@@ -101,18 +101,18 @@ impl<'a, 's> Search<'a, 's> {
         }
     }
 
-    fn enter_request(&mut self, claim: usize, request: usize) -> Move {
+    fn enter_request(&mut self, claim: usize, request: usize) -> SearchStep {
         self.steps += 1;
         // Every claim is served.
-        let Some(plan) = self.state.plan.claims.get(claim) else { return Move::Found };
+        let Some(plan) = self.state.plan.claims.get(claim) else { return SearchStep::Found };
         let Some(alternatives) = plan.requests.get(request) else {
             self.frames.push(Frame::ClaimEnd);
-            return Move::Request { claim: claim + 1, request: 0 };
+            return SearchStep::Request { claim: claim + 1, request: 0 };
         };
         if let Pruning::On(analysis) = &self.pruning {
             match analysis.recall(&self.state, claim, request) {
                 Ok(memo) => self.frames.push(Frame::Remember(Box::new(memo))),
-                Err(_known_to_fail) => return Move::Back(Failure::Plain),
+                Err(_known_to_fail) => return SearchStep::Back(Failure::Plain),
             }
         }
         if alternatives.is_list {
@@ -120,54 +120,59 @@ impl<'a, 's> Search<'a, 's> {
             self.alternative(claim, request, next, true)
         } else {
             let ask = alternatives.asks.start;
-            Move::Spot { spot: Spot { claim, request, ask, nth: 0 }, start: 0 }
+            SearchStep::Spot { spot: SearchPosition { claim, request, ask, nth: 0 }, start: 0 }
         }
     }
 
-    fn alternative(&mut self, claim: usize, request: usize, ask: usize, all_too_many: bool) -> Move {
+    fn alternative(&mut self, claim: usize, request: usize, ask: usize, all_too_many: bool) -> SearchStep {
         if ask >= self.state.plan.claims[claim].requests[request].asks.end {
-            return Move::Back(if all_too_many { Failure::TooMany } else { Failure::Plain });
+            return SearchStep::Back(if all_too_many { Failure::TooMany } else { Failure::Plain });
         }
         self.steps += 1;
         self.chosen[claim][request] = ask;
         self.frames.push(Frame::Alternatives { claim, request, next: ask + 1, all_too_many });
-        Move::Spot { spot: Spot { claim, request, ask, nth: 0 }, start: 0 }
+        SearchStep::Spot { spot: SearchPosition { claim, request, ask, nth: 0 }, start: 0 }
     }
 
-    fn enter_spot(&mut self, spot: Spot, start: usize) -> Result<Move, AllocateError> {
+    fn enter_spot(&mut self, spot: SearchPosition, start: usize) -> Result<SearchStep, AllocateError> {
         if spot.nth > 0 {
             self.steps += 1;
         }
         let wanted = &self.state.wanted[spot.ask];
         if wanted.all.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(Move::Back(Failure::Plain));
+            return Ok(SearchStep::Back(Failure::Plain));
         }
         if spot.nth >= wanted.count {
-            return Ok(Move::Request { claim: spot.claim, request: spot.request + 1 });
+            return Ok(SearchStep::Request { claim: spot.claim, request: spot.request + 1 });
         }
         if wanted.count - spot.nth > RESULTS_MAX - self.state.picked[spot.claim] {
-            return Ok(Move::Back(Failure::TooMany));
+            return Ok(SearchStep::Back(Failure::TooMany));
         }
         if let Some(all) = &wanted.all {
             let slot = usize::try_from(spot.nth).ok().and_then(|nth| all.get(nth)).copied();
             let Some(slot) = invariant!(slot, "all devices that are wanted are listed") else {
-                return Ok(Move::Back(Failure::Plain));
+                return Ok(SearchStep::Back(Failure::Plain));
             };
             if self.state.take(spot, slot, true)?.is_err() {
-                return Ok(Move::Back(Failure::Plain));
+                return Ok(SearchStep::Back(Failure::Plain));
             }
             self.frames.push(Frame::All);
-            return Ok(Move::Spot { spot: Spot { nth: spot.nth + 1, ..spot }, start: 0 });
+            return Ok(SearchStep::Spot { spot: SearchPosition { nth: spot.nth + 1, ..spot }, start: 0 });
         }
-        Ok(Move::Next { spot, start, failed: Vec::new() })
+        Ok(SearchStep::Next { spot, start, failed: Vec::new() })
     }
 
     /// Tries devices from `start` on, up to one that can be taken.
-    fn next_device(&mut self, spot: Spot, start: usize, failed: Vec<u32>) -> Result<Move, AllocateError> {
+    fn next_device(
+        &mut self,
+        spot: SearchPosition,
+        start: usize,
+        failed: Vec<u32>,
+    ) -> Result<SearchStep, AllocateError> {
         if let Pruning::On(analysis) = &mut self.pruning
             && analysis.is_hopeless(&self.state, spot, start)
         {
-            return Ok(Move::Back(Failure::Plain));
+            return Ok(SearchStep::Back(Failure::Plain));
         }
         let mut start = start;
         while let Some(slot) = self.state.next_free(spot, start) {
@@ -182,26 +187,26 @@ impl<'a, 's> Search<'a, 's> {
             }
             if self.state.take(spot, slot, false)?.is_ok() {
                 self.frames.push(Frame::Device { spot, slot, failed });
-                return Ok(Move::Spot { spot: Spot { nth: spot.nth + 1, ..spot }, start });
+                return Ok(SearchStep::Spot { spot: SearchPosition { nth: spot.nth + 1, ..spot }, start });
             }
         }
-        Ok(Move::Back(Failure::Plain))
+        Ok(SearchStep::Back(Failure::Plain))
     }
 
-    fn back(&mut self, frame: Frame, failure: Failure) -> Move {
+    fn back(&mut self, frame: Frame, failure: Failure) -> SearchStep {
         match frame {
-            Frame::ClaimEnd => Move::Back(Failure::Plain),
+            Frame::ClaimEnd => SearchStep::Back(Failure::Plain),
             Frame::Alternatives { claim, request, next, all_too_many } => {
                 self.alternative(claim, request, next, all_too_many && failure == Failure::TooMany)
             }
             Frame::All => {
                 self.state.give_back();
-                Move::Back(failure)
+                SearchStep::Back(failure)
             }
             Frame::Device { spot, slot, mut failed } => {
                 self.state.give_back();
                 if failure == Failure::TooMany {
-                    return Move::Back(failure);
+                    return SearchStep::Back(failure);
                 }
                 if matches!(self.pruning, Pruning::NotYet) {
                     self.pruning = Pruning::of(&mut self.state);
@@ -209,13 +214,13 @@ impl<'a, 's> Search<'a, 's> {
                 if let Pruning::On(analysis) = &self.pruning {
                     failed.push(analysis.kind_of(slot));
                 }
-                Move::Next { spot, start: slot + 1, failed }
+                SearchStep::Next { spot, start: slot + 1, failed }
             }
             Frame::Remember(memo) => {
                 if let (Pruning::On(analysis), Failure::Plain) = (&mut self.pruning, failure) {
                     analysis.remember(*memo);
                 }
-                Move::Back(failure)
+                SearchStep::Back(failure)
             }
         }
     }

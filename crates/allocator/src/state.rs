@@ -16,9 +16,9 @@ use crate::{
     constraint::Taken,
     counters::{GroupsBefore, PoolCounters, Refusal},
     error::{AllocateError, ErrorKind, Written},
-    expressions::{Expressions, Trouble, Verdict},
-    plan::{Ask, ClaimPlan, Column, Plan},
-    search::Spot,
+    expressions::{Expressions, SelectorFailure, Verdict},
+    plan::{ClaimPlan, Column, Plan, PlannedRequest},
+    search::SearchPosition,
     timed::TimedTolerations,
     values::{ValueTable, Values},
     view::{PoolState, View, device_reaches},
@@ -45,7 +45,7 @@ struct Shares {
 }
 
 /// How many devices an ask wants on this node.
-pub(crate) struct Wanted {
+pub(crate) struct DeviceCount {
     pub(crate) count: i64,
     /// The devices themselves when it wants all.
     pub(crate) all: Option<Vec<usize>>,
@@ -71,7 +71,7 @@ pub(crate) struct State<'a, 's> {
     pub(crate) timed: TimedTolerations,
     expressions: &'s mut Expressions,
     balances: &'s mut Balances,
-    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<DeviceCount>,
     pub(crate) picks: Vec<Pick>,
     /// How many devices each claim has.
     pub(crate) picked: Vec<i64>,
@@ -124,7 +124,7 @@ impl<'a, 's> State<'a, 's> {
         };
         for ask in 0..plan.asks.len() {
             let wanted = match plan.asks[ask].count {
-                Some(count) => Wanted { count, all: None },
+                Some(count) => DeviceCount { count, all: None },
                 None => state.all_devices(ask)?,
             };
             state.wanted.push(wanted);
@@ -133,7 +133,7 @@ impl<'a, 's> State<'a, 's> {
     }
 
     /// All devices that match, in use or not, except those that could never give the amount asked for.
-    fn all_devices(&mut self, ask: usize) -> Result<Wanted, AllocateError> {
+    fn all_devices(&mut self, ask: usize) -> Result<DeviceCount, AllocateError> {
         let mut all = Vec::new();
         for pool in &self.view.pools {
             let (at, pool_id) = (|| self.plan.asks[ask].located(self.plan), || pool.id.clone());
@@ -154,11 +154,11 @@ impl<'a, 's> State<'a, 's> {
                 all.push(slot);
             }
         }
-        Ok(Wanted { count: i64::try_from(all.len()).unwrap_or(i64::MAX), all: Some(all) })
+        Ok(DeviceCount { count: i64::try_from(all.len()).unwrap_or(i64::MAX), all: Some(all) })
     }
 
     /// The first device from `start` on that is not in use, as far as the ask cares.
-    pub(crate) fn next_free(&self, spot: Spot, start: usize) -> Option<usize> {
+    pub(crate) fn next_free(&self, spot: SearchPosition, start: usize) -> Option<usize> {
         let size = self.view.slots.len();
         if self.plan.asks[spot.ask].admin {
             (start..size).find(|slot| !self.has(spot.claim, *slot))
@@ -212,9 +212,9 @@ impl<'a, 's> State<'a, 's> {
             Some(index) => (Written::Claim(self.plan.claims[ask.claim].claim.key.clone()), index),
         };
         AllocateError::fatal(match self.expressions.trouble(ask.chain, at, device) {
-            Trouble::Unsupported => ErrorKind::UnsupportedSelector { at: written, index },
-            Trouble::Compile(message) => ErrorKind::Compile { at: written, index, message },
-            Trouble::Evaluate(message) => {
+            SelectorFailure::Unsupported => ErrorKind::UnsupportedSelector { at: written, index },
+            SelectorFailure::Compile(message) => ErrorKind::Compile { at: written, index, message },
+            SelectorFailure::Evaluate(message) => {
                 ErrorKind::Evaluate { at: written, index, device: device.id(), message }
             }
         })
@@ -290,7 +290,7 @@ impl<'a, 's> State<'a, 's> {
     }
 
     /// The obstacle between the ask and any device of this kind on this node, whatever is allocated to others.
-    pub(crate) fn standing_obstacle(&self, ask: &Ask<'a>, slot: usize) -> Option<Obstacle<'a>> {
+    pub(crate) fn standing_obstacle(&self, ask: &PlannedRequest<'a>, slot: usize) -> Option<Obstacle<'a>> {
         let device = self.view.slots[slot].device;
         if !device.slice().skip_node_operations().is_empty() {
             if !self.features.optional_node_operations {
@@ -307,12 +307,12 @@ impl<'a, 's> State<'a, 's> {
         self.taint(ask, slot).map(Obstacle::Taint)
     }
 
-    fn taint(&self, ask: &Ask<'a>, slot: usize) -> Option<EffectiveTaint<'a>> {
+    fn taint(&self, ask: &PlannedRequest<'a>, slot: usize) -> Option<EffectiveTaint<'a>> {
         if !self.features.device_taints {
             return None;
         }
         let blocks = |taint: &EffectiveTaint<'_>| {
-            taint.taint.effect.blocks_allocation() && !self.timed.bear(taint.taint, &ask.spec.tolerations)
+            taint.taint.effect.blocks_allocation() && !self.timed.permit(taint.taint, &ask.spec.tolerations)
         };
         self.view.slots[slot].device.taints().find(blocks)
     }
@@ -376,7 +376,7 @@ impl<'a, 's> State<'a, 's> {
     /// Gives a device that is selectable to a spot, if that can be. `must`: it is this one or none.
     pub(crate) fn take(
         &mut self,
-        spot: Spot,
+        spot: SearchPosition,
         slot: usize,
         must: bool,
     ) -> Result<Result<(), Obstacle<'a>>, AllocateError> {
@@ -436,7 +436,7 @@ impl<'a, 's> State<'a, 's> {
     }
 
     /// Adds the device to the constraints over the ask; or says which of them refuses it, and adds it to none.
-    fn constrain(&mut self, ask: &Ask<'a>, slot: usize) -> Result<Option<usize>, AllocateError> {
+    fn constrain(&mut self, ask: &PlannedRequest<'a>, slot: usize) -> Result<Option<usize>, AllocateError> {
         for (done, &(constraint, column)) in ask.constraints.iter().enumerate() {
             if let Err(error) = self.values(column, slot) {
                 self.unconstrain(ask, done);
@@ -451,7 +451,7 @@ impl<'a, 's> State<'a, 's> {
         Ok(None)
     }
 
-    fn unconstrain(&mut self, ask: &Ask<'a>, done: usize) {
+    fn unconstrain(&mut self, ask: &PlannedRequest<'a>, done: usize) {
         for &(constraint, _) in &ask.constraints[..done] {
             self.taken[ask.claim][constraint].remove();
         }

@@ -26,7 +26,7 @@ pub enum TimedTolerations {
 impl TimedTolerations {
     /// Whether a claim with these tolerations can be given a device with this taint.
     #[must_use]
-    pub fn bear(self, taint: &Taint, tolerations: &[Toleration]) -> bool {
+    pub fn permit(self, taint: &Taint, tolerations: &[Toleration]) -> bool {
         if !tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
             return false;
         }

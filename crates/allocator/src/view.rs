@@ -16,7 +16,7 @@ use crate::{
     bits::Bits,
     error::{AllocateError, ErrorKind},
     overlay::{InFlight, Overlay},
-    plan::{Ask, Plan},
+    plan::{Plan, PlannedRequest},
     timed::is_tolerated_for_a_time,
 };
 
@@ -85,7 +85,7 @@ impl<'a> View<'a> {
         let mut pools = Vec::new();
         let mut last = Vec::new();
         for pool in reachable(snapshot, &node.name) {
-            if let Some(mut view) = (Gather { names: snapshot.names(), node, features }).pool(pool)? {
+            if let Some(mut view) = (PoolAssembler { names: snapshot.names(), node, features }).pool(pool)? {
                 view.in_flight = overlay.pool(&pool.id);
                 let waits = pool.has_binding_conditions() && has_binding_conditions(&view, snapshot.names());
                 if waits { &mut last } else { &mut pools }.push(view);
@@ -160,7 +160,8 @@ impl<'a> View<'a> {
         let is_timed = |slot: &Slot<'_>| {
             let mut taints = slot.device.taints();
             taints.any(|taint| {
-                let tolerated = |ask: &Ask<'_>| is_tolerated_for_a_time(taint.taint, &ask.spec.tolerations);
+                let tolerated =
+                    |ask: &PlannedRequest<'_>| is_tolerated_for_a_time(taint.taint, &ask.spec.tolerations);
                 plan.asks.iter().any(tolerated)
             })
         };
@@ -220,13 +221,13 @@ fn reachable<'a>(snapshot: &'a Snapshot, node: &str) -> impl Iterator<Item = &'a
 }
 
 /// Assembles pools for one node.
-struct Gather<'a, 'f> {
+struct PoolAssembler<'a, 'f> {
     names: &'a AttrNames,
     node: &'f Node,
     features: &'f Features,
 }
 
-impl<'a> Gather<'a, '_> {
+impl<'a> PoolAssembler<'a, '_> {
     /// The pool as the node sees it; `None` when it has nothing for the node, or nothing current.
     fn pool(&self, pool: &'a Arc<Pool>) -> Result<Option<PoolView<'a>>, AllocateError> {
         let mut relevant: Vec<&SliceState> = Vec::with_capacity(pool.slices.len());

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Workload to measure
-    #[arg(value_enum, default_value_t = What::Evict)]
-    pub(crate) what: What,
+    #[arg(value_enum, default_value_t = Benchmark::Evict)]
+    pub(crate) what: Benchmark,
     /// Measure this cluster [default: a lazaret started for the run, with a durable store]
     #[arg(long, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -104,7 +104,7 @@ const EXAMPLES: &str = "Examples:
 
 /// The workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum What {
+pub(crate) enum Benchmark {
     /// Pods with claims, from created to bound and to running
     Schedule,
     /// The same with classic claims, which a driver beside the control plane allocates in a millisecond each
@@ -155,7 +155,7 @@ pub(crate) enum Format {
     Svg,
 }
 
-impl What {
+impl Benchmark {
     /// As on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -205,17 +205,17 @@ impl Args {
     /// Pods made a second: the rate means something else where pods are made beforehand.
     pub(crate) fn rate_of_pods(&self) -> u32 {
         match self.what {
-            What::Schedule | What::Classic | What::Mixed => self.rate,
-            What::Evict
-            | What::TaintLatency
-            | What::SignalLatency
-            | What::Signals
-            | What::Api
-            | What::Watch
-            | What::Hostile
-            | What::Node
-            | What::Churn
-            | What::Start => 0,
+            Benchmark::Schedule | Benchmark::Classic | Benchmark::Mixed => self.rate,
+            Benchmark::Evict
+            | Benchmark::TaintLatency
+            | Benchmark::SignalLatency
+            | Benchmark::Signals
+            | Benchmark::Api
+            | Benchmark::Watch
+            | Benchmark::Hostile
+            | Benchmark::Node
+            | Benchmark::Churn
+            | Benchmark::Start => 0,
         }
     }
 }

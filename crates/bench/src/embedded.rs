@@ -73,7 +73,7 @@ impl Embedded {
             .context("start lazaret up")?;
         let stdout = child.stdout.take().context("read what it says")?;
         let mut lines = BufReader::new(stdout).lines();
-        let told = async {
+        let address_read = async {
             while let Some(line) = lines.next_line().await? {
                 if line.starts_with("kubeconfig:") {
                     return Ok(());
@@ -81,7 +81,7 @@ impl Embedded {
             }
             bail!("lazaret up ended before it served")
         };
-        tokio::time::timeout(PATIENCE, told).await.context("wait for lazaret up")??;
+        tokio::time::timeout(PATIENCE, address_read).await.context("wait for lazaret up")??;
         Ok(Self { child, folder: folder.to_owned(), _owned: None })
     }
 

@@ -31,7 +31,7 @@ impl Outcome {
 
 /// When a load ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Until {
+pub(crate) enum LoadEnd {
     Passed(Duration),
     Sent(usize),
 }
@@ -40,7 +40,7 @@ pub(crate) enum Until {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) clients: usize,
-    pub(crate) until: Until,
+    pub(crate) until: LoadEnd,
     /// Requests a second; 0: as fast as it goes.
     pub(crate) rate: u32,
 }
@@ -82,8 +82,8 @@ pub(crate) async fn run(
             loop {
                 let number = next.get();
                 let over = match shape.until {
-                    Until::Passed(time) => start.elapsed() >= time,
-                    Until::Sent(most) => number >= most,
+                    LoadEnd::Passed(time) => start.elapsed() >= time,
+                    LoadEnd::Sent(most) => number >= most,
                 };
                 if over {
                     return Ok::<_, anyhow::Error>(());

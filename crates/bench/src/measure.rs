@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
-    args::{Args, What},
+    args::{Args, Benchmark},
     bench::Bench,
     clock,
     embedded::{Embedded, Parts},
@@ -55,7 +55,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
     let workload = args.workload.as_deref().map(workload::find).transpose()?;
     let what = workload.as_ref().map_or_else(|| args.what.word().to_owned(), |workload| workload.name());
     let mut report = Report { what, load_before: machine::load(), ..Report::default() };
-    if args.what == What::Start && workload.is_none() {
+    if args.what == Benchmark::Start && workload.is_none() {
         ensure!(args.kubeconfig.is_none(), "start measures a lazaret of this build: leave out --kubeconfig");
         let outcome = interruptible(scenario::start::measure(args, &mut report)).await;
         report.load_after = machine::load();
@@ -63,7 +63,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         return Ok(Measured { report, stage: Stage::Empty, outcome });
     }
     ensure!(
-        !matches!(args.what, What::Node | What::Churn) || args.kubeconfig.is_some(),
+        !matches!(args.what, Benchmark::Node | Benchmark::Churn) || args.kubeconfig.is_some(),
         "this measures a node that runs: name its cluster with --kubeconfig"
     );
     let mut embedded = match (&args.kubeconfig, &workload) {

@@ -104,11 +104,11 @@ impl Pods {
 
     /// Waits until a count is reached, and says how far it is.
     pub(crate) async fn wait(&self, what: &str, of: usize, count: impl Fn(Counts) -> usize) -> Result<()> {
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let done = count(self.counts());
-            if done > told {
-                told = done;
+            if done > reported {
+                reported = done;
                 progress(what, done.min(of), of);
             }
             if done >= of {

@@ -9,7 +9,7 @@ use lazaret_print::Table;
 use crate::machine::Usage;
 
 /// Seconds that are listed one by one; later ones are left out.
-const SECONDS_TOLD_MAX: usize = 3_600;
+const SECONDS_LISTED_MAX: usize = 3_600;
 /// Characters of a row that draws throughput over time.
 const SPARKS_MAX: usize = 60;
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -86,7 +86,7 @@ impl Phase {
         let mut over_time = Vec::new();
         for end in ends {
             let second = usize::try_from(end.as_secs()).unwrap_or(usize::MAX);
-            if second < SECONDS_TOLD_MAX {
+            if second < SECONDS_LISTED_MAX {
                 if over_time.len() <= second {
                     over_time.resize(second + 1, 0);
                 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::runtime::Builder;
 
 use crate::{
-    args::{Args, Format, What},
+    args::{Args, Benchmark, Format},
     compare, curve,
     measure::{Measured, measure},
     objects,
@@ -34,7 +34,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The simulated nodes of a foreign cluster have a thread of their own; the load has this one. Where there are no nodes, it reads its sockets
 /// itself: no thread wakes another for every answer.
 fn runtime(args: &Args) -> Builder {
-    let alone = args.workload.is_none() && matches!(args.what, What::Api | What::Watch | What::Start);
+    let alone =
+        args.workload.is_none() && matches!(args.what, Benchmark::Api | Benchmark::Watch | Benchmark::Start);
     if alone {
         return Builder::new_current_thread();
     }
@@ -60,13 +61,13 @@ async fn work(args: &Args) -> Result<()> {
     let Measured { report, stage, outcome } = measure(args).await?;
     // Printed before the cleanup, which may take long; and after a failure the results so far as well.
     if outcome.is_ok() || !report.phases.is_empty() {
-        tell(&report, args.output)?;
+        print_report(&report, args.output)?;
     }
     stage.clear().await;
     outcome
 }
 
-fn tell(report: &Report, format: Format) -> Result<()> {
+fn print_report(report: &Report, format: Format) -> Result<()> {
     Ok(print(&match format {
         Format::Json => Structured::Json.text(report)?,
         Format::Table | Format::Svg => report.table(),

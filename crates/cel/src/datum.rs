@@ -8,7 +8,7 @@ use crate::{
     authorization::ResourceCheck,
     error::EvalError,
     eval::{
-        asked::Asked,
+        authorizer_check::AuthorizerCheck,
         time::{parse_duration, parse_timestamp},
         value::{Key, Map, Str, Value},
     },
@@ -46,13 +46,13 @@ impl Datum {
     /// The authorizer that an expression is evaluated with, for the user of the request.
     #[must_use]
     pub fn authorizer() -> Self {
-        Self(Value::Authorization(Arc::new(Asked::Authorizer(None))))
+        Self(Value::Authorization(Arc::new(AuthorizerCheck::Authorizer(None))))
     }
 
     /// A check of that authorizer that lacks only its verb.
     #[must_use]
     pub fn resource_check(check: ResourceCheck) -> Self {
-        Self(Value::Authorization(Arc::new(Asked::Resource(None, check))))
+        Self(Value::Authorization(Arc::new(AuthorizerCheck::Resource(None, check))))
     }
 
     /// A map whose entries are those that an expression is evaluated with, each computed on first use.

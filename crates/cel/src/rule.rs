@@ -95,7 +95,7 @@ impl Rule {
 
     /// Whether it can be asked without a state before.
     #[must_use]
-    pub fn goes_without_old(&self) -> bool {
+    pub fn needs_no_old(&self) -> bool {
         !self.0.uses_old || self.0.optional_old
     }
 
@@ -264,12 +264,12 @@ mod tests {
     #[test]
     fn a_rule_may_compare_with_what_was() {
         let rule = compile_rule("self.max >= oldSelf.max", &variables(false)).unwrap();
-        assert!(rule.uses_old() && !rule.goes_without_old());
+        assert!(rule.uses_old() && !rule.needs_no_old());
         let (one, two) = (object(0, 1, &[]), object(0, 2, &[]));
         assert_eq!(rule.holds(&two, Some(&one)).0, Ok(true));
         assert_eq!(rule.holds(&one, Some(&two)).0, Ok(false));
         let optional = compile_rule("oldSelf.orValue(self).max <= self.max", &variables(true)).unwrap();
-        assert!(optional.uses_old() && optional.goes_without_old());
+        assert!(optional.uses_old() && optional.needs_no_old());
         assert_eq!(optional.holds(&one, None).0, Ok(true));
         assert_eq!(optional.holds(&one, Some(&two)).0, Ok(false));
     }

@@ -46,11 +46,11 @@ pub(crate) struct AlertArgs {
 }
 
 /// A place where alerts are taken.
-pub(crate) type Taking = Option<(TcpListener, Serving, Receiver)>;
+pub(crate) type AlertListener = Option<(TcpListener, Serving, Receiver)>;
 
 impl AlertArgs {
     /// Listens, where that was asked for.
-    pub(crate) async fn listen(&self, client: &Client, metrics: &Metrics) -> Result<Taking> {
+    pub(crate) async fn listen(&self, client: &Client, metrics: &Metrics) -> Result<AlertListener> {
         let (Some(listen), Some(certificate), Some(key)) =
             (&self.alerts_listen, &self.alerts_cert, &self.alerts_key)
         else {
@@ -69,7 +69,7 @@ impl AlertArgs {
 }
 
 /// Takes alerts; never ends.
-pub(crate) async fn serve(taking: Taking) {
+pub(crate) async fn serve(taking: AlertListener) {
     match taking {
         Some((listener, serving, receiver)) => lazaret_alerts::serve(listener, serving, receiver).await,
         None => std::future::pending().await,

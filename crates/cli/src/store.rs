@@ -88,14 +88,14 @@ impl Command {
                 let dir = place.store()?;
                 output::note(&format!("reading {}", dir.display()));
                 let done = back_up(&dir, &file, &place.options()?).map_err(|error| anyhow!(error))?;
-                told(&Done::new("backed up", &done, &file.display().to_string()), output)
+                print_done(&Done::new("backed up", &done, &file.display().to_string()), output)
             }
             Command::Restore { file, place, skip_revisions, output } => {
                 let dir = place.store()?;
                 output::note(&format!("reading {}", file.display()));
                 let done = restore(&file, &dir, skip_revisions, &place.options()?)
                     .map_err(|error| anyhow!(error))?;
-                told(&Done::new("restored", &done, &dir.display().to_string()), output)
+                print_done(&Done::new("restored", &done, &dir.display().to_string()), output)
             }
             Command::Compact(args) => args.run(),
             Command::NewKey(args) => args.run(),
@@ -121,7 +121,7 @@ impl Done {
     }
 }
 
-fn told(done: &Done, format: Format) -> Result<Verdict> {
+fn print_done(done: &Done, format: Format) -> Result<Verdict> {
     if format == Format::Table {
         let Done { done, path, revision, items, bytes } = done;
         output::print(&format!(

@@ -1,7 +1,7 @@
 //! `lazaret up`: an API server with an embedded store, in this process.
 
 mod dashboard;
-mod here;
+mod local_node;
 mod parts;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
@@ -15,7 +15,7 @@ use lazaret_server::{
 use lazaret_store::{Notice, Observer, OpenError, Store};
 use tokio::sync::watch;
 
-use self::{here::HereArgs, parts::Parts};
+use self::{local_node::LocalNodeArgs, parts::Parts};
 use crate::{
     Verdict, address::AddressArgs, gates, incidents::IncidentArgs, limits::LimitArgs, listen::Listen,
     log::Logging, nodes::NodeArgs, output, pace::Pace, pages, place::Place, scheduling::SchedulingArgs,
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     incidents: IncidentArgs,
     #[command(flatten)]
-    here: HereArgs,
+    local_node: LocalNodeArgs,
     #[command(flatten)]
     logging: Logging,
 }
@@ -111,7 +111,7 @@ impl Args {
     }
 
     async fn serve(self) -> Result<()> {
-        if let Some(name) = self.here.node_name()?.filter(|name| is_simulated(name, self.nodes)) {
+        if let Some(name) = self.local_node.node_name()?.filter(|name| is_simulated(name, self.nodes)) {
             bail!("--node-name {name}: a simulated node has this name");
         }
         let folder = self.place.folder()?;
@@ -153,7 +153,7 @@ impl Args {
         } else {
             Some(Parts::start(&server, self.nodes, self.devices, self.plane_options()).await?)
         };
-        let here = self.here.start(&server, folder, local.ip(), self.devices, authority).await?;
+        let local_node = self.local_node.start(&server, folder, local.ip(), self.devices, authority).await?;
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
@@ -171,8 +171,8 @@ impl Args {
             asked = signal::to_stop() => {
                 asked?;
                 output::note("stopping");
-                if let Some(here) = here {
-                    here.stop().await;
+                if let Some(local_node) = local_node {
+                    local_node.stop().await;
                 }
                 if let Some(parts) = parts {
                     parts.stop().await;

@@ -58,10 +58,10 @@ impl WebhookArgs {
         let listener = listen.bind("--webhook-listen").await?;
         let address = listener.local_addr().context("find out where it listens")?;
         output::note(&format!("webhook: https://{address}/device-taint-rules"));
-        let (webhook, keeper) = Webhook::new(client, identity, metrics, decide(reviews));
+        let (webhook, certificate_manager) = Webhook::new(client, identity, metrics, decide(reviews));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = Tasks::default();
-        tasks.spawn("webhook", metrics, Arc::clone(&webhook).serve(listener, keeper, stopped));
+        tasks.spawn("webhook", metrics, Arc::clone(&webhook).serve(listener, certificate_manager, stopped));
         Ok(Some(Serving { webhook, tasks, stop }))
     }
 

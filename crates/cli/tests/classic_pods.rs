@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 use support::{
     Cluster,
-    node::{Ends, IMAGE, PODS, containers_of, start_with_node},
+    node::{IMAGE, KilledOnDrop, PODS, containers_of, start_with_node},
     wait_until,
 };
 
@@ -28,10 +28,10 @@ fn documents(file: &str) -> Vec<Value> {
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect()
 }
 
-fn fabric(cluster: &Cluster, root: &Path) -> Ends {
+fn fabric(cluster: &Cluster, root: &Path) -> KilledOnDrop {
     let mut command = cluster.command(&["driver", "fabric", "--devices", "4", "--kubelet-root"]);
     command.arg(root).arg("--cdi-root").arg(root.join("cdi"));
-    Ends(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    KilledOnDrop(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
 /// A pod with a classic and a structured claim. Claims are named as the enhancement writes them.

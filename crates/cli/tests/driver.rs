@@ -11,9 +11,9 @@ use support::{Cluster, wait_until};
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.driver=example.lazaret.dev";
 
 /// A process that does not outlive its test.
-struct Ends(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Ends {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -42,7 +42,7 @@ fn the_example_publishes_fails_on_command_and_leaves_no_socket() {
         "--fault",
         "fail gpu-0 hot",
     ]);
-    let mut driver = Ends(command.spawn().unwrap());
+    let mut driver = KilledOnDrop(command.spawn().unwrap());
     let socket = root.path().join("kubelet/plugins_registry/example.lazaret.dev@reg.sock");
     wait_until("the driver listens", || socket.exists());
     cluster.until("four devices are published", |cluster| devices(cluster).len() == 4);
@@ -89,12 +89,12 @@ impl<'a> Example<'a> {
         self.root.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn start(&self, more: &[&str]) -> Ends {
+    fn start(&self, more: &[&str]) -> KilledOnDrop {
         let words = ["driver", "example", "--driver-name", "example.lazaret.dev", "--node-name", "node-1"];
         let mut command = self.cluster.command(&words);
         command.args(["--devices", "2", "--health-interval-ms", "10", "--recover-after-ms", "1"]);
         command.args(["--kubelet-root", &self.path("kubelet"), "--cdi-root", &self.path("cdi")]);
-        let child = Ends(command.args(more).spawn().unwrap());
+        let child = KilledOnDrop(command.args(more).spawn().unwrap());
         let socket = self.root.path().join("kubelet/plugins/example.lazaret.dev/control.sock");
         wait_until("the driver listens", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
         child

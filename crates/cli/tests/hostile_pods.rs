@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use support::{
     Cluster,
     node::{
-        Ends, NO_PRESSURE, PODS, Root, condition, containers_of, import_image, pod, runtime, start_with_node,
-        status, wait_for_phase,
+        KilledOnDrop, NO_PRESSURE, PODS, Root, condition, containers_of, import_image, pod, runtime,
+        start_with_node, status, wait_for_phase,
     },
     wait_until,
 };
@@ -216,7 +216,7 @@ fn a_node_that_is_short_of_memory_evicts_pods_and_takes_no_more() {
     let start = |thresholds: &[&str]| {
         let mut command = cluster.command(&words);
         command.arg(&root.0).args(thresholds).stdout(Stdio::null()).stderr(Stdio::null());
-        Ends(command.spawn().unwrap())
+        KilledOnDrop(command.spawn().unwrap())
     };
     let mut agent = start(&NO_PRESSURE);
     let sleeps = |name: &str, priority: &str| {

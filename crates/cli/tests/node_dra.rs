@@ -11,9 +11,9 @@ use support::{Cluster, wait_until};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A process that does not outlive its test.
-struct Ends(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Ends {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -37,13 +37,13 @@ fn a_pod_gets_its_device_and_gives_it_back() {
     cluster.send("PUT", "/api/v1/nodes/n/status", &node);
 
     let mut command = cluster.command(&["node", "--dra-only", "--node-name", "n", "--root", &path("k")]);
-    let mut agent = Ends(command.spawn().unwrap());
+    let mut agent = KilledOnDrop(command.spawn().unwrap());
     let words =
         ["driver", "example", "--driver-name", "gpu.example.com", "--node-name", "n", "--devices", "1"];
     let mut command = cluster.command(&words);
     command.args(["--kubelet-root", &path("k"), "--cdi-root", &path("cdi")]);
     wait_until("the agent has made its directories", || root.path().join("k/plugins_registry").exists());
-    let _driver = Ends(command.spawn().unwrap());
+    let _driver = KilledOnDrop(command.spawn().unwrap());
 
     let expression = json!({"cel": {"expression": "device.driver == 'gpu.example.com'"}});
     let class = json!({"metadata": {"name": "gpu"}, "spec": {"selectors": [expression]}});

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use support::{
     Cluster,
     node::{
-        Ends, IMAGE, NO_PRESSURE, PODS, Root, containers_of, import_image, pod, processes_of, runtime,
-        start_with_node, status, wait_for_phase,
+        IMAGE, KilledOnDrop, NO_PRESSURE, PODS, Root, containers_of, import_image, pod, processes_of,
+        runtime, start_with_node, status, wait_for_phase,
     },
     wait_until,
 };
@@ -86,7 +86,7 @@ fn containers_outlive_the_agent_and_are_found_again() {
     let start = || {
         let mut command = cluster.command(&words);
         command.arg(&root.0).args(NO_PRESSURE).stdout(Stdio::null()).stderr(Stdio::null());
-        Ends(command.spawn().unwrap())
+        KilledOnDrop(command.spawn().unwrap())
     };
     let mut agent = start();
     cluster.until("the node is there", |cluster| {

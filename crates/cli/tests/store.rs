@@ -29,11 +29,11 @@ impl Drop for Running {
     }
 }
 
-struct Home {
+struct StoreDirectory {
     folder: tempfile::TempDir,
 }
 
-impl Home {
+impl StoreDirectory {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -100,7 +100,7 @@ fn holds(dir: &Path, text: &str) -> bool {
 
 #[test]
 fn a_store_is_encrypted_checked_backed_up_rotated_and_restored() {
-    let home = Home { folder: tempfile::tempdir().unwrap() };
+    let home = StoreDirectory { folder: tempfile::tempdir().unwrap() };
     let keys = home.path("keys");
     let new_key = |rotate: &[&str]| {
         let mut words = vec!["store".to_owned(), "new-key".into(), keys.display().to_string()];

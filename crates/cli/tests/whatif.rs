@@ -17,57 +17,57 @@ struct Streams {
     output: Vec<u8>,
 }
 
-type Guest<'a> = Caller<'a, Streams>;
+type WasmCaller<'a> = Caller<'a, Streams>;
 
-fn memory(guest: &Guest<'_>) -> Memory {
-    guest.get_export("memory").and_then(wasmi::Extern::into_memory).unwrap()
+fn memory(caller: &WasmCaller<'_>) -> Memory {
+    caller.get_export("memory").and_then(wasmi::Extern::into_memory).unwrap()
 }
 
-fn number(guest: &Guest<'_>, at: i32) -> usize {
+fn number(caller: &WasmCaller<'_>, at: i32) -> usize {
     let mut bytes = [0; 4];
-    memory(guest).read(guest, usize::try_from(at).unwrap(), &mut bytes).unwrap();
+    memory(caller).read(caller, usize::try_from(at).unwrap(), &mut bytes).unwrap();
     usize::try_from(u32::from_le_bytes(bytes)).unwrap()
 }
 
-fn set_number(guest: &mut Guest<'_>, at: i32, value: usize) {
+fn set_number(caller: &mut WasmCaller<'_>, at: i32, value: usize) {
     let bytes = u32::try_from(value).unwrap().to_le_bytes();
-    memory(guest).write(guest, usize::try_from(at).unwrap(), &bytes).unwrap();
+    memory(caller).write(caller, usize::try_from(at).unwrap(), &bytes).unwrap();
 }
 
-fn read(mut guest: Guest<'_>, _file: i32, vectors: i32, count: i32, result: i32) -> i32 {
+fn read(mut caller: WasmCaller<'_>, _file: i32, vectors: i32, count: i32, result: i32) -> i32 {
     let mut sum = 0;
     for at in 0..count {
-        let (start, length) = (number(&guest, vectors + at * 8), number(&guest, vectors + at * 8 + 4));
-        let streams = guest.data();
+        let (start, length) = (number(&caller, vectors + at * 8), number(&caller, vectors + at * 8 + 4));
+        let streams = caller.data();
         let end = (streams.read + length).min(streams.input.len());
         let part = streams.input[streams.read..end].to_vec();
-        memory(&guest).write(&mut guest, start, &part).unwrap();
-        guest.data_mut().read = end;
+        memory(&caller).write(&mut caller, start, &part).unwrap();
+        caller.data_mut().read = end;
         sum += part.len();
     }
-    set_number(&mut guest, result, sum);
+    set_number(&mut caller, result, sum);
     0
 }
 
-fn write(mut guest: Guest<'_>, file: i32, vectors: i32, count: i32, result: i32) -> i32 {
+fn write(mut caller: WasmCaller<'_>, file: i32, vectors: i32, count: i32, result: i32) -> i32 {
     let mut sum = 0;
     for at in 0..count {
-        let (start, length) = (number(&guest, vectors + at * 8), number(&guest, vectors + at * 8 + 4));
+        let (start, length) = (number(&caller, vectors + at * 8), number(&caller, vectors + at * 8 + 4));
         let mut part = vec![0; length];
-        memory(&guest).read(&guest, start, &mut part).unwrap();
+        memory(&caller).read(&caller, start, &mut part).unwrap();
         if file == 1 {
-            guest.data_mut().output.extend_from_slice(&part);
+            caller.data_mut().output.extend_from_slice(&part);
         }
         sum += length;
     }
-    set_number(&mut guest, result, sum);
+    set_number(&mut caller, result, sum);
     0
 }
 
 /// An empty environment.
-fn sizes(mut guest: Guest<'_>, count: i32, bytes: i32) -> i32 {
-    set_number(&mut guest, count, 0);
-    set_number(&mut guest, bytes, 0);
+fn sizes(mut caller: WasmCaller<'_>, count: i32, bytes: i32) -> i32 {
+    set_number(&mut caller, count, 0);
+    set_number(&mut caller, bytes, 0);
     0
 }
 
@@ -93,8 +93,8 @@ impl Page {
         linker.func_wrap(system, "fd_read", read).unwrap();
         linker.func_wrap(system, "fd_write", write).unwrap();
         linker.func_wrap(system, "environ_sizes_get", sizes).unwrap();
-        linker.func_wrap(system, "environ_get", |_: Guest<'_>, _: i32, _: i32| 0_i32).unwrap();
-        let exit = |_: Guest<'_>, code: i32| -> Result<(), Error> { Err(Error::i32_exit(code)) };
+        linker.func_wrap(system, "environ_get", |_: WasmCaller<'_>, _: i32, _: i32| 0_i32).unwrap();
+        let exit = |_: WasmCaller<'_>, code: i32| -> Result<(), Error> { Err(Error::i32_exit(code)) };
         linker.func_wrap(system, "proc_exit", exit).unwrap();
         let instance = linker.instantiate_and_start(&mut store, &self.module).unwrap();
         let start = instance.get_typed_func::<(), ()>(&store, "_start").unwrap();

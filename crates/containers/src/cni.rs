@@ -77,7 +77,8 @@ impl Network {
         pod: &Pod,
         namespace: &Path,
     ) -> Result<Attachment, RuntimeError> {
-        let mut attached = Attached { uid: &pod.uid, arguments: &pod.arguments(), plugins: Vec::new() };
+        let mut attached =
+            AttachedPlugins { uid: &pod.uid, arguments: &pod.arguments(), plugins: Vec::new() };
         let mut previous = Value::Null;
         for plugin in &self.plugins {
             let mut configuration = self.configuration(plugin);
@@ -101,7 +102,7 @@ impl Network {
     /// The attachment to undo when it is not known how far attaching a pod came.
     pub(crate) fn planned(&self, pod: &Pod) -> Attachment {
         let plugins = self.plugins.iter().map(|plugin| self.configuration(plugin)).collect();
-        Attached { uid: &pod.uid, arguments: &pod.arguments(), plugins }.with(&Value::Null)
+        AttachedPlugins { uid: &pod.uid, arguments: &pod.arguments(), plugins }.with(&Value::Null)
     }
 
     fn configuration(&self, plugin: &Value) -> Value {
@@ -122,13 +123,13 @@ impl Pod {
 }
 
 /// Plugins that were asked to attach a pod.
-struct Attached<'a> {
+struct AttachedPlugins<'a> {
     uid: &'a str,
     arguments: &'a str,
     plugins: Vec<Value>,
 }
 
-impl Attached<'_> {
+impl AttachedPlugins<'_> {
     fn with(&self, result: &Value) -> Attachment {
         let Self { uid, arguments, plugins } = self;
         Attachment(json!({"uid": uid, "arguments": arguments, "plugins": plugins, "result": result}))

@@ -51,7 +51,7 @@ const DIRECTORY: &str = "LAZARET_CRASH_DIRECTORY";
 /// For an agent to notice that a shim was killed, on a machine that is very slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// For killed processes to be gone: two minutes.
-const LOOKS_MAX: u32 = 6_000;
+const POLLS_MAX: u32 = 6_000;
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +281,7 @@ impl Crash {
         });
         drop(threads);
         let mut left = self.left();
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..POLLS_MAX {
             if left.is_empty() {
                 return;
             }

@@ -7,7 +7,9 @@ use std::{
 
 use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::{ObjectKey, Timestamp};
-use lazaret_quota::{Amounts, Classes, Counted, DeviceClaim, Facts, Quota, Quotas, SetStatus, Told, Usage};
+use lazaret_quota::{
+    Amounts, Classes, Counted, DeviceClaim, Facts, Quota, QuotaChange, Quotas, SetStatus, Usage,
+};
 use lazaret_runtime::{
     CLAIMS, CLASSES, Call, EffectId, News, Object, PODS, Perform, Reply, Resource, ViewWish,
 };
@@ -70,10 +72,10 @@ impl QuotaShell {
             }
         };
         let told = quotas.set_quota(now, quota);
-        if told == Told::First {
+        if told == QuotaChange::First {
             self.tell_namespace(quotas, now, &object.key.namespace);
         }
-        self.needs_changed |= told != Told::Same;
+        self.needs_changed |= told != QuotaChange::Same;
     }
 
     /// A quota or a definition is there, has changed, or has gone.

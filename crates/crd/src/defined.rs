@@ -7,7 +7,7 @@ use lazaret_json::Value;
 use lazaret_schema::{Finding, Schema, TypeId};
 
 use crate::{
-    fill, laws::Laws, lists::check_unique, shape::shape, structural::Structural, validate::validate,
+    fill, lists::check_unique, rule_tree::RuleTree, shape::shape, structural::Structural, validate::validate,
 };
 
 /// The schema of one version of a definition.
@@ -15,7 +15,7 @@ use crate::{
 pub struct DefinedSchema {
     structural: Structural,
     /// Rules that the schema brings.
-    laws: Option<Laws>,
+    rule_tree: Option<RuleTree>,
     /// As it was written, for clients that ask what a field is for.
     document: Value,
 }
@@ -24,8 +24,8 @@ impl DefinedSchema {
     /// Reads an `openAPIV3Schema` that [`check_schema`](crate::check_schema) has accepted.
     #[must_use]
     pub fn read(document: Value) -> Self {
-        let (structural, laws) = (Structural::read(&document), Laws::read(&document, true));
-        Self { structural, laws, document }
+        let (structural, rule_tree) = (Structural::read(&document), RuleTree::read(&document, true));
+        Self { structural, rule_tree, document }
     }
 
     /// The schema as its author wrote it.
@@ -68,8 +68,8 @@ impl DefinedSchema {
 
     /// Evaluates the rules of the schema, unless there are errors: rules may count on an object that is well formed.
     pub fn check_rules(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
-        if let Some(laws) = self.laws.as_ref().filter(|_| errors.is_empty()) {
-            laws.check(&self.structural, new, old, errors);
+        if let Some(rule_tree) = self.rule_tree.as_ref().filter(|_| errors.is_empty()) {
+            rule_tree.check(&self.structural, new, old, errors);
         }
     }
 }

@@ -62,11 +62,11 @@ pub(crate) fn identity(schema: &Structural, keys: &[String], item: &Value) -> Va
 }
 
 /// The items of a keyed list as it was before, found by their identity. Where items have none, nothing is found.
-pub(crate) struct Earlier<'v> {
+pub(crate) struct OldItems<'v> {
     items: HashMap<Value, &'v Value>,
 }
 
-impl<'v> Earlier<'v> {
+impl<'v> OldItems<'v> {
     pub(crate) fn of(schema: &Structural, old: Option<&'v Value>) -> Self {
         let mut items = HashMap::new();
         if let ListType::Map(keys) = &schema.list {

@@ -7,7 +7,7 @@ use lazaret_cel::Pattern;
 use lazaret_fields::{Errors, FieldProblem, value::is_true};
 use lazaret_json::{Text, Value};
 
-use crate::{fill, laws::check_rules, structural::Structural, validate::validate};
+use crate::{fill, rule_tree::check_rules, structural::Structural, validate::validate};
 
 /// Where in a schema something stands.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 /// name in a group, the one that has it keeps it; else the one that comes first gets it.
 #[must_use]
 pub fn settled(definitions: &[Value], timestamp: &str) -> Vec<(usize, Value)> {
-    let mut taken = Taken::default();
+    let mut taken = UsedNames::default();
     definitions.iter().for_each(|definition| taken.add(definition));
     let mut changed = Vec::new();
     for (at, definition) in definitions.iter().enumerate() {
@@ -28,12 +28,12 @@ pub fn settled(definitions: &[Value], timestamp: &str) -> Vec<(usize, Value)> {
 
 /// Names that definitions have, by group: how many have each.
 #[derive(Default)]
-struct Taken {
+struct UsedNames {
     resources: BTreeMap<(String, String), usize>,
     kinds: BTreeMap<(String, String), usize>,
 }
 
-impl Taken {
+impl UsedNames {
     fn add(&mut self, definition: &Value) {
         let count = |names: &mut BTreeMap<_, usize>, name| *names.entry(name).or_default() += 1;
         resources_of(definition).for_each(|name| count(&mut self.resources, name));
@@ -107,7 +107,7 @@ fn is_true(definition: &Value, condition: &str) -> bool {
 }
 
 /// One definition as its status should be, given the names that others have.
-fn settle(definition: &Value, taken: &Taken, timestamp: &str) -> Value {
+fn settle(definition: &Value, taken: &UsedNames, timestamp: &str) -> Value {
     let mut definition = definition.clone();
     let group = text(&definition["spec"], "group").to_owned();
     let wanted = definition["spec"]["names"].clone();

@@ -15,7 +15,7 @@ pub(crate) fn shape(root: &Structural) -> (Arc<Schema>, TypeId) {
     };
     let text = table.add(Type::Scalar(Scalar::String));
     let anything = deduced(&mut table);
-    let mut maker = Maker { table, metadata, text, anything };
+    let mut maker = SchemaBuilder { table, metadata, text, anything };
     let mut fields = maker.fields(root);
     fields.insert("metadata".into(), field(metadata, &Structural::default()));
     let object = StructType::of("", fields, root.preserve_unknown);
@@ -29,14 +29,14 @@ fn deduced(table: &mut Schema) -> TypeId {
     table.define("deduced", Type::Map(id))
 }
 
-struct Maker {
+struct SchemaBuilder {
     table: Schema,
     metadata: TypeId,
     text: TypeId,
     anything: TypeId,
 }
 
-impl Maker {
+impl SchemaBuilder {
     fn ty(&mut self, schema: &Structural) -> TypeId {
         let scalar = |scalar| Type::Scalar(scalar);
         let ty = match schema.ty {

@@ -6,7 +6,7 @@ use lazaret_schema::DEPTH_MAX;
 
 use crate::{
     formats,
-    lists::Earlier,
+    lists::OldItems,
     structural::{Bound, Checks, Size, Structural, Type},
 };
 
@@ -64,7 +64,7 @@ impl Walk<'_> {
             }
             Value::Array(items) => {
                 let Some(inner) = &schema.items else { return };
-                let earlier = Earlier::of(schema, old);
+                let earlier = OldItems::of(schema, old);
                 for (at, item) in items.iter().enumerate() {
                     path.push_str(&format!("[{at}]"));
                     self.value(inner, item, earlier.get(schema, item), path, depth + 1);

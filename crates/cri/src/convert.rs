@@ -41,7 +41,7 @@ const READ_ONLY_PATHS: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/
 
 /// Facts of a container that are needed later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct ContainerFacts {
     pub(crate) key: Key,
     pub(crate) image: String,
     pub(crate) image_id: String,
@@ -93,7 +93,7 @@ pub(crate) fn container_config(
     if matches!(spec.root, RootFs::Directory(_)) {
         return Err(unsupported("a root directory in place of an image"));
     }
-    let kept = Kept {
+    let kept = ContainerFacts {
         key: spec.key.clone(),
         image: spec.image.clone(),
         image_id: spec.image_id.clone(),
@@ -287,7 +287,7 @@ pub(crate) fn phase(status: &proto::ContainerStatus, pid: u32) -> Phase {
 }
 
 /// The facts kept with one of our containers.
-pub(crate) fn kept(status: &proto::ContainerStatus) -> Option<Kept> {
+pub(crate) fn kept(status: &proto::ContainerStatus) -> Option<ContainerFacts> {
     serde_json::from_str(status.annotations.get(CONTAINER_ANNOTATION)?).ok()
 }
 

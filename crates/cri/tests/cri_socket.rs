@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use double::{Double, Manner};
+use double::{Double, DoubleOptions};
 use lazaret_containers::{
     Attached, ContainerSpec, Exec, Identity, Key, Limits, Namespaces, Phase, Resize, RootFs, Runtime,
     RuntimeError, SandboxSpec, Seccomp, Security, UserLookup,
@@ -72,11 +72,11 @@ async fn a_runtime_that_ignores_cdi_is_refused_by_its_version() {
         ("cri-o", "1.27.9", false),
         ("another", "0.1", true),
     ] {
-        let manner = Manner { runtime, version, ..Manner::default() };
+        let manner = DoubleOptions { runtime, version, ..DoubleOptions::default() };
         let double = Double::start(&folder.path().join("cri.sock"), manner);
         assert_eq!(Cri::connect(&double.socket, "node-1").await.is_ok(), is_fine, "{runtime} {version}");
     }
-    let manner = Manner { version: "1.6.20", ..Manner::default() };
+    let manner = DoubleOptions { version: "1.6.20", ..DoubleOptions::default() };
     let double = Double::start(&folder.path().join("cri.sock"), manner);
     let error = Cri::connect(&double.socket, "node-1").await.unwrap_err();
     assert_eq!(error.to_string(), "containerd 1.6.20 ignores CDI devices: 1.7 or later is needed");
@@ -86,7 +86,7 @@ async fn a_runtime_that_ignores_cdi_is_refused_by_its_version() {
 #[tokio::test]
 async fn pods_live_and_are_found_again_by_another_process() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     double.add_a_stranger();
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
@@ -138,7 +138,7 @@ async fn pods_live_and_are_found_again_by_another_process() {
 #[tokio::test]
 async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
     let folder = tempfile::tempdir().unwrap();
-    let manner = Manner { ignores_cdi: true, ..Manner::default() };
+    let manner = DoubleOptions { ignores_cdi: true, ..DoubleOptions::default() };
     let double = Double::start(&folder.path().join("cri.sock"), manner);
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
 #[tokio::test]
 async fn devices_are_passed_by_name_to_a_runtime_that_applies_them() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     let id = cri.create(&made.id, container("main", &["example.com/gpu=0"])).await.unwrap();
@@ -178,23 +178,29 @@ fn probe_options(folder: &Path) -> ProbeOptions {
 async fn a_runtime_that_would_not_find_devices_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let rows = [
-        (Manner::default(), None),
+        (DoubleOptions::default(), None),
         (
-            Manner { config: Some(r#"{"enableCDI":true,"cdiSpecDirs":["/here/cdi"]}"#), ..Manner::default() },
+            DoubleOptions {
+                config: Some(r#"{"enableCDI":true,"cdiSpecDirs":["/here/cdi"]}"#),
+                ..DoubleOptions::default()
+            },
             None,
         ),
-        (Manner { config: Some("no JSON"), ..Manner::default() }, None),
+        (DoubleOptions { config: Some("no JSON"), ..DoubleOptions::default() }, None),
         // Without an image it cannot be asked yet.
-        (Manner { has_image: false, ignores_cdi: true, ..Manner::default() }, None),
-        (Manner { is_ready: false, ..Manner::default() }, Some("the runtime is not ready: Because: of this")),
+        (DoubleOptions { has_image: false, ignores_cdi: true, ..DoubleOptions::default() }, None),
         (
-            Manner { config: Some(r#"{"enableCDI":false}"#), ..Manner::default() },
+            DoubleOptions { is_ready: false, ..DoubleOptions::default() },
+            Some("the runtime is not ready: Because: of this"),
+        ),
+        (
+            DoubleOptions { config: Some(r#"{"enableCDI":false}"#), ..DoubleOptions::default() },
             Some("the runtime ignores CDI devices: set enable_cdi = true in its configuration"),
         ),
         (
-            Manner {
+            DoubleOptions {
                 config: Some(r#"{"enableCDI":null,"cdiSpecDirs":["/run/other"]}"#),
-                ..Manner::default()
+                ..DoubleOptions::default()
             },
             Some(
                 "the runtime reads CDI files in /run/other, and drivers of this node write them to /etc/cdi, /here/cdi: \
@@ -202,7 +208,7 @@ async fn a_runtime_that_would_not_find_devices_is_refused_at_start() {
             ),
         ),
         (
-            Manner { ignores_cdi: true, ..Manner::default() },
+            DoubleOptions { ignores_cdi: true, ..DoubleOptions::default() },
             Some("the runtime ignores CDI devices: its support for them is switched off"),
         ),
     ];
@@ -218,7 +224,7 @@ async fn a_runtime_that_would_not_find_devices_is_refused_at_start() {
 #[tokio::test]
 async fn a_runtime_that_was_probed_is_not_asked_again() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     cri.probe(&probe_options(folder.path())).await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
@@ -230,7 +236,7 @@ async fn a_runtime_that_was_probed_is_not_asked_again() {
 #[tokio::test]
 async fn nodes_that_share_a_runtime_have_their_own_pods() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     let one = Cri::connect(&double.socket, "node-1").await.unwrap();
     let other = Cri::connect(&double.socket, "node-2").await.unwrap();
     let made = one.run_sandbox(sandbox(folder.path())).await.unwrap();
@@ -242,7 +248,7 @@ async fn nodes_that_share_a_runtime_have_their_own_pods() {
 #[tokio::test]
 async fn ports_of_a_pod_are_reached_in_its_own_network() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -263,7 +269,7 @@ async fn ports_of_a_pod_are_reached_in_its_own_network() {
 #[tokio::test]
 async fn images_are_those_of_the_runtime() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let images: &dyn ImageSource = &cri;
     let found = images.find("busybox").await.unwrap();
@@ -274,7 +280,7 @@ async fn images_are_those_of_the_runtime() {
 }
 
 async fn one_container(folder: &Path, spec: ContainerSpec) -> (Double, Cri, String) {
-    let double = Double::start(&folder.join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.join("cri.sock"), DoubleOptions::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder)).await.unwrap();
     let id = cri.create(&made.id, spec).await.unwrap();
@@ -409,7 +415,7 @@ async fn users_are_looked_up_by_the_runtime_when_only_it_has_the_image() {
 #[tokio::test]
 async fn images_that_nothing_uses_are_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let manner = Manner { has_image: false, ..Manner::default() };
+    let manner = DoubleOptions { has_image: false, ..DoubleOptions::default() };
     let double = Double::start(&folder.path().join("cri.sock"), manner);
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     for (id, pinned) in
@@ -453,7 +459,7 @@ async fn limits_change_while_a_container_runs() {
 #[tokio::test]
 async fn what_the_protocol_cannot_say_is_named_before() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let double = Double::start(&folder.path().join("cri.sock"), DoubleOptions::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let mut spec = container("main", &[]);
     let mut pod = sandbox(folder.path());
@@ -476,7 +482,7 @@ async fn pods_are_limited_as_a_whole_by_a_group_of_theirs() {
     let mut pod = sandbox(folder.path());
     pod.limits = Limits { memory: Some(64 << 20), pids: Some(33), ..Limits::default() };
     for (driver, makes_groups) in [(Some(1), true), (Some(0), false), (None, false)] {
-        let manner = Manner { cgroup_driver: driver, ..Manner::default() };
+        let manner = DoubleOptions { cgroup_driver: driver, ..DoubleOptions::default() };
         let double = Double::start(&folder.path().join("cri.sock"), manner);
         let cri = Cri::connect(&double.socket, &node).await.unwrap().with_pod_groups().await;
         let not_applied = cri.not_applied(&pod, &container("main", &[]));
@@ -514,11 +520,11 @@ async fn pods_are_limited_as_a_whole_by_a_group_of_theirs() {
 async fn a_runtime_that_was_restarted_is_connected_to_again() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("cri.sock");
-    let mut double = Double::start(&socket, Manner::default());
+    let mut double = Double::start(&socket, DoubleOptions::default());
     let cri = Cri::connect(&socket, "node-1").await.unwrap();
     double.stop().await;
     assert!(cri.list().await.is_err());
-    let _again = Double::start(&socket, Manner::default());
+    let _again = Double::start(&socket, DoubleOptions::default());
     // One call may still meet the old connection.
     let _ = cri.list().await;
     assert_eq!(cri.list().await.unwrap().len(), 0);

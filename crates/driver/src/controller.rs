@@ -4,8 +4,8 @@
 //! the order of all steps are the same for every driver; `lazaret_classic::DriverController` decides them.
 
 mod agent;
+mod known_objects;
 mod tainted;
-mod told;
 
 use std::{future::Future, sync::Arc};
 

@@ -25,7 +25,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// News from the server.
-pub(crate) enum News {
+pub(crate) enum SliceEvent {
     Listed(Vec<ResourceSlice>, String),
     Set(Box<ResourceSlice>),
     Gone(Box<ResourceSlice>),
@@ -59,13 +59,13 @@ impl Selection {
 }
 
 /// Why a list or a watch ended.
-enum Lost {
+enum WatchError {
     /// The server does not know the selector.
     BadRequest,
     Other(String),
 }
 
-impl From<kube::Error> for Lost {
+impl From<kube::Error> for WatchError {
     fn from(error: kube::Error) -> Self {
         let is_bad_request = matches!(&error, kube::Error::Api(status) if status.code == 400);
         if is_bad_request { Self::BadRequest } else { Self::Other(error.to_string()) }
@@ -76,20 +76,20 @@ impl From<kube::Error> for Lost {
 pub(crate) async fn follow(
     api: Api<ResourceSlice>,
     mut selection: Selection,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<SliceEvent>,
     problems: Problems,
 ) {
     let mut pause = PAUSE_MIN;
     loop {
         let why = match once(&api, &selection, &news, &mut pause).await {
             Ok(()) => return,
-            Err(Lost::BadRequest) if selection.pool.is_some() && selection.is_pool_selectable => {
+            Err(WatchError::BadRequest) if selection.pool.is_some() && selection.is_pool_selectable => {
                 debug!("the API server cannot select slices by pool");
                 selection.is_pool_selectable = false;
                 continue;
             }
-            Err(Lost::BadRequest) => "the server does not understand the request".to_owned(),
-            Err(Lost::Other(error)) => error,
+            Err(WatchError::BadRequest) => "the server does not understand the request".to_owned(),
+            Err(WatchError::Other(error)) => error,
         };
         debug!(why, "the watch of slices ended");
         tokio::time::sleep(pause).await;
@@ -104,9 +104,9 @@ pub(crate) async fn follow(
 async fn once(
     api: &Api<ResourceSlice>,
     selection: &Selection,
-    news: &mpsc::Sender<News>,
+    news: &mpsc::Sender<SliceEvent>,
     pause: &mut Duration,
-) -> Result<(), Lost> {
+) -> Result<(), WatchError> {
     let fields = selection.selector();
     let (mut slices, mut params) = (Vec::new(), ListParams::default().fields(&fields).limit(PAGE));
     let mut version = loop {
@@ -117,7 +117,7 @@ async fn once(
             None => break page.metadata.resource_version.unwrap_or_default(),
         }
     };
-    if news.send(News::Listed(slices, version.clone())).await.is_err() {
+    if news.send(SliceEvent::Listed(slices, version.clone())).await.is_err() {
         return Ok(());
     }
     *pause = PAUSE_MIN;
@@ -127,7 +127,9 @@ async fn once(
         tokio::pin!(events);
         loop {
             let event = tokio::time::timeout(SILENCE_MAX, events.next()).await;
-            let Some(event) = event.map_err(|_| Lost::Other("the watch is silent".into()))? else { break };
+            let Some(event) = event.map_err(|_| WatchError::Other("the watch is silent".into()))? else {
+                break;
+            };
             let (slice, is_gone) = match event? {
                 WatchEvent::Added(slice) | WatchEvent::Modified(slice) => (slice, false),
                 WatchEvent::Deleted(slice) => (slice, true),
@@ -135,7 +137,7 @@ async fn once(
                     version = mark.metadata.resource_version;
                     continue;
                 }
-                WatchEvent::Error(status) => return Err(Lost::Other(status.message)),
+                WatchEvent::Error(status) => return Err(WatchError::Other(status.message)),
             };
             if let Some(newer) = &slice.metadata.resource_version {
                 version.clone_from(newer);
@@ -144,7 +146,7 @@ async fn once(
                 continue;
             }
             let slice = Box::new(slice);
-            let heard = if is_gone { News::Gone(slice) } else { News::Set(slice) };
+            let heard = if is_gone { SliceEvent::Gone(slice) } else { SliceEvent::Set(slice) };
             if news.send(heard).await.is_err() {
                 return Ok(());
             }

@@ -23,7 +23,7 @@ use tonic::{Status, Streaming, body::Body};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
-use crate::{spoil::Spoilt, tasks::Tasks};
+use crate::{changed_stream::ChangedStream, tasks::Tasks};
 
 /// Of one message. Kubelet names the claims of one pod: a few hundred bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -48,15 +48,15 @@ pub(crate) trait Service: Send + Sync + 'static {
 
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// Changes what is sent, see [`Kit::spoil`](crate::Kit::spoil).
-pub(crate) type Spoil = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+/// Changes what is sent, see [`Kit::change_bytes`](crate::Kit::change_bytes).
+pub(crate) type ChangeBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Serves connections until `closing`; then calls in flight are answered and no others.
 pub(crate) async fn serve<S: Service>(
     listener: UnixListener,
     service: Arc<S>,
     mut closing: watch::Receiver<bool>,
-    spoil: Option<Spoil>,
+    change_bytes: Option<ChangeBytes>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = Tasks::default();
@@ -77,7 +77,8 @@ pub(crate) async fn serve<S: Service>(
                 continue;
             }
         };
-        let (service, mut closing, spoil) = (Arc::clone(&service), closing.clone(), spoil.clone());
+        let (service, mut closing, change_bytes) =
+            (Arc::clone(&service), closing.clone(), change_bytes.clone());
         connections.spawn(async move {
             let answer = hyper::service::service_fn(move |request| {
                 let answer = Arc::clone(&service).call(request);
@@ -92,7 +93,7 @@ pub(crate) async fn serve<S: Service>(
                 .max_header_list_size(HEADER_BYTES_MAX)
                 .keep_alive_interval(PING_EVERY)
                 .keep_alive_timeout(PING_TIMEOUT)
-                .serve_connection(TokioIo::new(Spoilt { stream, spoil }), answer);
+                .serve_connection(TokioIo::new(ChangedStream { stream, change_bytes }), answer);
             tokio::pin!(connection);
             let served = tokio::select! {
                 served = &mut connection => served,

@@ -70,7 +70,7 @@ pub(crate) fn stream(
     closing: watch::Receiver<bool>,
     timeout: Duration,
 ) -> impl Stream<Item = Result<WatchResponse, Status>> + Send + 'static {
-    let told =
+    let changes =
         futures_util::stream::unfold((reports, closing), move |(mut reports, mut closing)| async move {
             loop {
                 tokio::select! {
@@ -83,7 +83,7 @@ pub(crate) fn stream(
                 }
             }
         });
-    told.flat_map(|messages| futures_util::stream::iter(messages.into_iter().map(Ok)))
+    changes.flat_map(|messages| futures_util::stream::iter(messages.into_iter().map(Ok)))
 }
 
 /// A report in parts that kubelet takes. It merges what it gets.

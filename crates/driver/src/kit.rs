@@ -19,7 +19,7 @@ use crate::{
     calls::Calls,
     clock::Clock,
     election,
-    grpc::{self, Spoil},
+    grpc::{self, ChangeBytes},
     health,
     inventory::Inventory,
     lock::{self, Serialize},
@@ -35,7 +35,7 @@ use crate::{
 /// How often devices are looked at, unless the driver says otherwise.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the first look may take before the driver registers without it. Nothing is published before it is over.
-const FIRST_LOOK_MAX: Duration = Duration::from_secs(10);
+const FIRST_HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a driver besides [`Driver`]. Only the name and a client are required.
 pub struct Kit {
@@ -52,7 +52,7 @@ pub struct Kit {
     services: Vec<KubeletService>,
     metadata: Option<Vec<MetadataVersion>>,
     cdi: PathBuf,
-    spoil: Option<Spoil>,
+    change_bytes: Option<ChangeBytes>,
     election: Option<LeaderElection>,
 }
 
@@ -116,7 +116,7 @@ impl Kit {
             services: KubeletService::ALL.to_vec(),
             metadata: None,
             cdi: lazaret_cdi::DYNAMIC_DIRECTORY.into(),
-            spoil: None,
+            change_bytes: None,
             election: None,
         };
         kit.kubelet_root(KUBELET_ROOT)
@@ -222,8 +222,8 @@ impl Kit {
     /// Passes every byte that the service socket sends through this function, which may change it: for drivers that test
     /// what calls them.
     #[must_use]
-    pub fn spoil(self, spoil: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
-        Self { spoil: Some(Arc::new(spoil)), ..self }
+    pub fn change_bytes(self, change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
+        Self { change_bytes: Some(Arc::new(change)), ..self }
     }
 
     /// Starts: looks at the devices, listens for calls, publishes, and then lets kubelet know.
@@ -254,7 +254,7 @@ impl Kit {
             calls: Arc::clone(&calls),
             closing: closed.clone(),
         });
-        servers.spawn(grpc::serve(listener, plugin, closed.clone(), self.spoil.clone()));
+        servers.spawn(grpc::serve(listener, plugin, closed.clone(), self.change_bytes.clone()));
 
         let publisher = Publisher::new(Arc::clone(&inventory), self.scope.clone());
         if let Some(pools) = self.pools.clone() {
@@ -362,7 +362,7 @@ impl Kit {
         tasks: &mut Tasks,
     ) -> bool {
         let look = inventory.begin_look();
-        match tokio::time::timeout(FIRST_LOOK_MAX, driver.health()).await {
+        match tokio::time::timeout(FIRST_HEALTH_TIMEOUT, driver.health()).await {
             Ok(HealthReport::NotMonitored) => {
                 inventory.not_monitored();
                 return false;

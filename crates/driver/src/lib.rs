@@ -49,6 +49,7 @@
 //! stated amount of memory or time. A taint is published until it is cleared: no other publication can lose it.
 
 mod calls;
+mod changed_stream;
 mod claim;
 mod classic;
 mod clock;
@@ -71,7 +72,6 @@ mod registrar;
 mod running;
 mod service;
 mod sockets;
-mod spoil;
 mod tasks;
 
 pub use claim::{AllocatedDevice, Claim, ClaimRef};

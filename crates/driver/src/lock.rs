@@ -35,22 +35,22 @@ pub(crate) enum Serialize {
 
 /// The right to call the driver, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct CallPermit {
     _file: Option<File>,
     _process: Option<OwnedMutexGuard<()>>,
 }
 
 impl Serialize {
-    pub(crate) async fn turn(&self) -> Result<Turn, Status> {
+    pub(crate) async fn turn(&self) -> Result<CallPermit, Status> {
         match self {
-            Self::Off => Ok(Turn { _file: None, _process: None }),
+            Self::Off => Ok(CallPermit { _file: None, _process: None }),
             Self::Process(mutex) => {
-                Ok(Turn { _file: None, _process: Some(Arc::clone(mutex).lock_owned().await) })
+                Ok(CallPermit { _file: None, _process: Some(Arc::clone(mutex).lock_owned().await) })
             }
             Self::File(mutex, path) => {
                 let process = Arc::clone(mutex).lock_owned().await;
                 let file = lock(path).await?;
-                Ok(Turn { _file: Some(file), _process: Some(process) })
+                Ok(CallPermit { _file: Some(file), _process: Some(process) })
             }
         }
     }

@@ -14,7 +14,7 @@ use tracing::{debug, info};
 
 use crate::{
     clock::Clock,
-    follow::{News, Selection, follow},
+    follow::{Selection, SliceEvent, follow},
     inventory::Inventory,
     running::{Problem, Problems},
     tasks::Tasks,
@@ -144,12 +144,12 @@ impl Shell {
         }
     }
 
-    fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: SliceEvent) {
         let now = self.clock.now();
         match news {
-            News::Listed(slices, version) => self.core.list(now, slices, &version),
-            News::Set(slice) => self.core.see(now, *slice),
-            News::Gone(slice) => self.core.miss(now, &slice),
+            SliceEvent::Listed(slices, version) => self.core.list(now, slices, &version),
+            SliceEvent::Set(slice) => self.core.see(now, *slice),
+            SliceEvent::Gone(slice) => self.core.miss(now, &slice),
         }
     }
 }

@@ -87,7 +87,9 @@ impl<D: Driver> Plugin<D> {
         let entry = |(id, result): (ClaimRef, Prepared)| {
             let entry = match result.and_then(|devices| messages(devices, has_shares)) {
                 Ok(devices) => PreparedClaim { devices, error: String::new() },
-                Err(failure) => PreparedClaim { devices: Vec::new(), error: told("prepare", &id, &failure) },
+                Err(failure) => {
+                    PreparedClaim { devices: Vec::new(), error: report_failure("prepare", &id, &failure) }
+                }
             };
             (id.uid, entry)
         };
@@ -98,7 +100,8 @@ impl<D: Driver> Plugin<D> {
         let ids = ids(request)?;
         let results = self.unprepare_claims(ids.clone()).await?;
         let entry = |(id, result): (ClaimRef, Result<(), Failure>)| {
-            let error = result.err().map(|failure| told("unprepare", &id, &failure)).unwrap_or_default();
+            let error =
+                result.err().map(|failure| report_failure("unprepare", &id, &failure)).unwrap_or_default();
             (id.uid, UnpreparedClaim { error })
         };
         Ok(UnprepareResponse { claims: ids.into_iter().zip(results).map(entry).collect() })
@@ -223,7 +226,7 @@ fn base(request: &str) -> &str {
 }
 
 /// Logs a failure, and returns its text for kubelet.
-fn told(call: &str, id: &ClaimRef, failure: &Failure) -> String {
+fn report_failure(call: &str, id: &ClaimRef, failure: &Failure) -> String {
     warn!(claim = id.name, namespace = id.namespace, %failure, "{call} failed");
     text(failure)
 }

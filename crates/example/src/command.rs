@@ -19,7 +19,7 @@ pub enum Call {
 
 /// A fault in the published slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum SliceFault {
     /// Nothing is written any more.
     Silent,
     /// A slice of an older generation is left behind, with a device that is not there.
@@ -57,7 +57,7 @@ pub enum Command {
     /// `work CALL`
     Work(Call),
     /// `hang publish`, `publish stale`, `publish incomplete`, `work publish`
-    Publish(Option<Wrong>),
+    Publish(Option<SliceFault>),
     /// `frames garbage`, `frames giant`, `work frames`
     Frames(Option<Frames>),
     /// `crash`: the process ends at once and cleans nothing up.
@@ -132,9 +132,9 @@ impl FromStr for Command {
             ["vanish", device] => Self::Vanish(device.into()),
             ["return", device] => Self::Return(device.into(), None),
             ["return", device, name] => Self::Return(device.into(), Some(name.into())),
-            ["hang", "publish"] => Self::Publish(Some(Wrong::Silent)),
-            ["publish", "stale"] => Self::Publish(Some(Wrong::Stale)),
-            ["publish", "incomplete"] => Self::Publish(Some(Wrong::Incomplete)),
+            ["hang", "publish"] => Self::Publish(Some(SliceFault::Silent)),
+            ["publish", "stale"] => Self::Publish(Some(SliceFault::Stale)),
+            ["publish", "incomplete"] => Self::Publish(Some(SliceFault::Incomplete)),
             ["work", "publish"] => Self::Publish(None),
             ["frames", "garbage"] => Self::Frames(Some(Frames::Garbage)),
             ["frames", "giant"] => Self::Frames(Some(Frames::Giant)),
@@ -165,9 +165,9 @@ impl fmt::Display for Command {
             Self::Hang(call) => write!(f, "hang {call}"),
             Self::Error(call, text) => write!(f, "error {call} {text}"),
             Self::Work(call) => write!(f, "work {call}"),
-            Self::Publish(Some(Wrong::Silent)) => f.write_str("hang publish"),
-            Self::Publish(Some(Wrong::Stale)) => f.write_str("publish stale"),
-            Self::Publish(Some(Wrong::Incomplete)) => f.write_str("publish incomplete"),
+            Self::Publish(Some(SliceFault::Silent)) => f.write_str("hang publish"),
+            Self::Publish(Some(SliceFault::Stale)) => f.write_str("publish stale"),
+            Self::Publish(Some(SliceFault::Incomplete)) => f.write_str("publish incomplete"),
             Self::Publish(None) => f.write_str("work publish"),
             Self::Frames(Some(Frames::Garbage)) => f.write_str("frames garbage"),
             Self::Frames(Some(Frames::Giant)) => f.write_str("frames giant"),

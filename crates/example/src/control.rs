@@ -61,13 +61,13 @@ where
         }
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, _)) => drop(connections.spawn(converse(stream, Arc::clone(&answer)))),
+            Ok((stream, _)) => drop(connections.spawn(serve_connection(stream, Arc::clone(&answer)))),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-async fn converse<F, A>(stream: UnixStream, answer: Arc<F>)
+async fn serve_connection<F, A>(stream: UnixStream, answer: Arc<F>)
 where
     F: Fn(String) -> A,
     A: Future<Output = Result<String, CommandError>>,

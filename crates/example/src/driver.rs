@@ -13,12 +13,11 @@ use tracing::{info, warn};
 use crate::{
     Shape, Soak, SoakOptions,
     binding::{Binder, Outcome},
-    command::{Call, Command, CommandError, Wrong},
+    command::{Call, Command, CommandError, SliceFault},
     control::{self, ControlError},
-    faults::{Consequence, ordered},
-    orders,
+    faults::{CommandEffect, ordered},
+    orders, slice_faults,
     state::State,
-    wrong,
 };
 
 /// How long a wrong publication waits for what is right to be published first.
@@ -112,14 +111,14 @@ pub async fn start_with(client: kube::Client, options: Options, extras: Extras) 
     for command in &options.faults {
         state.apply(command.clone())?;
     }
-    let spoiled = Arc::clone(&state);
+    let changing = Arc::clone(&state);
     let mut kit = Kit::new(&options.driver, client.clone())
         .node(&options.node)
         .kubelet_root(&options.kubelet_root)
         .health_table(table(&options)?)
         .health_interval(options.health_interval)
         .cdi_directory(&options.cdi)
-        .spoil(move |bytes| spoiled.spoil(bytes))
+        .change_bytes(move |bytes| changing.change_bytes(bytes))
         .pools(state.pools());
     if extras.has_metadata {
         kit = kit.device_metadata([MetadataVersion::V1beta1, MetadataVersion::V1alpha1]);
@@ -132,22 +131,22 @@ pub async fn start_with(client: kube::Client, options: Options, extras: Extras) 
     let running = kit.start(Simulated(Arc::clone(&state))).await?;
     let control = data.join(socket);
     let listener = control::listen(&control)?;
-    let teller = Teller { state, publisher: running.publisher().clone(), client };
+    let handler = CommandHandler { state, publisher: running.publisher().clone(), client };
     let mut tasks = JoinSet::new();
-    teller.spawn(&mut tasks, extras.soak, has_binding);
-    tasks.spawn(control::serve(listener, move |line| teller.clone().answer(line)));
+    handler.spawn(&mut tasks, extras.soak, has_binding);
+    tasks.spawn(control::serve(listener, move |line| handler.clone().answer(line)));
     Ok(Example { running, control, _tasks: tasks })
 }
 
 /// Carries commands out.
 #[derive(Clone)]
-struct Teller {
+struct CommandHandler {
     state: Arc<State>,
     publisher: Publisher,
     client: kube::Client,
 }
 
-impl Teller {
+impl CommandHandler {
     async fn answer(self, line: String) -> Result<String, CommandError> {
         let command: Command = line.parse()?;
         if command == Command::List {
@@ -162,25 +161,25 @@ impl Teller {
             std::process::abort();
         }
         match self.state.apply(command)? {
-            Consequence::None => Ok(()),
-            Consequence::Devices => {
+            CommandEffect::None => Ok(()),
+            CommandEffect::Devices => {
                 let published = self.publisher.publish(self.state.pools());
                 published.map_err(|error| CommandError::Api(error.to_string()))
             }
-            Consequence::Publishing(None) => {
+            CommandEffect::Publishing(None) => {
                 self.publisher.resume();
                 Ok(())
             }
-            Consequence::Publishing(Some(wrong)) => self.publish_wrong(wrong).await,
+            CommandEffect::Publishing(Some(wrong)) => self.publish_wrong(wrong).await,
         }
     }
 
-    async fn publish_wrong(&self, wrong: Wrong) -> Result<(), CommandError> {
+    async fn publish_wrong(&self, wrong: SliceFault) -> Result<(), CommandError> {
         self.publisher.resume();
         // A server that is away does not keep the driver from being silent.
         let _ = tokio::time::timeout(SETTLE_MAX, self.publisher.settled()).await;
         self.publisher.pause();
-        let done = wrong::publish(&self.client, &self.state.driver, &self.state.node, wrong).await;
+        let done = slice_faults::publish(&self.client, &self.state.driver, &self.state.node, wrong).await;
         if done.is_err() {
             // A fault that did not come about is not listed.
             let _ = self.state.apply(Command::Publish(None));
@@ -197,9 +196,9 @@ impl Teller {
         tasks.spawn(orders::follow(self.client.clone(), node, driver, order));
         let wrong = self.state.faults().wrong();
         if let Some(wrong) = wrong {
-            let teller = self.clone();
+            let handler = self.clone();
             tasks.spawn(async move {
-                if let Err(error) = teller.publish_wrong(wrong).await {
+                if let Err(error) = handler.publish_wrong(wrong).await {
                     warn!(%error, "publish something wrong from the start");
                 }
             });

@@ -58,12 +58,12 @@ pub struct Fabric {
     tainted: Option<(String, TaintedDevices)>,
     /// Where it remembers its attachments.
     file: Option<PathBuf>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FabricState>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct State {
+struct FabricState {
     /// By the UID of the claim.
     attached: BTreeMap<String, Attached>,
     /// Nodes that are not part of the fabric.
@@ -90,7 +90,7 @@ impl Fabric {
     /// # Errors
     /// When the file cannot be read.
     pub fn open(options: FabricOptions, file: PathBuf) -> Result<Self, FileError> {
-        let state: State = read_file(&file)?;
+        let state: FabricState = read_file(&file)?;
         Ok(Self { state: Arc::new(Mutex::new(state)), file: Some(file), ..Self::new(options) })
     }
 
@@ -116,12 +116,16 @@ impl Fabric {
         self.state().attached.len()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FabricState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is attached, in the file first: what was answered is never forgotten.
-    fn change(&self, state: &mut State, change: impl FnOnce(&mut State)) -> Result<(), FileError> {
+    fn change(
+        &self,
+        state: &mut FabricState,
+        change: impl FnOnce(&mut FabricState),
+    ) -> Result<(), FileError> {
         let mut next = state.clone();
         change(&mut next);
         if let Some(file) = &self.file {
@@ -137,7 +141,7 @@ impl Fabric {
         }
     }
 
-    fn free_device(&self, state: &State) -> Option<usize> {
+    fn free_device(&self, state: &FabricState) -> Option<usize> {
         let taken: BTreeSet<usize> = state.attached.values().map(|attached| attached.device).collect();
         (0..self.options.devices).find(|device| !taken.contains(device) && !self.is_tainted(*device))
     }
@@ -150,7 +154,7 @@ impl Fabric {
     }
 }
 
-impl State {
+impl FabricState {
     fn has_port(&self, node: &str, ports: usize) -> bool {
         let used = self.attached.values().filter(|attached| attached.node.as_deref() == Some(node)).count();
         used < ports && !self.outside.contains(node)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lazaret_driver::validate_device_name;
 
-use crate::command::{Call, Command, CommandError, Frames, Wrong};
+use crate::command::{Call, Command, CommandError, Frames, SliceFault};
 
 /// The behaviour of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Faults {
     /// Where a device is: nowhere, or under another name.
     places: BTreeMap<String, Option<String>>,
     modes: BTreeMap<Call, Mode>,
-    wrong: Option<Wrong>,
+    wrong: Option<SliceFault>,
     frames: Option<Frames>,
     /// By the name under which a device is published.
     orders: BTreeMap<String, Order>,
@@ -42,13 +42,13 @@ pub struct Faults {
 
 /// The consequence of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consequence {
+pub enum CommandEffect {
     /// Nothing more.
     None,
     /// Other devices are published than before.
     Devices,
     /// They are published in another way.
-    Publishing(Option<Wrong>),
+    Publishing(Option<SliceFault>),
 }
 
 impl Faults {
@@ -56,7 +56,7 @@ impl Faults {
     ///
     /// # Errors
     /// When there is no such device. Nothing changes then.
-    pub fn apply(&mut self, devices: &[String], command: Command) -> Result<Consequence, CommandError> {
+    pub fn apply(&mut self, devices: &[String], command: Command) -> Result<CommandEffect, CommandError> {
         if let Command::Fail(device, ..)
         | Command::Flap(device, _)
         | Command::Recover(device)
@@ -76,23 +76,23 @@ impl Faults {
             Command::Recover(device) => drop(self.conditions.remove(&device)),
             Command::Vanish(device) => {
                 self.places.insert(device, None);
-                return Ok(Consequence::Devices);
+                return Ok(CommandEffect::Devices);
             }
             Command::Return(device, name) => {
                 self.place(devices, device, name)?;
-                return Ok(Consequence::Devices);
+                return Ok(CommandEffect::Devices);
             }
             Command::Hang(call) => drop(self.modes.insert(call, Mode::Hang)),
             Command::Error(call, why) => drop(self.modes.insert(call, Mode::Fail(why))),
             Command::Work(call) => drop(self.modes.remove(&call)),
             Command::Publish(wrong) => {
                 self.wrong = wrong;
-                return Ok(Consequence::Publishing(wrong));
+                return Ok(CommandEffect::Publishing(wrong));
             }
             Command::Frames(frames) => self.frames = frames,
             Command::Crash | Command::List => {}
         }
-        Ok(Consequence::None)
+        Ok(CommandEffect::None)
     }
 
     fn place(
@@ -148,7 +148,7 @@ impl Faults {
 
     /// The fault in the published slices.
     #[must_use]
-    pub fn wrong(&self) -> Option<Wrong> {
+    pub fn wrong(&self) -> Option<SliceFault> {
         self.wrong
     }
 

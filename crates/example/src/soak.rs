@@ -3,7 +3,7 @@
 use std::{str::FromStr, time::Duration};
 
 use crate::{
-    command::{Call, Command, Frames, Wrong},
+    command::{Call, Command, Frames, SliceFault},
     faults::Faults,
 };
 
@@ -124,9 +124,11 @@ impl Soak {
             }
             FaultKind::Hang => Command::Hang(*self.choose(&CALLS)?),
             FaultKind::Error => Command::Error(*self.choose(&CALLS)?, "by chance".into()),
-            FaultKind::Publish => {
-                Command::Publish(Some(*self.choose(&[Wrong::Silent, Wrong::Stale, Wrong::Incomplete])?))
-            }
+            FaultKind::Publish => Command::Publish(Some(*self.choose(&[
+                SliceFault::Silent,
+                SliceFault::Stale,
+                SliceFault::Incomplete,
+            ])?)),
             FaultKind::Frames => Command::Frames(Some(*self.choose(&[Frames::Garbage, Frames::Giant])?)),
             FaultKind::Crash => Command::Crash,
         })

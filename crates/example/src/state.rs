@@ -18,7 +18,7 @@ use lazaret_driver::{
 use crate::{
     Checkpoint, Faults, Options, Shape, Unit,
     command::{Call, Command, CommandError, Frames},
-    faults::{Consequence, Mode},
+    faults::{CommandEffect, Mode},
     unit::{pool, units},
 };
 
@@ -60,7 +60,7 @@ impl State {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn apply(&self, command: Command) -> Result<Consequence, CommandError> {
+    pub(crate) fn apply(&self, command: Command) -> Result<CommandEffect, CommandError> {
         self.faults().apply(&self.names, command)
     }
 
@@ -103,7 +103,7 @@ impl State {
     }
 
     /// Changes what is sent to kubelet, while that is asked for.
-    pub(crate) fn spoil(&self, bytes: &mut [u8]) {
+    pub(crate) fn change_bytes(&self, bytes: &mut [u8]) {
         let frames = self.faults().frames();
         match frames {
             None => {}

@@ -15,7 +15,7 @@ use crate::{
     document::{self, Configuration, Descriptor, Document},
     error::{Context, Result, invalid},
     layer::{self, Expected},
-    layout::Directory,
+    layout::LayerDirectory,
     store::{Record, Store},
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn import_path(
         return import_archive(store, limits, &Archive::Directory(path.to_owned()), name);
     }
     let tar = store.ingest_path();
-    let written = Directory(path).write_tar(&tar).and_then(|()| {
+    let written = LayerDirectory(path).write_tar(&tar).and_then(|()| {
         let file = File::open(&tar).context(|| format!("open {}", tar.display()))?;
         import_root_file_system(store, limits, &file, name)
     });
@@ -104,7 +104,7 @@ fn import_tar(store: &Store, limits: &Limits, file: File, name: Option<&str>) ->
 }
 
 /// One image of an archive.
-struct Found {
+struct FoundImage {
     name: Option<String>,
     manifest: Option<Digest>,
     config: Vec<u8>,
@@ -137,7 +137,7 @@ fn import_archive(
     Ok(images)
 }
 
-fn find_oci(archive: &Archive, limits: &Limits) -> Result<Vec<Found>> {
+fn find_oci(archive: &Archive, limits: &Limits) -> Result<Vec<FoundImage>> {
     let Document::Index(descriptors) = Document::parse(&archive.document(INDEX, limits)?)? else {
         return Err(invalid("index.json is no index"));
     };
@@ -160,7 +160,7 @@ fn name_of(descriptor: &Descriptor) -> Option<String> {
     annotated.into_iter().find(|name| name.contains(['/', ':'])).cloned()
 }
 
-fn find_manifest(archive: &Archive, limits: &Limits, root: &Descriptor) -> Result<Found> {
+fn find_manifest(archive: &Archive, limits: &Limits, root: &Descriptor) -> Result<FoundImage> {
     let mut descriptor = root.clone();
     for _ in 0..NESTING_MAX {
         let digest = descriptor.digest()?;
@@ -172,7 +172,7 @@ fn find_manifest(archive: &Archive, limits: &Limits, root: &Descriptor) -> Resul
                     .iter()
                     .map(|layer| layer.digest().map(|digest| (blob_path(&digest), Some(digest))))
                     .collect::<Result<_>>()?;
-                return Ok(Found {
+                return Ok(FoundImage {
                     name: name_of(root),
                     manifest: Some(digest),
                     config: archive.blob(&manifest.config.digest()?, limits)?,
@@ -193,7 +193,7 @@ struct DockerImage {
     layers: Vec<String>,
 }
 
-fn find_docker(archive: &Archive, limits: &Limits) -> Result<Vec<Found>> {
+fn find_docker(archive: &Archive, limits: &Limits) -> Result<Vec<FoundImage>> {
     let manifest = archive.document(DOCKER_MANIFEST, limits)?;
     let images: Vec<DockerImage> = serde_json::from_slice(&manifest)
         .map_err(|error| invalid(format!("{DOCKER_MANIFEST} is not valid: {error}")))?;
@@ -207,13 +207,19 @@ fn find_docker(archive: &Archive, limits: &Limits) -> Result<Vec<Found>> {
                 return Err(invalid(format!("the archive has more than {IMAGES_MAX} images")));
             }
             let layers = image.layers.iter().map(|path| (path.clone(), None)).collect();
-            found.push(Found { name, manifest: None, config: config.clone(), layers });
+            found.push(FoundImage { name, manifest: None, config: config.clone(), layers });
         }
     }
     Ok(found)
 }
 
-fn add(store: &Store, limits: &Limits, archive: &Archive, found: &Found, name: &Reference) -> Result<Image> {
+fn add(
+    store: &Store,
+    limits: &Limits,
+    archive: &Archive,
+    found: &FoundImage,
+    name: &Reference,
+) -> Result<Image> {
     let diff_ids = check_layers(&found.config, found.layers.len(), limits)?;
     let chain = document::chain(&diff_ids);
     for (at, (path, blob)) in found.layers.iter().enumerate() {

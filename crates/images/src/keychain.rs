@@ -31,7 +31,7 @@ pub(crate) struct Credentials {
 pub struct KeychainError(String);
 
 #[derive(Deserialize)]
-struct Entry {
+struct KeychainEntry {
     #[serde(default)]
     username: String,
     #[serde(default)]
@@ -49,7 +49,7 @@ impl Keychain {
         };
         let mut content: BTreeMap<String, Value> = serde_json::from_slice(content).map_err(wrong)?;
         let entries = content.remove("auths").unwrap_or_else(|| content.into_iter().collect());
-        let entries: BTreeMap<String, Entry> = serde_json::from_value(entries)
+        let entries: BTreeMap<String, KeychainEntry> = serde_json::from_value(entries)
             .map_err(|_| KeychainError("an entry is not an object with username, password or auth".into()))?;
         let mut keychain = Self::default();
         for (registry, entry) in entries {
@@ -99,7 +99,7 @@ impl Keychain {
     }
 }
 
-impl Entry {
+impl KeychainEntry {
     fn read(self) -> Option<Credentials> {
         if self.auth.is_empty() {
             return Some(Credentials { username: self.username, password: self.password });

@@ -286,9 +286,9 @@ fn layer_tar(files: &[(String, Node)]) -> io::Result<Vec<u8>> {
 }
 
 /// A directory that becomes a layer.
-pub(crate) struct Directory<'a>(pub(crate) &'a Path);
+pub(crate) struct LayerDirectory<'a>(pub(crate) &'a Path);
 
-impl Directory<'_> {
+impl LayerDirectory<'_> {
     /// Writes everything in it as a tar file. Links are kept as links, sockets left out.
     pub(crate) fn write_tar(&self, target: &Path) -> Result<()> {
         let file = File::create_new(target).context(|| format!("write {}", target.display()))?;

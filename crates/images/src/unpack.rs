@@ -21,7 +21,7 @@ mod files;
 mod walk;
 
 use files::{clear, file_name, hide, ids, make_opaque, remove, stat, times};
-use walk::{Place, Walk};
+use walk::{Walk, WalkedDirectory};
 
 use crate::{
     Limits,
@@ -208,7 +208,7 @@ impl Unpacker<'_> {
     }
 
     /// Makes a file of a lower layer one of this layer, so that it can have another name here.
-    fn copy_up(&mut self, place: &Place, name: &CStr) -> Result<Stat> {
+    fn copy_up(&mut self, place: &WalkedDirectory, name: &CStr) -> Result<Stat> {
         let missing = || invalid(format!("a hard link to {name:?}, which is not there"));
         let Found::Other { part, stat: found } =
             place.lower.find(name).context(|| "look up its target".into())?

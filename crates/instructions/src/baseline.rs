@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::count::say;
+use crate::count::print;
 
 /// More than this share above the baseline is a regression; as much below it is worth a new baseline.
 const TOLERANCE_PERCENT: u64 = 10;
@@ -21,19 +21,19 @@ pub(crate) fn check(counted: &[(&'static str, u64)]) -> Result<bool> {
     let baseline = parse(&text);
     let same = text.lines().next() == Some(BUILT_BY);
     if !same {
-        say(&format!("the baseline was not made by {BUILT_BY}: nothing is compared"));
+        print(&format!("the baseline was not made by {BUILT_BY}: nothing is compared"));
     }
     let mut good = true;
-    say(&format!("{:<20} {:>12} {:>12}", "INSTRUCTIONS OF", "NOW", "BASELINE"));
+    print(&format!("{:<20} {:>12} {:>12}", "INSTRUCTIONS OF", "NOW", "BASELINE"));
     for (name, now) in counted {
         let before = baseline.get(*name).copied().filter(|_| same);
         let verdict = before.map_or("", |before| verdict(before, *now));
         good &= verdict != WORSE;
         let before = before.map_or_else(|| "-".to_owned(), |before| before.to_string());
-        say(&format!("{name:<20} {now:>12} {before:>12} {verdict}"));
+        print(&format!("{name:<20} {now:>12} {before:>12} {verdict}"));
     }
     if !good {
-        say(
+        print(
             "a path takes more than a tenth more instructions: find out why, or accept it with `update` and say so in the commit",
         );
     }
@@ -56,7 +56,7 @@ fn verdict(before: u64, now: u64) -> &'static str {
 pub(crate) fn update(counted: &[(&'static str, u64)]) -> Result<()> {
     let lines = counted.iter().map(|(name, count)| format!("{name} {count}\n"));
     let text: String = std::iter::once(format!("{BUILT_BY}\n")).chain(lines).collect();
-    say(text.trim_end());
+    print(text.trim_end());
     fs::write(file(), text).context("write baseline.txt")
 }
 

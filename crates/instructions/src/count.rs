@@ -35,16 +35,16 @@ fn instructions(path: &Path, rounds: usize) -> Result<u64> {
         .env_clear()
         .output()
         .context("run valgrind: is it installed?")?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        bail!("it failed:\n{told}");
+        bail!("it failed:\n{stderr}");
     }
     let collected =
-        told.lines().find_map(|line| line.split("Collected :").nth(1)).context("find the count")?;
+        stderr.lines().find_map(|line| line.split("Collected :").nth(1)).context("find the count")?;
     collected.trim().parse().context("read the count")
 }
 
 #[allow(clippy::print_stdout, reason = "this is what the program is for")]
-pub(crate) fn say(text: &str) {
+pub(crate) fn print(text: &str) {
     println!("{text}");
 }

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
         Err(error) => {
-            count::say(&format!("error: {error:#}"));
+            count::print(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

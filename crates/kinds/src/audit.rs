@@ -98,7 +98,7 @@ fn cut(text: &str) -> &str {
 }
 
 /// Adds a text where there is one.
-fn say(record: &mut Value, field: &str, value: &Value) {
+fn set_field(record: &mut Value, field: &str, value: &Value) {
     if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
         record[field] = cut(text).into();
     }
@@ -127,9 +127,9 @@ fn of_incident(write: RecordedWrite<'_>) -> Vec<Value> {
         let stage = text_of(&entry["stage"]);
         let mut record =
             write.record("Incident", "DeviceIncident", &format!("{device} {stage} (incident {name})"));
-        say(&mut record, "at", &entry["at"]);
-        say(&mut record, "by", &entry["actor"]);
-        say(&mut record, "reason", &entry["cause"]);
+        set_field(&mut record, "at", &entry["at"]);
+        set_field(&mut record, "by", &entry["actor"]);
+        set_field(&mut record, "reason", &entry["cause"]);
         record["device"] = device.as_str().into();
         record["stage"] = stage.into();
         record["enforced"] = (new["enforced"] == true).into();
@@ -143,7 +143,7 @@ fn of_incident(write: RecordedWrite<'_>) -> Vec<Value> {
             &format!("incident {name} of {device} removed"),
         );
         record["device"] = device.as_str().into();
-        say(&mut record, "stage", &old["stage"]);
+        set_field(&mut record, "stage", &old["stage"]);
         records.push(record);
     }
     records
@@ -161,7 +161,7 @@ fn acts(write: RecordedWrite<'_>, device: &str, name: &str) -> Vec<Value> {
             let text = format!("incident {name} of {device} {field}");
             let mut record = write.record("IncidentActed", "DeviceIncident", &text);
             record["device"] = device.into();
-            say(&mut record, "reason", &new["reason"]);
+            set_field(&mut record, "reason", &new["reason"]);
             records.push(record);
         }
     }
@@ -191,7 +191,7 @@ fn of_guard(write: RecordedWrite<'_>) -> Vec<Value> {
     let mut records = Vec::new();
     let mut add = |what: &str, text: String, reason: &Value| {
         let mut record = write.record(what, "DisruptionGuard", &text);
-        say(&mut record, "reason", reason);
+        set_field(&mut record, "reason", reason);
         if guard["spec"]["deviceSelector"].is_object() {
             record["selector"] = guard["spec"]["deviceSelector"].clone();
         }
@@ -240,7 +240,7 @@ fn of_rule(write: RecordedWrite<'_>, kind: &str) -> Vec<Value> {
     let mut records = Vec::new();
     let mut add = |what: &str, text: String, reason: &Value| {
         let mut record = write.record(what, kind, &text);
-        say(&mut record, "reason", reason);
+        set_field(&mut record, "reason", reason);
         let selector = &rule["spec"]["deviceSelector"];
         if selector.is_object() {
             record["selector"] = selector.clone();
@@ -347,7 +347,7 @@ fn of_event(write: RecordedWrite<'_>) -> Vec<Value> {
     let message = text_of(&event["message"]).trim_end_matches('.');
     let mut record = write.record("PodEvicted", "Pod", &format!("pod {place} evicted ({message})"));
     record["object"] = format!("Pod/{place}").into();
-    say(&mut record, "by", &event["source"]["component"]);
-    say(&mut record, "by", &event["reportingComponent"]);
+    set_field(&mut record, "by", &event["source"]["component"]);
+    set_field(&mut record, "by", &event["reportingComponent"]);
     vec![record]
 }

@@ -194,7 +194,7 @@ impl Features {
     }
 
     fn check_needs(&self) -> Result<(), String> {
-        let lacks = |gate: &'static Gate| {
+        let lacks = |gate: &'static FeatureGate| {
             gate.needs.iter().find(|need| !self.is_on(need)).map(|need| (gate.name, need))
         };
         match GATES.iter().filter(|gate| self.is_on(gate.name)).find_map(lacks) {
@@ -220,7 +220,7 @@ fn truth(gate: &str, text: &str) -> Result<bool, String> {
     }
 }
 
-fn find(name: &str) -> Option<&'static Gate> {
+fn find(name: &str) -> Option<&'static FeatureGate> {
     GATES.iter().find(|gate| gate.name == name)
 }
 
@@ -233,7 +233,7 @@ enum Stage {
 
 /// The state of a gate from a release on.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct GateStage {
     since_minor: u8,
     stage: Stage,
     on: bool,
@@ -250,10 +250,10 @@ pub enum Part {
     Scheduler,
 }
 
-struct Gate {
+struct FeatureGate {
     name: &'static str,
     /// Oldest first.
-    steps: &'static [Step],
+    steps: &'static [GateStage],
     /// Of no use without these.
     needs: &'static [&'static str],
     /// Where it makes a difference; nowhere: Kubernetes has it, and nothing here depends on it.
@@ -262,29 +262,33 @@ struct Gate {
     is_own: bool,
 }
 
-impl Gate {
-    fn at(&self, release: Release) -> Option<Step> {
+impl FeatureGate {
+    fn at(&self, release: Release) -> Option<GateStage> {
         self.steps.iter().rev().find(|step| step.since_minor <= release.minor).copied()
     }
 }
 
-const fn off(since_minor: u8, stage: Stage) -> Step {
-    Step { since_minor, stage, on: false, fixed: false }
+const fn off(since_minor: u8, stage: Stage) -> GateStage {
+    GateStage { since_minor, stage, on: false, fixed: false }
 }
 
-const fn on(since_minor: u8, stage: Stage) -> Step {
-    Step { since_minor, stage, on: true, fixed: false }
+const fn on(since_minor: u8, stage: Stage) -> GateStage {
+    GateStage { since_minor, stage, on: true, fixed: false }
 }
 
-const fn fixed(since_minor: u8) -> Step {
-    Step { since_minor, stage: Stable, on: true, fixed: true }
+const fn fixed(since_minor: u8) -> GateStage {
+    GateStage { since_minor, stage: Stable, on: true, fixed: true }
 }
 
-const fn gate(name: &'static str, steps: &'static [Step], needs: &'static [&'static str]) -> Gate {
-    Gate { name, steps, needs, parts: &[], is_own: false }
+const fn gate(
+    name: &'static str,
+    steps: &'static [GateStage],
+    needs: &'static [&'static str],
+) -> FeatureGate {
+    FeatureGate { name, steps, needs, parts: &[], is_own: false }
 }
 
-impl Gate {
+impl FeatureGate {
     const fn acts_in(self, parts: &'static [Part]) -> Self {
         Self { parts, ..self }
     }
@@ -299,7 +303,7 @@ const DRA: &[&str] = &["DynamicResourceAllocation"];
 /// Whether a taint that is written in v1alpha3 and names no pace has one.
 pub(crate) const DEFAULT_PACE: &str = "DRADeviceTaintDefaultPace";
 
-static GATES: &[Gate] = &[
+static GATES: &[FeatureGate] = &[
     gate("DynamicResourceAllocation", &[on(34, Stable), fixed(35)], &[]).acts_in(&[Server]),
     gate("DRAAdminAccess", &[on(34, Beta), fixed(36)], DRA).acts_in(&[Server, Scheduler]),
     gate("DRAPrioritizedList", &[on(34, Beta), on(36, Stable), fixed(37)], DRA).acts_in(&[Server, Scheduler]),

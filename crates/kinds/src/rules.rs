@@ -8,7 +8,7 @@ use crate::{Column, Context, Errors, Heading, JsonPath};
 /// How a kind behaves. Every method has the behaviour of a kind that the server stores and knows nothing of.
 pub trait Rules: Send + Sync {
     /// Takes out of a body what its schema does not know, and says what that was. `None`: the table of shapes tells.
-    fn screen(&self, _object: &mut Value) -> Option<Vec<Finding>> {
+    fn drop_unknown_fields(&self, _object: &mut Value) -> Option<Vec<Finding>> {
         None
     }
 

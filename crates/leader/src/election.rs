@@ -82,7 +82,7 @@ pub enum ElectionStep {
 
 /// A notification about a term, for the agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tell {
+pub struct TermNotice {
     /// The term.
     pub held: Option<Held>,
     /// It is another term than in the last notification.
@@ -140,13 +140,17 @@ impl Election {
     }
 
     /// The notification that is due now.
-    pub fn tell(&mut self, at: Instants) -> Tell {
+    pub fn tell(&mut self, at: Instants) -> TermNotice {
         let held = self.candidate.standing(at.monotonic).map(|term| Held { term, ends: self.ends });
         let before = core::mem::replace(&mut self.told, held);
         let is_another = before.map(|held| held.number()) != held.map(|held| held.number());
         // The agents may have seen that the renewal was late, and wait.
         let was_late = before.is_some_and(|held| !held.lasts(at));
-        Tell { held, is_another, wakes: is_another || was_late && held.is_some_and(|held| held.lasts(at)) }
+        TermNotice {
+            held,
+            is_another,
+            wakes: is_another || was_late && held.is_some_and(|held| held.lasts(at)),
+        }
     }
 
     /// The next step.

@@ -19,7 +19,7 @@ mod pauses;
 mod precedence;
 mod turn;
 
-pub use election::{Election, ElectionStep, Held, Instants, LeaseWrite, Tell};
+pub use election::{Election, ElectionStep, Held, Instants, LeaseWrite, TermNotice};
 pub use fate::Fate;
 pub use fence::{Fence, FenceStep};
 pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};

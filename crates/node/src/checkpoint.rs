@@ -34,7 +34,7 @@ pub struct ClaimState {
     pub namespace: String,
     /// UIDs of pods that use it.
     #[serde(rename = "PodUIDs", default, deserialize_with = "null_is_empty")]
-    pub pods: BTreeMap<String, Nothing>,
+    pub pods: BTreeMap<String, EmptyObject>,
     /// All drivers with results in the claim, also those without devices.
     #[serde(rename = "DriverState", default, deserialize_with = "null_is_empty")]
     pub drivers: BTreeMap<String, DriverState>,
@@ -70,7 +70,7 @@ pub struct HeldDevice {
 
 /// An element of a set, as Go writes one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nothing {}
+pub struct EmptyObject {}
 
 /// The state of a claim at one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,7 +171,7 @@ pub(crate) struct BorrowedState<'a> {
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn as_go_set<S: Serializer>(set: &&BTreeSet<String>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(set.iter().map(|element| (element, Nothing {})))
+    to.collect_map(set.iter().map(|element| (element, EmptyObject {})))
 }
 
 #[derive(Serialize, Deserialize)]

@@ -8,7 +8,9 @@ use alloc::{
 
 use crate::{
     NodeError,
-    checkpoint::{BorrowedState, CheckpointError, ClaimState, ClaimText, DriverState, HeldDevice, Nothing},
+    checkpoint::{
+        BorrowedState, CheckpointError, ClaimState, ClaimText, DriverState, EmptyObject, HeldDevice,
+    },
 };
 
 /// Which API a claim is of. A claim of each may have the same name, and each has plugins of its own.
@@ -111,7 +113,7 @@ impl Entry {
             uid: self.uid.clone(),
             name: name.clone(),
             namespace: namespace.clone(),
-            pods: self.pods.iter().map(|pod| (pod.clone(), Nothing {})).collect(),
+            pods: self.pods.iter().map(|pod| (pod.clone(), EmptyObject {})).collect(),
             drivers: self.drivers.clone(),
             held: self.held.clone(),
         }

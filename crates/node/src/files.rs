@@ -27,7 +27,7 @@ pub const SPARES: usize = 2;
 
 /// One of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum CheckpointFile {
     /// The one that kubelet reads.
     Checkpoint,
     /// One beside it, from 0 on.
@@ -61,7 +61,7 @@ pub trait Disk {
     ///
     /// # Errors
     /// When it cannot be read.
-    fn read(&mut self, which: Which) -> Result<Option<Vec<u8>>, Self::Error>;
+    fn read(&mut self, which: CheckpointFile) -> Result<Option<Vec<u8>>, Self::Error>;
 
     /// Writes over a spare, or makes it. Its text is on disk when this returns.
     ///
@@ -102,13 +102,13 @@ pub struct Files<D> {
     sequence: u64,
     /// Exchanges so far.
     exchanges: u64,
-    spares: [Spare; SPARES],
+    spares: [SpareState; SPARES],
     /// The checkpoint has a number: a newer text would be found in a spare.
     is_numbered: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Spare {
+struct SpareState {
     is_there: bool,
     /// The exchange since which it may be what kubelet would find after a power loss; none: it is not.
     unsynced: Option<u64>,
@@ -121,16 +121,16 @@ impl<D: Disk> Files<D> {
     /// When files cannot be read, or the checkpoint cannot be trusted. The content of a spare does not replace a damaged one:
     /// it may be older.
     pub fn open(mut disk: D) -> Opened<D> {
-        let mut newest = disk.read(Which::Checkpoint).map_err(FilesError::Disk)?;
+        let mut newest = disk.read(CheckpointFile::Checkpoint).map_err(FilesError::Disk)?;
         let mut number = match &newest {
             Some(text) => checkpoint::sequence(text).map_err(FilesError::Checkpoint)?,
             // There is none yet, or a person has removed it: then the spares are void as well.
             None => None,
         };
         let (is_numbered, mut sequence) = (number.is_some(), number.unwrap_or(0));
-        let (mut spares, mut place) = ([Spare::default(); SPARES], None);
+        let (mut spares, mut place) = ([SpareState::default(); SPARES], None);
         for (at, spare) in spares.iter_mut().enumerate() {
-            let text = disk.read(Which::Spare(at)).map_err(FilesError::Disk)?;
+            let text = disk.read(CheckpointFile::Spare(at)).map_err(FilesError::Disk)?;
             spare.is_there = text.is_some();
             let in_spare = text.as_deref().and_then(|text| checkpoint::sequence(text).ok().flatten());
             sequence = sequence.max(in_spare.unwrap_or(0));
@@ -168,7 +168,7 @@ impl<D: Disk> Files<D> {
         self.exchanges += 1;
         self.is_numbered = true;
         let is_there = exchanged == Exchanged::Both;
-        self.spares[at] = Spare { is_there, unsynced: Some(self.exchanges) };
+        self.spares[at] = SpareState { is_there, unsynced: Some(self.exchanges) };
         if is_whole && written == Written::Over { Ok(()) } else { self.settle() }
     }
 

@@ -38,7 +38,7 @@ pub use checkpoint::{CheckpointError, ClaimState, DeviceState, DriverState, Held
 pub use claims::{ClaimId, ClaimKind, ClaimName, ClaimView, PodClaim, PodView};
 pub use effects::{Answer, ClaimAnswer, ClassicCall, Effect, Operation};
 pub use error::NodeError;
-pub use files::{Disk, Exchanged, Files, FilesError, Opened, SPARES, Which, Written};
+pub use files::{CheckpointFile, Disk, Exchanged, Files, FilesError, Opened, SPARES, Written};
 pub use health::{DEVICES_PER_DRIVER_MAX, DeviceHealth, HealthReport, MESSAGE_BYTES_MAX};
 pub use machine::Manager;
 pub use mapping::{ContainerClaim, ContainerUse, ResourceHealth, ResourceStatus, cdi_ids};

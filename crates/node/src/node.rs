@@ -340,7 +340,7 @@ impl Node {
                 self.act(Action::Warn { pod: None, reason: "FailedRegistration", message });
             }
             (Pending::Notify(socket, id), _) if self.sockets.is_current(&socket, id) => {
-                if let Some(plugin) = self.sockets.told(now, &socket, is_done) {
+                if let Some(plugin) = self.sockets.notified(now, &socket, is_done) {
                     self.deregister(now, plugin);
                 }
             }

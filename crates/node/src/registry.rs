@@ -42,7 +42,7 @@ enum State {
     /// The plugin is registered; it may not know yet.
     Registered {
         plugin: Registered,
-        is_told: bool,
+        is_notified: bool,
     },
 }
 
@@ -100,7 +100,7 @@ impl Registrations {
     /// The plugin is registered and is to be told.
     pub(crate) fn registered(&mut self, path: &str, plugin: Registered) {
         if let Some(slot) = self.slots.get_mut(path) {
-            slot.state = State::Registered { plugin, is_told: false };
+            slot.state = State::Registered { plugin, is_notified: false };
         }
     }
 
@@ -112,11 +112,11 @@ impl Registrations {
     }
 
     /// The plugin was told, or not. Gives the plugin that is no more registered: one that was not told starts over.
-    pub(crate) fn told(&mut self, now: Millis, path: &str, is_told: bool) -> Option<Registered> {
+    pub(crate) fn notified(&mut self, now: Millis, path: &str, is_notified: bool) -> Option<Registered> {
         let slot = self.slots.get_mut(path)?;
         match &mut slot.state {
-            State::Registered { is_told: told, .. } if is_told => {
-                *told = true;
+            State::Registered { is_notified: notified, .. } if is_notified => {
+                *notified = true;
                 slot.failures = 0;
                 None
             }

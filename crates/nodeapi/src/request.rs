@@ -7,7 +7,7 @@ const NAME_BYTES_MAX: usize = 253;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Endpoint {
     Health,
     Pods,
     Stats,
@@ -29,7 +29,7 @@ pub(crate) struct Place {
     pub(crate) container: String,
 }
 
-impl Asked {
+impl Endpoint {
     /// `None`: there is nothing at this path.
     pub(crate) fn of(path: &str) -> Option<Self> {
         let decoded: Vec<String> = path
@@ -153,12 +153,12 @@ mod tests {
             container: container.into(),
         };
         for (path, expected) in [
-            ("/healthz", Some(Asked::Health)),
-            ("/containerLogs/ns/web-0/app", Some(Asked::Log(place("app", None)))),
-            ("/exec/ns/web-0/app", Some(Asked::Exec(place("app", None)))),
-            ("/exec/ns/web-0/1-2-3/app", Some(Asked::Exec(place("app", Some("1-2-3"))))),
-            ("/attach/ns/web%2D0/app", Some(Asked::Attach(place("app", None)))),
-            ("/portForward/ns/web-0", Some(Asked::PortForward(place("", None)))),
+            ("/healthz", Some(Endpoint::Health)),
+            ("/containerLogs/ns/web-0/app", Some(Endpoint::Log(place("app", None)))),
+            ("/exec/ns/web-0/app", Some(Endpoint::Exec(place("app", None)))),
+            ("/exec/ns/web-0/1-2-3/app", Some(Endpoint::Exec(place("app", Some("1-2-3"))))),
+            ("/attach/ns/web%2D0/app", Some(Endpoint::Attach(place("app", None)))),
+            ("/portForward/ns/web-0", Some(Endpoint::PortForward(place("", None)))),
             ("/containerLogs/ns/../app", None),
             ("/containerLogs/ns/%2e%2e/app", None),
             ("/containerLogs/ns/..%2f..%2fetc/app", None),
@@ -170,7 +170,7 @@ mod tests {
             ("/run/ns/web-0/app", None),
             ("", None),
         ] {
-            assert_eq!(Asked::of(path), expected, "{path}");
+            assert_eq!(Endpoint::of(path), expected, "{path}");
         }
     }
 }

@@ -42,8 +42,8 @@ pub trait Reviews: Send + Sync {
 pub struct ApiReviews {
     client: kube::Client,
     node: String,
-    tokens: Remembered<[u8; 32], Option<Caller>>,
-    permissions: Remembered<(Caller, String, String), bool>,
+    tokens: AnswerCache<[u8; 32], Option<Caller>>,
+    permissions: AnswerCache<(Caller, String, String), bool>,
 }
 
 impl fmt::Debug for ApiReviews {
@@ -56,7 +56,12 @@ impl ApiReviews {
     /// Asks by this client, for a node.
     #[must_use]
     pub fn new(client: kube::Client, node: impl Into<String>) -> Self {
-        Self { client, node: node.into(), tokens: Remembered::default(), permissions: Remembered::default() }
+        Self {
+            client,
+            node: node.into(),
+            tokens: AnswerCache::default(),
+            permissions: AnswerCache::default(),
+        }
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
@@ -125,15 +130,15 @@ fn of_user(user: &Value) -> Option<Caller> {
 }
 
 /// Answers and until when they hold.
-struct Remembered<K, V>(Mutex<BTreeMap<K, (Instant, V)>>);
+struct AnswerCache<K, V>(Mutex<BTreeMap<K, (Instant, V)>>);
 
-impl<K, V> Default for Remembered<K, V> {
+impl<K, V> Default for AnswerCache<K, V> {
     fn default() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
 }
 
-impl<K: Ord, V: Clone> Remembered<K, V> {
+impl<K: Ord, V: Clone> AnswerCache<K, V> {
     fn get(&self, key: &K) -> Option<V> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).filter(|(until, _)| *until > Instant::now()).map(|(_, value)| value.clone())
@@ -158,7 +163,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_forgotten_in_time_and_no_more_than_a_number_are_kept() {
-        let known = Remembered::default();
+        let known = AnswerCache::default();
         known.put(0, "a", Duration::from_secs(5));
         assert_eq!(known.get(&0), Some("a"));
         tokio::time::advance(Duration::from_secs(6)).await;

@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{
     Caller, Pods, Reviews, Tls, access, logs,
-    request::{Asked, Parameters},
+    request::{Endpoint, Parameters},
     respond::{self, Body},
     stats::{self, Samples},
     streams::{self, Stream},
@@ -160,42 +160,46 @@ impl NodeApi {
         certified: Option<Caller>,
         slot: &Slot,
     ) -> Response<Body> {
-        let Some(asked) = Asked::of(request.uri().path()) else {
+        let Some(endpoint) = Endpoint::of(request.uri().path()) else {
             // A caller without permission does not learn which paths exist.
             return match self.authorize(&request, certified, false).await {
                 Ok(()) => respond::text(StatusCode::NOT_FOUND, "404 page not found"),
                 Err(refused) => *refused,
             };
         };
-        if let Err(refused) = self.authorize(&request, certified, asked.is_stream()).await {
+        if let Err(refused) = self.authorize(&request, certified, endpoint.is_stream()).await {
             return *refused;
         }
-        if !asked.is_stream() && request.method() != http::Method::GET {
+        if !endpoint.is_stream() && request.method() != http::Method::GET {
             return respond::text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
         }
         let Options { pods, runtime, node, machine, metrics, .. } = &self.0.options;
         let parameters = Parameters::parse(request.uri().query().unwrap_or_default());
-        match asked {
-            Asked::Health => respond::text(StatusCode::OK, "ok"),
-            Asked::Pods => respond::json(&json!({
+        match endpoint {
+            Endpoint::Health => respond::text(StatusCode::OK, "ok"),
+            Endpoint::Pods => respond::json(&json!({
                 "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods.all(),
             })),
-            Asked::Metrics => {
+            Endpoint::Metrics => {
                 respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics())
             }
-            Asked::Stats => match stats::read(runtime.as_ref(), machine(), &self.0.samples).await {
+            Endpoint::Stats => match stats::read(runtime.as_ref(), machine(), &self.0.samples).await {
                 Ok(read) => respond::json(&read.summary(node)),
                 Err(error) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
-            Asked::ResourceMetrics => match stats::read(runtime.as_ref(), machine(), &self.0.samples).await {
-                Ok(read) => {
-                    respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", read.metrics())
+            Endpoint::ResourceMetrics => {
+                match stats::read(runtime.as_ref(), machine(), &self.0.samples).await {
+                    Ok(read) => respond::bytes(
+                        StatusCode::OK,
+                        "text/plain; version=0.0.4; charset=utf-8",
+                        read.metrics(),
+                    ),
+                    Err(error) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
                 }
-                Err(error) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-            },
-            Asked::Log(place) => logs::answer(pods, &place, &parameters),
-            Asked::Exec(_) | Asked::Attach(_) | Asked::PortForward(_) => {
-                match streams::begin(pods, runtime, &asked, &parameters, &mut request) {
+            }
+            Endpoint::Log(place) => logs::answer(pods, &place, &parameters),
+            Endpoint::Exec(_) | Endpoint::Attach(_) | Endpoint::PortForward(_) => {
+                match streams::begin(pods, runtime, &endpoint, &parameters, &mut request) {
                     Ok((response, stream)) => {
                         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
                         response

@@ -32,9 +32,11 @@ fn report(
 ) -> Result<(), String> {
     let host = Host::at(host_root);
     let nvml = Nvml::load(library).map_err(|error| error.to_string())?;
-    let told = |error: lazaret_nvml::Error| error.to_string();
-    let versions =
-        Versions { driver: nvml.driver_version().map_err(told)?, cuda: nvml.cuda_version().map_err(told)? };
+    let error_text = |error: lazaret_nvml::Error| error.to_string();
+    let versions = Versions {
+        driver: nvml.driver_version().map_err(error_text)?,
+        cuda: nvml.cuda_version().map_err(error_text)?,
+    };
     line(text, "ok", &format!("NVML {}", nvml.path().display()));
     let (major, minor) = versions.cuda;
     line(text, "ok", &format!("driver {}, CUDA {major}.{minor}", versions.driver));
@@ -68,14 +70,14 @@ fn report(
     let data = Options::data(kubelet_root);
     let signals: Signals = read_file(&data.join("health.json")).map_err(|error| error.to_string())?;
     let held: Checkpoint = read_file(&data.join("checkpoint.json")).map_err(|error| error.to_string())?;
-    let (gpus, failures) = find(&nvml, &host, Partitions::Dynamic).map_err(told)?;
+    let (gpus, failures) = find(&nvml, &host, Partitions::Dynamic).map_err(error_text)?;
     for why in failures {
         line(text, "warning", &format!("a GPU does not answer, and is not published: {why}"));
     }
     if gpus.is_empty() {
         return Err("NVML lists no GPU that answers".into());
     }
-    let cards: Vec<_> = nvml.cards().map_err(told)?.into_iter().flatten().collect();
+    let cards: Vec<_> = nvml.cards().map_err(error_text)?.into_iter().flatten().collect();
     for gpu in &gpus {
         let card = cards.iter().find(|card| card.uuid().is_ok_and(|uuid| uuid == gpu.facts.uuid));
         let readings = card.map(|card| card.readings().map_err(|error| error.to_string()));

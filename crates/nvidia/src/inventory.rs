@@ -49,7 +49,7 @@ pub struct Versions {
 
 /// The device that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning<'a> {
+pub enum NamedDevice<'a> {
     /// The whole card.
     Whole(&'a Gpu),
     /// A partition that an administrator has made.
@@ -99,9 +99,9 @@ impl Gpu {
         let found = there.iter().find(|part| is_meant(part))?;
         let mut devices = self.devices().into_iter();
         let device = devices.find(|(_, meaning)| match meaning {
-            Meaning::Whole(_) => false,
-            Meaning::Made(_, part) => part.uuid == found.uuid,
-            Meaning::Possible(_, profile, placement) => {
+            NamedDevice::Whole(_) => false,
+            NamedDevice::Made(_, part) => part.uuid == found.uuid,
+            NamedDevice::Possible(_, profile, placement) => {
                 (profile.id, *placement) == (found.profile, found.placement)
             }
         });
@@ -119,16 +119,16 @@ impl Gpu {
 
     /// The names of all devices of this card with what they mean.
     #[must_use]
-    pub fn devices(&self) -> Vec<(String, Meaning<'_>)> {
+    pub fn devices(&self) -> Vec<(String, NamedDevice<'_>)> {
         let mut all = Vec::new();
         if self.is_whole() {
-            all.push((self.name(), Meaning::Whole(self)));
+            all.push((self.name(), NamedDevice::Whole(self)));
         }
-        all.extend(self.made.iter().map(|part| (self.made_name(part), Meaning::Made(self, part))));
+        all.extend(self.made.iter().map(|part| (self.made_name(part), NamedDevice::Made(self, part))));
         for profile in &self.profiles {
             for placement in &profile.placements {
                 let name = self.partition_name(profile, *placement);
-                all.push((name, Meaning::Possible(self, profile, *placement)));
+                all.push((name, NamedDevice::Possible(self, profile, *placement)));
             }
         }
         all
@@ -147,14 +147,14 @@ pub fn pool(gpus: &[Gpu], versions: &Versions) -> Pool {
     Pool { shared_counters: shared_counters.collect(), ..Pool::of(devices) }
 }
 
-fn device(name: String, meaning: &Meaning<'_>, versions: &Versions) -> Device {
+fn device(name: String, meaning: &NamedDevice<'_>, versions: &Versions) -> Device {
     let (gpu, kind, uuid, profile) = match meaning {
-        Meaning::Whole(gpu) => (gpu, "gpu", Some(gpu.facts.uuid.clone()), None),
-        Meaning::Made(gpu, part) => {
+        NamedDevice::Whole(gpu) => (gpu, "gpu", Some(gpu.facts.uuid.clone()), None),
+        NamedDevice::Made(gpu, part) => {
             let profile = gpu.profile_of(part).map(|profile| profile.name.clone());
             (gpu, "mig", Some(part.uuid.clone()), profile)
         }
-        Meaning::Possible(gpu, profile, _) => (gpu, "mig", None, Some(profile.name.clone())),
+        NamedDevice::Possible(gpu, profile, _) => (gpu, "mig", None, Some(profile.name.clone())),
     };
     let facts = &gpu.facts;
     let text = |text: &str| DeviceAttribute { string: Some(text.into()), ..DeviceAttribute::default() };
@@ -187,11 +187,13 @@ fn device(name: String, meaning: &Meaning<'_>, versions: &Versions) -> Device {
         attributes.insert("profile".into(), text(&profile));
     }
     let (capacity, first, slices) = match meaning {
-        Meaning::Whole(gpu) => (whole_capacity(gpu), 0, memory_slices(gpu)),
-        Meaning::Possible(_, profile, placement) => {
+        NamedDevice::Whole(gpu) => (whole_capacity(gpu), 0, memory_slices(gpu)),
+        NamedDevice::Possible(_, profile, placement) => {
             (partition_capacity(profile), placement.start, placement.size)
         }
-        Meaning::Made(gpu, part) => (gpu.profile_of(part).map(partition_capacity).unwrap_or_default(), 0, 0),
+        NamedDevice::Made(gpu, part) => {
+            (gpu.profile_of(part).map(partition_capacity).unwrap_or_default(), 0, 0)
+        }
     };
     let consumes = (!gpu.profiles.is_empty()).then(|| {
         vec![DeviceCounterConsumption {

@@ -38,7 +38,7 @@ const KEEP_EVERY_MS: i64 = 5_000;
 /// The health of the cards, and the tasks that wait for changes.
 #[derive(Debug)]
 pub(crate) struct Health {
-    signals: Mutex<Followed>,
+    signals: Mutex<SavedSignals>,
     pub(crate) changed: Notify,
     /// GPUs answered that did not before.
     pub(crate) found: Notify,
@@ -52,7 +52,7 @@ pub(crate) struct Health {
 
 /// The signals, and how much of them is in the file.
 #[derive(Debug)]
-struct Followed {
+struct SavedSignals {
     signals: Signals,
     kept_ms: i64,
     /// Counts are newer here than in the file.
@@ -65,7 +65,7 @@ impl Health {
         // The first report waits for nothing: what an earlier process kept is known.
         changed.notify_one();
         Self {
-            signals: Mutex::new(Followed { signals, kept_ms: 0, is_unkept: false }),
+            signals: Mutex::new(SavedSignals { signals, kept_ms: 0, is_unkept: false }),
             changed,
             found: Notify::new(),
             notices,
@@ -79,7 +79,7 @@ impl Health {
         self.lock().signals.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Followed> {
+    fn lock(&self) -> MutexGuard<'_, SavedSignals> {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl Health {
         let mut followed = self.lock();
         let (before, now) = (followed.signals.clone(), self.clock.now_ms());
         let result = act(&mut followed.signals, now);
-        let is_news = !followed.signals.says_the_same(&before);
+        let is_news = !followed.signals.is_same_report(&before);
         followed.is_unkept |= followed.signals != before;
         let is_due = now.saturating_sub(followed.kept_ms) >= KEEP_EVERY_MS;
         if is_news || (followed.is_unkept && is_due) {
@@ -342,17 +342,17 @@ pub(crate) fn read_kernel_log(cards: &Arc<Cards>, health: &Arc<Health>) {
                 warn!(%error, "/dev/kmsg is not read any more");
                 return;
             }
-            Ok(_) => blame(cards, health, &String::from_utf8_lossy(&line)),
+            Ok(_) => attribute_to_process(cards, health, &String::from_utf8_lossy(&line)),
         }
     }
 }
 
-fn blame(cards: &Cards, health: &Health, line: &str) {
+fn attribute_to_process(cards: &Cards, health: &Health, line: &str) {
     let Some(read) = kernel_log::read(line) else { return };
     let Some(process) = read.process else { return };
     let meant = |gpu: &&Gpu| gpu.facts.pci_address.starts_with(&read.pci);
     let gpus = cards.gpus();
     let Some(gpu) = gpus.iter().find(meant) else { return };
     warn!(gpu = %gpu.name(), xid = read.xid, pid = process.pid, process = %process.name, "named by the kernel");
-    health.change(|signals, now| signals.blame(now, &gpu.facts.uuid, read.xid, process));
+    health.change(|signals, now| signals.attribute_to_process(now, &gpu.facts.uuid, read.xid, process));
 }

@@ -23,7 +23,7 @@ const REASON: &str = "GPUCondition";
 
 /// A condition that is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Notice {
+pub(crate) struct NewCondition {
     /// The UUID of the GPU, for a partition with a slash and the name of its device.
     place: String,
     text: String,
@@ -31,9 +31,9 @@ pub(crate) struct Notice {
 
 /// Where news of conditions go.
 #[derive(Clone, Debug)]
-pub(crate) struct Notices(mpsc::Sender<Notice>);
+pub(crate) struct Notices(mpsc::Sender<NewCondition>);
 
-pub(crate) fn channel() -> (Notices, mpsc::Receiver<Notice>) {
+pub(crate) fn channel() -> (Notices, mpsc::Receiver<NewCondition>) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     (Notices(sender), receiver)
 }
@@ -44,16 +44,20 @@ impl Notices {
         let process =
             signal.process.as_ref().map(|process| format!(", process {} ({})", process.name, process.pid));
         let text = format!("{condition}: {}{}", signal.message, process.unwrap_or_default());
-        if self.0.try_send(Notice { place: place.to_owned(), text }).is_err() {
+        if self.0.try_send(NewCondition { place: place.to_owned(), text }).is_err() {
             debug!(place, condition, "no event: too many wait");
         }
     }
 }
 
 /// Writes events until all senders are gone. A lost one is not repeated: the log and the taint say it too.
-pub(crate) async fn write(client: kube::Client, cards: Arc<Cards>, mut notices: mpsc::Receiver<Notice>) {
+pub(crate) async fn write(
+    client: kube::Client,
+    cards: Arc<Cards>,
+    mut notices: mpsc::Receiver<NewCondition>,
+) {
     let api: Api<Event> = Api::namespaced(client, NAMESPACE);
-    while let Some(Notice { place, text }) = notices.recv().await {
+    while let Some(NewCondition { place, text }) = notices.recv().await {
         let event = event(&cards.node, format!("{}: {text}", device(&cards, &place)));
         match timeout(WRITE_TIMEOUT, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => {}

@@ -16,7 +16,7 @@ use crate::{
     driver::{find, own_partitions},
     edits,
     host::Node,
-    inventory::{Gpu, Meaning, Versions},
+    inventory::{Gpu, NamedDevice, Versions},
     smi,
 };
 
@@ -95,7 +95,7 @@ impl Cards {
         found.next().ok_or_else(|| Failure::new(format_args!("{uuid} is not among the GPUs any more")))
     }
 
-    fn meaning<'a>(&self, gpus: &'a [Gpu], device: &AllocatedDevice) -> Result<Meaning<'a>, Failure> {
+    fn meaning<'a>(&self, gpus: &'a [Gpu], device: &AllocatedDevice) -> Result<NamedDevice<'a>, Failure> {
         let all = gpus.iter().flat_map(Gpu::devices);
         let mut found = all.filter(|(name, _)| *name == device.device && device.pool == self.node);
         let found = found.next().map(|(_, meaning)| meaning);
@@ -144,9 +144,9 @@ impl Cards {
     ) -> Result<Held, Failure> {
         let gpus = self.gpus();
         let (gpu, slices, made_for_it) = match self.meaning(&gpus, device)? {
-            Meaning::Whole(gpu) => (gpu, None, false),
-            Meaning::Made(gpu, part) => (gpu, Some(part.placement), false),
-            Meaning::Possible(gpu, _, placement) => (gpu, Some(placement), true),
+            NamedDevice::Whole(gpu) => (gpu, None, false),
+            NamedDevice::Made(gpu, part) => (gpu, Some(part.placement), false),
+            NamedDevice::Possible(gpu, _, placement) => (gpu, Some(placement), true),
         };
         let (card, slices) = (&gpu.facts.uuid, slices.map(|place| (place.start, place.size)));
         let other = checkpoint.other_holder(card, slices, uid).filter(|_| !device.admin_access);
@@ -201,13 +201,13 @@ impl Cards {
     /// Brings the hardware into the state that a claim wants; gives the nodes that a container needs.
     fn make(&self, device: &AllocatedDevice, held: &Held) -> Result<Vec<Node>, Failure> {
         match self.meaning(&self.gpus(), device)? {
-            Meaning::Whole(gpu) => {
+            NamedDevice::Whole(gpu) => {
                 self.make_whole(gpu, held)?;
                 self.share(gpu, Config::read(&device.configs)?.sharing)?;
                 Ok(vec![self.card_node(gpu)?])
             }
-            Meaning::Made(gpu, part) => self.partition_nodes(gpu, part),
-            Meaning::Possible(gpu, profile, placement) => {
+            NamedDevice::Made(gpu, part) => self.partition_nodes(gpu, part),
+            NamedDevice::Possible(gpu, profile, placement) => {
                 let part = self.make_partition(gpu, profile, placement)?;
                 self.partition_nodes(gpu, &part)
             }

@@ -121,7 +121,7 @@ impl Signals {
     }
 
     /// The kernel log named the process of an XID.
-    pub fn blame(&mut self, now_ms: i64, uuid: &str, number: u64, process: Process) {
+    pub fn attribute_to_process(&mut self, now_ms: i64, uuid: &str, number: u64, process: Process) {
         let detail = number.to_string();
         let of_gpu = self.gpus.iter().filter(|(place, _)| is_of(place, uuid));
         let signals = of_gpu.flat_map(|(place, signals)| signals.iter().map(move |found| (place, found)));
@@ -257,7 +257,7 @@ impl Signals {
 
     /// Whether the conditions are those of before, with the same details and processes: they may have come again.
     #[must_use]
-    pub fn says_the_same(&self, before: &Self) -> bool {
+    pub fn is_same_report(&self, before: &Self) -> bool {
         let all = |signals: &Self| -> Vec<(String, String, String, Option<Process>)> {
             let places = signals.gpus.iter();
             let each = places.flat_map(|(place, found)| found.iter().map(move |found| (place, found)));

@@ -87,7 +87,7 @@ impl fmt::Display for ApplyError {
                 write!(f, "Apply failed with {count} conflicts:")?;
                 for (at, conflict) in conflicts.iter().enumerate() {
                     let before = if at == 0 { ' ' } else { '\n' };
-                    write!(f, "{before}conflicts {}:", conflict.whom())?;
+                    write!(f, "{before}conflicts {}:", conflict.manager_text())?;
                     for field in &conflict.fields {
                         write!(f, "\n- {field}")?;
                     }
@@ -104,10 +104,10 @@ impl Conflict {
     /// `conflict with "kubectl"`, with the version and time of plain writers.
     #[must_use]
     pub fn with(&self) -> String {
-        format!("conflict {}", self.whom())
+        format!("conflict {}", self.manager_text())
     }
 
-    fn whom(&self) -> String {
+    fn manager_text(&self) -> String {
         let Manager { operation, name, api_version, subresource } = &self.manager;
         let below =
             if subresource.is_empty() { String::new() } else { format!(" with subresource {subresource:?}") };

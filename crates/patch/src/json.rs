@@ -38,13 +38,13 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
             operations.len()
         )));
     }
-    let operations: Vec<Operation<'_>> =
-        operations.iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
-    let mut spent = Spent::default();
+    let operations: Vec<JsonOperation<'_>> =
+        operations.iter().enumerate().map(JsonOperation::read).collect::<Result<_, _>>()?;
+    let mut spent = WorkDone::default();
     for (at, operation) in operations.iter().enumerate() {
         // The changes before a failed operation are dropped with the object: nothing is to be undone.
         operation.apply(&mut object, &mut spent).map_err(|why| {
-            let Operation { op, path, .. } = operation;
+            let JsonOperation { op, path, .. } = operation;
             PatchError::DoesNotApply(format!("operation {at}, {op:?} at {:?}: {why}", path.unwrap_or("")))
         })?;
     }
@@ -53,14 +53,14 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
 
 /// The work done by the operations of a patch so far.
 #[derive(Default)]
-struct Spent {
+struct WorkDone {
     /// Bytes copied and moved.
     carried: usize,
     /// Items of lists that others made way for.
     shifted: usize,
 }
 
-impl Spent {
+impl WorkDone {
     fn carry(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.carried += bytes;
         if self.carried > CARRIED_MAX { Err("the patch copies and moves too much") } else { Ok(()) }
@@ -72,7 +72,7 @@ impl Spent {
     }
 }
 
-struct Operation<'a> {
+struct JsonOperation<'a> {
     op: &'a str,
     path: Option<&'a str>,
     from: Option<&'a str>,
@@ -80,7 +80,7 @@ struct Operation<'a> {
     value: &'a Value,
 }
 
-impl<'a> Operation<'a> {
+impl<'a> JsonOperation<'a> {
     fn read((at, operation): (usize, &'a Value)) -> Result<Self, PatchError> {
         let is = |what: &str| PatchError::Malformed(format!("operation {at}: {what}"));
         if !operation.is_object() && !operation.is_null() {
@@ -99,7 +99,7 @@ impl<'a> Operation<'a> {
         })
     }
 
-    fn apply(&self, object: &mut Value, spent: &mut Spent) -> Result<(), &'static str> {
+    fn apply(&self, object: &mut Value, spent: &mut WorkDone) -> Result<(), &'static str> {
         let path = || self.path.ok_or("it has no path");
         let from = || self.from.ok_or("it does not say from where");
         match self.op {
@@ -178,7 +178,7 @@ fn holder<'v>(object: &'v mut Value, steps: &[Cow<'_, str>]) -> Result<&'v mut V
     })
 }
 
-fn add(object: &mut Value, path: &str, value: Value, spent: &mut Spent) -> Result<(), &'static str> {
+fn add(object: &mut Value, path: &str, value: Value, spent: &mut WorkDone) -> Result<(), &'static str> {
     let (steps, last) = steps(path)?;
     match holder(object, &steps)? {
         Value::Object(map) => drop(map.insert(last, value)),
@@ -195,7 +195,7 @@ fn add(object: &mut Value, path: &str, value: Value, spent: &mut Spent) -> Resul
     Ok(())
 }
 
-fn remove(object: &mut Value, path: &str, spent: &mut Spent) -> Result<(), &'static str> {
+fn remove(object: &mut Value, path: &str, spent: &mut WorkDone) -> Result<(), &'static str> {
     let (steps, last) = steps(path)?;
     match holder(object, &steps)? {
         Value::Object(map) => drop(map.remove(&last).ok_or(NO_PATH)?),

@@ -11,12 +11,12 @@ pub(crate) struct KeyedItems<'a> {
     items: Vec<Option<Value>>,
     /// For each item, the next one with the same key.
     next: Vec<Option<usize>>,
-    by_key: HashMap<Value, Ends>,
+    by_key: HashMap<Value, FirstAndLast>,
 }
 
 /// The first and the last item with a key.
 #[derive(Clone, Copy)]
-struct Ends {
+struct FirstAndLast {
     first: usize,
     last: usize,
 }
@@ -36,7 +36,7 @@ impl<'a> KeyedItems<'a> {
 
     /// The first item with a key.
     pub(crate) fn get_mut(&mut self, key: &Value) -> Option<&mut Value> {
-        let Ends { first, .. } = self.by_key.get(key)?;
+        let FirstAndLast { first, .. } = self.by_key.get(key)?;
         self.items[*first].as_mut()
     }
 
@@ -44,7 +44,7 @@ impl<'a> KeyedItems<'a> {
     pub(crate) fn push(&mut self, item: Value) {
         let at = self.items.len();
         if let Some(key) = item.get(self.key) {
-            let ends = self.by_key.entry(key.clone()).or_insert(Ends { first: at, last: at });
+            let ends = self.by_key.entry(key.clone()).or_insert(FirstAndLast { first: at, last: at });
             if ends.last != at {
                 self.next[ends.last] = Some(at);
                 ends.last = at;

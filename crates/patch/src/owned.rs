@@ -33,7 +33,7 @@ impl Owned {
         match self {
             Self::Text(text) => {
                 let mut json = serde_json::Deserializer::from_str(text.get());
-                Touch(set).deserialize(&mut json).is_ok_and(|met| met.hit)
+                PathSearch(set).deserialize(&mut json).is_ok_and(|met| met.hit)
             }
             Self::Set(mine) => !mine.intersection(set).is_empty(),
         }
@@ -101,27 +101,27 @@ impl Serialize for Owned {
     fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(known) => known.serialize(text),
-            Self::Set(set) => Below { set, own: false }.serialize(text),
+            Self::Set(set) => Subtree { set, own: false }.serialize(text),
         }
     }
 }
 
 /// The elements below a node, and the node itself if `own`.
-struct Below<'a> {
+struct Subtree<'a> {
     set: &'a FieldSet,
     own: bool,
 }
 
-impl Serialize for Below<'_> {
+impl Serialize for Subtree<'_> {
     fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
         let mut map = text.serialize_map(None)?;
         if self.own {
-            map.serialize_entry(".", &Nothing {})?;
+            map.serialize_entry(".", &EmptyObject {})?;
         }
         let mut put = |(element, child): (&PathElement, &FieldSet)| {
             // A leaf is a member without the entry `.`.
             let own = child.member && child.children.values().any(|below| !below.is_empty());
-            map.serialize_entry(element.as_str(), &Below { set: child, own })
+            map.serialize_entry(element.as_str(), &Subtree { set: child, own })
         };
         let children = self.set.children.iter().filter(|(_, child)| !child.is_empty());
         if self.set.children.first_key_value().is_some_and(|(element, _)| element.number().is_some()) {
@@ -138,7 +138,7 @@ impl Serialize for Below<'_> {
 
 /// `{}`
 #[derive(serde::Serialize)]
-struct Nothing {}
+struct EmptyObject {}
 
 /// Reads all of a `fieldsV1`.
 struct Whole;
@@ -177,35 +177,35 @@ impl<'de> Visitor<'de> for Whole {
 }
 
 /// Looks for paths of a set, and passes over all else.
-struct Touch<'a>(&'a FieldSet);
+struct PathSearch<'a>(&'a FieldSet);
 
-struct Met {
+struct PathMatch {
     hit: bool,
     empty: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Touch<'_> {
-    type Value = Met;
+impl<'de> DeserializeSeed<'de> for PathSearch<'_> {
+    type Value = PathMatch;
 
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Met, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<PathMatch, D::Error> {
         json.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Touch<'_> {
-    type Value = Met;
+impl<'de> Visitor<'de> for PathSearch<'_> {
+    type Value = PathMatch;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("fields")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Met, A::Error> {
-        let mut met = Met { hit: false, empty: true };
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PathMatch, A::Error> {
+        let mut met = PathMatch { hit: false, empty: true };
         while let Some(step) = map.next_key_seed(Step)? {
             met.empty = false;
             match self.0.children.get(&*step) {
                 Some(child) => {
-                    let below = map.next_value_seed(Touch(child))?;
+                    let below = map.next_value_seed(PathSearch(child))?;
                     met.hit |= below.hit || below.empty && child.member;
                 }
                 None => {

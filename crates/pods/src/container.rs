@@ -3,7 +3,7 @@
 use alloc::{format, string::String};
 
 use crate::{
-    BeforeContainer, ContainerView, Millis, Resources, State, backoff::CrashBackoff, probe::Probes,
+    ContainerView, InitialContainerStatus, Millis, Resources, State, backoff::CrashBackoff, probe::Probes,
     resize::Resizing,
 };
 
@@ -65,7 +65,7 @@ pub(crate) struct Container {
     pub(crate) start_failures: u32,
     pub(crate) crash: CrashBackoff,
     /// Its state from the status that an earlier process wrote.
-    pub(crate) before: BeforeContainer,
+    pub(crate) before: InitialContainerStatus,
 }
 
 /// The action in flight for a container that does not run.
@@ -187,7 +187,7 @@ impl Instance {
 }
 
 impl Container {
-    pub(crate) fn new(before: BeforeContainer) -> Self {
+    pub(crate) fn new(before: InitialContainerStatus) -> Self {
         Self {
             restarts: before.restarts + u32::from(before.has_run),
             instance: None,

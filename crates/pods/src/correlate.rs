@@ -19,7 +19,7 @@ const NANOSECONDS_PER_MILLI: u64 = 1_000_000;
 
 /// An event's text, and the object that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Said {
+pub struct EventText {
     /// The object that it is about.
     pub uid: String,
     /// The part of the object.
@@ -50,7 +50,7 @@ pub struct Written {
 pub struct Correlator {
     buckets: Recent<(String, bool), Bucket>,
     messages: Recent<(String, bool, &'static str), Messages>,
-    events: Recent<Said, Event>,
+    events: Recent<EventText, Event>,
     last_stamp: u64,
 }
 
@@ -76,7 +76,7 @@ struct Event {
 
 impl Correlator {
     /// The event to write for this text; `None` when there are too many about its object.
-    pub fn hear(&mut self, now: Millis, mut said: Said) -> Option<Written> {
+    pub fn hear(&mut self, now: Millis, mut said: EventText) -> Option<Written> {
         let message = self.combine(now, &mut said);
         let stamp = self.last_stamp.saturating_add(1).max(now.saturating_mul(NANOSECONDS_PER_MILLI));
         let (uid, is_warning) = (said.uid.clone(), said.is_warning);
@@ -88,7 +88,7 @@ impl Correlator {
     }
 
     /// The message as it is written. An event that is one of many alike loses its own, and becomes the same as the others.
-    fn combine(&mut self, now: Millis, said: &mut Said) -> String {
+    fn combine(&mut self, now: Millis, said: &mut EventText) -> String {
         let key = (said.uid.clone(), said.is_warning, said.reason);
         let known = self.messages.get_or_insert(key, || Messages { different: Vec::new(), at: now });
         if now.saturating_sub(known.at) > MESSAGES_MS {

@@ -7,8 +7,8 @@ use lazaret_invariant::invariant;
 use crate::{
     Action, Kind, Millis,
     container::{Stopping, Work},
-    machine::{About, Out},
-    pod::{Claims, Deletion, Pod, Sandbox, Volumes, Why, Writing},
+    machine::{ActionTarget, Out},
+    pod::{Claims, Deletion, EndReason, Pod, Sandbox, Volumes, Writing},
 };
 
 /// Containers have at least this long between the signal that asks them to stop and the one that kills them, as kubelet has it.
@@ -117,7 +117,7 @@ impl Pod {
         };
         let id = instance.id.clone();
         instance.stopping = Stopping::Hook { deadline };
-        let about = About::PreStop(index, id.clone());
+        let about = ActionTarget::PreStop(index, id.clone());
         let timeout_ms = deadline - now;
         out.ask(&self.view.pod.uid, about, Action::PreStop { pod, container, id, timeout_ms });
         out.later(deadline);
@@ -134,7 +134,7 @@ impl Pod {
         let id = instance.id.clone();
         instance.stopping = Stopping::Asked { deadline };
         let grace_ms = deadline.saturating_sub(now).max(GRACE_MS_MIN);
-        let about = About::Stop(index, id.clone());
+        let about = ActionTarget::Stop(index, id.clone());
         out.ask(&self.view.pod.uid, about, Action::Stop { pod, container, id, grace_ms });
     }
 
@@ -151,7 +151,7 @@ impl Pod {
                 let id = id.clone();
                 self.sandbox = Sandbox::Stopping { id: id.clone() };
                 let action = Action::StopSandbox { pod: self.reference(), id };
-                out.ask(&self.view.pod.uid, About::StopSandbox, action);
+                out.ask(&self.view.pod.uid, ActionTarget::StopSandbox, action);
             }
             Sandbox::None
             | Sandbox::Making
@@ -168,7 +168,7 @@ impl Pod {
             Volumes::Wanted | Volumes::Making | Volumes::Made | Volumes::Removed { .. } if is_free => {
                 self.volumes = Volumes::Removing { with_logs: is_to_go };
                 let action = Action::RemoveVolumes { pod: self.reference(), with_logs: is_to_go };
-                out.ask(&self.view.pod.uid, About::RemoveVolumes, action);
+                out.ask(&self.view.pod.uid, ActionTarget::RemoveVolumes, action);
             }
             Volumes::Wanted | Volumes::Making | Volumes::Made | Volumes::Removed { .. } => {}
         }
@@ -185,7 +185,11 @@ impl Pod {
         match self.deletion {
             Deletion::NotBefore(at) if at <= now => {
                 self.deletion = Deletion::InFlight;
-                out.ask(&self.view.pod.uid, About::Delete, Action::DeletePod { pod: self.reference() });
+                out.ask(
+                    &self.view.pod.uid,
+                    ActionTarget::Delete,
+                    Action::DeletePod { pod: self.reference() },
+                );
             }
             Deletion::NotBefore(at) => out.later(at),
             Deletion::InFlight => {}
@@ -204,11 +208,11 @@ impl Pod {
     /// Why it ended, if not because its containers did.
     pub(crate) fn failure(&self) -> Option<(&str, &str)> {
         match self.ending.as_ref().map(|ending| &ending.why) {
-            Some(Why::Failed { reason, message } | Why::Refused { reason, message }) => {
+            Some(EndReason::Failed { reason, message } | EndReason::Refused { reason, message }) => {
                 Some((reason, message))
             }
-            Some(Why::Evicted { message, .. }) => Some(("Evicted", message)),
-            Some(Why::Completed | Why::Deleted) | None => None,
+            Some(EndReason::Evicted { message, .. }) => Some(("Evicted", message)),
+            Some(EndReason::Completed | EndReason::Deleted) | None => None,
         }
     }
 }

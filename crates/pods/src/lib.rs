@@ -33,16 +33,18 @@ mod view;
 
 pub use action::{Action, FoundContainer, FoundPhase, FoundSandbox, Input, Outcome, PodRef, ProbeKind};
 pub use container::Exit;
-pub use correlate::{Correlator, Said, Written};
+pub use correlate::{Correlator, EventText, Written};
 pub use machine::{Options, Pods};
 pub use pressure::PressureOptions;
 pub use rank::{ContainerUse, PodUse};
 pub use resize::Resources;
 pub use status::{Condition, ConditionKind, ContainerStatus, Phase, State, Status};
-pub use thresholds::{Crossed, Level, Levels, PressureKind, Signal, SoftThreshold, Threshold, Thresholds};
+pub use thresholds::{
+    CrossedThreshold, Level, Levels, PressureKind, Signal, SoftThreshold, Threshold, Thresholds,
+};
 pub use view::{
-    Amounts, Before, BeforeContainer, ContainerView, Gate, Kind, PodView, Probe, PullPolicy, Restart,
-    RestartRule,
+    Amounts, ContainerView, Gate, InitialContainerStatus, InitialStatus, Kind, PodView, Probe, PullPolicy,
+    Restart, RestartRule,
 };
 
 /// Milliseconds since 1970. The shell advances them by a monotonic clock.

@@ -14,7 +14,7 @@ use crate::{
     Status,
     admission::{self, Used},
     backoff::RETRY,
-    pod::{Claims, Pod, Why},
+    pod::{Claims, EndReason, Pod},
     pressure::Pressure,
 };
 
@@ -56,7 +56,7 @@ enum Listing {
 
 /// The subject of an action in flight. Containers are named by their place in the pod, and by the runtime's id.
 #[derive(Clone, Debug)]
-pub(crate) enum About {
+pub(crate) enum ActionTarget {
     Pull(usize),
     Volumes,
     Sandbox,
@@ -78,7 +78,7 @@ pub(crate) enum About {
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     actions: VecDeque<(u64, Action)>,
-    pending: BTreeMap<u64, (String, About)>,
+    pending: BTreeMap<u64, (String, ActionTarget)>,
     next_id: u64,
     wake: Option<Millis>,
     pub(crate) wants_list: bool,
@@ -90,7 +90,7 @@ impl Out {
         self.actions.push_back((self.next_id, action));
     }
 
-    pub(crate) fn ask(&mut self, uid: &str, about: About, action: Action) {
+    pub(crate) fn ask(&mut self, uid: &str, about: ActionTarget, action: Action) {
         self.act(action);
         self.pending.insert(self.next_id, (uid.to_string(), about));
     }
@@ -259,7 +259,7 @@ impl Pods {
     }
 
     fn shut_down(&mut self, now: Millis) {
-        let why = Why::Failed {
+        let why = EndReason::Failed {
             reason: "Terminated".into(),
             message: "Pod was terminated in response to imminent node shutdown.".into(),
         };
@@ -322,7 +322,7 @@ impl Pods {
         pod.is_admitted = true;
         if let Some((reason, message)) = refusal.filter(|_| pod.ending.is_none()) {
             pod.event(&mut self.out, None, true, "Rejected", message.clone());
-            pod.end_by_grace(now, Why::Refused { reason, message });
+            pod.end_by_grace(now, EndReason::Refused { reason, message });
         }
     }
 

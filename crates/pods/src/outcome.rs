@@ -8,7 +8,7 @@ use crate::{
     Exit, Millis, Outcome, ProbeKind,
     backoff::{PULL, RETRY},
     container::{CANNOT_RUN, Hook, Instance, InstancePhase, Stopping, Waiting, Work},
-    machine::{About, Out},
+    machine::{ActionTarget, Out},
     pod::{Deletion, Pod, Sandbox, Volumes, Writing},
     probe::Verdict,
 };
@@ -24,31 +24,33 @@ const WRITE_AGAIN_MS: Millis = 2_000;
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "an answer to another question is none")]
 impl Pod {
-    pub(crate) fn outcome(&mut self, now: Millis, about: About, outcome: Outcome, out: &mut Out) {
+    pub(crate) fn outcome(&mut self, now: Millis, about: ActionTarget, outcome: Outcome, out: &mut Out) {
         match about {
-            About::Pull(index) => self.pulled(now, index, outcome, out),
-            About::Volumes => {
+            ActionTarget::Pull(index) => self.pulled(now, index, outcome, out),
+            ActionTarget::Volumes => {
                 let is_done = self.tried(now, "FailedMount", "", &outcome, out);
                 self.volumes = if is_done { Volumes::Made } else { Volumes::Wanted };
             }
-            About::Sandbox => self.sandbox_made(now, outcome, out),
-            About::Start(index) => self.started(now, index, outcome, out),
-            About::PostStart(index, id) => self.post_started(now, index, &id, &outcome, out),
-            About::PreStop(index, id) => self.pre_stopped(now, index, &id, &outcome, out),
-            About::Stop(index, id) => self.stop_ended(now, index, &id, out),
-            About::Probe(index, id, kind) => self.probed(now, index, &id, kind, outcome, out),
+            ActionTarget::Sandbox => self.sandbox_made(now, outcome, out),
+            ActionTarget::Start(index) => self.started(now, index, outcome, out),
+            ActionTarget::PostStart(index, id) => self.post_started(now, index, &id, &outcome, out),
+            ActionTarget::PreStop(index, id) => self.pre_stopped(now, index, &id, &outcome, out),
+            ActionTarget::Stop(index, id) => self.stop_ended(now, index, &id, out),
+            ActionTarget::Probe(index, id, kind) => self.probed(now, index, &id, kind, outcome, out),
             // One that is left behind is found by the next agent, and goes with its sandbox.
-            About::RemoveContainer => {}
-            About::Resize(index, id, resources) => self.resized(now, (index, &id), resources, &outcome, out),
-            About::StopSandbox => self.sandbox_left(now, &outcome, out),
-            About::RemoveSandbox => self.sandbox_removed(now, &outcome, out),
-            About::RemoveVolumes => {
+            ActionTarget::RemoveContainer => {}
+            ActionTarget::Resize(index, id, resources) => {
+                self.resized(now, (index, &id), resources, &outcome, out)
+            }
+            ActionTarget::StopSandbox => self.sandbox_left(now, &outcome, out),
+            ActionTarget::RemoveSandbox => self.sandbox_removed(now, &outcome, out),
+            ActionTarget::RemoveVolumes => {
                 let is_done = self.tried(now, "FailedToCleanUpPod", "clean up: ", &outcome, out);
                 if let Volumes::Removing { with_logs } = self.volumes {
                     self.volumes = if is_done { Volumes::Removed { with_logs } } else { Volumes::Made };
                 }
             }
-            About::Status(status) => match outcome {
+            ActionTarget::Status(status) => match outcome {
                 Outcome::Failed { .. } => self.writing = Writing::NotBefore(now + WRITE_AGAIN_MS),
                 Outcome::Done
                 | Outcome::Image { .. }
@@ -60,7 +62,7 @@ impl Pod {
                 | Outcome::Observed(_)
                 | Outcome::Measured(_) => (self.writing, self.shown) = (Writing::Idle, Some(*status)),
             },
-            About::Delete => {
+            ActionTarget::Delete => {
                 let pause = if is_failed(&outcome) { RETRY.millis_after(3) } else { DELETE_AGAIN_MS };
                 self.deletion = Deletion::NotBefore(now + pause);
             }

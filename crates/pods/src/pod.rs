@@ -11,7 +11,7 @@ use crate::{
     Action, ConditionKind, FoundSandbox, Kind, Millis, PodRef, PodView, Resources, Restart, Status,
     container::{Container, Work},
     machine::Out,
-    view::{Amounts, Before, BeforeContainer, ContainerView, PullPolicy},
+    view::{Amounts, ContainerView, InitialContainerStatus, InitialStatus, PullPolicy},
 };
 
 /// Grace period for containers of a pod that the API does not know.
@@ -111,12 +111,12 @@ pub(crate) enum Claims {
 /// Why it ends, and by when its containers have to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
-    pub(crate) why: Why,
+    pub(crate) why: EndReason,
     pub(crate) deadline: Millis,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum EndReason {
     /// Its containers have ended, and are not started again.
     Completed,
     /// Its deletion was asked for, or it is gone.
@@ -160,7 +160,7 @@ impl Pod {
             sandbox: Sandbox::None,
             claims: if view.has_claims { Claims::Waiting } else { Claims::Unused },
             started_at: view.before.started_at.unwrap_or(now),
-            ending: is_frozen.then_some(Ending { why: Why::Completed, deadline: now }),
+            ending: is_frozen.then_some(Ending { why: EndReason::Completed, deadline: now }),
             is_stopped: false,
             deletion: Deletion::NotBefore(now),
             retry_at: 0,
@@ -215,7 +215,7 @@ impl Pod {
             requests: Amounts::default(),
             refusal: None,
             gates: Vec::new(),
-            before: Before::default(),
+            before: InitialStatus::default(),
         };
         Self { is_gone: true, is_admitted: true, ..Self::new(now, view) }
     }
@@ -235,7 +235,7 @@ impl Pod {
         if is_same {
             let known = self.containers.len();
             let added = self.view.containers.iter().skip(known);
-            self.containers.extend(added.map(|_| Container::new(BeforeContainer::default())));
+            self.containers.extend(added.map(|_| Container::new(InitialContainerStatus::default())));
         } else {
             self.view.containers = containers;
         }
@@ -256,7 +256,7 @@ impl Pod {
 
     /// Whether it takes of what the node has.
     pub(crate) fn counts(&self) -> bool {
-        let is_refused = matches!(&self.ending, Some(Ending { why: Why::Refused { .. }, .. }));
+        let is_refused = matches!(&self.ending, Some(Ending { why: EndReason::Refused { .. }, .. }));
         self.is_admitted && !self.is_stopped && !self.is_frozen && !is_refused
     }
 
@@ -296,7 +296,7 @@ impl Pod {
             (None, false) => None,
         };
         if let Some(grace_s) = grace_s {
-            self.end(Why::Deleted, now.saturating_add(grace_s.saturating_mul(1_000)));
+            self.end(EndReason::Deleted, now.saturating_add(grace_s.saturating_mul(1_000)));
         }
         if self.ending.is_some() {
             return;
@@ -307,7 +307,7 @@ impl Pod {
             Some(at) if at <= now => {
                 let message = "Pod was active on the node longer than the specified deadline";
                 self.warn(now, out, "DeadlineExceeded", message.to_string());
-                let why = Why::Failed { reason: "DeadlineExceeded".into(), message: message.into() };
+                let why = EndReason::Failed { reason: "DeadlineExceeded".into(), message: message.into() };
                 self.end_by_grace(now, why);
             }
             Some(at) => out.later(at),
@@ -316,7 +316,7 @@ impl Pod {
     }
 
     /// It is to end by then, or earlier if that was said before. The first reason stays.
-    pub(crate) fn end(&mut self, why: Why, deadline: Millis) {
+    pub(crate) fn end(&mut self, why: EndReason, deadline: Millis) {
         match &mut self.ending {
             Some(ending) => ending.deadline = ending.deadline.min(deadline),
             None => self.ending = Some(Ending { why, deadline }),
@@ -327,11 +327,11 @@ impl Pod {
     pub(crate) fn evict(&mut self, now: Millis, message: String, is_disruption: bool, grace_ms_max: Millis) {
         let own_ms = self.view.grace_s.saturating_mul(1_000);
         let grace_ms = own_ms.min(grace_ms_max).max(EVICTION_GRACE_MS);
-        self.end(Why::Evicted { message, is_disruption }, now.saturating_add(grace_ms));
+        self.end(EndReason::Evicted { message, is_disruption }, now.saturating_add(grace_ms));
     }
 
     pub(crate) fn is_evicted(&self) -> bool {
-        matches!(&self.ending, Some(Ending { why: Why::Evicted { .. }, .. }))
+        matches!(&self.ending, Some(Ending { why: EndReason::Evicted { .. }, .. }))
     }
 
     /// Whether it can be evicted: something of it is here, and it is not going anyway.
@@ -346,7 +346,7 @@ impl Pod {
             && matches!(self.volumes, Volumes::Removed { with_logs: true })
     }
 
-    pub(crate) fn end_by_grace(&mut self, now: Millis, why: Why) {
+    pub(crate) fn end_by_grace(&mut self, now: Millis, why: EndReason) {
         self.end(why, now.saturating_add(self.view.grace_s.saturating_mul(1_000)));
     }
 

@@ -10,7 +10,8 @@ use alloc::{
 use lazaret_invariant::invariant;
 
 use crate::{
-    Action, Crossed, Levels, Millis, Outcome, PodView, Pods, PressureKind, Signal, SoftThreshold, Thresholds,
+    Action, CrossedThreshold, Levels, Millis, Outcome, PodView, Pods, PressureKind, Signal, SoftThreshold,
+    Thresholds,
     machine::Out,
     rank::{self, PodUse},
 };
@@ -46,11 +47,11 @@ pub(crate) struct Pressure {
     step: Step,
     storage_at: Millis,
     /// Thresholds that were crossed at the last observation, and for which pods are evicted.
-    crossed: Vec<Crossed>,
+    crossed: Vec<CrossedThreshold>,
     /// Since when there is less than soft thresholds want.
     soft_since: BTreeMap<Signal, Millis>,
     /// Conditions of the Node, and when each was seen last.
-    conditions: BTreeMap<PressureKind, (Crossed, Millis)>,
+    conditions: BTreeMap<PressureKind, (CrossedThreshold, Millis)>,
     /// The pod that was evicted last, and until when it is waited for.
     leaving: Option<(String, Millis)>,
     /// The shortage of the last event, and its time.
@@ -102,7 +103,7 @@ impl Pressure {
     fn note(&mut self, now: Millis, levels: &Levels) {
         let Self { options, soft_since, .. } = self;
         let hard = options.thresholds.crossed(levels);
-        let mut soft: Vec<Crossed> = options
+        let mut soft: Vec<CrossedThreshold> = options
             .soft
             .iter()
             .filter_map(|(signal, soft)| soft.threshold.crossed(*signal, levels, true))
@@ -119,7 +120,7 @@ impl Pressure {
         for one in crossed.iter().rev() {
             self.conditions.insert(one.signal.pressure(), (*one, now));
         }
-        let is_due = |one: &Crossed| {
+        let is_due = |one: &CrossedThreshold| {
             let grace_ms = options.soft.get(&one.signal).map_or(0, |soft| soft.grace_ms);
             !one.is_soft || soft_since.get(&one.signal).is_some_and(|since| now - since >= grace_ms)
         };
@@ -150,7 +151,7 @@ impl Pressure {
 
 impl Pods {
     /// Conditions of the Node that are true, and what was seen last of each.
-    pub fn pressure(&self) -> impl Iterator<Item = (PressureKind, Crossed)> + '_ {
+    pub fn pressure(&self) -> impl Iterator<Item = (PressureKind, CrossedThreshold)> + '_ {
         self.pressure.conditions.iter().map(|(kind, (crossed, _))| (*kind, *crossed))
     }
 
@@ -206,7 +207,7 @@ impl Pods {
         }
     }
 
-    fn announce(&mut self, now: Millis, crossed: Crossed) {
+    fn announce(&mut self, now: Millis, crossed: CrossedThreshold) {
         let is_old =
             |(signal, at): &(Signal, Millis)| *signal == crossed.signal && now < at + ANNOUNCE_EVERY_MS;
         if self.pressure.announced.as_ref().is_some_and(is_old) {
@@ -256,9 +257,9 @@ impl Pods {
     }
 
     /// For something that the node is short of, or because the pod has more than it may.
-    fn evict(&mut self, now: Millis, uid: &str, message: String, crossed: Option<Crossed>) {
+    fn evict(&mut self, now: Millis, uid: &str, message: String, crossed: Option<CrossedThreshold>) {
         let grace_ms_max = match crossed {
-            Some(Crossed { is_soft: true, .. }) => self.pressure.options.soft_grace_ms_max,
+            Some(CrossedThreshold { is_soft: true, .. }) => self.pressure.options.soft_grace_ms_max,
             Some(_) | None => 0,
         };
         let Some(pod) = invariant!(self.pods.get_mut(uid), "a pod that is evicted is known") else { return };
@@ -269,7 +270,7 @@ impl Pods {
 }
 
 /// Why a pod goes, in kubelet's words: what the node lacks, and which containers use more than they asked for.
-fn message(crossed: &Crossed, view: &PodView, taken: Option<&PodUse>) -> String {
+fn message(crossed: &CrossedThreshold, view: &PodView, taken: Option<&PodUse>) -> String {
     let signal = crossed.signal;
     let resource = signal.resource();
     let mut text = format!(

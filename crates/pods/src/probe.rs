@@ -2,25 +2,25 @@
 
 use lazaret_invariant::invariant;
 
-use crate::{BeforeContainer, ContainerView, Millis, Probe, ProbeKind};
+use crate::{ContainerView, InitialContainerStatus, Millis, Probe, ProbeKind};
 
 /// The probes of one instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Probes {
-    startup: Option<Asked>,
-    readiness: Option<Asked>,
-    liveness: Option<Asked>,
+    startup: Option<ProbeState>,
+    readiness: Option<ProbeState>,
+    liveness: Option<ProbeState>,
 }
 
 /// One probe.
 #[derive(Clone, Debug)]
-struct Asked {
+struct ProbeState {
     probe: Probe,
     next_at: Millis,
     is_in_flight: bool,
     is_success: bool,
     /// The last answers that were alike.
-    alike: u32,
+    consecutive: u32,
     was_success: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Verdict {
     Stop(Option<u64>),
 }
 
-impl Asked {
+impl ProbeState {
     fn new(probe: &Probe, started_at: Millis, is_success: bool) -> Self {
         let next_at = started_at + probe.initial_delay_s.saturating_mul(1_000);
         Self {
@@ -40,7 +40,7 @@ impl Asked {
             next_at,
             is_in_flight: false,
             is_success,
-            alike: 0,
+            consecutive: 0,
             was_success: is_success,
         }
     }
@@ -48,10 +48,11 @@ impl Asked {
     fn answered(&mut self, now: Millis, is_success: bool) {
         self.is_in_flight = false;
         self.next_at = now + self.probe.period_s.max(1).saturating_mul(1_000);
-        self.alike = if self.was_success == is_success { self.alike.saturating_add(1) } else { 1 };
+        self.consecutive =
+            if self.was_success == is_success { self.consecutive.saturating_add(1) } else { 1 };
         self.was_success = is_success;
         let threshold = if is_success { self.probe.successes } else { self.probe.failures };
-        if self.alike >= threshold {
+        if self.consecutive >= threshold {
             self.is_success = is_success;
         }
     }
@@ -60,7 +61,7 @@ impl Asked {
 impl Probes {
     pub(crate) fn new(started_at: Millis, view: &ContainerView) -> Self {
         let of = |probe: &Option<Probe>, is_success| {
-            probe.as_ref().map(|probe| Asked::new(probe, started_at, is_success))
+            probe.as_ref().map(|probe| ProbeState::new(probe, started_at, is_success))
         };
         // A container that was not probed yet has not started, is not ready, and is live.
         Self {
@@ -71,15 +72,15 @@ impl Probes {
     }
 
     /// Another process asked before this one.
-    pub(crate) fn take_over(&mut self, now: Millis, before: BeforeContainer) {
+    pub(crate) fn take_over(&mut self, now: Millis, before: InitialContainerStatus) {
         if let Some(startup) = &mut self.startup {
             startup.is_success = before.is_started;
         }
         if let Some(readiness) = self.readiness.as_mut().filter(|_| before.is_ready) {
             (readiness.is_success, readiness.was_success) = (true, true);
         }
-        for asked in [&mut self.readiness, &mut self.liveness].into_iter().flatten() {
-            asked.next_at = asked.next_at.max(now);
+        for state in [&mut self.readiness, &mut self.liveness].into_iter().flatten() {
+            state.next_at = state.next_at.max(now);
         }
     }
 
@@ -91,7 +92,7 @@ impl Probes {
         self.readiness.as_ref().is_none_or(|readiness| readiness.is_success)
     }
 
-    fn get(&mut self, kind: ProbeKind) -> Option<&mut Asked> {
+    fn get(&mut self, kind: ProbeKind) -> Option<&mut ProbeState> {
         match kind {
             ProbeKind::Startup => self.startup.as_mut(),
             ProbeKind::Readiness => self.readiness.as_mut(),
@@ -108,26 +109,26 @@ impl Probes {
         let mut wake: Option<Millis> = None;
         for kind in kinds {
             // There is no such probe, or its answer is waited for.
-            let Some(asked) = self.get(*kind).filter(|asked| !asked.is_in_flight) else { continue };
-            if asked.next_at <= now {
-                asked.is_in_flight = true;
-                return (Some((*kind, asked.probe.timeout_s.max(1) * 1_000)), wake);
+            let Some(state) = self.get(*kind).filter(|state| !state.is_in_flight) else { continue };
+            if state.next_at <= now {
+                state.is_in_flight = true;
+                return (Some((*kind, state.probe.timeout_s.max(1) * 1_000)), wake);
             }
-            let at = asked.next_at;
+            let at = state.next_at;
             wake = Some(wake.map_or(at, |wake| wake.min(at)));
         }
         (None, wake)
     }
 
     pub(crate) fn answered(&mut self, now: Millis, kind: ProbeKind, is_success: bool) -> Verdict {
-        let Some(asked) = invariant!(self.get(kind), "a probe that is answered was asked") else {
+        let Some(state) = invariant!(self.get(kind), "a probe that is answered was asked") else {
             return Verdict::Nothing;
         };
-        asked.answered(now, is_success);
-        let has_failed = !is_success && asked.alike >= asked.probe.failures;
+        state.answered(now, is_success);
+        let has_failed = !is_success && state.consecutive >= state.probe.failures;
         match kind {
             ProbeKind::Readiness => Verdict::Nothing,
-            ProbeKind::Startup | ProbeKind::Liveness if has_failed => Verdict::Stop(asked.probe.grace_s),
+            ProbeKind::Startup | ProbeKind::Liveness if has_failed => Verdict::Stop(state.probe.grace_s),
             ProbeKind::Startup | ProbeKind::Liveness => Verdict::Nothing,
         }
     }

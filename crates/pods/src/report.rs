@@ -4,8 +4,8 @@ use alloc::{format, string::String, vec::Vec};
 
 use crate::{
     Action, Condition, ConditionKind, ContainerStatus, Kind, Millis, Phase, Status,
-    machine::{About, Out},
-    pod::{Pod, Sandbox, Why, Writing},
+    machine::{ActionTarget, Out},
+    pod::{EndReason, Pod, Sandbox, Writing},
 };
 
 /// A status without news for other components is written this much later, so that further changes are merged.
@@ -41,7 +41,7 @@ impl Pod {
         }
         (self.unshown_since, self.must_rewrite, self.writing) = (None, false, Writing::InFlight);
         self.correct_at = None;
-        let about = About::Status(alloc::boxed::Box::new(status.clone()));
+        let about = ActionTarget::Status(alloc::boxed::Box::new(status.clone()));
         out.ask(&self.view.pod.uid, about, Action::WriteStatus { pod: self.reference(), status });
     }
 
@@ -58,7 +58,8 @@ impl Pod {
                 self.shown.as_ref().map(|shown| shown.ips.clone()).unwrap_or_default()
             }
         };
-        let is_refused = matches!(self.ending.as_ref().map(|ending| &ending.why), Some(Why::Refused { .. }));
+        let is_refused =
+            matches!(self.ending.as_ref().map(|ending| &ending.why), Some(EndReason::Refused { .. }));
         let inits = self.init_count();
         let all = (0..self.containers.len()).map(|index| self.container_status(index));
         let mut init: Vec<ContainerStatus> = if is_refused { Vec::new() } else { all.collect() };
@@ -176,10 +177,10 @@ impl Pod {
 
     fn is_disrupted(&self) -> bool {
         let why = self.ending.as_ref().map(|ending| &ending.why);
-        matches!(why, Some(Why::Evicted { is_disruption: true, .. }))
+        matches!(why, Some(EndReason::Evicted { is_disruption: true, .. }))
     }
 
-    fn is_initialized(&self, phase: Phase, init: &[ContainerStatus]) -> Verdict {
+    fn is_initialized(&self, phase: Phase, init: &[ContainerStatus]) -> ConditionVerdict {
         if phase == Phase::Succeeded {
             return (true, Some("PodCompleted"), None);
         }
@@ -199,7 +200,12 @@ impl Pod {
         )
     }
 
-    fn containers_ready(&self, phase: Phase, init: &[ContainerStatus], main: &[ContainerStatus]) -> Verdict {
+    fn containers_ready(
+        &self,
+        phase: Phase,
+        init: &[ContainerStatus],
+        main: &[ContainerStatus],
+    ) -> ConditionVerdict {
         match phase {
             Phase::Succeeded => return (false, Some("PodCompleted"), None),
             Phase::Failed => return (false, Some("PodFailed"), None),
@@ -218,7 +224,7 @@ impl Pod {
         (false, Some("ContainersNotReady"), Some(message))
     }
 
-    fn gates_ready(&self) -> Verdict {
+    fn gates_ready(&self) -> ConditionVerdict {
         let texts = self.view.gates.iter().filter_map(|gate| match gate.status.as_deref() {
             Some("True") => None,
             Some(status) => Some(format!(
@@ -238,4 +244,4 @@ impl Pod {
 }
 
 /// Whether something is so, one word and a sentence for why not.
-type Verdict = (bool, Option<&'static str>, Option<String>);
+type ConditionVerdict = (bool, Option<&'static str>, Option<String>);

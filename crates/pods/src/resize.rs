@@ -7,7 +7,7 @@ use lazaret_invariant::invariant;
 use crate::{
     Action, Amounts, Kind, Millis, Outcome,
     backoff::RETRY,
-    machine::{About, Out},
+    machine::{ActionTarget, Out},
     pod::Pod,
 };
 
@@ -84,7 +84,7 @@ impl Pod {
         }
         instance.resizing = Resizing::InFlight;
         let (container, id) = (view.name.clone(), instance.id.clone());
-        let about = About::Resize(index, id.clone(), view.resources);
+        let about = ActionTarget::Resize(index, id.clone(), view.resources);
         out.ask(&self.view.pod.uid, about, Action::Resize { pod, container, id });
     }
 

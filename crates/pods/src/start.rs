@@ -7,8 +7,8 @@ use lazaret_invariant::invariant;
 use crate::{
     Action, Exit, Kind, Millis,
     container::{Hook, Instance, InstancePhase, Work, pod_text},
-    machine::{About, Out},
-    pod::{Ending, Pod, Sandbox, Volumes, Why},
+    machine::{ActionTarget, Out},
+    pod::{EndReason, Ending, Pod, Sandbox, Volumes},
 };
 
 impl Pod {
@@ -22,13 +22,17 @@ impl Pod {
         }
         if self.volumes == Volumes::Wanted && may_try {
             self.volumes = Volumes::Making;
-            out.ask(&self.view.pod.uid, About::Volumes, Action::MakeVolumes { pod: self.reference() });
+            out.ask(&self.view.pod.uid, ActionTarget::Volumes, Action::MakeVolumes { pod: self.reference() });
         }
         let is_provided = self.volumes == Volumes::Made && self.has_claims_ready();
         match &self.sandbox {
             Sandbox::None if is_provided && may_try => {
                 self.sandbox = Sandbox::Making;
-                out.ask(&self.view.pod.uid, About::Sandbox, Action::RunSandbox { pod: self.reference() });
+                out.ask(
+                    &self.view.pod.uid,
+                    ActionTarget::Sandbox,
+                    Action::RunSandbox { pod: self.reference() },
+                );
             }
             Sandbox::Dead { id } if may_try && !self.is_alive() => {
                 let id = id.clone();
@@ -129,7 +133,7 @@ impl Pod {
     /// Its containers have ended: what is left of it ends as well.
     fn complete(&mut self, now: Millis, out: &mut Out) {
         let deadline = now.saturating_add(self.view.grace_s.saturating_mul(1_000));
-        self.ending = Some(Ending { why: Why::Completed, deadline });
+        self.ending = Some(Ending { why: EndReason::Completed, deadline });
         self.advance_end(now, out);
     }
 
@@ -183,7 +187,7 @@ impl Pod {
         let before = container.last.replace((instance.id, exit));
         if let Some((id, _)) = before.filter(|(id, _)| !id.is_empty()) {
             let pod = self.reference();
-            out.ask(&self.view.pod.uid, About::RemoveContainer, Action::RemoveContainer { pod, id });
+            out.ask(&self.view.pod.uid, ActionTarget::RemoveContainer, Action::RemoveContainer { pod, id });
         }
     }
 
@@ -206,11 +210,11 @@ impl Pod {
         if container.image_id.is_none() {
             container.work = Work::Pulling;
             let action = Action::Pull { pod, container: name, image: view.image.clone(), policy: view.pull };
-            out.ask(&self.view.pod.uid, About::Pull(index), action);
+            out.ask(&self.view.pod.uid, ActionTarget::Pull(index), action);
         } else {
             (container.work, container.starting) = (Work::Starting, view.resources);
             let action = Action::Start { pod, sandbox, container: name, attempt: container.restarts };
-            out.ask(&self.view.pod.uid, About::Start(index), action);
+            out.ask(&self.view.pod.uid, ActionTarget::Start(index), action);
         }
     }
 
@@ -253,7 +257,7 @@ impl Pod {
         match instance.hook {
             Hook::Wanted => {
                 instance.hook = Hook::InFlight;
-                let about = About::PostStart(index, id.clone());
+                let about = ActionTarget::PostStart(index, id.clone());
                 out.ask(uid, about, Action::PostStart { pod, container, id });
             }
             Hook::InFlight => {}
@@ -281,7 +285,7 @@ impl Pod {
             // No probe is due.
             let Some((kind, timeout_ms)) = due else { break };
             let (pod, container, id) = (pod.clone(), container.clone(), id.clone());
-            let about = About::Probe(index, id.clone(), kind);
+            let about = ActionTarget::Probe(index, id.clone(), kind);
             out.ask(uid, about, Action::Probe { pod, container, id, kind, timeout_ms });
         }
     }
@@ -290,7 +294,7 @@ impl Pod {
         self.sandbox = Sandbox::Removing { id: id.clone() };
         out.ask(
             &self.view.pod.uid,
-            About::RemoveSandbox,
+            ActionTarget::RemoveSandbox,
             Action::RemoveSandbox { pod: self.reference(), id },
         );
     }

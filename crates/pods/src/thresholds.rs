@@ -141,11 +141,11 @@ impl Threshold {
     }
 
     /// Whether less than this is left. A file system that has none of something is not short of it.
-    pub(crate) fn crossed(self, signal: Signal, levels: &Levels, is_soft: bool) -> Option<Crossed> {
+    pub(crate) fn crossed(self, signal: Signal, levels: &Levels, is_soft: bool) -> Option<CrossedThreshold> {
         let level = *levels.get(&signal)?;
         let threshold = self.of(level.capacity);
         let is_crossed = level.capacity > 0 && level.available < threshold;
-        is_crossed.then_some(Crossed { signal, level, threshold, is_soft })
+        is_crossed.then_some(CrossedThreshold { signal, level, threshold, is_soft })
     }
 }
 
@@ -182,7 +182,7 @@ impl Default for Thresholds {
 
 /// Something of which too little is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crossed {
+pub struct CrossedThreshold {
     /// Of what.
     pub signal: Signal,
     /// How much is left.
@@ -193,7 +193,7 @@ pub struct Crossed {
     pub is_soft: bool,
 }
 
-impl Crossed {
+impl CrossedThreshold {
     /// The figures, for a message.
     #[must_use]
     pub fn text(&self) -> String {
@@ -212,7 +212,7 @@ impl Crossed {
 impl Thresholds {
     /// The thresholds that these levels cross.
     #[must_use]
-    pub fn crossed(&self, levels: &Levels) -> Vec<Crossed> {
+    pub fn crossed(&self, levels: &Levels) -> Vec<CrossedThreshold> {
         let crossed =
             Signal::ALL.into_iter().filter_map(|signal| self.0.get(&signal)?.crossed(signal, levels, false));
         crossed.collect()

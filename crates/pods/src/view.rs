@@ -34,7 +34,7 @@ pub struct PodView {
     /// Conditions that others must set before it is ready.
     pub gates: Vec<Gate>,
     /// Its status when this process first saw it.
-    pub before: Before,
+    pub before: InitialStatus,
 }
 
 /// A container as its pod has it.
@@ -153,7 +153,7 @@ pub struct Gate {
 
 /// The status of a pod when this process first saw it: an earlier process may have written it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Before {
+pub struct InitialStatus {
     /// Its phase.
     pub phase: Phase,
     /// When a node took it.
@@ -161,12 +161,12 @@ pub struct Before {
     /// Its conditions, and since when each is so.
     pub conditions: Vec<(ConditionKind, bool, Millis)>,
     /// Its containers, by name.
-    pub containers: BTreeMap<String, BeforeContainer>,
+    pub containers: BTreeMap<String, InitialContainerStatus>,
 }
 
 /// The status of a container at that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BeforeContainer {
+pub struct InitialContainerStatus {
     /// How often it was started again.
     pub restarts: u32,
     /// Whether it was ever started: its count begins after those before.

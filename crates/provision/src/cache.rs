@@ -28,7 +28,7 @@ pub(crate) const AGE_MAX_NEW: Duration = Duration::from_secs(1);
 pub(crate) const AGE_MAX_REFRESH: Duration = Duration::from_secs(45);
 
 /// An object of the API that pods name.
-pub(crate) trait Kept: Send + Sync + Sized {
+pub(crate) trait CachedObject: Send + Sync + Sized {
     fn bytes(&self) -> usize;
     /// Whether it never changes again.
     fn is_immutable(&self) -> bool;
@@ -39,7 +39,7 @@ pub(crate) trait Kept: Send + Sync + Sized {
     ) -> impl Future<Output = Result<Option<Self>, String>> + Send;
 }
 
-impl Kept for ConfigMap {
+impl CachedObject for ConfigMap {
     fn bytes(&self) -> usize {
         let text = self.data.iter().flatten().map(|(key, value)| key.len() + value.len());
         let binary = self.binary_data.iter().flatten().map(|(key, value)| key.len() + value.0.len());
@@ -55,7 +55,7 @@ impl Kept for ConfigMap {
     }
 }
 
-impl Kept for Secret {
+impl CachedObject for Secret {
     fn bytes(&self) -> usize {
         self.data.iter().flatten().map(|(key, value)| key.len() + value.0.len()).sum()
     }
@@ -80,7 +80,7 @@ struct Read<T> {
 /// The place of one object. A caller that finds it locked waits for the read in flight.
 type Slot<T> = Arc<tokio::sync::Mutex<Option<Read<T>>>>;
 
-struct Held<T> {
+struct CacheEntry<T> {
     slot: Slot<T>,
     bytes: usize,
     /// Greater is later.
@@ -91,7 +91,7 @@ struct Held<T> {
 /// Objects of one kind.
 pub(crate) struct Cache<T> {
     objects: Arc<dyn Objects>,
-    held: Mutex<(BTreeMap<Key, Held<T>>, u64)>,
+    held: Mutex<(BTreeMap<Key, CacheEntry<T>>, u64)>,
 }
 
 /// Without the objects, which may be secrets.
@@ -101,7 +101,7 @@ impl<T> fmt::Debug for Cache<T> {
     }
 }
 
-impl<T: Kept> Cache<T> {
+impl<T: CachedObject> Cache<T> {
     pub(crate) fn new(objects: Arc<dyn Objects>) -> Self {
         Self { objects, held: Mutex::new((BTreeMap::new(), 0)) }
     }
@@ -152,7 +152,7 @@ impl<T: Kept> Cache<T> {
             drop_oldest(held);
         }
         let now = clock::now();
-        let entry = held.entry(key.clone()).or_insert_with(|| Held {
+        let entry = held.entry(key.clone()).or_insert_with(|| CacheEntry {
             slot: Arc::default(),
             bytes: 0,
             last_use: 0,
@@ -174,7 +174,7 @@ impl<T: Kept> Cache<T> {
     }
 }
 
-fn drop_oldest<T>(held: &mut BTreeMap<Key, Held<T>>) {
+fn drop_oldest<T>(held: &mut BTreeMap<Key, CacheEntry<T>>) {
     let oldest = held.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
     if let Some(oldest) = oldest {
         held.remove(&oldest);

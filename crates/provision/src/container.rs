@@ -7,7 +7,7 @@ use lazaret_containers::{ContainerSpec, Key, RootFs};
 use lazaret_images::Image;
 
 use crate::{
-    Given, SpecError, amount,
+    ContainerInputs, SpecError, amount,
     environment::{self, BYTES_MAX, Variables},
     expand::expand,
     hostname, identity, limits, mounts,
@@ -27,20 +27,20 @@ pub fn container_spec(
     name: &str,
     attempt: u32,
     image: &Image,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<ContainerSpec, SpecError> {
     let view = PodView::new(pod)?;
     amount::check(view.spec)?;
     let container = view.container(name)?;
-    let variables = environment::of_container(&view, &container, given)?;
-    let security = security::of_container(&view, &container, given.facts)?;
-    let mounts = mounts::of_container(&container, &variables, &security, given)?;
-    let (identity, home) = identity::of_container(&view, &container, image, given.disk)?;
+    let variables = environment::of_container(&view, &container, inputs)?;
+    let security = security::of_container(&view, &container, inputs.facts)?;
+    let mounts = mounts::of_container(&container, &variables, &security, inputs)?;
+    let (identity, home) = identity::of_container(&view, &container, image, inputs.disk)?;
     let command = command(&container, image, &variables)?;
     let hostname = if view.is_host_network() {
-        given.facts.node_name.clone()
+        inputs.facts.node_name.clone()
     } else {
-        hostname::for_kernel(&view, &hostname::of_pod(&view, &given.facts.cluster_domain)?)?
+        hostname::for_kernel(&view, &hostname::of_pod(&view, &inputs.facts.cluster_domain)?)?
     };
     let tty = container.tty.unwrap_or(false);
     let mut labels = sandbox::labels(&view);
@@ -53,10 +53,10 @@ pub fn container_spec(
         env: lines(image, variables, &hostname, &home, tty),
         working_directory: working_directory(&container, image),
         mounts,
-        cdi_devices: given.cdi_devices.to_vec(),
+        cdi_devices: inputs.cdi_devices.to_vec(),
         identity,
         security,
-        limits: limits::of_container(&view, &container, given.facts),
+        limits: limits::of_container(&view, &container, inputs.facts),
         tty,
         stdin: container.stdin.unwrap_or(false),
         stdin_once: container.stdin_once.unwrap_or(false),

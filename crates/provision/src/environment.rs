@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::{
-    Given, Lookup, SpecError, downward, env_file,
+    ContainerInputs, Lookup, SpecError, downward, env_file,
     expand::{TooLong, expand},
     pod::PodView,
     services,
@@ -67,16 +67,16 @@ fn too_long(name: &str) -> SpecError {
 pub(crate) fn of_container(
     view: &PodView<'_>,
     container: &Container,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<Variables, SpecError> {
     let links = view.spec.enable_service_links.unwrap_or(true);
-    let services = services::variables(given.services, view.namespace, links);
+    let services = services::variables(inputs.services, view.namespace, links);
     let mut variables = Variables::default();
     for source in container.env_from.iter().flatten() {
-        add_object(&mut variables, source, given)?;
+        add_object(&mut variables, source, inputs)?;
     }
     for variable in container.env.iter().flatten() {
-        if let Some(value) = value(variable, &variables, &services, view, container, given)? {
+        if let Some(value) = value(variable, &variables, &services, view, container, inputs)? {
             variables.set(&variable.name, value)?;
         }
     }
@@ -88,17 +88,21 @@ pub(crate) fn of_container(
     Ok(variables)
 }
 
-fn add_object(variables: &mut Variables, source: &EnvFromSource, given: &Given<'_>) -> Result<(), SpecError> {
+fn add_object(
+    variables: &mut Variables,
+    source: &EnvFromSource,
+    inputs: &ContainerInputs<'_>,
+) -> Result<(), SpecError> {
     let prefix = source.prefix.as_deref().unwrap_or_default();
     if let Some(from) = &source.config_map_ref {
-        let Some(object) = find(given.config_maps, "configmap", &from.name, from.optional)? else {
+        let Some(object) = find(inputs.config_maps, "configmap", &from.name, from.optional)? else {
             return Ok(());
         };
         for (key, value) in object.data.iter().flatten() {
             variables.set(&format!("{prefix}{key}"), value.clone())?;
         }
     } else if let Some(from) = &source.secret_ref {
-        let Some(object) = find(given.secrets, "secret", &from.name, from.optional)? else { return Ok(()) };
+        let Some(object) = find(inputs.secrets, "secret", &from.name, from.optional)? else { return Ok(()) };
         for (key, value) in object.data.iter().flatten() {
             variables.set(&format!("{prefix}{key}"), text(&value.0, key, &from.name)?)?;
         }
@@ -113,7 +117,7 @@ fn value(
     services: &BTreeMap<String, String>,
     view: &PodView<'_>,
     container: &Container,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<Option<String>, SpecError> {
     if let Some(literal) = variable.value.as_deref().filter(|literal| !literal.is_empty()) {
         let look_up = |name: &str| before.get(name).or_else(|| services.get(name)).cloned();
@@ -124,17 +128,17 @@ fn value(
     let EnvVarSource { config_map_key_ref, field_ref, file_key_ref, resource_field_ref, secret_key_ref } =
         source;
     if let Some(selector) = field_ref {
-        let value = downward::field_for_variable(selector, view, given.facts, given.pod_ips);
+        let value = downward::field_for_variable(selector, view, inputs.facts, inputs.pod_ips);
         value.map(Some).map_err(SpecError::config)
     } else if let Some(selector) = resource_field_ref {
-        let value = downward::resource(selector, view, Some(container), given.facts);
+        let value = downward::resource(selector, view, Some(container), inputs.facts);
         value.map(Some).map_err(SpecError::config)
     } else if let Some(selector) = config_map_key_ref {
-        config_map_key(selector, view, given)
+        config_map_key(selector, view, inputs)
     } else if let Some(selector) = secret_key_ref {
-        secret_key(selector, view, given)
+        secret_key(selector, view, inputs)
     } else if let Some(selector) = file_key_ref {
-        file_key(selector, given)
+        file_key(selector, inputs)
     } else {
         Ok(Some(String::new()))
     }
@@ -143,10 +147,10 @@ fn value(
 fn config_map_key(
     selector: &ConfigMapKeySelector,
     view: &PodView<'_>,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<Option<String>, SpecError> {
     let ConfigMapKeySelector { key, name, optional } = selector;
-    let Some(object) = find::<ConfigMap>(given.config_maps, "configmap", name, *optional)? else {
+    let Some(object) = find::<ConfigMap>(inputs.config_maps, "configmap", name, *optional)? else {
         return Ok(None);
     };
     match object.data.as_ref().and_then(|data| data.get(key)) {
@@ -161,10 +165,10 @@ fn config_map_key(
 fn secret_key(
     selector: &SecretKeySelector,
     view: &PodView<'_>,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<Option<String>, SpecError> {
     let SecretKeySelector { key, name, optional } = selector;
-    let Some(object) = find::<Secret>(given.secrets, "secret", name, *optional)? else { return Ok(None) };
+    let Some(object) = find::<Secret>(inputs.secrets, "secret", name, *optional)? else { return Ok(None) };
     match object.data.as_ref().and_then(|data| data.get(key)) {
         Some(value) => text(&value.0, key, name).map(Some),
         None if optional.unwrap_or(false) => Ok(None),
@@ -174,14 +178,14 @@ fn secret_key(
     }
 }
 
-fn file_key(selector: &FileKeySelector, given: &Given<'_>) -> Result<Option<String>, SpecError> {
+fn file_key(selector: &FileKeySelector, inputs: &ContainerInputs<'_>) -> Result<Option<String>, SpecError> {
     let FileKeySelector { key, optional, path, volume_name } = selector;
-    let Some(volume) = given.volumes.get(volume_name) else {
+    let Some(volume) = inputs.volumes.get(volume_name) else {
         return Err(SpecError::config(format!(
             "cannot find the volume {volume_name:?} referenced by FileKeyRef"
         )));
     };
-    let found = given.disk.read(&volume.path, path).and_then(|text| env_file::find(&text, key));
+    let found = inputs.disk.read(&volume.path, path).and_then(|text| env_file::find(&text, key));
     match found.map_err(|_| SpecError::config("couldn't parse env file"))? {
         Some(value) => Ok(Some(value)),
         None if optional.unwrap_or(false) => Ok(None),

@@ -25,8 +25,8 @@ pub(crate) fn of_pod(view: &PodView<'_>, cluster_domain: &str) -> Result<Hostnam
         }
         return Ok(Hostname { name: shortened(view, name)?, domain: String::new() });
     }
-    let given = spec.hostname.as_deref().filter(|name| !name.is_empty());
-    if let Some(name) = given.filter(|name| !names::is_label(name)) {
+    let inputs = spec.hostname.as_deref().filter(|name| !name.is_empty());
+    if let Some(name) = inputs.filter(|name| !names::is_label(name)) {
         return Err(SpecError::sandbox(format!("pod Hostname {name:?} is not a valid DNS label")));
     }
     let subdomain = spec.subdomain.as_deref().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn of_pod(view: &PodView<'_>, cluster_domain: &str) -> Result<Hostnam
         "" => String::new(),
         _ => format!("{subdomain}.{}.svc.{cluster_domain}", view.namespace),
     };
-    Ok(Hostname { name: shortened(view, given.unwrap_or(view.name))?, domain })
+    Ok(Hostname { name: shortened(view, inputs.unwrap_or(view.name))?, domain })
 }
 
 /// The name that the kernel is given.

@@ -1,6 +1,6 @@
 //! Prepares the containers of a pod: environment, files, identity and limits.
 //!
-//! [`sandbox_spec`] and [`container_spec`] describe them and are pure: their input is [`Given`]. [`Volumes`] keeps volumes on
+//! [`sandbox_spec`] and [`container_spec`] describe them and are pure: their input is [`ContainerInputs`]. [`Volumes`] keeps volumes on
 //! disk. [`Provision`] joins both for a node's agent.
 //!
 //! **Invariant.** A container gets everything that its pod requests, or the pod reports what is missing; nothing is left out silently. No path
@@ -10,6 +10,7 @@ mod amount;
 mod cache;
 mod clock;
 mod container;
+mod container_inputs;
 mod contents;
 mod disk;
 mod downward;
@@ -18,7 +19,6 @@ mod environment;
 mod error;
 mod expand;
 mod facts;
-mod given;
 mod hostname;
 mod hosts;
 mod identity;
@@ -43,14 +43,14 @@ mod tokens;
 mod volumes;
 
 pub use container::container_spec;
+pub use container_inputs::{ContainerInputs, Disk, ImageUser, Lookup, PodFiles, SubPath, VolumePath};
 pub use disk::usage::{DiskUse, count as disk_use};
 pub use error::{SpecError, VolumeError};
 pub use facts::NodeFacts;
-pub use given::{Disk, Given, ImageUser, Lookup, PodFiles, SubPath, VolumePath};
 pub use hosts::hosts_file;
 pub use not_applied::not_applied;
 pub use objects::{ApiObjects, Objects, Reading};
-pub use provision::{Kept, Live, Provision};
+pub use provision::{CacheSizes, Provision, StartFacts};
 pub use qos::{QosClass, qos_class};
 pub use resolver::{ResolverConfig, ResolverNote, pod_resolver};
 pub use sandbox::sandbox_spec;

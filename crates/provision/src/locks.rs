@@ -8,12 +8,12 @@ use std::{
 
 use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
 
-type Held = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
+type PodLocks = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
 /// Locks of the pods for which something is done or waits.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    held: Held,
+    held: PodLocks,
 }
 
 impl Locks {
@@ -22,28 +22,28 @@ impl Locks {
     }
 
     /// Waits until nothing else is done for a pod.
-    pub(crate) async fn lock(&self, uid: &str) -> Busy {
+    pub(crate) async fn lock(&self, uid: &str) -> PodGuard {
         let lock = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(held.entry(uid.to_owned()).or_default())
         };
         let guard = Some(lock.lock_owned().await);
-        Busy(Arc::new(Inner { held: Arc::clone(&self.held), uid: uid.to_owned(), guard }))
+        PodGuard(Arc::new(Inner { held: Arc::clone(&self.held), uid: uid.to_owned(), guard }))
     }
 }
 
 /// Work for a pod is in progress while this exists, or while a task that it spawned runs: the caller may be gone.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Inner>);
+pub(crate) struct PodGuard(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    held: Held,
+    held: PodLocks,
     uid: String,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Busy {
+impl PodGuard {
     /// Does something that takes the time of a disk.
     pub(crate) async fn run<T: Send + 'static>(
         &self,

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, VolumeMount};
 use lazaret_containers::{Mount, Propagation, Security};
 
 use crate::{
-    Given, PodFiles, SpecError, SubPath,
+    ContainerInputs, PodFiles, SpecError, SubPath,
     environment::Variables,
     expand::expand,
     names::{self, PATH_BYTES_MAX},
@@ -20,7 +20,7 @@ pub(crate) fn of_container(
     container: &Container,
     variables: &Variables,
     security: &Security,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<Vec<Mount>, SpecError> {
     if let Some(device) = container.volume_devices.iter().flatten().next() {
         return Err(SpecError::config(format!(
@@ -33,9 +33,9 @@ pub(crate) fn of_container(
     }
     let mut mounts = Vec::new();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
-        mounts.push(of_volume(container, index, mount, variables, security, given)?);
+        mounts.push(of_volume(container, index, mount, variables, security, inputs)?);
     }
-    let PodFiles { hosts, hostname, resolver, termination_log } = given.files;
+    let PodFiles { hosts, hostname, resolver, termination_log } = inputs.files;
     let read_only = security.read_only_root;
     let of_pod = [
         (hosts, "/etc/hosts", false),
@@ -66,9 +66,9 @@ fn of_volume(
     mount: &VolumeMount,
     variables: &Variables,
     security: &Security,
-    given: &Given<'_>,
+    inputs: &ContainerInputs<'_>,
 ) -> Result<Mount, SpecError> {
-    let Some(volume) = given.volumes.get(&mount.name) else {
+    let Some(volume) = inputs.volumes.get(&mount.name) else {
         return Err(SpecError::config(format!(
             "cannot find volume {:?} to mount into container {:?}",
             mount.name, container.name
@@ -86,7 +86,7 @@ fn of_volume(
                 index,
             };
             // An error of the disk is not shown to a pod's owner.
-            given.disk.sub_path(part).map_err(|problem| {
+            inputs.disk.sub_path(part).map_err(|problem| {
                 tracing::warn!(volume = mount.name, container = container.name, problem, "prepare subPath");
                 SpecError::config(format!(
                     "failed to prepare subPath for volumeMount {:?} of container {:?}",

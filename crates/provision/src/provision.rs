@@ -12,9 +12,9 @@ use lazaret_containers::{ContainerSpec, Limits, SandboxSpec};
 use lazaret_images::Image;
 
 use crate::{
-    Disk, Given, ImageUser, Lookup, NodeFacts, Objects, PodFiles, SpecError, SubPath, VolumeError, Volumes,
-    amount,
-    cache::{AGE_MAX_NEW, Cache, Kept as KeptObject},
+    ContainerInputs, Disk, ImageUser, Lookup, NodeFacts, Objects, PodFiles, SpecError, SubPath, VolumeError,
+    Volumes, amount,
+    cache::{AGE_MAX_NEW, Cache, CachedObject},
     container_spec,
     disk::{dir::Dir, image_user, sub_path},
     hostname, hosts_file, last_output, limits, names,
@@ -30,7 +30,7 @@ const TERMINATION_LOG_MODE: u32 = 0o666;
 
 /// Facts about a container that are known only when it is about to start.
 #[derive(Clone, Debug, Default)]
-pub struct Live {
+pub struct StartFacts {
     /// The addresses of the pod.
     pub pod_ips: Vec<String>,
     /// Qualified names of the devices that the container was allocated.
@@ -41,7 +41,7 @@ pub struct Live {
 
 /// How much is kept in memory for pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct CacheSizes {
     /// Config maps and secrets, of which many pods may use one.
     pub objects: usize,
     /// Tokens of service accounts.
@@ -137,9 +137,9 @@ impl Provision {
 
     /// How much is kept in memory.
     #[must_use]
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> CacheSizes {
         let contents = &self.volumes.contents;
-        Kept {
+        CacheSizes {
             objects: contents.config_maps.len() + contents.secrets.len(),
             tokens: contents.tokens.len(),
             locks: self.volumes.locks.len(),
@@ -173,7 +173,7 @@ impl Provision {
         name: &str,
         attempt: u32,
         image: &Image,
-        live: &Live,
+        live: &StartFacts,
     ) -> Result<ContainerSpec, SpecError> {
         let view = PodView::new(pod)?;
         let container = view.container(name)?;
@@ -186,7 +186,7 @@ impl Provision {
         let busy = self.volumes.locks.lock(view.uid).await;
         let described = busy.spawn(move || {
             let files = write_files(&pod, &name, attempt, &facts, &live.pod_ips, &path)?;
-            let given = Given {
+            let inputs = ContainerInputs {
                 facts: &facts,
                 config_maps: &config_maps,
                 secrets: &secrets,
@@ -197,14 +197,14 @@ impl Provision {
                 files: &files,
                 disk: &PodDisk { path },
             };
-            container_spec(&pod, &name, attempt, &image, &given)
+            container_spec(&pod, &name, attempt, &image, &inputs)
         });
         described.await.unwrap_or_else(|error| Err(SpecError::create(error.to_string())))
     }
 
     /// The termination message of a container: from its file, or, when the pod wants that and the container failed, from the end of its log.
     #[must_use]
-    pub fn last_words(
+    pub fn read_termination_message(
         &self,
         pod: &Pod,
         name: &str,
@@ -273,7 +273,7 @@ fn referenced(container: &Container) -> (BTreeSet<String>, BTreeSet<String>) {
     (config_maps, secrets)
 }
 
-async fn look_up<T: KeptObject>(cache: &Cache<T>, namespace: &str, names: BTreeSet<String>) -> Lookup<T> {
+async fn look_up<T: CachedObject>(cache: &Cache<T>, namespace: &str, names: BTreeSet<String>) -> Lookup<T> {
     let mut found = Lookup::new();
     for name in names {
         match cache.get(namespace, &name, AGE_MAX_NEW).await {

@@ -28,7 +28,7 @@ use crate::{
     },
     kind::{Kind, kind},
     limits,
-    locks::{Busy, Locks},
+    locks::{Locks, PodGuard},
     names,
     pod::PodView,
 };
@@ -240,7 +240,7 @@ async fn write(
     purpose: Purpose,
     collector: &Collector<'_>,
     bytes_left: &mut usize,
-    busy: &Busy,
+    busy: &PodGuard,
 ) -> Result<(), String> {
     let payload = collector.collect(volume).await?;
     *bytes_left = bytes_left
@@ -268,7 +268,7 @@ async fn empty_dir(
     source: &EmptyDirVolumeSource,
     view: &PodView<'_>,
     facts: &NodeFacts,
-    busy: &Busy,
+    busy: &PodGuard,
 ) -> Result<(), String> {
     let memory = match source.medium.as_deref().unwrap_or_default() {
         "" => None,

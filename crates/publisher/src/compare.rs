@@ -19,7 +19,7 @@ const TIME_TOLERANCE_S: i64 = 1;
 
 /// Whether the server has what the driver wants, whatever is said of the pool. A taint whose time the driver leaves open may
 /// have any. Devices that are the same to the byte, nearly all of them nearly always, cost one comparison.
-pub(crate) fn says_the_same(wanted: &ResourceSliceSpec, actual: &ResourceSliceSpec) -> bool {
+pub(crate) fn has_same_content(wanted: &ResourceSliceSpec, actual: &ResourceSliceSpec) -> bool {
     let list = |spec: &ResourceSliceSpec| spec.devices.as_ref().map_or(0, Vec::len);
     let devices = wanted.devices.iter().flatten().zip(actual.devices.iter().flatten());
     let is_same = |(wanted, actual): (&Device, &Device)| {

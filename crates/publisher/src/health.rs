@@ -77,7 +77,7 @@ const DETAIL_EVERY_MS: i64 = 10_000;
 
 /// A condition of a device.
 #[derive(Debug)]
-struct Followed {
+struct TrackedCondition {
     phase: Phase,
     /// The detail in the taint, since when, and the last one observed after that.
     detail: String,
@@ -89,7 +89,7 @@ struct Followed {
     has_changed: bool,
 }
 
-impl Followed {
+impl TrackedCondition {
     fn new(phase: Phase, detail: &str, now: Timestamp) -> Self {
         let detail = detail.to_string();
         Self { phase, detail, shown_since: now, newest: None, raised_at: now, has_changed: false }
@@ -130,7 +130,7 @@ impl Followed {
 
 #[derive(Debug, Default)]
 struct Observed {
-    conditions: BTreeMap<String, Followed>,
+    conditions: BTreeMap<String, TrackedCondition>,
     /// Why it could not be observed the last time.
     unobservable: Option<String>,
     /// Its conditions were observed at least once.
@@ -242,7 +242,7 @@ impl Health {
         };
         let mut message = String::new();
         let unhealthy = self.tainting(device).filter(|(name, _)| self.table.rule(name).unhealthy);
-        for (name, Followed { detail, .. }) in unhealthy {
+        for (name, TrackedCondition { detail, .. }) in unhealthy {
             let part = if detail.is_empty() { name.to_string() } else { format!("{name}: {detail}") };
             message = if message.is_empty() { part } else { format!("{message}; {part}") };
         }
@@ -263,10 +263,10 @@ impl Health {
     }
 
     /// Conditions that are a taint, the worst effect first.
-    fn tainting(&self, device: &DeviceKey) -> impl Iterator<Item = (&str, &Followed)> {
+    fn tainting(&self, device: &DeviceKey) -> impl Iterator<Item = (&str, &TrackedCondition)> {
         let conditions = self.devices.get(device).into_iter().flat_map(|observed| &observed.conditions);
         let active = conditions.filter(|(_, followed)| !matches!(followed.phase, Phase::Pending(_)));
-        let mut found: Vec<(&str, &Followed)> =
+        let mut found: Vec<(&str, &TrackedCondition)> =
             active.map(|(name, followed)| (name.as_str(), followed)).collect();
         found.sort_by_key(|(name, _)| match self.table.rule(name).effect {
             Effect::NoExecute => 0,
@@ -286,11 +286,11 @@ impl Observed {
             if let Some(followed) = self.conditions.get_mut(&condition.name) {
                 followed.observe(now, &condition.detail);
             } else if self.conditions.len() < CONDITIONS_PER_DEVICE_MAX {
-                let followed = Followed::new(begin, &condition.detail, now);
+                let followed = TrackedCondition::new(begin, &condition.detail, now);
                 self.conditions.insert(condition.name.clone(), followed);
             }
         }
-        self.conditions.retain(|name, Followed { phase, .. }| {
+        self.conditions.retain(|name, TrackedCondition { phase, .. }| {
             if found.iter().any(|condition| condition.name == *name) {
                 return true;
             }

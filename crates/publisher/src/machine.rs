@@ -151,11 +151,11 @@ struct Progress {
     /// When it may be repaired next, and the pause after that.
     repair: Option<(Timestamp, i64)>,
     /// The changes seen while a write was in flight, by name: one may be that write. The newest of each slice.
-    deferred: BTreeMap<String, Seen>,
+    deferred: BTreeMap<String, SliceChange>,
 }
 
 #[derive(Debug)]
-enum Seen {
+enum SliceChange {
     Set(ResourceSlice),
     Gone(ResourceSlice),
 }
@@ -299,7 +299,7 @@ impl Publisher {
             return;
         }
         if let Some(progress) = self.writing(&slice) {
-            progress.deferred.insert(name, Seen::Set(slice));
+            progress.deferred.insert(name, SliceChange::Set(slice));
             return;
         }
         // A watch may speak before the first list.
@@ -317,7 +317,7 @@ impl Publisher {
     pub fn miss(&mut self, now: Timestamp, slice: &ResourceSlice) {
         let name = slice.metadata.name.as_deref().unwrap_or_default();
         if let Some(progress) = self.writing(slice) {
-            progress.deferred.insert(name.into(), Seen::Gone(slice.clone()));
+            progress.deferred.insert(name.into(), SliceChange::Gone(slice.clone()));
             return;
         }
         // A watch may speak before the first list.
@@ -384,8 +384,8 @@ impl Publisher {
                     self.pools.get_mut(&pool).map(|progress| core::mem::take(&mut progress.deferred));
                 for seen in deferred.unwrap_or_default().into_values() {
                     match seen {
-                        Seen::Set(slice) => self.see(now, slice),
-                        Seen::Gone(slice) => self.miss(now, &slice),
+                        SliceChange::Set(slice) => self.see(now, slice),
+                        SliceChange::Gone(slice) => self.miss(now, &slice),
                     }
                 }
             }

@@ -14,7 +14,7 @@ use k8s_openapi::{
 
 use crate::{
     EffectKind, Nodes, Pool, Scope,
-    compare::{keep_times, says_the_same},
+    compare::{has_same_content, keep_times},
     pool::{Content, index_of, name_prefix, split},
 };
 
@@ -62,7 +62,7 @@ pub(crate) fn plan(
     let is_other = |(index, slice): (&usize, &&ResourceSlice)| {
         let (own, actual) = (&wanted[*index].pool, &slice.spec.pool);
         let is_same_pool = own.name == actual.name && own.resource_slice_count == actual.resource_slice_count;
-        !(is_same_pool && says_the_same(kept_of(*index), &slice.spec) && is_owned(identity, slice))
+        !(is_same_pool && has_same_content(kept_of(*index), &slice.spec) && is_owned(identity, slice))
     };
     let others: BTreeSet<usize> =
         found.iter().filter(|entry| is_other(*entry)).map(|(index, _)| *index).collect();

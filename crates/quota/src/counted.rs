@@ -41,7 +41,7 @@ const SHORT: &[&str] = &["configmaps", "resourcequotas", "replicationcontrollers
 /// A kind that quotas count.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Counted {
-    pub(crate) sort: Sort,
+    pub(crate) sort: ObjectType,
     /// `count/pods`, `count/deployments.apps`.
     pub(crate) count: String,
     /// `configmaps`, if the kind has such a name.
@@ -50,7 +50,7 @@ pub struct Counted {
 
 /// How the objects of a kind are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sort {
+pub(crate) enum ObjectType {
     Pod,
     Service,
     VolumeClaim,
@@ -67,11 +67,11 @@ impl Counted {
             return None;
         }
         let sort = match (group, plural) {
-            ("", "pods") => Sort::Pod,
-            ("", "services") => Sort::Service,
-            ("", "persistentvolumeclaims") => Sort::VolumeClaim,
-            ("resource.k8s.io", "resourceclaims") => Sort::DeviceClaim,
-            _ => Sort::Other,
+            ("", "pods") => ObjectType::Pod,
+            ("", "services") => ObjectType::Service,
+            ("", "persistentvolumeclaims") => ObjectType::VolumeClaim,
+            ("resource.k8s.io", "resourceclaims") => ObjectType::DeviceClaim,
+            _ => ObjectType::Other,
         };
         let count =
             if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") };
@@ -82,7 +82,7 @@ impl Counted {
     /// Whether updates of objects of this kind can change what they use; of all others only their being there counts.
     #[must_use]
     pub fn changes(&self) -> bool {
-        self.sort != Sort::Other
+        self.sort != ObjectType::Other
     }
 
     /// Whether objects of this kind count against a resource of a quota.
@@ -91,18 +91,18 @@ impl Counted {
             return true;
         }
         match self.sort {
-            Sort::Pod => {
+            ObjectType::Pod => {
                 POD_RESOURCES.contains(&resource)
                     || resource.starts_with(HUGE_PAGES)
                     || resource.starts_with(REQUESTS_HUGE_PAGES)
                     || is_extended(resource)
             }
-            Sort::Service => SERVICE_RESOURCES.contains(&resource),
-            Sort::VolumeClaim => {
+            ObjectType::Service => SERVICE_RESOURCES.contains(&resource),
+            ObjectType::VolumeClaim => {
                 let plain = resource.rsplit_once(STORAGE_CLASS).map_or(resource, |(_, plain)| plain);
                 ["persistentvolumeclaims", "requests.storage"].contains(&plain)
             }
-            Sort::DeviceClaim => {
+            ObjectType::DeviceClaim => {
                 resource.ends_with(CLASS_DEVICES)
                     || resource
                         .strip_prefix(REQUESTS_DEVICE_CLASS)
@@ -110,20 +110,20 @@ impl Counted {
                     || is_extended(resource)
                         && resource.strip_prefix(REQUESTS).is_some_and(|name| classes.serve(name))
             }
-            Sort::Other => false,
+            ObjectType::Other => false,
         }
     }
 
     /// Whether device classes matter for what objects of this kind count against.
     #[must_use]
     pub fn asks_classes(&self) -> bool {
-        self.sort == Sort::DeviceClaim
+        self.sort == ObjectType::DeviceClaim
     }
 
     /// Whether these are pods.
     #[must_use]
     pub fn is_pods(&self) -> bool {
-        self.sort == Sort::Pod
+        self.sort == ObjectType::Pod
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, collections::BTreeMap, string::String, vec::Vec};
 
 use serde::Deserialize;
 
-use crate::{Amounts, Counted, counted::Sort, pod::Pod, scopes::Traits};
+use crate::{Amounts, Counted, counted::ObjectType, pod::Pod, scopes::Traits};
 
 /// An object as far as quotas look at it.
 #[derive(Clone, Debug)]
@@ -28,11 +28,11 @@ impl Facts {
     /// When it is not what objects of its kind are.
     pub fn read(kind: &Counted, text: &[u8]) -> Result<Self, serde_json::Error> {
         Ok(match kind.sort {
-            Sort::Pod => Self::Pod(serde_json::from_slice(text)?),
-            Sort::Service => Self::Service(serde_json::from_slice(text)?),
-            Sort::VolumeClaim => Self::VolumeClaim(serde_json::from_slice(text)?),
-            Sort::DeviceClaim => Self::DeviceClaim(serde_json::from_slice(text)?),
-            Sort::Other => Self::Other,
+            ObjectType::Pod => Self::Pod(serde_json::from_slice(text)?),
+            ObjectType::Service => Self::Service(serde_json::from_slice(text)?),
+            ObjectType::VolumeClaim => Self::VolumeClaim(serde_json::from_slice(text)?),
+            ObjectType::DeviceClaim => Self::DeviceClaim(serde_json::from_slice(text)?),
+            ObjectType::Other => Self::Other,
         })
     }
 

@@ -30,7 +30,7 @@ pub use lazaret_model::Timestamp;
 pub use amounts::Amounts;
 pub use counted::{Classes, Counted};
 pub use facts::{DeviceClaim, Facts};
-pub use machine::{Effect, Kind, Quotas, RESYNC_SECS, SetStatus, Told};
+pub use machine::{Effect, Kind, QuotaChange, Quotas, RESYNC_SECS, SetStatus};
 pub use quota::Quota;
 pub use settle::{Change, settle};
 pub use usage::Usage;

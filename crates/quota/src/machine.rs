@@ -49,7 +49,7 @@ pub struct SetStatus {
 
 /// The consequence of a received quota for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum QuotaChange {
     /// The first of its namespace: the objects of the namespace are to be passed in.
     First,
     /// It counts something else than before, or is new: [`Quotas::needs`] may say something else.
@@ -167,16 +167,16 @@ impl Quotas {
     }
 
     /// A quota is there or has changed.
-    pub fn set_quota(&mut self, now: Timestamp, quota: Quota) -> Told {
+    pub fn set_quota(&mut self, now: Timestamp, quota: Quota) -> QuotaChange {
         let at = place(&quota.metadata.namespace, &quota.metadata.name);
         let first = !self.tracks(&at.0);
         let namespace = self.namespaces.entry(at.0.clone()).or_default();
         let known = namespace.quotas.remove(&at.1);
         let known = known.filter(|known| known.quota.metadata.uid == quota.metadata.uid);
-        let mut told = if first { Told::First } else { Told::Changed };
+        let mut change = if first { QuotaChange::First } else { QuotaChange::Changed };
         let tracked = match known {
             Some(known) if known.quota.selects_as(&quota) => {
-                told = Told::Same;
+                change = QuotaChange::Same;
                 known.with(quota)
             }
             known => {
@@ -188,7 +188,7 @@ impl Quotas {
         namespace.quotas.insert(at.1.clone(), tracked);
         self.touched.insert(at);
         self.resync_at.get_or_insert(now.plus_secs(RESYNC_SECS));
-        told
+        change
     }
 
     /// A quota has gone.

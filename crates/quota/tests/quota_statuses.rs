@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use lazaret_machine::{Machine as _, Outcome};
-use lazaret_quota::{Classes, Counted, Effect, Facts, Quota, Quotas, RESYNC_SECS, Timestamp, Told, Usage};
+use lazaret_quota::{
+    Classes, Counted, Effect, Facts, Quota, QuotaChange, Quotas, RESYNC_SECS, Timestamp, Usage,
+};
 
 const START: Timestamp = Timestamp::from_secs(1_000);
 
@@ -37,7 +39,7 @@ fn ready() -> Quotas {
     for plural in ["pods", "configmaps", "secrets"] {
         quotas.learn("", plural);
     }
-    assert_eq!(quotas.set_quota(START, quota(1, "{}")), Told::First);
+    assert_eq!(quotas.set_quota(START, quota(1, "{}")), QuotaChange::First);
     quotas
 }
 
@@ -61,7 +63,7 @@ fn a_new_quota_is_written_at_once_when_all_that_it_counts_is_known() {
     assert_eq!(written(&mut quotas, START), None, "it is in flight");
     quotas.acknowledge(START, effect.id, Outcome::Done);
     let stored = r#"{"hard": {"pods": "5", "configmaps": "2", "count/unknown.example.com": "1"}, "used": {"pods": "1", "configmaps": "0"}}"#;
-    assert_eq!(quotas.set_quota(START, quota(2, stored)), Told::Same);
+    assert_eq!(quotas.set_quota(START, quota(2, stored)), QuotaChange::Same);
     assert_eq!(written(&mut quotas, START.plus_secs(60)), None);
     assert_eq!(quotas.next_wake().map(|wake| wake.at), Some(START.plus_secs(RESYNC_SECS)));
 }
@@ -146,7 +148,7 @@ fn late_answers_and_news_of_what_is_gone_change_nothing() {
     quotas.view_reached(7);
     assert_eq!(written(&mut quotas, START.plus_secs(RESYNC_SECS)), None);
     // A pod whose end was near goes before it, and so does its kind.
-    assert_eq!(quotas.set_quota(START, quota(1, "{}")), Told::First);
+    assert_eq!(quotas.set_quota(START, quota(1, "{}")), QuotaChange::First);
     let leaving =
         r#"{"metadata": {"deletionTimestamp": "1970-01-01T00:16:50Z", "deletionGracePeriodSeconds": 30}}"#;
     put(&mut quotas, START, "pods", "a", leaving);

@@ -11,7 +11,7 @@ use crate::{
     objects::Pod,
     policy::Policy,
     record::Plan,
-    tables::Known,
+    tables::KnownPolicy,
 };
 
 impl Replacement {
@@ -138,7 +138,7 @@ impl Replacement {
                 }
                 let version = reply.written.map_or_else(|| known.policy.version.clone(), |one| one.version);
                 let written = Policy { version, status, ..Policy::clone(&known.policy) };
-                *known = Known::new(Arc::new(written));
+                *known = KnownPolicy::new(Arc::new(written));
             }
             Outcome::Gone
             | Outcome::Conflict

@@ -142,7 +142,7 @@ impl Replacement {
         if old.is_none_or(|old| old.deleting) && self.is_served(flight, bound) {
             return Next::End(Ending::Replaced);
         }
-        if old.is_none() && bound.is_none() && (self.is_forsaken(flight) || self.owner_is_gone(flight)) {
+        if old.is_none() && bound.is_none() && (self.has_timed_out(flight) || self.owner_is_gone(flight)) {
             return Next::End(Ending::Unreplaced);
         }
         if old.is_some() && bound.is_none() { Next::Wait("the old pod terminates") } else { waiting(bound) }

@@ -67,7 +67,7 @@ impl Replacement {
             notes.push(note(key, &known.policy.uid, tripped, &counted));
         }
         for note in notes {
-            self.say(note);
+            self.post_event(note);
         }
     }
 }

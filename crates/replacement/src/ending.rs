@@ -22,7 +22,12 @@ impl Replacement {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         if !core::mem::replace(&mut flight.announced, true) {
             let record = flight.record.clone();
-            self.tell_about(&record, Severity::Normal, "TaintReplacementStarted", &words::begun(&record));
+            self.post_event_about(
+                &record,
+                Severity::Normal,
+                "TaintReplacementStarted",
+                &words::begun(&record),
+            );
         }
     }
 
@@ -50,19 +55,19 @@ impl Replacement {
                 }
                 let new = flight.bound.map_or(Text::default(), |(key, _)| key.name);
                 let message = words::replaced(&record, &new);
-                self.tell_about(&record, Severity::Normal, "TaintReplaced", &message);
+                self.post_event_about(&record, Severity::Normal, "TaintReplaced", &message);
             }
             Ending::Cancelled => {
                 self.figures.cancelled += 1;
                 if flight.announced {
                     let message = "not replaced: there is no reason any more";
-                    self.tell_about(&record, Severity::Normal, "TaintReplacementCancelled", message);
+                    self.post_event_about(&record, Severity::Normal, "TaintReplacementCancelled", message);
                 }
             }
             Ending::Unreplaced => {
                 self.figures.unreplaced += 1;
                 let message = "it is gone, and nobody started another";
-                self.tell_about(&record, Severity::Warning, "TaintReplacementMissing", message);
+                self.post_event_about(&record, Severity::Warning, "TaintReplacementMissing", message);
             }
         }
     }
@@ -79,10 +84,10 @@ impl Replacement {
         }
         self.touch(&policy);
         let message = "its replacement is not Ready in time; it keeps its slot and is not begun again";
-        self.tell_about(&record, Severity::Warning, "TaintReplacementOverdue", message);
+        self.post_event_about(&record, Severity::Warning, "TaintReplacementOverdue", message);
     }
 
-    pub(crate) fn tell_about(
+    pub(crate) fn post_event_about(
         &mut self,
         record: &Record,
         severity: Severity,
@@ -92,7 +97,7 @@ impl Replacement {
         let policy = ObjectKey::new(record.pod.namespace.clone(), record.policy.clone());
         let uid = self.tables.policies.get(&policy).map(|known| known.policy.uid.clone());
         for note in words::about_record(record, uid.as_ref(), severity, reason, message) {
-            self.say(note);
+            self.post_event(note);
         }
     }
 }

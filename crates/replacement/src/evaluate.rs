@@ -8,7 +8,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use crate::{
     effect::{Note, Severity, Subject},
     finding::{Cause, Finding, Origin},
-    flight::{Seen, Selected, Watch},
+    flight::{SeenTaint, Selected, Watch},
     input::Source,
     machine::Replacement,
     matching::option_for,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A taint around a pod, and when it was set, if it says so.
-type Around = (Cause, Option<Timestamp>);
+type DatedCause = (Cause, Option<Timestamp>);
 
 impl Replacement {
     /// Makes what is known of one pod what the objects say. `resuming`: timers go on where the status left them.
@@ -32,7 +32,7 @@ impl Replacement {
         self.adopt_marked(&pod);
         let before = before.filter(|watch| watch.uid == pod.uid);
         if !pod.is_subject() {
-            return self.say_spared(&pod, before.as_ref(), &[]);
+            return self.post_spared_event(&pod, before.as_ref(), &[]);
         }
         let Some(node) = pod.node.clone() else { return };
         let selected: Vec<(ObjectKey, Arc<Spec>)> = self
@@ -42,15 +42,15 @@ impl Replacement {
             .map(|(policy, spec)| (policy.clone(), spec.clone()))
             .collect();
         if selected.is_empty() {
-            return self.say_spared(&pod, before.as_ref(), &[]);
+            return self.post_spared_event(&pod, before.as_ref(), &[]);
         }
         let mut watch = Watch { uid: pod.uid.clone(), looked: now, ..Watch::default() };
         for (cause, added) in self.around(fleet, &pod, &node) {
             let since = self.since(now, &pod, before.as_ref(), &cause, added, resuming);
-            watch.seen.push(Seen { cause, since, dated: added.is_some() });
+            watch.seen.push(SeenTaint { cause, since, dated: added.is_some() });
         }
         for (policy, spec) in &selected {
-            for Seen { cause, since, .. } in &watch.seen {
+            for SeenTaint { cause, since, .. } in &watch.seen {
                 watch.findings.extend(finding(&policy.name, spec, cause, *since));
             }
             if let Some(found) = self.failure(policy, spec, &node, &pod) {
@@ -61,13 +61,13 @@ impl Replacement {
         }
         watch.findings.sort_by(|a, b| (a.after, &a.cause, &a.policy).cmp(&(b.after, &b.cause, &b.policy)));
         self.announce(now, &pod, before.as_ref(), &watch, resuming);
-        self.say_spared(&pod, before.as_ref(), &watch.findings);
+        self.post_spared_event(&pod, before.as_ref(), &watch.findings);
         self.insert(now, key, watch);
     }
 
     /// All taints around a pod that can be seen now, each once.
-    fn around(&self, fleet: &Fleet, pod: &Pod, node: &Text) -> Vec<Around> {
-        let mut around: Vec<Around> = Vec::new();
+    fn around(&self, fleet: &Fleet, pod: &Pod, node: &Text) -> Vec<DatedCause> {
+        let mut around: Vec<DatedCause> = Vec::new();
         let node_taints = self.tables.nodes.get(node).filter(|_| !self.barred.contains_key(&Source::Nodes));
         for taint in node_taints.into_iter().flat_map(|node| &node.taints) {
             let cause = Cause {
@@ -152,19 +152,19 @@ impl Replacement {
         if let Some(at) = watch.timer {
             self.timers.remove(&(at, key.clone()));
         }
-        if let Some(at) = watch.ripe() {
-            self.ripe.remove(&(at, key.clone()));
+        if let Some(at) = watch.due_at() {
+            self.due_at.remove(&(at, key.clone()));
         }
         for Selected { policy, domain, due } in &watch.selected {
             let Some(tracker) = self.trackers.get_mut(policy) else { continue };
             tracker.selected = tracker.selected.saturating_sub(1);
             tracker.due = tracker.due.saturating_sub(u64::from(*due));
-            let ripe = watch.ripe_for(&policy.name);
-            if let Some(at) = ripe {
-                tracker.ripe.remove(&(at, key.clone()));
+            let due_at = watch.due_at_for(&policy.name);
+            if let Some(at) = due_at {
+                tracker.due_at.remove(&(at, key.clone()));
             }
             tracker.dirty = true;
-            tracker.count_out(domain, ripe.is_some());
+            tracker.count_out(domain, due_at.is_some());
         }
         Some(watch)
     }
@@ -176,15 +176,16 @@ impl Replacement {
             tracker.selected += 1;
             *due = findings.iter().any(|finding| finding.policy == policy.name && finding.due <= now);
             tracker.due += u64::from(*due);
-            let ripe = findings.iter().find(|finding| finding.policy == policy.name).map(|first| first.after);
-            if let Some(at) = ripe {
-                tracker.ripe.insert((at, key.clone()));
+            let due_at =
+                findings.iter().find(|finding| finding.policy == policy.name).map(|first| first.after);
+            if let Some(at) = due_at {
+                tracker.due_at.insert((at, key.clone()));
             }
             tracker.dirty = true;
-            tracker.count_in(domain, ripe.is_some());
+            tracker.count_in(domain, due_at.is_some());
         }
-        if let Some(at) = watch.ripe() {
-            self.ripe.insert((at, key.clone()));
+        if let Some(at) = watch.due_at() {
+            self.due_at.insert((at, key.clone()));
             self.may_start |= at <= now;
         }
         self.set_timer(now, key, &mut watch);
@@ -200,7 +201,7 @@ impl Replacement {
     }
 
     /// Handles the timers that have expired.
-    pub(crate) fn ring_timers(&mut self, now: Timestamp) {
+    pub(crate) fn fire_timers(&mut self, now: Timestamp) {
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > now {
                 break;
@@ -211,7 +212,7 @@ impl Replacement {
                 let looked = watch.looked;
                 for finding in &watch.findings {
                     if looked < finding.due && finding.due <= now {
-                        self.say(words::replacing(&pod, finding));
+                        self.post_event(words::replacing(&pod, finding));
                     }
                 }
             }
@@ -232,13 +233,13 @@ impl Replacement {
 
     /// Tells of taints that are new, once for each taint however many policies mind it.
     fn announce(&mut self, now: Timestamp, pod: &Pod, before: Option<&Watch>, watch: &Watch, resuming: bool) {
-        let mut told: Vec<&Cause> = Vec::new();
+        let mut reported: Vec<&Cause> = Vec::new();
         for finding in &watch.findings {
             let known = before.is_some_and(|before| before.findings.iter().any(|f| f.cause == finding.cause));
-            if known || told.contains(&&finding.cause) {
+            if known || reported.contains(&&finding.cause) {
                 continue;
             }
-            told.push(&finding.cause);
+            reported.push(&finding.cause);
             let listed = resuming
                 .then(|| self.tables.policies.get(&ObjectKey::new(&*pod.key.namespace, &*finding.policy)))
                 .flatten()
@@ -246,27 +247,27 @@ impl Replacement {
             let was_replacing = listed.is_some_and(|pod| pod.condition == finding.cause.origin.replacing());
             if finding.due <= now {
                 if !was_replacing {
-                    self.say(words::replacing(pod, finding));
+                    self.post_event(words::replacing(pod, finding));
                 }
             } else if listed.is_none() {
-                self.say(words::detected(pod, finding));
+                self.post_event(words::detected(pod, finding));
             }
         }
         if let Some(before) = before {
             // These findings came due between their timer and this evaluation.
             for finding in before.findings.iter().filter(|f| before.looked < f.due && f.due <= now) {
                 if watch.findings.contains(finding) {
-                    self.say(words::replacing(pod, finding));
+                    self.post_event(words::replacing(pod, finding));
                 }
             }
         }
     }
 
     /// Every taint that concerned a pod went before anything was done to it.
-    fn say_spared(&mut self, pod: &Pod, before: Option<&Watch>, now: &[Finding]) {
+    fn post_spared_event(&mut self, pod: &Pod, before: Option<&Watch>, now: &[Finding]) {
         let Some(first) = before.and_then(|watch| watch.findings.first()) else { return };
         if now.is_empty() && pod.is_subject() && !self.flights.contains_key(&pod.uid) {
-            self.say(Note {
+            self.post_event(Note {
                 about: Subject::Pod,
                 key: pod.key.clone(),
                 uid: pod.uid.clone(),

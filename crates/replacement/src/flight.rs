@@ -89,7 +89,7 @@ impl Flight {
 
 /// A taint around a pod.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenTaint {
     pub(crate) cause: Cause,
     /// Since when it counts.
     pub(crate) since: Timestamp,
@@ -114,7 +114,7 @@ pub(crate) struct Watch {
     /// The policies that look after it.
     pub(crate) selected: Vec<Selected>,
     /// Every taint around it.
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<SeenTaint>,
     /// The taints that count against it, the earliest first.
     pub(crate) findings: Vec<Finding>,
     /// Up to when its findings have been announced.
@@ -125,11 +125,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// When it may first be replaced.
-    pub(crate) fn ripe(&self) -> Option<Timestamp> {
+    pub(crate) fn due_at(&self) -> Option<Timestamp> {
         self.findings.first().map(|finding| finding.after)
     }
 
-    pub(crate) fn ripe_for(&self, policy: &Text) -> Option<Timestamp> {
+    pub(crate) fn due_at_for(&self, policy: &Text) -> Option<Timestamp> {
         self.findings.iter().find(|finding| finding.policy == *policy).map(|finding| finding.after)
     }
 }
@@ -144,7 +144,7 @@ pub(crate) struct ReplacementTracker {
     pub(crate) domains: BTreeMap<Text, (u32, u32)>,
     pub(crate) domains_tainted: u64,
     /// Its pods with findings, by when they may be replaced.
-    pub(crate) ripe: BTreeSet<(Timestamp, ObjectKey)>,
+    pub(crate) due_at: BTreeSet<(Timestamp, ObjectKey)>,
     pub(crate) tripped: bool,
     pub(crate) replaced: u64,
     pub(crate) overdue: u64,

@@ -29,7 +29,7 @@ pub enum Input {
     /// A replica set is gone.
     ReplicaSetGone(ObjectKey),
     /// Whether something can be read.
-    Sight(Source, Sight),
+    Sight(Source, ReadAccess),
 }
 
 /// A kind of object that the machine reads.
@@ -47,7 +47,7 @@ pub enum Source {
 
 /// Whether something can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum ReadAccess {
     /// It can.
     Clear,
     /// It cannot; which permission is missing.

@@ -32,7 +32,7 @@ pub struct Replacement {
     /// By the UID of the pod that is replaced.
     pub(crate) flights: BTreeMap<Uid, Flight>,
     /// Pods with findings, by when they may be replaced.
-    pub(crate) ripe: BTreeSet<(Timestamp, ObjectKey)>,
+    pub(crate) due_at: BTreeSet<(Timestamp, ObjectKey)>,
     /// When to look at a pod again.
     pub(crate) timers: BTreeSet<(Timestamp, ObjectKey)>,
     /// Pods that a budget held back, until when.
@@ -120,7 +120,7 @@ impl Replacement {
             watches: BTreeMap::new(),
             trackers: BTreeMap::new(),
             flights: BTreeMap::new(),
-            ripe: BTreeSet::new(),
+            due_at: BTreeSet::new(),
             timers: BTreeSet::new(),
             held: BTreeMap::new(),
             concerned: BTreeSet::new(),
@@ -141,7 +141,7 @@ impl Replacement {
         self.watches.clear();
         self.trackers.clear();
         self.flights.clear();
-        self.ripe.clear();
+        self.due_at.clear();
         self.timers.clear();
         self.held.clear();
         self.effects.abandon();
@@ -162,7 +162,7 @@ impl Replacement {
         for key in core::mem::take(&mut self.concerned) {
             self.evaluate(now, fleet, &key, false);
         }
-        self.ring_timers(now);
+        self.fire_timers(now);
         self.advance_all(now);
         self.review_breakers(now);
         self.start(now);
@@ -183,7 +183,7 @@ impl Replacement {
     #[must_use]
     pub fn figures(&self) -> Figures {
         Figures {
-            tainted: self.ripe.len() as u64,
+            tainted: self.due_at.len() as u64,
             in_flight: self.flights.len() as u64,
             tripped: self.trackers.values().filter(|tracker| tracker.tripped).count() as u64,
             ..self.figures
@@ -195,7 +195,7 @@ impl Replacement {
         self.flights.keys()
     }
 
-    pub(crate) fn say(&mut self, note: Note) {
+    pub(crate) fn post_event(&mut self, note: Note) {
         self.effects.announce(EffectKind::Event(note), self.options.events_max);
     }
 

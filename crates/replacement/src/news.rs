@@ -7,27 +7,27 @@ use lazaret_model::Text;
 
 use crate::{
     flight::ReplacementTracker,
-    input::{Input, Sight, Source},
+    input::{Input, ReadAccess, Source},
     machine::Replacement,
     objects::Pod,
     policy::Policy,
-    tables::Known,
+    tables::KnownPolicy,
 };
 
 impl Replacement {
     /// Takes note of an object. Decides nothing yet: more may follow at once.
     pub fn tell(&mut self, input: Input) {
         match input {
-            Input::Policy(policy) => self.tell_policy(policy),
+            Input::Policy(policy) => self.set_policy(policy),
             Input::PolicyGone(key) => {
                 self.concern_namespace(&key.namespace);
                 self.tables.policies.remove(&key);
                 self.trackers.remove(&key);
             }
-            Input::Pod(pod) => self.tell_pod(pod),
+            Input::Pod(pod) => self.update_pod(pod),
             Input::PodGone(key) => {
                 if let Some(pod) = self.tables.pods.get(&key).cloned() {
-                    self.awaken(&pod);
+                    self.resume_flights_of(&pod);
                 }
                 self.tables.remove_pod(&key);
                 self.concerned.insert(key);
@@ -44,7 +44,7 @@ impl Replacement {
             }
             Input::ReplicaSet(set) => self.tables.set_replica_set(set),
             Input::ReplicaSetGone(key) => self.tables.remove_replica_set(&key),
-            Input::Sight(source, sight) => self.tell_sight(source, sight),
+            Input::Sight(source, sight) => self.set_access(source, sight),
         }
     }
 
@@ -55,7 +55,7 @@ impl Replacement {
         self.concerned.extend(pods.filter_map(|pod| Some(fleet.pod(pod)?.key.clone())));
     }
 
-    fn tell_policy(&mut self, policy: Arc<Policy>) {
+    fn set_policy(&mut self, policy: Arc<Policy>) {
         let key = policy.key.clone();
         let known = self.tables.policies.get(&key);
         if let Some(known) = known
@@ -87,18 +87,18 @@ impl Replacement {
                 flight.recorded &= policy.status.has_record(&flight.record.uid);
             }
         }
-        self.tables.policies.insert(key, Known::new(policy));
+        self.tables.policies.insert(key, KnownPolicy::new(policy));
     }
 
-    fn tell_pod(&mut self, pod: Arc<Pod>) {
-        self.awaken(&pod);
+    fn update_pod(&mut self, pod: Arc<Pod>) {
+        self.resume_flights_of(&pod);
         let key = pod.key.clone();
         self.tables.set_pod(pod);
         self.concerned.insert(key);
     }
 
     /// The watch shows the result of a step: its replacement need not wait any longer.
-    fn awaken(&mut self, pod: &Pod) {
+    fn resume_flights_of(&mut self, pod: &Pod) {
         let replaced = pod.mark.as_ref().map(|mark| &mark.record().uid);
         for uid in [Some(&pod.uid), replaced].into_iter().flatten() {
             if let Some(flight) = self.flights.get_mut(uid)
@@ -109,10 +109,10 @@ impl Replacement {
         }
     }
 
-    fn tell_sight(&mut self, source: Source, sight: Sight) {
+    fn set_access(&mut self, source: Source, sight: ReadAccess) {
         let before = match sight {
-            Sight::Clear => self.barred.remove(&source).is_some(),
-            Sight::Barred(why) => self.barred.insert(source, why.clone()) != Some(why),
+            ReadAccess::Clear => self.barred.remove(&source).is_some(),
+            ReadAccess::Barred(why) => self.barred.insert(source, why.clone()) != Some(why),
         };
         if !before {
             return;

@@ -74,7 +74,7 @@ pub struct Node {
     /// Its taints.
     pub taints: Vec<NodeTaint>,
     /// Since when it is not Ready, and the taint key that says so.
-    pub failing: Option<Failing>,
+    pub failing: Option<FailingNode>,
 }
 
 /// A taint of a node.
@@ -92,7 +92,7 @@ pub struct NodeTaint {
 
 /// A node that is not Ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failing {
+pub struct FailingNode {
     /// `node.kubernetes.io/not-ready`, or `…/unreachable` when its state is unknown.
     pub key: Text,
     /// Since when.

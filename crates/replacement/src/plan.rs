@@ -8,7 +8,7 @@ use crate::{
     objects::Pod,
     policy::{Spec, Strategy},
     record::{Mark, Plan},
-    selector::{TEMPLATE_HASH, key_to_take_off},
+    selector::{TEMPLATE_HASH, key_to_remove},
     tables::Tables,
 };
 
@@ -25,7 +25,7 @@ pub(crate) fn plan_for(tables: &Tables, spec: &Spec, pod: &Pod) -> Plan {
     };
     if two && owner.kind == "ReplicaSet" && owner.group == "apps" {
         let label = match tables.replica_sets.get(&owner.uid) {
-            Some(set) => key_to_take_off(&set.selector).cloned(),
+            Some(set) => key_to_remove(&set.selector).cloned(),
             None => Some(Text::from(TEMPLATE_HASH)),
         };
         if let Some(label) = label.filter(|label| pod.labels.contains_key(label)) {

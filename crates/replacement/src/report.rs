@@ -19,7 +19,7 @@ use crate::{
     status::{
         BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
     },
-    tables::Known,
+    tables::KnownPolicy,
 };
 
 impl Replacement {
@@ -60,7 +60,7 @@ impl Replacement {
         }
     }
 
-    fn status(&self, now: Timestamp, known: &Known, tracker: &ReplacementTracker) -> Status {
+    fn status(&self, now: Timestamp, known: &KnownPolicy, tracker: &ReplacementTracker) -> Status {
         let policy = &known.policy;
         let flights: Vec<&Flight> =
             self.flights.values().filter(|flight| flight.policy() == policy.key).collect();
@@ -71,7 +71,7 @@ impl Replacement {
             overdue: tracker.overdue,
             domains: tracker.domains.len() as u64,
             domains_tainted: tracker.domains_tainted,
-            detected: (tracker.ripe.len() as u64).saturating_sub(tracker.due),
+            detected: (tracker.due_at.len() as u64).saturating_sub(tracker.due),
             due: tracker.due,
         };
         let pods = self.pods(now, &policy.key, tracker, &flights);
@@ -110,7 +110,7 @@ impl Replacement {
         for flight in flights {
             let record = &flight.record;
             let watch = self.watches.get(&record.pod).filter(|watch| watch.uid == record.uid);
-            if watch.and_then(|watch| watch.ripe_for(&record.policy)).is_none() {
+            if watch.and_then(|watch| watch.due_at_for(&record.policy)).is_none() {
                 pods.push(PodStatus {
                     pod: record.pod.name.clone(),
                     uid: record.uid.clone(),
@@ -126,7 +126,7 @@ impl Replacement {
                 });
             }
         }
-        for (_, key) in tracker.ripe.iter().take(PODS_LISTED_MAX) {
+        for (_, key) in tracker.due_at.iter().take(PODS_LISTED_MAX) {
             let Some(watch) = invariant!(self.watches.get(key), "a pod that may be replaced is watched")
             else {
                 continue;
@@ -163,7 +163,12 @@ impl Replacement {
         pods
     }
 
-    fn progressing(&self, known: &Known, tracker: &ReplacementTracker, totals: &Totals) -> Said {
+    fn progressing(
+        &self,
+        known: &KnownPolicy,
+        tracker: &ReplacementTracker,
+        totals: &Totals,
+    ) -> ConditionText {
         let (holds, reason, message) = match known.active() {
             _ if totals.in_flight > 0 => (
                 true,
@@ -206,14 +211,19 @@ impl Replacement {
         held.flat_map(|watch| &watch.selected).any(|one| one.policy == *policy)
     }
 
-    fn degraded(&self, known: &Known, tracker: &ReplacementTracker, flights: &[&Flight]) -> Said {
+    fn degraded(
+        &self,
+        known: &KnownPolicy,
+        tracker: &ReplacementTracker,
+        flights: &[&Flight],
+    ) -> ConditionText {
         let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
         let overdue: Vec<&str> =
             flights.iter().filter(|flight| flight.overdue).map(|flight| &*flight.record.pod.name).collect();
         let barred: Vec<&str> = self
             .barred
             .iter()
-            .filter(|(source, _)| known.active().is_some_and(|spec| minds(spec, **source)))
+            .filter(|(source, _)| known.active().is_some_and(|spec| needs_source(spec, **source)))
             .map(|(_, why)| why.as_str())
             .collect();
         let (holds, reason, message) = if !problems.is_empty() {
@@ -232,7 +242,7 @@ impl Replacement {
 }
 
 /// Whether a policy needs to see something.
-fn minds(spec: &Spec, source: Source) -> bool {
+fn needs_source(spec: &Spec, source: Source) -> bool {
     match source {
         Source::Nodes => !spec.node_options.is_empty() || spec.node_failures,
         Source::Devices => !spec.device_options.is_empty(),
@@ -242,9 +252,9 @@ fn minds(spec: &Spec, source: Source) -> bool {
 }
 
 /// Type, whether it holds, reason, message.
-type Said = (&'static str, bool, &'static str, String);
+type ConditionText = (&'static str, bool, &'static str, String);
 
-fn breaker(known: &Known, tracker: &ReplacementTracker) -> Said {
+fn breaker(known: &KnownPolicy, tracker: &ReplacementTracker) -> ConditionText {
     let share = known.active().and_then(|spec| spec.max_domains_tainted);
     let counted =
         format!("{} of {} fault domains are tainted", tracker.domains_tainted, tracker.domains.len());

@@ -8,7 +8,7 @@ pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The label whose absence alone makes a selector no longer match a pod. The template's hash if it is one, for nothing else
 /// selects by it.
-pub(crate) fn key_to_take_off(selector: &LabelSelector) -> Option<&Text> {
+pub(crate) fn key_to_remove(selector: &LabelSelector) -> Option<&Text> {
     let wants_presence =
         |requirement: &&Requirement| matches!(requirement.operator, Operator::In | Operator::Exists);
     let mut keys = selector.requirements.iter().filter(wants_presence).map(|requirement| &requirement.key);
@@ -27,9 +27,9 @@ mod tests {
         let of = |requirements| LabelSelector { requirements };
         let mut hash = of(vec![with("app", Operator::Exists)]);
         hash.require(TEMPLATE_HASH, "5d");
-        assert_eq!(key_to_take_off(&hash).map(Text::as_str), Some(TEMPLATE_HASH));
+        assert_eq!(key_to_remove(&hash).map(Text::as_str), Some(TEMPLATE_HASH));
         let app = of(vec![with("zone", Operator::NotIn), with("app", Operator::Exists)]);
-        assert_eq!(key_to_take_off(&app).map(Text::as_str), Some("app"));
-        assert_eq!(key_to_take_off(&of(vec![with("app", Operator::DoesNotExist)])), None);
+        assert_eq!(key_to_remove(&app).map(Text::as_str), Some("app"));
+        assert_eq!(key_to_remove(&of(vec![with("app", Operator::DoesNotExist)])), None);
     }
 }

@@ -34,7 +34,7 @@ impl Replacement {
         let mut slots = self.slots();
         let mut open = self.open(now, &slots);
         let (mut begun, mut looks): (Vec<Flight>, u64) = (Vec::new(), 0);
-        for (after, key) in &self.ripe {
+        for (after, key) in &self.due_at {
             let full = self.flights.len() + begun.len() >= self.options.flights_max;
             if *after > now || full || open.is_empty() {
                 break;
@@ -73,7 +73,7 @@ impl Replacement {
         let (Some(tracker), Some(spec)) = (self.trackers.get(policy), self.tables.active(policy)) else {
             return false;
         };
-        let due = tracker.ripe.first().is_some_and(|(after, _)| *after <= now);
+        let due = tracker.due_at.first().is_some_and(|(after, _)| *after <= now);
         let free =
             |domain: &Text| slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < spec.max_concurrent;
         let mut tainted = tracker.domains.iter().filter(|(_, (_, tainted))| *tainted > 0);

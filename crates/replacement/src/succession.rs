@@ -24,7 +24,7 @@ impl Replacement {
             rank(other) > rank(flight)
                 && !other.relieved
                 && other.record.plan.owner().is_some_and(|other| other.uid == owner.uid)
-                && self.has_let_go(other, &owner.uid)
+                && self.has_released_pod(other, &owner.uid)
         });
         serving + others.count() + flight.record.lacking as usize >= set.replicas as usize
     }
@@ -33,7 +33,7 @@ impl Replacement {
     pub(crate) fn is_wanted(&self, flight: &Flight) -> bool {
         let record = &flight.record;
         let watch = self.watches.get(&record.pod).filter(|watch| watch.uid == record.uid);
-        watch.and_then(|watch| watch.ripe_for(&record.policy)).is_some_and(|after| after <= self.now)
+        watch.and_then(|watch| watch.due_at_for(&record.policy)).is_some_and(|after| after <= self.now)
     }
 
     /// The pod that takes the old one's place.
@@ -45,7 +45,7 @@ impl Replacement {
             let ours = matches!(&copy.mark, Some(Mark::Copy(mark)) if mark.uid == record.uid);
             return ours.then(|| copy.clone());
         };
-        if !self.has_let_go(flight, &owner.uid) {
+        if !self.has_released_pod(flight, &owner.uid) {
             return None;
         }
         let usable = |pod: &Pod| !pod.deleting && (!pod.finished || pod.succeeded) && pod.uid != record.uid;
@@ -75,7 +75,7 @@ impl Replacement {
     }
 
     /// Whether the owner has reason to start another.
-    fn has_let_go(&self, flight: &Flight, owner: &Uid) -> bool {
+    fn has_released_pod(&self, flight: &Flight, owner: &Uid) -> bool {
         let record = &flight.record;
         self.tables.pod(&record.pod, &record.uid).is_none_or(|old| old.deleting || !old.is_owned_by(owner))
     }
@@ -96,7 +96,7 @@ impl Replacement {
         Some(since.plus_secs(self.ready_secs(flight)?))
     }
 
-    pub(crate) fn is_forsaken(&self, flight: &Flight) -> bool {
+    pub(crate) fn has_timed_out(&self, flight: &Flight) -> bool {
         let patience = self.ready_secs(flight).unwrap_or(READY_SECS);
         flight.alone_since.is_some_and(|since| since.plus_secs(patience) <= self.now)
     }

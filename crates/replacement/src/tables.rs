@@ -15,12 +15,12 @@ use crate::{
 
 /// A policy and what follows from its spec.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownPolicy {
     pub(crate) policy: Arc<Policy>,
     pub(crate) problems: Vec<Problem>,
 }
 
-impl Known {
+impl KnownPolicy {
     pub(crate) fn new(policy: Arc<Policy>) -> Self {
         let problems = match &policy.spec {
             Ok(spec) => spec.problems(),
@@ -38,7 +38,7 @@ impl Known {
 
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    pub(crate) policies: BTreeMap<ObjectKey, Known>,
+    pub(crate) policies: BTreeMap<ObjectKey, KnownPolicy>,
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
     pub(crate) replica_sets: BTreeMap<Uid, Arc<ReplicaSet>>,

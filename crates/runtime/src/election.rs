@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::api::coordination::v1::Lease;
-use lazaret_leader::{Election, ElectionStep, Held, LeaseWrite, Tell};
+use lazaret_leader::{Election, ElectionStep, Held, LeaseWrite, TermNotice};
 use lazaret_model::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
@@ -142,7 +142,7 @@ impl Leader {
     }
 
     fn tell(&mut self) {
-        let Tell { held, is_another, wakes } = self.election.tell(self.client.clock().instants());
+        let TermNotice { held, is_another, wakes } = self.election.tell(self.client.clock().instants());
         if is_another {
             let term = held.map(|held| held.number());
             info!(lease = %self.name, identity = self.election.identity(), term, "leadership");

@@ -15,7 +15,7 @@ use crate::{
     effect::{Outcome, WakeReason},
     extended,
     flight::{Flight, Phase},
-    state::{Alarm, PodEntry, Scheduler},
+    state::{PodEntry, Scheduler, TimerKey},
 };
 
 impl Scheduler {
@@ -74,13 +74,13 @@ impl Scheduler {
             Some(ix) => match self.pods.get(ix).map(|entry| entry.pod.clone()) {
                 Some(old) if old == pod => return,
                 Some(old) if old.uid == pod.uid => {
-                    self.book.unfile(ix, &old);
-                    self.book.file(ix, &pod);
+                    self.claim_cache.unindex_pod(ix, &old);
+                    self.claim_cache.index_pod(ix, &pod);
                     if let Some(entry) = self.pods.get_mut(ix) {
                         entry.pod = pod.clone();
                     }
                     self.pod_changed(ix, &old, &pod);
-                    return self.tell_negotiator(&pod);
+                    return self.notify_negotiator(&pod);
                 }
                 Some(_) | None => {
                     self.pod_gone(&pod.key);
@@ -90,7 +90,7 @@ impl Scheduler {
             None => self.add_pod(&pod),
         };
         self.pod_changed(ix, &Pod::default(), &pod);
-        self.tell_negotiator(&pod);
+        self.notify_negotiator(&pod);
     }
 
     fn add_pod(&mut self, pod: &Arc<Pod>) -> u32 {
@@ -100,13 +100,13 @@ impl Scheduler {
             nominated: None,
             why: None,
             uncertain_until: Timestamp::from_millis(i64::MIN),
-            told: None,
-            told_at: Timestamp::from_millis(i64::MIN),
-            saying: None,
+            reported: None,
+            reported_at: Timestamp::from_millis(i64::MIN),
+            condition_write: None,
         });
         self.pod_keys.insert(pod.key.clone(), ix);
-        self.book.file(ix, pod);
-        if let Some(group) = claims::gang_to_wake(&self.book, pod) {
+        self.claim_cache.index_pod(ix, pod);
+        if let Some(group) = claims::gang_to_wake(&self.claim_cache, pod) {
             self.wake_members(&group);
         }
         ix
@@ -176,7 +176,7 @@ impl Scheduler {
         self.pod_left(ix);
         self.evicting.remove(&ix);
         if let Some(entry) = self.pods.remove(ix) {
-            self.book.unfile(ix, &entry.pod);
+            self.claim_cache.unindex_pod(ix, &entry.pod);
             if self.negotiates(&entry.pod) {
                 let gone = News::PodGone(key.clone(), entry.pod.uid.clone());
                 self.negotiate(NegotiationInput::News(gone));
@@ -210,7 +210,7 @@ impl Scheduler {
 
     /// Keeps room for a pod as its status says, unless something else is being written into it.
     fn renominate(&mut self, ix: u32, pod: &Arc<Pod>) {
-        if self.being_said(ix).is_some() {
+        if self.nominated_in_write(ix).is_some() {
             return;
         }
         let now_on = self.pods.get(ix).and_then(|entry| entry.nominated);
@@ -253,11 +253,11 @@ impl Scheduler {
 
     pub(crate) fn claim_is(&mut self, claim: &Arc<Claim>) {
         let key = &claim.claim.key;
-        let known = self.book.get(key);
+        let known = self.claim_cache.get(key);
         if known.is_some_and(|old| old.claim.uid == claim.claim.uid && old.version >= claim.version) {
             return;
         }
-        let old = self.book.set(claim);
+        let old = self.claim_cache.set(claim);
         if old.is_none() {
             self.claim_made = self.now;
         }
@@ -284,7 +284,7 @@ impl Scheduler {
     fn roll_back_users(&mut self, key: &ObjectKey) {
         let message =
             format!("resourceclaim {:?}: the claim was given back by somebody else", key.name.as_str());
-        for pod in self.book.users(key).to_vec() {
+        for pod in self.claim_cache.users(key).to_vec() {
             let is_sent = |flight: &Flight| matches!(flight.phase, Phase::Binding | Phase::Bound);
             if self.flights.get(&pod).is_some_and(|flight| flight.claims.contains(key) && !is_sent(flight)) {
                 self.roll_back(pod, &message);
@@ -293,7 +293,7 @@ impl Scheduler {
     }
 
     pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {
-        let Some(old) = self.book.remove(key) else { return };
+        let Some(old) = self.claim_cache.remove(key) else { return };
         self.keep_from_others(&old);
         self.fleet.apply(fleet::Input::ClaimGone(key.clone()));
         self.fleet.take_changes();
@@ -309,7 +309,7 @@ impl Scheduler {
     }
 
     pub(crate) fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
-        let mut users: Vec<u32> = self.book.users(key).to_vec();
+        let mut users: Vec<u32> = self.claim_cache.users(key).to_vec();
         users.extend(owner.and_then(|owner| self.pod_keys.get(&owner)));
         users.into_iter().for_each(|pod| self.wake(pod));
     }
@@ -318,14 +318,14 @@ impl Scheduler {
 
     pub(crate) fn group_is(&mut self, group: Arc<PodGroup>) {
         let key = group.key.clone();
-        if self.book.set_group(group) {
+        if self.claim_cache.set_group(group) {
             self.wake_members(&key);
         }
     }
 
     /// A new pod may be the last that a gang waited for.
     fn wake_members(&mut self, group: &ObjectKey) {
-        for pod in self.book.members(group).to_vec() {
+        for pod in self.claim_cache.members(group).to_vec() {
             self.wake(pod);
         }
     }
@@ -401,35 +401,35 @@ impl Scheduler {
     /// Something happened that can help all pods which wait for it.
     pub(crate) fn happened(&mut self, cause: Cause) {
         if !self.rehearsing {
-            self.memo.note(cause);
+            self.verdict_cache.note(cause);
             self.queue.wake_all(self.now, cause);
         }
     }
 
     // === Time ===
 
-    /// Looks at whatever has come due. An alarm whose reason is gone does nothing.
-    pub(crate) fn ring(&mut self) {
+    /// Looks at whatever has come due. A timer whose reason is gone does nothing.
+    pub(crate) fn fire_timers(&mut self) {
         self.queue.advance(self.now);
-        while let Some((at, _)) = self.alarms.first()
+        while let Some((at, _)) = self.timers.first()
             && *at <= self.now
         {
-            match self.alarms.pop_first() {
-                Some((_, Alarm::Claim(key))) => self.write_claim(&key),
-                Some((_, Alarm::Pod(ix))) => self.proceed(ix),
-                Some((_, Alarm::Report(ix))) => self.report_again(ix),
-                Some((_, Alarm::Hold(node, claim))) => self.let_go_unlisted(&node, &claim),
-                Some((_, Alarm::Retry(ix))) => self.wake(ix),
+            match self.timers.pop_first() {
+                Some((_, TimerKey::Claim(key))) => self.write_claim(&key),
+                Some((_, TimerKey::Pod(ix))) => self.proceed(ix),
+                Some((_, TimerKey::Report(ix))) => self.report_again(ix),
+                Some((_, TimerKey::Hold(node, claim))) => self.release_unlisted_hold(&node, &claim),
+                Some((_, TimerKey::Retry(ix))) => self.wake(ix),
                 None => {}
             }
         }
     }
 
-    pub(crate) fn why_wake(&self, alarm: &Alarm) -> WakeReason {
-        match alarm {
-            Alarm::Claim(_) | Alarm::Hold(..) | Alarm::Retry(_) => WakeReason::Retry,
-            Alarm::Report(_) => WakeReason::Report,
-            Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
+    pub(crate) fn why_wake(&self, timer: &TimerKey) -> WakeReason {
+        match timer {
+            TimerKey::Claim(_) | TimerKey::Hold(..) | TimerKey::Retry(_) => WakeReason::Retry,
+            TimerKey::Report(_) => WakeReason::Report,
+            TimerKey::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
                 Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,
                 Some(
                     Phase::Making

@@ -16,8 +16,8 @@ use crate::{
     outbox::Purpose,
     ready::{Readiness, readiness},
     shares::NodeAllocatableStatus,
-    state::{Alarm, Scheduler},
-    why::{Verdict, Why},
+    state::{Scheduler, TimerKey},
+    why::{PendingReason, Verdict},
 };
 
 /// Events that wait to be taken; more are dropped. As many may wait to be posted.
@@ -57,12 +57,12 @@ impl Scheduler {
             Readiness::Ready => self.state_and_bind(ix),
             Readiness::Failed(why) => self.roll_back(ix, &why),
             Readiness::Waiting { until } => {
-                let told = matches!(flight.phase, Phase::Preparing { .. });
-                self.set_alarm(until, Alarm::Pod(ix));
+                let is_reported = matches!(flight.phase, Phase::Preparing { .. });
+                self.set_timer(until, TimerKey::Pod(ix));
                 self.set_phase(ix, Phase::Preparing { until }, None);
-                if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()).filter(|_| !told) {
+                if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()).filter(|_| !is_reported) {
                     let message = "Waiting for the devices of its claims to be made ready";
-                    self.tell(&pod, EventKind::BindingConditionsPending, message);
+                    self.post_event(&pod, EventKind::BindingConditionsPending, message);
                 }
             }
         }
@@ -72,7 +72,7 @@ impl Scheduler {
     pub(crate) fn readiness_of(&self, keys: &[ObjectKey]) -> Readiness {
         let mut waiting: Vec<Timestamp> = Vec::new();
         for key in keys {
-            let Some(claim) = self.book.get(key) else {
+            let Some(claim) = self.claim_cache.get(key) else {
                 return Readiness::Failed(format!("resourceclaim {:?} is gone", key.name.as_str()));
             };
             let Some(allocation) = self.allocation_of(claim) else {
@@ -127,7 +127,7 @@ impl Scheduler {
             return;
         };
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name };
-        let consumer = self.book.consumer(&pod, &key);
+        let consumer = self.claim_cache.consumer(&pod, &key);
         self.overlay.remove(&extended.stand_in);
         self.overlay.insert(&uid, &extended.allocation);
         let entry = self.claim_writes.open(&key, &uid);
@@ -252,7 +252,7 @@ impl Scheduler {
                 }
                 let until = self.now.plus_millis(NEWS_MS_MAX);
                 self.set_phase(ix, Phase::Pausing { until }, None);
-                self.set_alarm(until, Alarm::Pod(ix));
+                self.set_timer(until, TimerKey::Pod(ix));
             }
         }
     }
@@ -269,10 +269,10 @@ impl Scheduler {
         };
         let message = format!("Successfully assigned {} to {}", entry.pod.key, node.name);
         let pod = entry.pod.clone();
-        self.tell(&pod, EventKind::Scheduled, &message);
+        self.post_event(&pod, EventKind::Scheduled, &message);
     }
 
-    pub(crate) fn tell(&mut self, pod: &Pod, kind: EventKind, message: &str) {
+    pub(crate) fn post_event(&mut self, pod: &Pod, kind: EventKind, message: &str) {
         let (key, uid) = (pod.key.clone(), pod.uid.clone());
         let event = Event { pod: key, uid, kind, message: message.into() };
         self.outbox.announce(EffectKind::Event(event), EVENTS_WAITING_MAX);
@@ -288,7 +288,7 @@ impl Scheduler {
         self.abandon(ix);
         self.displace(ix);
         self.queue.back_off(self.now, ix);
-        let why = Why::of(Verdict::Failed(message.to_string()));
+        let why = PendingReason::of(Verdict::Failed(message.to_string()));
         let message = why.message().into();
         self.report(ix, Arc::new(why), &message, None);
     }

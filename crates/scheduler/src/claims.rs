@@ -15,7 +15,7 @@ use crate::{CONSUMERS_MAX, Claim, Pod, why::ClaimProblem};
 
 /// The claims as last seen.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct ClaimCache {
     claims: HashMap<ObjectKey, Arc<Claim>, FxBuildHasher>,
     /// Pods that name a claim, whether it exists or not.
     users: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
@@ -27,7 +27,7 @@ pub(crate) struct Book {
     members: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
 }
 
-impl Book {
+impl ClaimCache {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Claim>> {
         self.claims.get(key)
     }
@@ -62,14 +62,14 @@ impl Book {
         self.users.get(key).map_or(&[], |users| users)
     }
 
-    pub(crate) fn file(&mut self, ix: u32, pod: &Pod) {
+    pub(crate) fn index_pod(&mut self, ix: u32, pod: &Pod) {
         claim_keys(pod).for_each(|key| add(&mut self.users, key, ix));
         group_key(pod).into_iter().for_each(|key| add(&mut self.members, key, ix));
     }
 
-    pub(crate) fn unfile(&mut self, ix: u32, pod: &Pod) {
-        claim_keys(pod).for_each(|key| strike(&mut self.users, &key, ix));
-        group_key(pod).into_iter().for_each(|key| strike(&mut self.members, &key, ix));
+    pub(crate) fn unindex_pod(&mut self, ix: u32, pod: &Pod) {
+        claim_keys(pod).for_each(|key| remove_from_index(&mut self.users, &key, ix));
+        group_key(pod).into_iter().for_each(|key| remove_from_index(&mut self.members, &key, ix));
     }
 
     /// Takes in a group; whether it is news.
@@ -140,7 +140,7 @@ fn add(index: &mut HashMap<ObjectKey, Vec<u32>, FxBuildHasher>, key: ObjectKey, 
     }
 }
 
-fn strike(index: &mut HashMap<ObjectKey, Vec<u32>, FxBuildHasher>, key: &ObjectKey, ix: u32) {
+fn remove_from_index(index: &mut HashMap<ObjectKey, Vec<u32>, FxBuildHasher>, key: &ObjectKey, ix: u32) {
     if let Some(pods) = index.get_mut(key) {
         if let Ok(at) = pods.binary_search(&ix) {
             pods.remove(at);
@@ -162,10 +162,10 @@ fn made_for(claim: &Claim) -> Option<&Uid> {
 }
 
 /// The gang that is complete with this pod: the others waited for it.
-pub(crate) fn gang_to_wake(book: &Book, pod: &Pod) -> Option<ObjectKey> {
-    let group = book.group(pod).ok()??;
+pub(crate) fn gang_to_wake(claim_cache: &ClaimCache, pod: &Pod) -> Option<ObjectKey> {
+    let group = claim_cache.group(pod).ok()??;
     let wanted = group.gang? as usize;
-    (book.members(&group.key).len() == wanted).then(|| group.key.clone())
+    (claim_cache.members(&group.key).len() == wanted).then(|| group.key.clone())
 }
 
 /// The claims that a pod names, as far as their names are known.
@@ -175,9 +175,9 @@ pub(crate) fn claim_keys(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
 }
 
 /// The claims of a pod, by entry. Entries that need no claim are left out.
-pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimProblem> {
+pub(crate) fn resolve(claim_cache: &ClaimCache, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimProblem> {
     let mut claims: Vec<Arc<Claim>> = Vec::with_capacity(pod.claims.len());
-    let group = book.group(pod)?;
+    let group = claim_cache.group(pod)?;
     for entry in &pod.claims {
         let (name, from_template) = match &entry.source {
             ClaimSource::Claim(name) => (name, false),
@@ -189,7 +189,7 @@ pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimPr
             ClaimSource::Unknown => return Err(ClaimProblem::UnknownSource { entry: entry.name.clone() }),
         };
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
-        let Some(claim) = book.get(&key) else { return Err(ClaimProblem::Missing(key)) };
+        let Some(claim) = claim_cache.get(&key) else { return Err(ClaimProblem::Missing(key)) };
         if claim.claim.deleting {
             return Err(ClaimProblem::Deleting(key));
         }
@@ -208,10 +208,15 @@ pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimPr
 }
 
 /// Refuses a claim with [`CONSUMERS_MAX`] consumers already. All pods of a group that has it are one.
-pub(crate) fn check_room(book: &Book, claim: &Claim, pod: &Pod, coming: usize) -> Result<(), ClaimProblem> {
-    let coming = if book.sharing(pod, &claim.claim.key).is_some() { 0 } else { coming };
+pub(crate) fn check_room(
+    claim_cache: &ClaimCache,
+    claim: &Claim,
+    pod: &Pod,
+    coming: usize,
+) -> Result<(), ClaimProblem> {
+    let coming = if claim_cache.sharing(pod, &claim.claim.key).is_some() { 0 } else { coming };
     let users = claim.claim.reserved_for.len() + coming;
-    if users >= CONSUMERS_MAX && !book.is_reserved_for(claim, pod) {
+    if users >= CONSUMERS_MAX && !claim_cache.is_reserved_for(claim, pod) {
         return Err(ClaimProblem::Full(claim.claim.key.clone()));
     }
     Ok(())
@@ -259,9 +264,9 @@ fn evicting_taint<'a>(
 ) -> Option<(&'a DeviceResult, Text, Text)> {
     // A pod that is bound when the toleration is over is evicted as soon as it is seen.
     let timed = TimedTolerations::LastUntilOver(now);
-    let borne = |taint: &Taint| timed.bear(taint, &result.tolerations);
+    let permitted = |taint: &Taint| timed.permit(taint, &result.tolerations);
     let mut taints = fleet.effective_taints(&result.device);
-    let bad = taints.find(|known| known.taint.effect.evicts() && !borne(known.taint))?;
+    let bad = taints.find(|known| known.taint.effect.evicts() && !permitted(known.taint))?;
     let by = match bad.origin {
         Origin::Device { slice, .. } | Origin::TaintSlice { slice, .. } => format!("slice {slice}"),
         Origin::Patch { name, .. } => format!("patch {name}"),

@@ -18,14 +18,14 @@ use crate::{
     filter::Filter,
     flight::Phase,
     needs::Needs,
-    neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     outbox::Purpose,
     place::ranked,
+    pod_affinity::{AffinityCounts, PodLocations},
     score,
     search::Search,
     state::Scheduler,
-    why::{Verdict, Why},
+    why::{PendingReason, Verdict},
 };
 
 /// Candidates of a pod are found anew after this time, for others take up room meanwhile.
@@ -59,7 +59,7 @@ impl Scheduler {
     }
 
     /// Tells the negotiator of a pod that this scheduler places.
-    pub(crate) fn tell_negotiator(&mut self, pod: &Pod) {
+    pub(crate) fn notify_negotiator(&mut self, pod: &Pod) {
         if !self.negotiates(pod) || !pod.spec.gates.is_empty() || !self.is_ours(pod) {
             return;
         }
@@ -125,7 +125,7 @@ impl Scheduler {
         self.queue.postpone(self.now, ix, Causes::NONE.with(Cause::Nodes), CANDIDATES_MS);
         // A driver answers within the first pause, as a rule.
         if let Some(why) = self.classic.negotiator.explain(&pod.key).filter(|_| !is_first) {
-            let why = Why::of(Verdict::Classic(why));
+            let why = PendingReason::of(Verdict::Classic(why));
             let message = why.message().into();
             self.report(ix, Arc::new(why), &message, None);
         }
@@ -134,13 +134,13 @@ impl Scheduler {
 
     /// The nodes that everything but the classic claims permits, the best first.
     fn candidates(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Arc<[Text]>, Verdict> {
-        let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
-        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
+        let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
+        let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let filter = Filter {
             pod,
             pod_ix: ix,
             delegated: &self.delegated,
-            neighbours: &neighbours,
+            pod_affinity: &pod_affinity,
             usable: &usable,
             extra: needs.extra(),
         };

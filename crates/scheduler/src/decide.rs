@@ -10,10 +10,10 @@ use crate::{
     claims,
     filter::skips_node_operations,
     flight::Flight,
-    needs::{Held, Needs, Placement},
+    needs::{AssumedPlacement, Needs, Placement},
     preempt::Preemption,
-    state::{Alarm, Scheduler},
-    why::{ClaimProblem, Refusal, Verdict, Why},
+    state::{Scheduler, TimerKey},
+    why::{ClaimProblem, PendingReason, Refusal, Verdict},
 };
 
 /// Time to wait for a claim or a pod that is being created before a condition says that it is missing.
@@ -33,7 +33,9 @@ impl Scheduler {
         self.decisions += 1;
         let needs = match self.needs(ix, &pod) {
             Ok(needs) => needs,
-            Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
+            Err(problem) => {
+                return self.give_up(ix, &pod, Arc::new(PendingReason::of(Verdict::Claims(problem))), None);
+            }
         };
         if !needs.claims.is_empty() {
             self.claim_made = self.now;
@@ -46,8 +48,8 @@ impl Scheduler {
             return;
         }
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
-        let by_labels = self.nodes.apart().terms().next().is_some();
-        let known = self.memo.recall(&pod, &needs, by_labels);
+        let by_labels = self.nodes.anti_affinity_terms().terms().next().is_some();
+        let known = self.verdict_cache.recall(&pod, &needs, by_labels);
         if let Some((why, message)) = known.filter(|_| nominated.is_none()) {
             self.queue.park(self.now, ix, why.causes());
             return self.report(ix, why, &message, None);
@@ -63,7 +65,7 @@ impl Scheduler {
                 let (why, node) = self.force(ix, &pod, &needs, verdict);
                 if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
                     let why = Arc::new(why);
-                    self.memo.remember(&pod, &needs, &why, &why.message().into());
+                    self.verdict_cache.remember(&pod, &needs, &why, &why.message().into());
                     return self.give_up(ix, &pod, why, None);
                 }
                 self.give_up(ix, &pod, Arc::new(why), node);
@@ -72,12 +74,18 @@ impl Scheduler {
     }
 
     /// Makes room by force for a pod that fits nowhere, if that helps.
-    fn force(&mut self, ix: u32, pod: &Pod, needs: &Needs, verdict: Verdict) -> (Why, Option<Text>) {
+    fn force(
+        &mut self,
+        ix: u32,
+        pod: &Pod,
+        needs: &Needs,
+        verdict: Verdict,
+    ) -> (PendingReason, Option<Text>) {
         let helps = match &verdict {
             Verdict::Nowhere(nowhere) => nowhere.refusals.keys().any(Refusal::yields_to_preemption),
             Verdict::Gated(_) | Verdict::Claims(_) | Verdict::Classic(_) | Verdict::Failed(_) => false,
         };
-        let mut why = Why::of(verdict);
+        let mut why = PendingReason::of(verdict);
         if !helps || !self.options.preemption {
             return (why, None);
         }
@@ -100,11 +108,11 @@ impl Scheduler {
     fn is_used_by_group(&self, claim: &Claim, pod: &Pod) -> bool {
         let key = &claim.claim.key;
         let placed = |user: &u32| self.pods.get(*user).is_some_and(|entry| entry.on.is_some());
-        self.book.sharing(pod, key).is_some() && self.book.users(key).iter().any(placed)
+        self.claim_cache.sharing(pod, key).is_some() && self.claim_cache.users(key).iter().any(placed)
     }
 
     /// Everything counts as done from now on; nothing is written yet.
-    pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> Held {
+    pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> AssumedPlacement {
         let extra = placement.footprint.as_ref().map(|footprint| footprint.extra.clone());
         let on = if pod.extra == extra {
             self.nodes.place(&placement.node, ix, pod)
@@ -130,11 +138,11 @@ impl Scheduler {
             ..Flight::default()
         };
         self.flights.insert(ix, flight);
-        Held { reserving }
+        AssumedPlacement { reserving }
     }
 
     /// The writes follow.
-    pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: Held) {
+    pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: AssumedPlacement) {
         self.set_nominated(ix, None);
         held.reserving.iter().for_each(|key| self.write_claim(key));
         match self.flights.get(&ix).and_then(|flight| flight.extended.clone()) {
@@ -146,18 +154,19 @@ impl Scheduler {
     // === Giving up ===
 
     /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
-    pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
+    pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<PendingReason>, nominated: Option<Text>) {
         // As the status is, or will be once what is being said is written.
-        let told = self.being_said(ix).or_else(|| pod.nominated.clone()).filter(|node| !node.is_empty());
-        let kept = told.is_some() || self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
+        let in_write =
+            self.nominated_in_write(ix).or_else(|| pod.nominated.clone()).filter(|node| !node.is_empty());
+        let kept = in_write.is_some() || self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
         let nominated = match nominated {
             None if kept => {
                 self.set_nominated(ix, None);
                 Some(Text::default())
             }
-            other => other.filter(|node| told.as_ref() != Some(node)),
+            other => other.filter(|node| in_write.as_ref() != Some(node)),
         };
-        self.free_what_hinders(ix, pod, &why.verdict);
+        self.release_blocking_claims(ix, pod, &why.verdict);
         match why.verdict {
             // Hardly is a pod there, its claims and the rest of its gang follow: nothing worth telling, unless it lasts.
             Verdict::Claims(ref problem) if self.is_expected(ix, problem) => {
@@ -187,15 +196,15 @@ impl Scheduler {
 
     /// A claim that only this pod uses may hold devices with which the pod can go nowhere: they are released,
     /// one claim at a time, and the pod is tried again when that is seen.
-    fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
+    fn release_blocking_claims(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
         if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
             && self.now < until
         {
-            return self.set_alarm(until, Alarm::Retry(ix));
+            return self.set_timer(until, TimerKey::Retry(ix));
         }
-        let Ok(claims) = claims::resolve(&self.book, pod) else { return };
-        let hinders = |claim: &Claim| match verdict {
-            Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
+        let Ok(claims) = claims::resolve(&self.claim_cache, pod) else { return };
+        let blocks = |claim: &Claim| match verdict {
+            Verdict::Claims(problem) => problem.reallocatable_claim() == Some(&claim.claim.key),
             Verdict::Nowhere(nowhere) => {
                 let is_bound =
                     |given: &Allocation| given.node_selector.is_some() || skips_node_operations(given);
@@ -206,9 +215,9 @@ impl Scheduler {
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()
-            .filter(|claim| claim.claim.allocation.is_some() && self.book.is_free_but_for(claim, pod))
+            .filter(|claim| claim.claim.allocation.is_some() && self.claim_cache.is_free_but_for(claim, pod))
             .filter(|claim| !self.is_used_by_group(claim, pod))
-            .filter(|claim| hinders(claim))
+            .filter(|claim| blocks(claim))
             .collect();
         if !hindering.is_empty() {
             let turn = self.queue.attempts(ix) as usize % hindering.len();

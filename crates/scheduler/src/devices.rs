@@ -10,7 +10,7 @@ use lazaret_model::{Allocation, ObjectKey, Request, RequestKind, ResourceClaim, 
 
 use crate::{
     Mapping, Pod,
-    extended::{self, Delegated},
+    extended::{self, ClassesByResource},
     flight::ExtendedClaim,
     nodes::NodeState,
     share::ShareIds,
@@ -36,7 +36,7 @@ pub(crate) struct Devices<'a> {
 }
 
 /// The result of a search.
-pub(crate) enum Had<T> {
+pub(crate) enum SearchResult<T> {
     /// It can be had there.
     On(T),
     /// On none of the nodes, for these reasons.
@@ -48,7 +48,7 @@ pub(crate) enum Had<T> {
 pub(crate) struct ExtendedNeed<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) resources: &'a [Text],
-    pub(crate) delegated: &'a Delegated,
+    pub(crate) delegated: &'a ClassesByResource,
 }
 
 /// A node, and what the pod gets there.
@@ -67,7 +67,7 @@ impl<'a> Chosen<'a> {
 }
 
 /// Nodes on which devices stand in for the same resources.
-struct Alike<'a> {
+struct ResourceGroup<'a> {
     resources: Vec<Text>,
     nodes: Vec<&'a NodeState>,
 }
@@ -75,21 +75,26 @@ struct Alike<'a> {
 impl Devices<'_> {
     // DEVIATION(rank-before-devices): Kubernetes allocates on every node of the sample before it compares them.
     /// The first of the nodes on which all that is needed can be had, or why on none.
-    pub(crate) fn choose<'n>(&mut self, nodes: &[&'n NodeState]) -> Result<Had<Chosen<'n>>, AllocateError> {
+    pub(crate) fn choose<'n>(
+        &mut self,
+        nodes: &[&'n NodeState],
+    ) -> Result<SearchResult<Chosen<'n>>, AllocateError> {
         let mut refused = Vec::new();
-        for alike in self.alike(nodes) {
-            let made = self.unmade(&alike.resources);
+        for group in self.group_by_resources(nodes) {
+            let made = self.unmade(&group.resources);
             let mut claims = self.open.to_vec();
             claims.extend(made.as_ref().map(|(claim, _)| claim.clone()));
-            if let Some(first) = alike.nodes.first().filter(|_| claims.is_empty()) {
-                return Ok(Had::On(Chosen::bare(first)));
+            if let Some(first) = group.nodes.first().filter(|_| claims.is_empty()) {
+                return Ok(SearchResult::On(Chosen::bare(first)));
             }
-            match self.find_best(&alike.nodes, &claims)? {
-                Had::On((node, allocations)) => return Ok(Had::On(chosen(node, allocations, made))),
-                Had::Nowhere(groups) => refused.extend(groups),
+            match self.find_best(&group.nodes, &claims)? {
+                SearchResult::On((node, allocations)) => {
+                    return Ok(SearchResult::On(chosen(node, allocations, made)));
+                }
+                SearchResult::Nowhere(groups) => refused.extend(groups),
             }
         }
-        Ok(Had::Nowhere(refused))
+        Ok(SearchResult::Nowhere(refused))
     }
 
     /// The first of the nodes that has the devices; where requests have alternatives, of some that have them the one
@@ -98,7 +103,7 @@ impl Devices<'_> {
         &mut self,
         nodes: &[&'n NodeState],
         claims: &[Arc<ResourceClaim>],
-    ) -> Result<Had<(&'n NodeState, Vec<Allocation>)>, AllocateError> {
+    ) -> Result<SearchResult<(&'n NodeState, Vec<Allocation>)>, AllocateError> {
         let mut best: Option<(i64, &'n NodeState, Vec<Allocation>)> = None;
         let mut rest = nodes;
         for _ in 0..ALTERNATIVES_TRIED_MAX {
@@ -114,15 +119,15 @@ impl Devices<'_> {
                         break;
                     }
                 }
-                Found::Nowhere(groups) if best.is_none() => return Ok(Had::Nowhere(groups)),
+                Found::Nowhere(groups) if best.is_none() => return Ok(SearchResult::Nowhere(groups)),
                 Found::Nowhere(_) => break,
                 Found::Failed(error) if best.is_none() => return Err(error),
                 Found::Failed(_) => break,
             }
         }
         Ok(match best {
-            Some((_, node, allocations)) => Had::On((node, allocations)),
-            None => Had::Nowhere(Vec::new()),
+            Some((_, node, allocations)) => SearchResult::On((node, allocations)),
+            None => SearchResult::Nowhere(Vec::new()),
         })
     }
 
@@ -146,18 +151,18 @@ impl Devices<'_> {
     }
 
     /// The nodes by the resources that devices must stand in for there; those of the best node first.
-    fn alike<'n>(&self, nodes: &[&'n NodeState]) -> Vec<Alike<'n>> {
+    fn group_by_resources<'n>(&self, nodes: &[&'n NodeState]) -> Vec<ResourceGroup<'n>> {
         if self.extended.resources.is_empty() {
-            return [Alike { resources: Vec::new(), nodes: nodes.to_vec() }].into();
+            return [ResourceGroup { resources: Vec::new(), nodes: nodes.to_vec() }].into();
         }
-        let mut found: Vec<Alike<'n>> = Vec::new();
+        let mut found: Vec<ResourceGroup<'n>> = Vec::new();
         for &state in nodes {
             let lacks =
                 |name: &&Text| state.node.as_ref().is_some_and(|node| node.allocatable.other(name) == 0);
             let resources: Vec<Text> = self.extended.resources.iter().filter(lacks).cloned().collect();
             match found.iter_mut().find(|known| known.resources == resources) {
                 Some(known) => known.nodes.push(state),
-                None => found.push(Alike { resources, nodes: [state].into() }),
+                None => found.push(ResourceGroup { resources, nodes: [state].into() }),
             }
         }
         found

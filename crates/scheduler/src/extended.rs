@@ -22,12 +22,12 @@ use crate::{Container, Mapping, Pod, Role};
 const CLASS_DOMAIN: &str = "deviceclass.resource.kubernetes.io/";
 
 /// For each resource that devices can stand in for, the class they must be of.
-pub(crate) type Delegated = HashMap<Text, Text, FxBuildHasher>;
+pub(crate) type ClassesByResource = HashMap<Text, Text, FxBuildHasher>;
 
 /// The resources that classes can stand in for. Of two classes for one resource the younger is taken, of two of the same
 /// age the one whose name comes first.
-pub(crate) fn delegated(snapshot: &Snapshot) -> Delegated {
-    let mut found = Delegated::default();
+pub(crate) fn delegated(snapshot: &Snapshot) -> ClassesByResource {
+    let mut found = ClassesByResource::default();
     let mut best: BTreeMap<Text, Arc<DeviceClass>> = BTreeMap::new();
     for class in snapshot.classes().map(|state| &state.class) {
         found.insert(format!("{CLASS_DOMAIN}{}", class.name).into(), class.name.clone());
@@ -43,7 +43,7 @@ pub(crate) fn delegated(snapshot: &Snapshot) -> Delegated {
 }
 
 /// The resources that a pod asks for and devices can stand in for.
-pub(crate) fn wanted(pod: &Pod, delegated: &Delegated) -> Vec<Text> {
+pub(crate) fn wanted(pod: &Pod, delegated: &ClassesByResource) -> Vec<Text> {
     let asked: BTreeSet<&Text> =
         pod.spec.containers.iter().flat_map(|container| container.extended.keys()).collect();
     asked.into_iter().filter(|name| delegated.contains_key(*name)).cloned().collect()
@@ -53,7 +53,11 @@ pub(crate) fn wanted(pod: &Pod, delegated: &Delegated) -> Vec<Text> {
 ///
 /// An init container reuses devices of containers that come after it; for the devices that they lack there
 /// is one request, as large as the most demanding init container needs.
-pub(crate) fn requests(pod: &Pod, resources: &[Text], delegated: &Delegated) -> (ClaimSpec, Vec<Mapping>) {
+pub(crate) fn requests(
+    pod: &Pod,
+    resources: &[Text],
+    delegated: &ClassesByResource,
+) -> (ClaimSpec, Vec<Mapping>) {
     let mut all: Vec<Request> = Vec::new();
     let mut mappings = Vec::new();
     for resource in resources {
@@ -131,7 +135,7 @@ mod tests {
     /// Requests as `name=count`, mappings as `container>request`.
     fn shown(containers: Vec<Container>) -> String {
         let pod = Pod { spec: Arc::new(PodSpec { containers, ..PodSpec::default() }), ..Pod::default() };
-        let delegated: Delegated = [(Text::from(GPU), Text::from("gpu"))].into_iter().collect();
+        let delegated: ClassesByResource = [(Text::from(GPU), Text::from("gpu"))].into_iter().collect();
         let (spec, mappings) = requests(&pod, &wanted(&pod, &delegated), &delegated);
         let short = |name: &Text| name.replace("container-", "").replace("-request-1", "");
         let mut words: Vec<String> = spec

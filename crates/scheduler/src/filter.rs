@@ -7,10 +7,10 @@ use lazaret_model::{Allocation, Effect, NodeSelector, Taint};
 
 use crate::{
     Amounts, Node, Pod,
-    extended::Delegated,
-    neighbours::Neighbours,
+    extended::ClassesByResource,
     node_rules::{matches_affinity, tolerates_any, untolerated},
     nodes::NodeState,
+    pod_affinity::AffinityCounts,
     why::Refusal,
 };
 
@@ -24,8 +24,8 @@ pub(crate) type Tally = BTreeMap<Refusal, usize>;
 pub(crate) struct Filter<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) pod_ix: u32,
-    pub(crate) delegated: &'a Delegated,
-    pub(crate) neighbours: &'a Neighbours,
+    pub(crate) delegated: &'a ClassesByResource,
+    pub(crate) pod_affinity: &'a AffinityCounts,
     pub(crate) usable: &'a Usable<'a>,
     /// The amounts that its allocated claims take of its node beside its requests.
     pub(crate) extra: Option<&'a Amounts>,
@@ -71,7 +71,7 @@ impl Filter<'_> {
             .refused_by_node(node)
             .or_else(|| self.has_port_clash(state).then_some(Refusal::Ports))
             .or_else(|| self.refused_for_room(node, state, tally))
-            .or_else(|| self.neighbours.refusal(node))
+            .or_else(|| self.pod_affinity.refusal(node))
             .or_else(|| self.refused_for_claims(node));
         match refused {
             None => true,
@@ -99,13 +99,13 @@ impl Filter<'_> {
         !wanted.is_empty()
             && (wanted.iter().any(|port| state.ports.iter().any(|taken| taken.clashes_with(port)))
                 || self
-                    .favoured(state)
+                    .nominated_before(state)
                     .flat_map(|pod| &pod.spec.ports)
                     .any(|taken| wanted.iter().any(|port| taken.clashes_with(port))))
     }
 
     /// Pods for which room is kept on the node, and before which this one has no precedence.
-    fn favoured<'b>(&self, state: &'b NodeState) -> impl Iterator<Item = &'b Pod> {
+    fn nominated_before<'b>(&self, state: &'b NodeState) -> impl Iterator<Item = &'b Pod> {
         let (priority, own) = (self.pod.spec.priority, self.pod_ix);
         let nominated = state.nominated.iter().filter(move |(ix, _)| *ix != own);
         nominated.map(|(_, pod)| &**pod).filter(move |pod| pod.spec.priority >= priority)
@@ -119,9 +119,9 @@ impl Filter<'_> {
             (&state.used, state.pods.len())
         } else {
             let mut sum = state.used.clone();
-            self.favoured(state).for_each(|pod| sum.add(&pod.spec.requests));
+            self.nominated_before(state).for_each(|pod| sum.add(&pod.spec.requests));
             with_favoured = sum;
-            (&with_favoured, state.pods.len() + self.favoured(state).count())
+            (&with_favoured, state.pods.len() + self.nominated_before(state).count())
         };
         if i64::try_from(pods).unwrap_or(i64::MAX) >= node.pods_max {
             short.push(Refusal::TooManyPods);
@@ -152,7 +152,12 @@ fn sum(one: &Amounts, other: &Amounts) -> Amounts {
 }
 
 /// The resources that a node lacks for a pod whose claims take `extra` beside its requests.
-pub(crate) fn lacks(state: &NodeState, pod: &Pod, extra: &Amounts, delegated: &Delegated) -> Vec<Refusal> {
+pub(crate) fn lacks(
+    state: &NodeState,
+    pod: &Pod,
+    extra: &Amounts,
+    delegated: &ClassesByResource,
+) -> Vec<Refusal> {
     let mut short = Vec::new();
     if let Some(node) = &state.node {
         let wanted = sum(&pod.spec.requests, extra);
@@ -169,7 +174,7 @@ fn shortages(
     wanted: &Amounts,
     used: &Amounts,
     allocatable: &Amounts,
-    delegated: &Delegated,
+    delegated: &ClassesByResource,
     short: &mut Vec<Refusal>,
 ) {
     let mut check = |name: &str, wanted: i64, used: i64, there: i64| {

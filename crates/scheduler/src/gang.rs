@@ -11,10 +11,10 @@ use lazaret_model::{ObjectKey, PodGroup};
 use crate::{
     Pod,
     causes::Cause,
-    needs::Held,
+    needs::AssumedPlacement,
     queue::Place,
     state::Scheduler,
-    why::{ClaimProblem, Verdict, Why},
+    why::{ClaimProblem, PendingReason, Verdict},
 };
 
 /// Bound on the pods of a gang that are placed together: one decision must end before the next input is handled.
@@ -31,8 +31,8 @@ pub(crate) struct Gang {
 
 /// The result of placing some pods tentatively.
 #[derive(Default)]
-struct Rehearsal {
-    placed: Vec<(u32, Arc<Pod>, Held)>,
+struct TentativePlacements {
+    placed: Vec<(u32, Arc<Pod>, AssumedPlacement)>,
     refused: Vec<(u32, Arc<Pod>, Verdict)>,
     /// Not looked at: enough could not be placed any more.
     left: Vec<(u32, Arc<Pod>)>,
@@ -41,10 +41,10 @@ struct Rehearsal {
 impl Scheduler {
     /// The gang of a pod, unless enough of its pods have a place.
     pub(crate) fn incomplete_gang(&self, pod: &Pod) -> Option<Gang> {
-        let PodGroup { key, gang, .. } = self.book.group(pod).ok()??;
+        let PodGroup { key, gang, .. } = self.claim_cache.group(pod).ok()??;
         let wanted = (*gang)? as usize;
         let is_placed = |pod: &&u32| self.pods.get(**pod).is_some_and(|entry| entry.on.is_some());
-        let placed = self.book.members(key).iter().filter(is_placed).count();
+        let placed = self.claim_cache.members(key).iter().filter(is_placed).count();
         (placed < wanted).then(|| Gang { key: key.clone(), wanted, placed })
     }
 
@@ -92,14 +92,14 @@ impl Scheduler {
             let unplaced = self.pods.get(**ix).is_some_and(|entry| entry.on.is_none());
             unplaced && self.queue.place(**ix).is_some_and(|(place, _)| place != Place::Gated)
         };
-        self.book.members(&gang.key).iter().filter(waits).count()
+        self.claim_cache.members(&gang.key).iter().filter(waits).count()
     }
 
     /// The pods of a gang that can be tried now, the most important first. Those that wait for an event or for a pause
     /// to end are among them: the others need them.
     fn waiting_members(&mut self, first: u32, gang: &Gang) -> Vec<(u32, Arc<Pod>)> {
         let mut pods: Vec<(u32, Arc<Pod>)> = Vec::new();
-        for ix in self.book.members(&gang.key).to_vec() {
+        for ix in self.claim_cache.members(&gang.key).to_vec() {
             if ix != first && (pods.len() >= GANG_PODS_MAX || !self.queue.take(self.now, ix)) {
                 continue;
             }
@@ -110,8 +110,8 @@ impl Scheduler {
     }
 
     /// Places pods tentatively until `missing` are placed and all were tried, or enough cannot be placed any more.
-    fn rehearse(&mut self, pods: Vec<(u32, Arc<Pod>)>, missing: usize) -> Rehearsal {
-        let mut found = Rehearsal::default();
+    fn rehearse(&mut self, pods: Vec<(u32, Arc<Pod>)>, missing: usize) -> TentativePlacements {
+        let mut found = TentativePlacements::default();
         let all = pods.len();
         for (ix, pod) in pods {
             if all - found.refused.len() < missing {
@@ -132,7 +132,7 @@ impl Scheduler {
     }
 
     /// These placements were not yet sent: they are undone.
-    fn take_back(&mut self, placed: &mut Vec<(u32, Arc<Pod>, Held)>) -> Vec<(u32, Arc<Pod>)> {
+    fn take_back(&mut self, placed: &mut Vec<(u32, Arc<Pod>, AssumedPlacement)>) -> Vec<(u32, Arc<Pod>)> {
         let mut pods = Vec::with_capacity(placed.len());
         for (ix, pod, _) in placed.drain(..).rev() {
             self.abandon(ix);
@@ -144,7 +144,7 @@ impl Scheduler {
     }
 
     // DEVIATION(gang-placement): Kubernetes also makes pods leave for a gang.
-    fn conclude(&mut self, gang: &Gang, found: Rehearsal) {
+    fn conclude(&mut self, gang: &Gang, found: TentativePlacements) {
         if !found.placed.is_empty() {
             // Pods with affinity to them, or that wait for an even spread, need not wait until they are bound.
             self.happened(Cause::Neighbours);
@@ -153,7 +153,7 @@ impl Scheduler {
             self.send(ix, &pod, held);
         }
         for (ix, pod, verdict) in found.refused {
-            self.give_up(ix, &pod, Arc::new(Why::of(verdict)), None);
+            self.give_up(ix, &pod, Arc::new(PendingReason::of(verdict)), None);
         }
         for (ix, _) in found.left {
             self.refuse(ix, ClaimProblem::GangUnplaceable { wanted: gang.wanted });
@@ -162,7 +162,7 @@ impl Scheduler {
 
     fn refuse(&mut self, ix: u32, problem: ClaimProblem) {
         if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) {
-            self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None);
+            self.give_up(ix, &pod, Arc::new(PendingReason::of(Verdict::Claims(problem))), None);
         }
     }
 }

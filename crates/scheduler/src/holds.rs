@@ -13,11 +13,11 @@ use lazaret_model::{
 use crate::{
     Claim, Node,
     causes::Cause,
-    state::{Alarm, Scheduler},
+    state::{Scheduler, TimerKey},
 };
 
-/// How long the devices of a claim that was removed while its pod runs, or of a group's claim that was given back, are kept, until the claim controller has written that it waits for
-/// them. It takes some milliseconds.
+/// How long the devices of a claim that was removed while its pod runs, or of a group's claim that was released, are kept, until the claim
+/// controller has written that it waits for them. It takes some milliseconds.
 const UNLISTED_MS: i64 = 10_000;
 
 impl Scheduler {
@@ -30,7 +30,7 @@ impl Scheduler {
         }
         for one in old {
             if !new.iter().any(|left| left.uid == one.uid) {
-                self.let_go(node, &one.uid);
+                self.release_hold(node, &one.uid);
             }
         }
     }
@@ -66,15 +66,15 @@ impl Scheduler {
     fn keep_until_listed(&mut self, node: Text, claim: &Claim, allocation: Arc<Allocation>) {
         self.keep(&node, &claim.claim.uid, allocation);
         let at = self.now.plus_millis(UNLISTED_MS);
-        self.set_alarm(at, Alarm::Hold(node, claim.claim.uid.clone()));
+        self.set_timer(at, TimerKey::Hold(node, claim.claim.uid.clone()));
     }
 
     /// A claim that the claim controller does not list by now is not waited for.
-    pub(crate) fn let_go_unlisted(&mut self, node: &Text, claim: &Uid) {
+    pub(crate) fn release_unlisted_hold(&mut self, node: &Text, claim: &Uid) {
         let listed =
             self.node_named(node).is_some_and(|node| node.awaiting.iter().any(|one| one.uid == *claim));
         if !listed {
-            self.let_go(node, claim);
+            self.release_hold(node, claim);
         }
     }
 
@@ -93,7 +93,7 @@ impl Scheduler {
         self.fleet.take_changes();
     }
 
-    fn let_go(&mut self, node: &Text, claim: &Uid) {
+    fn release_hold(&mut self, node: &Text, claim: &Uid) {
         let revision = self.fleet.revision();
         self.fleet.apply(fleet::Input::ClaimGone(key(node, claim)));
         self.fleet.take_changes();

@@ -25,7 +25,7 @@ impl Scheduler {
         self.classic_leads(false);
         let withdrawn = self.outbox.withdraw_waiting();
         self.evicting.clear();
-        self.pods.for_each_mut(|entry| entry.saying = None);
+        self.pods.for_each_mut(|entry| entry.condition_write = None);
         let unfinished: Vec<u32> = self
             .flights
             .iter()
@@ -61,7 +61,7 @@ impl Scheduler {
             (entry.tries, entry.deallocate) = (0, false);
             entry.wanted.clear();
             entry.unwanted.clear();
-            match self.book.get(&key).cloned() {
+            match self.claim_cache.get(&key).cloned() {
                 Some(claim) => self.close_if_seen(&key, &claim),
                 None if entry.write.is_none() => {
                     let uid = entry.uid.clone();

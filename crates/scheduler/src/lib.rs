@@ -19,12 +19,13 @@ extern crate std;
 
 mod absorb;
 mod amounts;
-mod apart;
+mod anti_affinity;
 mod bind;
 mod causes;
 mod claim_writes;
 mod claims;
 mod classic;
+mod condition_write;
 mod decide;
 mod devices;
 mod effect;
@@ -36,10 +37,8 @@ mod holds;
 mod input;
 mod lead;
 mod machine;
-mod memo;
 mod needs;
 mod negotiation;
-mod neighbours;
 mod node;
 mod node_rules;
 mod nodes;
@@ -47,17 +46,18 @@ mod options;
 mod outbox;
 mod place;
 mod pod;
+mod pod_affinity;
 mod preempt;
 mod queue;
 mod ready;
 mod report;
 mod reserve;
-mod saying;
 mod score;
 mod search;
 mod share;
 mod shares;
 mod state;
+mod verdict_cache;
 mod why;
 
 pub use amounts::Amounts;
@@ -73,11 +73,11 @@ pub use node::Node;
 pub use options::{Options, Packing};
 pub use pod::{
     CPU_MILLI_ASSUMED, Container, Extended, HostPort, MEMORY_ASSUMED, Pod, PodLevel, PodSpec, PodTerm, Role,
-    Spread, Unscheduled, Weighed,
+    ScoredAmounts, Spread, Unscheduled,
 };
 pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
 pub use state::{Scheduler, Sizes};
-pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
+pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, NoFittingNode, PendingReason, Refusal, Verdict};
 
 /// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

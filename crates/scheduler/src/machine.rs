@@ -61,7 +61,7 @@ impl Scheduler {
             Input::Namespace(name, labels) => self.namespace_is(name, labels),
             Input::NamespaceGone(name) => self.namespace_gone(&name),
             Input::Group(group) => self.group_is(group),
-            Input::GroupGone(key) => self.book.remove_group(&key),
+            Input::GroupGone(key) => self.claim_cache.remove_group(&key),
             Input::Budget(budget) => {
                 self.budgets.insert(budget.key.clone(), budget);
             }
@@ -73,7 +73,7 @@ impl Scheduler {
             Input::BecameLeader => self.start_leading(),
             Input::LostLeadership => self.stop_leading(),
         }
-        self.ring();
+        self.fire_timers();
         self.carry_negotiation();
     }
 
@@ -107,9 +107,9 @@ impl Scheduler {
         }
         let backoff = self.queue.next_backoff().map(|at| Wake { at, why: WakeReason::Backoff });
         let flush = self.queue.next_flush().map(|at| Wake { at, why: WakeReason::Flush });
-        let alarm = self.alarms.first().map(|(at, alarm)| Wake { at: *at, why: self.why_wake(alarm) });
+        let timer = self.timers.first().map(|(at, timer)| Wake { at: *at, why: self.why_wake(timer) });
         let negotiation = self.negotiation_wake().map(|at| Wake { at, why: WakeReason::Negotiation });
-        [backoff, flush, alarm, negotiation].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+        [backoff, flush, timer, negotiation].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
     }
 
     fn may_decide(&self) -> bool {
@@ -140,7 +140,7 @@ impl Scheduler {
                     self.queue.retry(self.now, owner);
                 }
             }
-            Some(Purpose::Say(ix)) => self.said(ix, effect, reply.outcome),
+            Some(Purpose::Say(ix)) => self.condition_written(ix, effect, reply.outcome),
             Some(Purpose::Classic(id)) => self.negotiated(id, reply.outcome),
             Some(Purpose::Aside) | None => {}
         }

@@ -19,7 +19,7 @@ pub(crate) struct Placement {
 }
 
 /// A placement that counts and of which nothing is written.
-pub(crate) struct Held {
+pub(crate) struct AssumedPlacement {
     /// The claims that are to be written.
     pub(crate) reserving: BTreeSet<ObjectKey>,
 }

@@ -38,7 +38,7 @@ pub(crate) fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -
 }
 
 /// Taints that keep pods away only if there is anything else, and are not tolerated.
-pub(crate) fn disliked(taints: &[Taint], tolerations: &[Toleration]) -> usize {
+pub(crate) fn count_prefer_no_schedule(taints: &[Taint], tolerations: &[Toleration]) -> usize {
     let prefers = |taint: &&Taint| match &taint.effect {
         Effect::Unknown(name) => name == PREFER_NO_SCHEDULE,
         Effect::None | Effect::NoSchedule | Effect::NoExecute => false,

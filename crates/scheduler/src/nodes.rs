@@ -7,7 +7,7 @@ use lazaret_invariant::invariant;
 use lazaret_model::{Slab, Text};
 use rustc_hash::FxBuildHasher;
 
-use crate::{Amounts, HostPort, Node, Pod, Weighed, apart::Apart};
+use crate::{Amounts, HostPort, Node, Pod, ScoredAmounts, anti_affinity::AntiAffinityTerms};
 
 /// A node, or a name that a pod says it is on.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct NodeState {
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) pods: Vec<(u32, Arc<Pod>)>,
     pub(crate) used: Amounts,
-    pub(crate) weighed: Weighed,
+    pub(crate) weighed: ScoredAmounts,
     pub(crate) ports: Vec<HostPort>,
     /// Pods that are nominated for this node: others were evicted for them.
     pub(crate) nominated: Vec<(u32, Arc<Pod>)>,
@@ -39,7 +39,7 @@ impl NodeState {
 
     fn add_up_all(&mut self) {
         self.used = Amounts::default();
-        self.weighed = Weighed::default();
+        self.weighed = ScoredAmounts::default();
         self.ports.clear();
         let pods = core::mem::take(&mut self.pods);
         pods.iter().for_each(|(_, pod)| self.add_up(pod));
@@ -74,7 +74,7 @@ pub(crate) struct Nodes {
     /// Nodes that exist, by name.
     order: Vec<u32>,
     /// Pods that keep others away.
-    apart: Apart,
+    anti_affinity_terms: AntiAffinityTerms,
     /// How many pods of which priority are on nodes.
     priorities: BTreeMap<i32, usize>,
 }
@@ -114,8 +114,8 @@ impl Nodes {
     }
 
     /// Pods that keep others away.
-    pub(crate) fn apart(&self) -> &Apart {
-        &self.apart
+    pub(crate) fn anti_affinity_terms(&self) -> &AntiAffinityTerms {
+        &self.anti_affinity_terms
     }
 
     /// Sets a node; returns its old state.
@@ -145,7 +145,7 @@ impl Nodes {
             state.pods.push((pod_ix, pod.clone()));
             state.add_up(pod);
         }
-        self.apart.add(&pod.spec.anti_affinity, ix);
+        self.anti_affinity_terms.add(&pod.spec.anti_affinity, ix);
         *self.priorities.entry(pod.spec.priority).or_insert(0) += 1;
         ix
     }
@@ -164,7 +164,7 @@ impl Nodes {
         let (_, pod) = state.pods.remove(at);
         // Sums saturate, so they cannot be taken back.
         state.add_up_all();
-        self.apart.remove(&pod.spec.anti_affinity, ix);
+        self.anti_affinity_terms.remove(&pod.spec.anti_affinity, ix);
         if let Some(count) = self.priorities.get_mut(&pod.spec.priority) {
             *count -= 1;
             if *count == 0 {

@@ -10,12 +10,12 @@ use crate::{
     Claim, Pod,
     claim_writes::Entry,
     claims,
-    devices::{Chosen, Devices, ExtendedNeed, Had},
-    extended::{self, Delegated},
+    devices::{Chosen, Devices, ExtendedNeed, SearchResult},
+    extended::{self, ClassesByResource},
     filter::{Filter, Tally, count, lacks},
     needs::{Needs, Placement},
-    neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
+    pod_affinity::{AffinityCounts, PodLocations},
     ready::{Readiness, readiness},
     score,
     search::{self, Search},
@@ -71,10 +71,11 @@ impl Scheduler {
         let snapshot = if with_devices { self.count_devices() } else { self.counted.clone() };
         // Where a node has extended resources of its own it needs no device.
         let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
-        let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
-        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
+        let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
+        let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());
-        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
+        let filter =
+            Filter { pod, pod_ix: ix, delegated, pod_affinity: &pod_affinity, usable: &usable, extra };
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
         match only {
             Some(node) => search.restrict(node),
@@ -101,10 +102,10 @@ impl Scheduler {
                 let bare = best(&scores).map(|at| Chosen::bare(states[at]));
                 break bare.map(|bare| (bare, needs.footprint.clone()));
             }
-            let taken = Taken { shares: &self.shares, pod, needs, delegated };
+            let taken = ClaimAmounts { shares: &self.shares, pod, needs, delegated };
             match taken.choose(&mut devices, ranked(&scores, &states), &mut search.nowhere.refusals)? {
-                Had::On(found) => break Some(found),
-                Had::Nowhere(groups) => search.without_devices(groups),
+                SearchResult::On(found) => break Some(found),
+                SearchResult::Nowhere(groups) => search.without_devices(groups),
             }
         };
         let next = (self.start + search.visited()) % self.nodes.order().len().max(1);
@@ -124,12 +125,14 @@ impl Scheduler {
         if !pod.spec.containers.is_empty() {
             needs.extended = extended::wanted(pod, &self.delegated);
             // Of an earlier attempt: it may not fit the node that is found now.
-            if let Some(left) = self.book.made_for(&pod.uid).and_then(|key| self.book.get(key)).cloned() {
+            if let Some(left) =
+                self.claim_cache.made_for(&pod.uid).and_then(|key| self.claim_cache.get(key)).cloned()
+            {
                 self.delete_claim(ix, left.claim.key.clone(), left.claim.uid.clone());
                 return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
             }
         }
-        if let Some(group) = self.book.group(pod)?
+        if let Some(group) = self.claim_cache.group(pod)?
             && group.gang.is_some()
             && self.negotiates(pod)
         {
@@ -138,14 +141,14 @@ impl Scheduler {
         if pod.claims.is_empty() {
             return Ok(needs);
         }
-        needs.claims = claims::resolve(&self.book, pod)?;
+        needs.claims = claims::resolve(&self.claim_cache, pod)?;
         for claim in &needs.claims {
             let key = &claim.claim.key;
             let entry = self.claim_writes.get(key).filter(|entry| entry.uid == claim.claim.uid);
             if entry.is_some_and(|entry| entry.frees(claim.version)) {
                 return Err(ClaimProblem::BeingFreed(key.clone()));
             }
-            claims::check_room(&self.book, claim, pod, entry.map_or(0, Entry::coming))?;
+            claims::check_room(&self.claim_cache, claim, pod, entry.map_or(0, Entry::coming))?;
             let given = self.allocation_of(claim);
             match &given {
                 Some(allocation) => {
@@ -158,7 +161,7 @@ impl Scheduler {
                 None => claims::check_classes(claim, &self.fleet.snapshot())?,
             }
             let unclaimed = |entry: &Entry| entry.coming() == 0 && entry.is_seen(claim.version);
-            let alone = || entry.is_none_or(unclaimed) && self.book.is_free_but_for(claim, pod);
+            let alone = || entry.is_none_or(unclaimed) && self.claim_cache.is_free_but_for(claim, pod);
             if given.as_deref().is_some_and(|given| self.shares.has_mapping(given)) && !alone() {
                 return Err(ClaimProblem::NotShareable(key.clone()));
             }
@@ -197,39 +200,39 @@ fn devices_free(snapshot: &Snapshot, node: &Text) -> usize {
 }
 
 /// The amounts that the claims of a pod take of nodes, during a search.
-struct Taken<'a> {
+struct ClaimAmounts<'a> {
     shares: &'a Shares,
     pod: &'a Pod,
     needs: &'a Needs,
-    delegated: &'a Delegated,
+    delegated: &'a ClassesByResource,
 }
 
-impl Taken<'_> {
+impl ClaimAmounts<'_> {
     /// The first of the nodes that has the devices and what these take of it.
     fn choose<'n>(
         &self,
         devices: &mut Devices<'_>,
         mut nodes: Vec<&'n NodeState>,
         refusals: &mut Tally,
-    ) -> Result<Had<(Chosen<'n>, Option<Footprint>)>, Verdict> {
+    ) -> Result<SearchResult<(Chosen<'n>, Option<Footprint>)>, Verdict> {
         loop {
             let chosen = match devices.choose(&nodes) {
-                Ok(Had::On(chosen)) => chosen,
-                Ok(Had::Nowhere(groups)) => return Ok(Had::Nowhere(groups)),
+                Ok(SearchResult::On(chosen)) => chosen,
+                Ok(SearchResult::Nowhere(groups)) => return Ok(SearchResult::Nowhere(groups)),
                 Err(error) => return Err(Verdict::Failed(error.to_string())),
             };
             let found = self.shares.footprint(self.pod, self.needs.all(&chosen.allocations));
             let Some(footprint) = found.map_err(Verdict::Claims)? else {
-                return Ok(Had::On((chosen, None)));
+                return Ok(SearchResult::On((chosen, None)));
             };
             let short = lacks(chosen.node, self.pod, &footprint.extra, self.delegated);
             if short.is_empty() {
-                return Ok(Had::On((chosen, Some(footprint))));
+                return Ok(SearchResult::On((chosen, Some(footprint))));
             }
             short.into_iter().for_each(|refusal| count(refusals, refusal));
             nodes.retain(|state| state.name != chosen.node.name);
             if nodes.is_empty() {
-                return Ok(Had::Nowhere(Vec::new()));
+                return Ok(SearchResult::Nowhere(Vec::new()));
             }
         }
     }

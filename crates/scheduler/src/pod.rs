@@ -69,7 +69,7 @@ pub struct PodSpec {
     pub requests: Amounts,
     /// The same with [`CPU_MILLI_ASSUMED`] and [`MEMORY_ASSUMED`] for containers that ask for none: what a node is
     /// weighed by.
-    pub weighed: Weighed,
+    pub weighed: ScoredAmounts,
     /// Containers that ask for extended resources; those that initialise first.
     pub containers: Vec<Container>,
     /// Its classic claims.
@@ -105,7 +105,7 @@ pub const MEMORY_ASSUMED: i64 = 200 << 20;
 
 /// Processor and memory as nodes are weighed by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Weighed {
+pub struct ScoredAmounts {
     /// Thousandths of a processor.
     pub cpu_milli: i64,
     /// Bytes.
@@ -219,7 +219,7 @@ impl Default for PodSpec {
             priority: 0,
             preempts: true,
             requests: Amounts::default(),
-            weighed: Weighed::default(),
+            weighed: ScoredAmounts::default(),
             containers: Vec::new(),
             classic: Vec::new(),
             claim_users: Vec::new(),

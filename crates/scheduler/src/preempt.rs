@@ -19,13 +19,13 @@ use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
     Budget, Pod, claims,
-    devices::{Devices, ExtendedNeed, Had},
+    devices::{Devices, ExtendedNeed, SearchResult},
     effect::{EffectKind, EventKind, Evict},
     filter::{Filter, Tally},
     needs::Needs,
-    neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     outbox::Purpose,
+    pod_affinity::{AffinityCounts, PodLocations},
     share::ShareIds,
     state::Scheduler,
 };
@@ -85,7 +85,7 @@ impl Scheduler {
         }
         let order = self.nodes.order().to_vec();
         if self.nodes.lowest_priority().is_none_or(|lowest| lowest >= pod.spec.priority) {
-            return Preemption::Nobody(nobody(order.len(), 0, order.len()));
+            return Preemption::Nobody(no_victims_message(order.len(), 0, order.len()));
         }
         let enough = (order.len() * CANDIDATES_PERCENT / 100).max(CANDIDATES_MIN);
         let (mut candidates, mut unhelpful, mut helpless) = (Vec::new(), 0, 0);
@@ -95,17 +95,17 @@ impl Scheduler {
             }
             let node = order[(self.start + at) % order.len()];
             match self.candidate(ix, pod, needs, node) {
-                Thought::Fits(candidate) if candidate.victims.is_empty() => {
+                PreemptionResult::Fits(candidate) if candidate.victims.is_empty() => {
                     return Preemption::Waiting("pods that are terminating will make room.");
                 }
-                Thought::Fits(candidate) => candidates.push(candidate),
-                Thought::Unhelpful => unhelpful += 1,
-                Thought::NoVictims => helpless += 1,
+                PreemptionResult::Fits(candidate) => candidates.push(candidate),
+                PreemptionResult::Unhelpful => unhelpful += 1,
+                PreemptionResult::NoVictims => helpless += 1,
             }
         }
         match candidates.into_iter().min_by_key(Candidate::cost) {
             Some(candidate) => Preemption::Node(self.evict_for(ix, pod, candidate)),
-            None => Preemption::Nobody(nobody(order.len(), unhelpful, helpless)),
+            None => Preemption::Nobody(no_victims_message(order.len(), unhelpful, helpless)),
         }
     }
 
@@ -122,9 +122,9 @@ impl Scheduler {
         pod.deleting || self.evicting.contains(&ix)
     }
 
-    fn candidate(&mut self, ix: u32, pod: &Pod, needs: &Needs, node: u32) -> Thought {
+    fn candidate(&mut self, ix: u32, pod: &Pod, needs: &Needs, node: u32) -> PreemptionResult {
         let Some(state) = invariant!(self.nodes.get(node), "the number of a node leads to it") else {
-            return Thought::Unhelpful;
+            return PreemptionResult::Unhelpful;
         };
         // Those that are being bound are not there yet; they can be evicted when they are.
         let lower = state.pods.iter().filter(|(other, known)| {
@@ -135,14 +135,14 @@ impl Scheduler {
         let (leaving, mut victims): (Vec<_>, Vec<_>) =
             lower.cloned().partition(|(other, known)| self.is_leaving(*other, known));
         if leaving.is_empty() && victims.is_empty() {
-            return Thought::NoVictims;
+            return PreemptionResult::NoVictims;
         }
         let fits = |scheduler: &mut Self, gone: &[(u32, Arc<Pod>)]| {
             let without: Vec<(u32, Arc<Pod>)> = leaving.iter().chain(gone).cloned().collect();
             scheduler.fits_without(ix, pod, needs, node, without)
         };
         if !fits(self, &victims) {
-            return Thought::Unhelpful;
+            return PreemptionResult::Unhelpful;
         }
         victims.sort_by_key(|(other, known)| (Reverse(known.spec.priority), started(known), *other));
         let violating = violating(&victims, &self.budgets);
@@ -156,7 +156,7 @@ impl Scheduler {
             }
         }
         let violations = victims.iter().filter(|(other, _)| violating.contains(other)).count();
-        Thought::Fits(Candidate { node, victims, violations })
+        PreemptionResult::Fits(Candidate { node, victims, violations })
     }
 
     /// Whether a pod would fit on a node without some of the pods there.
@@ -176,10 +176,11 @@ impl Scheduler {
         ) else {
             return false;
         };
-        let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &left_out };
-        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
+        let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &left_out };
+        let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());
-        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
+        let filter =
+            Filter { pod, pod_ix: ix, delegated, pod_affinity: &pod_affinity, usable: &usable, extra };
         if !filter.admits(&state, &mut Tally::new()) {
             return false;
         }
@@ -212,7 +213,7 @@ impl Scheduler {
             timed_tolerations: TimedTolerations::LastUntilOver(self.now),
             ids: ShareIds::new(&pod.uid, self.now, self.decisions),
         };
-        let found = matches!(devices.choose(&[state]), Ok(Had::On(_)));
+        let found = matches!(devices.choose(&[state]), Ok(SearchResult::On(_)));
         for claim in freed {
             self.fleet.apply(fleet::Input::Claim(claim));
         }
@@ -224,7 +225,7 @@ impl Scheduler {
     fn claims_of(&self, pods: &[(u32, Arc<Pod>)]) -> Vec<Arc<ResourceClaim>> {
         let uids: BTreeSet<&Uid> = pods.iter().map(|(_, pod)| &pod.uid).collect();
         let keys: BTreeSet<ObjectKey> = pods.iter().flat_map(|(_, pod)| claims::claim_keys(pod)).collect();
-        let claims = keys.iter().filter_map(|key| self.book.get(key)).map(|known| known.claim.clone());
+        let claims = keys.iter().filter_map(|key| self.claim_cache.get(key)).map(|known| known.claim.clone());
         let is_theirs = |claim: &Arc<ResourceClaim>| {
             claim.allocation.is_some()
                 && claim.reserved_for.iter().all(|consumer| uids.contains(&consumer.uid))
@@ -251,7 +252,7 @@ impl Scheduler {
             self.evicting.insert(victim_ix);
             self.outbox.launch(Purpose::Evict(victim_ix), EffectKind::Evict(evict));
             let message = format!("Preempted by pod {} on node {node}", pod.uid);
-            self.tell(&victim, EventKind::Preempted, &message);
+            self.post_event(&victim, EventKind::Preempted, &message);
         }
         self.set_nominated(ix, Some(&node));
         node
@@ -260,7 +261,7 @@ impl Scheduler {
 
 /// The result for one node.
 #[derive(Debug)]
-enum Thought {
+enum PreemptionResult {
     /// It fits if these leave.
     Fits(Candidate),
     /// Even without all of lower priority it does not.
@@ -269,7 +270,7 @@ enum Thought {
     NoVictims,
 }
 
-fn nobody(nodes: usize, unhelpful: usize, helpless: usize) -> String {
+fn no_victims_message(nodes: usize, unhelpful: usize, helpless: usize) -> String {
     let mut reasons = Vec::new();
     if helpless > 0 {
         reasons.push(format!("{helpless} No preemption victims found for incoming pod"));

@@ -17,7 +17,7 @@ use crate::causes::{Cause, Causes};
 
 /// How long pods wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pauses {
+pub(crate) struct QueueDelays {
     pub(crate) backoff_ms: i64,
     pub(crate) backoff_ms_max: i64,
     pub(crate) flush_ms: i64,
@@ -56,7 +56,7 @@ struct Waiting {
 /// The waiting pods.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    pauses: Pauses,
+    pauses: QueueDelays,
     waiting: HashMap<u32, Waiting, FxBuildHasher>,
     active: BTreeSet<(Reverse<i32>, Timestamp, u32)>,
     backing_off: BTreeSet<(Timestamp, u32)>,
@@ -67,7 +67,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(pauses: Pauses) -> Self {
+    pub(crate) fn new(pauses: QueueDelays) -> Self {
         Self {
             pauses,
             waiting: HashMap::default(),

@@ -11,7 +11,7 @@ use crate::{
     claim_writes::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
     outbox::Purpose,
-    state::{Alarm, Scheduler},
+    state::{Scheduler, TimerKey},
 };
 
 /// Pods of one group are one user.
@@ -44,7 +44,7 @@ impl Scheduler {
         claim: &Claim,
         allocation: Option<Allocation>,
     ) -> bool {
-        let has_it = claim.claim.allocation.is_some() && self.book.is_reserved_for(claim, pod);
+        let has_it = claim.claim.allocation.is_some() && self.claim_cache.is_reserved_for(claim, pod);
         // It is not so for long if it is about to be taken from the pod, or was, unseen.
         let stays = self.claim_writes.get(&claim.claim.key).is_none_or(|entry| {
             entry.uid != claim.claim.uid
@@ -56,7 +56,7 @@ impl Scheduler {
         if allocation.is_none() && has_it && stays {
             return false;
         }
-        let consumer = self.book.consumer(pod, &claim.claim.key);
+        let consumer = self.claim_cache.consumer(pod, &claim.claim.key);
         let entry = self.claim_writes.open(&claim.claim.key, &claim.claim.uid);
         if let Some(allocation) = allocation {
             self.overlay.insert(&claim.claim.uid, &allocation);
@@ -73,10 +73,10 @@ impl Scheduler {
     pub(crate) fn unwant_claim(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
         let may_be_bound = self.may_be_bound(pod_ix);
         // A claim of a group stays reserved for its other pods until the group is gone.
-        let is_shared = self.book.sharing(pod, key).is_some();
-        let reserved =
-            !is_shared && self.book.get(key).is_some_and(|claim| self.book.is_reserved_for(claim, pod));
-        let (users, uid) = match self.book.get(key) {
+        let is_shared = self.claim_cache.sharing(pod, key).is_some();
+        let reserved = !is_shared
+            && self.claim_cache.get(key).is_some_and(|claim| self.claim_cache.is_reserved_for(claim, pod));
+        let (users, uid) = match self.claim_cache.get(key) {
             Some(claim) => (claim.claim.reserved_for.len(), Some(claim.claim.uid.clone())),
             None => (0, None),
         };
@@ -104,7 +104,7 @@ impl Scheduler {
     /// Wakes pods that were refused because of writes in flight for a claim, if none is left. A write that is done and
     /// not seen yet wakes them when it is.
     fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {
-        let seen = self.book.get(key).map_or(u64::MAX, |claim| claim.version);
+        let seen = self.claim_cache.get(key).map_or(u64::MAX, |claim| claim.version);
         let settled = self.claim_writes.get(key).is_none_or(|entry| {
             entry.is_seen(seen) && !entry.frees(seen) && (leaves_room || entry.coming() == 0)
         });
@@ -123,10 +123,10 @@ impl Scheduler {
         }
     }
 
-    /// There is news of a claim in the book.
+    /// A claim in the cache has changed.
     pub(crate) fn claim_seen(&mut self, key: &ObjectKey) {
         let Some(entry) = self.claim_writes.get_mut(key) else { return self.proceed_users(key) };
-        let Some(claim) = self.book.get(key).filter(|claim| claim.claim.uid == entry.uid) else {
+        let Some(claim) = self.claim_cache.get(key).filter(|claim| claim.claim.uid == entry.uid) else {
             return self.drop_claim(key, "the claim is gone");
         };
         if let Some(given) = &claim.claim.allocation {
@@ -158,13 +158,13 @@ impl Scheduler {
     }
 
     fn proceed_users(&mut self, key: &ObjectKey) {
-        let users: Vec<u32> = self.book.users(key).to_vec();
+        let users: Vec<u32> = self.claim_cache.users(key).to_vec();
         users.into_iter().for_each(|pod| self.proceed(pod));
     }
 
     /// Gives out the next write of a claim, unless one is in flight or it is not the time.
     pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
-        let Some(claim) = self.book.get(key).cloned() else { return };
+        let Some(claim) = self.claim_cache.get(key).cloned() else { return };
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
         if entry.write.is_some() || entry.uid != claim.claim.uid {
             return;
@@ -299,14 +299,14 @@ impl Scheduler {
                         entry.version = written.version;
                         let until = self.now.plus_millis(NEWS_MS_MAX);
                         entry.held_up = Some((write.version, until));
-                        self.set_alarm(until, Alarm::Claim(key.clone()));
+                        self.set_timer(until, TimerKey::Claim(key.clone()));
                     }
                     Some(written) => entry.version = written.version,
                     // Nothing is known of the version: wait for the watch before the next write.
                     None => {
                         let until = self.now.plus_millis(NEWS_MS_MAX);
                         entry.held_up = Some((write.version, until));
-                        self.set_alarm(until, Alarm::Claim(key.clone()));
+                        self.set_timer(until, TimerKey::Claim(key.clone()));
                     }
                 }
                 write.pods.into_keys().for_each(|pod| self.claim_ready(pod, key));
@@ -317,7 +317,7 @@ impl Scheduler {
                 if reply.outcome == Outcome::Unknown && (write.allocates || write.releases) {
                     let until = self.now.plus_millis(CERTAIN_MS);
                     entry.uncertain = Some((write.version, until));
-                    self.alarms.insert((until, Alarm::Claim(key.clone())));
+                    self.timers.insert((until, TimerKey::Claim(key.clone())));
                 }
                 entry.wanted.extend(write.pods);
                 entry.deallocate |= write.deallocates;
@@ -326,7 +326,7 @@ impl Scheduler {
                 }
                 let until = self.now.plus_millis(NEWS_MS_MAX);
                 entry.held_up = Some((write.version, until));
-                self.set_alarm(until, Alarm::Claim(key.clone()));
+                self.set_timer(until, TimerKey::Claim(key.clone()));
                 self.claim_seen(key);
             }
             Outcome::Gone => {
@@ -342,7 +342,7 @@ impl Scheduler {
 
     /// The watch may have been faster than the reply.
     fn settle_claim(&mut self, key: &ObjectKey) {
-        let seen = self.claim_writes.get(key).zip(self.book.get(key));
+        let seen = self.claim_writes.get(key).zip(self.claim_cache.get(key));
         if seen.is_some_and(|(entry, claim)| claim.version >= entry.version) {
             self.claim_seen(key);
         } else {
@@ -360,16 +360,16 @@ impl Scheduler {
         (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
         entry.unwanted.clear();
         let uid = entry.uid.clone();
-        if self.book.get(key).is_none_or(|claim| claim.claim.uid != uid) {
+        if self.claim_cache.get(key).is_none_or(|claim| claim.claim.uid != uid) {
             self.free(&uid);
             self.claim_writes.close(key);
-        } else if let Some(claim) = self.book.get(key).cloned() {
+        } else if let Some(claim) = self.claim_cache.get(key).cloned() {
             self.close_if_seen(key, &claim);
         }
         let message: String = format!("resourceclaim {:?}: {why}", key.name.as_str());
         pods.into_iter().for_each(|pod| self.roll_back(pod, &message));
         // Pods that wait for the failed write must try again.
-        for pod in self.book.users(key).to_vec() {
+        for pod in self.claim_cache.users(key).to_vec() {
             self.queue.retry(self.now, pod);
         }
     }

@@ -5,10 +5,9 @@ use alloc::{vec, vec::Vec};
 use lazaret_model::NodeSelector;
 
 use crate::{
-    Node, Packing, Pod,
-    neighbours::{self, Surroundings},
-    node_rules,
+    Node, Packing, Pod, node_rules,
     nodes::NodeState,
+    pod_affinity::{self, PodLocations},
 };
 
 /// The highest score of one rule.
@@ -25,26 +24,27 @@ const EQUALS: i64 = 1_024;
 /// For each of the nodes how good it is for the pod; more is better.
 pub(crate) fn scores(
     pod: &Pod,
-    around: Surroundings<'_>,
+    around: PodLocations<'_>,
     nodes: &[&NodeState],
     packing: Packing,
 ) -> Vec<i64> {
     let mut totals: Vec<i64> = nodes.iter().map(|state| room(pod, state, packing)).collect();
     let tainted = nodes.iter().any(|state| state.node.as_ref().is_some_and(|node| !node.taints.is_empty()));
     if tainted {
-        let disliked = |node: &Node| as_score(node_rules::disliked(&node.taints, &pod.spec.tolerations));
-        add(&mut totals, &each(nodes, disliked), WEIGHT_TAINTS, true);
+        let count_prefer_no_schedule =
+            |node: &Node| as_score(node_rules::count_prefer_no_schedule(&node.taints, &pod.spec.tolerations));
+        add(&mut totals, &each(nodes, count_prefer_no_schedule), WEIGHT_TAINTS, true);
     }
     if !pod.spec.preferred_nodes.is_empty() {
         add(&mut totals, &each(nodes, |node| preference(pod, node)), WEIGHT_NODE_AFFINITY, false);
     }
-    if let Some(mut marks) = neighbours::preferences(pod, around, nodes) {
+    if let Some(mut marks) = pod_affinity::preferences(pod, around, nodes) {
         // Some may be negative: the worst is nothing.
         let least = marks.iter().copied().min().unwrap_or(0);
         marks.iter_mut().for_each(|mark| *mark -= least);
         add(&mut totals, &marks, WEIGHT_NEIGHBOURS, false);
     }
-    if let Some(marks) = neighbours::crowding(pod, around, nodes) {
+    if let Some(marks) = pod_affinity::spread_scores(pod, around, nodes) {
         add(&mut totals, &marks, WEIGHT_SPREAD, true);
     }
     for (total, state) in totals.iter_mut().zip(nodes) {

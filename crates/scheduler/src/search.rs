@@ -11,7 +11,7 @@ use crate::{
     filter::{Filter, Tally},
     node_rules,
     nodes::Nodes,
-    why::{Nowhere, Refusal},
+    why::{NoFittingNode, Refusal},
 };
 
 /// Why a node without a free device is passed over.
@@ -41,7 +41,7 @@ pub(crate) struct Search<'a> {
     candidates: Candidates<'a>,
     at: usize,
     quota: usize,
-    pub(crate) nowhere: Nowhere,
+    pub(crate) nowhere: NoFittingNode,
     /// Nodes without a free device of their own do not come into question.
     needs_device: bool,
     /// Nodes that no claim of the pod can be used on are neither looked at nor counted yet.
@@ -69,7 +69,7 @@ impl<'a> Search<'a> {
         filter: &Filter<'_>,
     ) -> Self {
         let order = nodes.order();
-        let mut nowhere = Nowhere { nodes: order.len(), ..Nowhere::default() };
+        let mut nowhere = NoFittingNode { nodes: order.len(), ..NoFittingNode::default() };
         let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, false));
         let usable = filter.usable.selectors.iter().map(|selector| (*selector, true));
         let named = affinity.chain(usable).find_map(|(selector, of_claim)| {
@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
     }
 
     /// Why no node does. Of a node that an allocated claim excludes the first reason counts, as if each node had been looked at.
-    pub(crate) fn nowhere(self, filter: &Filter<'_>) -> Nowhere {
+    pub(crate) fn nowhere(self, filter: &Filter<'_>) -> NoFittingNode {
         let Self { nodes, candidates, passed_over, mut nowhere, .. } = self;
         nowhere.claim_elsewhere = passed_over || nowhere.refusals.contains_key(&Refusal::ClaimElsewhere);
         if let (true, Candidates::Named(named)) = (passed_over, candidates) {

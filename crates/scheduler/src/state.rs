@@ -15,17 +15,17 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     Budget, Labels, Options, Pod, Unscheduled,
     claim_writes::ClaimWrites,
-    claims::Book,
-    extended::Delegated,
+    claims::ClaimCache,
+    condition_write::ConditionWrite,
+    extended::ClassesByResource,
     flight::Flight,
-    memo::Memo,
     negotiation::Negotiation,
     nodes::Nodes,
     outbox::Outbox,
-    queue::{Pauses, Queue},
-    saying::Saying,
+    queue::{Queue, QueueDelays},
     shares::Shares,
-    why::Why,
+    verdict_cache::VerdictCache,
+    why::PendingReason,
 };
 
 /// Places the pods of one cluster.
@@ -42,7 +42,7 @@ pub struct Scheduler {
     /// The snapshot that free devices of nodes were last counted in.
     pub(crate) counted: Arc<Snapshot>,
     /// Resources that a class can stand in for, each with the class.
-    pub(crate) delegated: Delegated,
+    pub(crate) delegated: ClassesByResource,
     /// Devices that take of the resources of their own node.
     pub(crate) shares: Shares,
     pub(crate) nodes: Nodes,
@@ -54,16 +54,16 @@ pub struct Scheduler {
     pub(crate) pod_keys: HashMap<ObjectKey, u32, FxBuildHasher>,
     pub(crate) namespaces: BTreeMap<Text, Arc<Labels>>,
     pub(crate) budgets: BTreeMap<ObjectKey, Arc<Budget>>,
-    pub(crate) book: Book,
+    pub(crate) claim_cache: ClaimCache,
     /// When a claim was last made, or a pod with claims last found to have all of them.
     pub(crate) claim_made: Timestamp,
     pub(crate) queue: Queue,
-    pub(crate) memo: Memo,
+    pub(crate) verdict_cache: VerdictCache,
     pub(crate) flights: BTreeMap<u32, Flight>,
     pub(crate) claim_writes: ClaimWrites,
     /// The negotiation about classic claims.
     pub(crate) classic: Negotiation,
-    pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
+    pub(crate) timers: BTreeSet<(Timestamp, TimerKey)>,
     pub(crate) outbox: Outbox,
     /// Pods with an eviction in flight, or that are not yet seen to terminate.
     pub(crate) evicting: BTreeSet<u32>,
@@ -82,20 +82,20 @@ pub(crate) struct PodEntry {
     /// The node on which room is kept for it.
     pub(crate) nominated: Option<u32>,
     /// Why it was not placed when last tried.
-    pub(crate) why: Option<Arc<Why>>,
+    pub(crate) why: Option<Arc<PendingReason>>,
     /// Until then it is unknown whether it was bound: its claims must not be released.
     pub(crate) uncertain_until: Timestamp,
     /// The last `PodScheduled` condition written to its status.
-    pub(crate) told: Option<Unscheduled>,
+    pub(crate) reported: Option<Unscheduled>,
     /// When that was.
-    pub(crate) told_at: Timestamp,
+    pub(crate) reported_at: Timestamp,
     /// The condition in flight, and the next one.
-    pub(crate) saying: Option<Box<Saying>>,
+    pub(crate) condition_write: Option<Box<ConditionWrite>>,
 }
 
 /// The object to look at when its time has come.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Alarm {
+pub(crate) enum TimerKey {
     /// A claim that could not be written.
     Claim(ObjectKey),
     /// A pod that is being bound.
@@ -143,7 +143,7 @@ impl Scheduler {
             fleet,
             allocator: Allocator::new(options.features),
             overlay: Overlay::new(),
-            delegated: Delegated::default(),
+            delegated: ClassesByResource::default(),
             shares: Shares::default(),
             nodes: Nodes::default(),
             nodes_report: false,
@@ -152,17 +152,17 @@ impl Scheduler {
             pod_keys: HashMap::default(),
             namespaces: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            book: Book::default(),
-            queue: Queue::new(Pauses {
+            claim_cache: ClaimCache::default(),
+            queue: Queue::new(QueueDelays {
                 backoff_ms: options.backoff_ms,
                 backoff_ms_max: options.backoff_ms_max,
                 flush_ms: options.flush_ms,
             }),
-            memo: Memo::default(),
+            verdict_cache: VerdictCache::default(),
             flights: BTreeMap::new(),
             claim_writes: ClaimWrites::default(),
             classic: Negotiation::default(),
-            alarms: BTreeSet::new(),
+            timers: BTreeSet::new(),
             outbox: Outbox::default(),
             evicting: BTreeSet::new(),
             claim_made: Timestamp::from_millis(i64::MIN),
@@ -180,7 +180,7 @@ impl Scheduler {
 
     /// Why a pod was not placed when it was last tried; `None` when it was not tried, or was placed.
     #[must_use]
-    pub fn why(&self, pod: &ObjectKey) -> Option<&Arc<Why>> {
+    pub fn why(&self, pod: &ObjectKey) -> Option<&Arc<PendingReason>> {
         self.pods.get(*self.pod_keys.get(pod)?)?.why.as_ref()
     }
 
@@ -220,7 +220,7 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn set_alarm(&mut self, at: Timestamp, alarm: Alarm) {
-        self.alarms.insert((at, alarm));
+    pub(crate) fn set_timer(&mut self, at: Timestamp, timer: TimerKey) {
+        self.timers.insert((at, timer));
     }
 }

@@ -16,11 +16,11 @@ use crate::causes::{Cause, Causes};
 /// A message is cut to this number of bytes: the API server keeps longer ones, but people do not read them.
 pub const MESSAGE_BYTES_MAX: usize = 1_024;
 /// Groups of nodes whose devices are explained in a message; the rest is counted.
-const GROUPS_TOLD_MAX: usize = 3;
+const GROUPS_LISTED_MAX: usize = 3;
 
 /// Why a pod is not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Why {
+pub struct PendingReason {
     /// The obstacle.
     pub verdict: Verdict,
     /// The result of the preemption.
@@ -35,7 +35,7 @@ pub enum Verdict {
     /// Its claims are not such that it could be placed anywhere.
     Claims(ClaimProblem),
     /// It fits on no node.
-    Nowhere(Nowhere),
+    Nowhere(NoFittingNode),
     /// It waits for its classic claims, and for this.
     Classic(String),
     /// It could not be found out.
@@ -44,7 +44,7 @@ pub enum Verdict {
 
 /// Why a pod fits on no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nowhere {
+pub struct NoFittingNode {
     /// How many nodes there are.
     pub nodes: usize,
     /// How many of them were refused for what. A node can be refused for several resources.
@@ -176,7 +176,7 @@ pub enum ClaimProblem {
 
 impl ClaimProblem {
     /// The claim, if it would be of use with other devices.
-    pub(crate) fn would_do_with_others(&self) -> Option<&ObjectKey> {
+    pub(crate) fn reallocatable_claim(&self) -> Option<&ObjectKey> {
         match self {
             Self::NotReady { claim, .. } | Self::Tainted { claim, .. } => Some(claim),
             Self::NotMade { .. }
@@ -242,7 +242,7 @@ impl Refusal {
     }
 }
 
-impl Why {
+impl PendingReason {
     pub(crate) fn of(verdict: Verdict) -> Self {
         Self { verdict, preemption: None }
     }
@@ -404,7 +404,7 @@ impl fmt::Display for ClaimProblem {
     }
 }
 
-impl fmt::Display for Nowhere {
+impl fmt::Display for NoFittingNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0/{} nodes are available:", self.nodes)?;
         let mut reasons: Vec<String> =
@@ -414,18 +414,18 @@ impl fmt::Display for Nowhere {
             write!(f, "{}{reason}", if at == 0 { " " } else { ", " })?;
         }
         f.write_str(if reasons.is_empty() { " no nodes are known." } else { "." })?;
-        for group in self.devices.iter().take(GROUPS_TOLD_MAX) {
+        for group in self.devices.iter().take(GROUPS_LISTED_MAX) {
             write!(f, " Devices of {} node(s): {}.", group.nodes, group.reason)?;
         }
-        let untold: usize = self.devices.iter().skip(GROUPS_TOLD_MAX).map(|group| group.nodes).sum();
-        if untold > 0 {
-            write!(f, " Devices of {untold} more node(s): other reasons.")?;
+        let unlisted: usize = self.devices.iter().skip(GROUPS_LISTED_MAX).map(|group| group.nodes).sum();
+        if unlisted > 0 {
+            write!(f, " Devices of {unlisted} more node(s): other reasons.")?;
         }
         Ok(())
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for PendingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.verdict {
             Verdict::Gated(_) => f.write_str("Scheduling is blocked due to non-empty scheduling gates")?,

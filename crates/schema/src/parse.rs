@@ -15,7 +15,7 @@ use crate::{
 
 /// Reads all tables. They are part of the program: a line that cannot be read is skipped here and fails a test below.
 pub(crate) fn tables(tables: &[(&str, &str)]) -> Schema {
-    let mut reader = Reader::default();
+    let mut reader = SchemaReader::default();
     for (package, text) in tables {
         reader.table(package, text);
     }
@@ -23,13 +23,13 @@ pub(crate) fn tables(tables: &[(&str, &str)]) -> Schema {
 }
 
 #[derive(Default)]
-struct Reader {
+struct SchemaReader {
     schema: Schema,
     structs: BTreeMap<String, StructType>,
     unread: Vec<String>,
 }
 
-impl Reader {
+impl SchemaReader {
     fn table(&mut self, package: &str, text: &str) {
         let mut current = String::new();
         let is_read = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("    ");
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn every_line_of_every_table_is_understood() {
-        let mut reader = Reader::default();
+        let mut reader = SchemaReader::default();
         for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tables")).unwrap() {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_string_lossy().replacen('_', "/", 1);

@@ -21,8 +21,8 @@ impl Accounts {
     }
 
     /// Takes an amount on the account of `holder`.
-    pub(crate) fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Held, Full> {
-        let mut held = Held { accounts: Arc::clone(self), holder: holder.clone(), amount: 0 };
+    pub(crate) fn take(self: &Arc<Self>, holder: &AccountKey, amount: usize) -> Result<HeldAmount, Full> {
+        let mut held = HeldAmount { accounts: Arc::clone(self), holder: holder.clone(), amount: 0 };
         held.grow(amount)?;
         Ok(held)
     }
@@ -35,7 +35,7 @@ impl Accounts {
 
 /// On whose account.
 #[derive(Clone, Debug)]
-pub(crate) struct Holder {
+pub(crate) struct AccountKey {
     pub(crate) level: Level,
     pub(crate) user: Arc<str>,
     pub(crate) connection: ConnectionId,
@@ -43,16 +43,16 @@ pub(crate) struct Holder {
 
 /// An amount that is released when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldAmount {
     accounts: Arc<Accounts>,
-    holder: Holder,
+    holder: AccountKey,
     amount: usize,
 }
 
-impl Held {
+impl HeldAmount {
     /// Takes more.
     pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Full> {
-        let Holder { level, user, connection } = &self.holder;
+        let AccountKey { level, user, connection } = &self.holder;
         self.accounts.ledger(*level).take(user, connection.0, amount as u64)?;
         self.amount += amount;
         Ok(())
@@ -62,14 +62,14 @@ impl Held {
     pub(crate) fn shrink_to(&mut self, amount: usize) {
         let rest = self.amount.saturating_sub(amount);
         if rest > 0 {
-            let Holder { level, user, connection } = &self.holder;
+            let AccountKey { level, user, connection } = &self.holder;
             self.accounts.ledger(*level).give_back(user, connection.0, rest as u64);
             self.amount -= rest;
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldAmount {
     fn drop(&mut self) {
         self.shrink_to(0);
     }

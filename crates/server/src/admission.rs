@@ -25,10 +25,10 @@ mod pods;
 mod policies;
 pub(crate) mod priority;
 mod quota;
+pub(crate) mod quota_locks;
 pub(crate) mod rules;
 mod runtime_class;
 mod signatures;
-pub(crate) mod turns;
 pub(crate) mod webhooks;
 
 use lazaret_json::{Value, json};
@@ -102,7 +102,7 @@ pub(crate) async fn may_delete(
     }
     let rules = call.server.admission_rules();
     // An eviction was asked about as one.
-    if !rules.asks(call.user) || !call.target.subresource.is_empty() {
+    if !rules.may_apply_to(call.user) || !call.target.subresource.is_empty() {
         return Ok(Vec::new());
     }
     let (new, delete) = (Value::Null, attributes());
@@ -172,7 +172,7 @@ pub(crate) async fn create_subresource(
     stored: &Value,
 ) -> Result<Vec<String>, ApiError> {
     node::create_subresource(call, sent, stored)?;
-    if !call.server.admission_rules().asks(call.user) {
+    if !call.server.admission_rules().may_apply_to(call.user) {
         return Ok(Vec::new());
     }
     let again = |sent: &mut Value| node::create_subresource(call, sent, stored);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     ApiError,
-    accounts::{Accounts, Held, Holder},
+    accounts::{AccountKey, Accounts, HeldAmount},
     input::BODY_BYTES_MAX,
 };
 /// The cost of a request whose body is arriving, besides the bytes: buffers of the connection, the task that waits.
@@ -19,7 +19,7 @@ const INTAKE_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldAmount>,
 }
 
 /// Why there is no body.
@@ -41,7 +41,7 @@ impl From<Full> for IntakeError {
 pub(crate) async fn receive<B>(
     mut body: B,
     accounts: &Arc<Accounts>,
-    holder: &Holder,
+    holder: &AccountKey,
 ) -> Result<Received, IntakeError>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -81,7 +81,7 @@ fn too_large() -> ApiError {
 
 /// The bytes that have arrived. Most bodies come in one piece, which is kept as it is.
 struct Collected {
-    held: Held,
+    held: HeldAmount,
     first: Bytes,
     rest: Vec<u8>,
 }

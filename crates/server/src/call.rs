@@ -6,13 +6,13 @@ use lazaret_storage::Storage;
 
 use crate::{
     Server, clock,
-    held::Held,
     kind_ref::KindRef,
-    metrics::{How, Subject},
+    metrics::{RequestLabels, RequestMode},
     negotiate::Form,
     object,
     query::Query,
     request::{Target, Verb},
+    request_permits::RequestPermits,
 };
 
 /// One request for objects, understood.
@@ -29,7 +29,7 @@ pub(crate) struct Call<'a> {
     pub(crate) manager: String,
     pub(crate) content_type: Option<String>,
     /// The resources held while the request runs.
-    pub(crate) held: Held,
+    pub(crate) held: RequestPermits,
 }
 
 impl<'a> Call<'a> {
@@ -84,11 +84,11 @@ impl Call<'_> {
     }
 
     /// The labels of this call in metrics.
-    pub(crate) fn subject(&self, verb: Verb) -> Subject {
+    pub(crate) fn subject(&self, verb: Verb) -> RequestLabels {
         let apply =
             self.content_type.as_deref().is_some_and(|text| text.starts_with("application/apply-patch"));
-        let how = How { dry_run: self.query.get("dryRun") == Some("All"), apply };
-        Subject::objects(&self.kind, &self.served.version, &self.target, verb, how)
+        let how = RequestMode { dry_run: self.query.get("dryRun") == Some("All"), apply };
+        RequestLabels::objects(&self.kind, &self.served.version, &self.target, verb, how)
     }
 
     /// Now as the API writes it.

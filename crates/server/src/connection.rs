@@ -17,8 +17,8 @@ use tokio::{
 use crate::{
     Peer, Tls,
     connections::Activity,
-    front::{Front, standing},
-    stall::Impatient,
+    front::{Front, level_of_user},
+    stall::WriteTimeoutStream,
     streams::Streams,
 };
 
@@ -55,7 +55,7 @@ pub(crate) async fn serve<S>(
 {
     let Some(activity) = front.table.open(address) else { return };
     let _open = Open { front: &front, id: activity.id };
-    let stream = Impatient::new(stream, front.limits.stall);
+    let stream = WriteTimeoutStream::new(stream, front.limits.stall);
     let served = async {
         match tls {
             Some(tls) => {
@@ -66,7 +66,7 @@ pub(crate) async fn serve<S>(
                 // The identity does not change while the connection lasts.
                 let peer = tls.peer(stream.get_ref().1);
                 if let Peer::Certified { user, .. } = &peer
-                    && !front.table.identify(&activity, standing(user), &user.name.as_str().into())
+                    && !front.table.identify(&activity, level_of_user(user), &user.name.as_str().into())
                 {
                     return;
                 }

@@ -13,9 +13,9 @@ use tokio::time::{Sleep, sleep};
 
 use crate::{
     Body,
-    accounts::{Accounts, Held, Holder},
+    accounts::{AccountKey, Accounts, HeldAmount},
     flow_control::Seat,
-    open_requests::Busy,
+    open_requests::OpenRequest,
 };
 
 /// A list keeps its seats while it is rendered, but no longer than this: a client that does not read is no work.
@@ -31,17 +31,17 @@ const STREAM_BYTES: usize = 4 << 10;
 /// The resources held by an answer. All are released when the answer is sent, or given up.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    account: Option<(Arc<Accounts>, Holder)>,
+    account: Option<(Arc<Accounts>, AccountKey)>,
     /// The whole of an answer that was rendered at once, or what a stream keeps for what is still to come.
-    whole: Option<Arc<Held>>,
+    whole: Option<Arc<HeldAmount>>,
     retry: Option<Pin<Box<Sleep>>>,
-    _busy: Busy,
-    _watch: Option<Held>,
+    _busy: OpenRequest,
+    _watch: Option<HeldAmount>,
     _seat: Option<Arc<Mutex<Option<Seat>>>>,
 }
 
 impl Delivery {
-    pub(crate) fn new(busy: Busy) -> Self {
+    pub(crate) fn new(busy: OpenRequest) -> Self {
         Self { account: None, whole: None, retry: None, _busy: busy, _watch: None, _seat: None }
     }
 
@@ -49,8 +49,8 @@ impl Delivery {
     pub(crate) fn deliver(
         &mut self,
         outbound: &Arc<Accounts>,
-        holder: Holder,
-        watch: Option<Held>,
+        holder: AccountKey,
+        watch: Option<HeldAmount>,
         seat: Option<Seat>,
     ) {
         // Administrators are trusted, as everywhere: what they do not read is limited by their connections alone.
@@ -58,7 +58,7 @@ impl Delivery {
         self._watch = watch;
         self._seat = seat.map(|seat| {
             let shared = Arc::new(Mutex::new(Some(seat)));
-            give_up_later(&shared);
+            release_after_delay(&shared);
             shared
         });
     }
@@ -84,7 +84,7 @@ impl Delivery {
     }
 
     /// Waits until there is room for another piece; `next` is how long it will be, if that is known.
-    pub(crate) fn poll_room(&mut self, context: &mut Context<'_>, next: usize) -> Poll<Option<Held>> {
+    pub(crate) fn poll_room(&mut self, context: &mut Context<'_>, next: usize) -> Poll<Option<HeldAmount>> {
         let Some((accounts, holder)) = &self.account else { return Poll::Ready(None) };
         loop {
             if let Some(timer) = &mut self.retry {
@@ -100,7 +100,7 @@ impl Delivery {
 }
 
 /// Bytes that count as held until the last of them is sent, however long the protocol keeps them.
-pub(crate) fn counted(piece: Bytes, held: Option<Arc<Held>>) -> Bytes {
+pub(crate) fn counted(piece: Bytes, held: Option<Arc<HeldAmount>>) -> Bytes {
     match held {
         Some(held) => Bytes::from_owner(Counted { piece, _held: held }),
         None => piece,
@@ -109,7 +109,7 @@ pub(crate) fn counted(piece: Bytes, held: Option<Arc<Held>>) -> Bytes {
 
 struct Counted {
     piece: Bytes,
-    _held: Arc<Held>,
+    _held: Arc<HeldAmount>,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -119,7 +119,7 @@ impl AsRef<[u8]> for Counted {
 }
 
 #[allow(clippy::disallowed_methods, reason = "ends by itself after a second")]
-fn give_up_later(seat: &Arc<Mutex<Option<Seat>>>) {
+fn release_after_delay(seat: &Arc<Mutex<Option<Seat>>>) {
     let seat = Arc::downgrade(seat);
     tokio::spawn(async move {
         sleep(SEAT_HELD).await;

@@ -13,18 +13,18 @@ use crate::{ApiError, Server, object, verbs};
 /// The interval at which revisions are noted: events live at most this much longer.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
 /// The interval at which failures to delete are logged; each is counted.
-const TOLD_EVERY: Duration = Duration::from_secs(600);
+const LOG_INTERVAL: Duration = Duration::from_secs(600);
 /// Deleted in one write.
 const BATCH_MAX: usize = 500;
 
 /// Which revision there was when.
 #[derive(Debug)]
-struct Marks {
+struct RevisionTimes {
     kept: Duration,
     marks: VecDeque<(Duration, u64)>,
 }
 
-impl Marks {
+impl RevisionTimes {
     fn new(kept: Duration) -> Self {
         Self { kept, marks: VecDeque::new() }
     }
@@ -47,10 +47,10 @@ impl Server {
         if kept.is_zero() {
             return std::future::pending().await;
         }
-        let mut marks = Marks::new(kept);
+        let mut marks = RevisionTimes::new(kept);
         let begin = tokio::time::Instant::now();
         let mut ticks = tokio::time::interval(NOTED_EVERY.min(kept));
-        let mut told: Option<Duration> = None;
+        let mut logged_at: Option<Duration> = None;
         loop {
             ticks.tick().await;
             let now = begin.elapsed();
@@ -59,8 +59,8 @@ impl Server {
             // An event that could not be deleted is still older at the next turn.
             let Err(error) = self.forget_until(events, revision).await else { continue };
             self.metrics().events_not_forgotten();
-            if told.is_none_or(|told| told + TOLD_EVERY <= now) {
-                told = Some(now);
+            if logged_at.is_none_or(|logged_at| logged_at + LOG_INTERVAL <= now) {
+                logged_at = Some(now);
                 tracing::warn!(%error, "old events could not be deleted; that is tried again every minute");
             }
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_revision_is_old_when_its_time_has_passed() {
-        let mut marks = Marks::new(Duration::from_secs(100));
+        let mut marks = RevisionTimes::new(Duration::from_secs(100));
         let mut note = |second, revision| marks.note(Duration::from_secs(second), revision);
         assert_eq!(note(0, 10), None);
         assert_eq!(note(60, 20), None);

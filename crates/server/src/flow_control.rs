@@ -53,12 +53,12 @@ impl Drop for Seat {
 }
 
 /// A request that waits: it is removed from the queue when its client is gone.
-struct Place<'a> {
+struct WaitingRequest<'a> {
     control: &'a Arc<FlowControl>,
     id: RequestId,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         let waited = self.control.lock().waiting.remove(&self.id);
         if waited.is_some() {
@@ -90,7 +90,7 @@ impl FlowControl {
         user: &Arc<str>,
         seats: u32,
     ) -> Result<Seat, Refusal> {
-        let (place, mut told, deadline) = {
+        let (place, mut receiver, deadline) = {
             let mut state = self.lock();
             match state.seats.arrive(self.now_ms(), level, user, seats) {
                 Decision::Start(ticket) => {
@@ -104,11 +104,11 @@ impl FlowControl {
                     return Err(refusal);
                 }
                 Decision::Wait(id, deadline_ms) => {
-                    let (tell, told) = oneshot::channel();
-                    state.waiting.insert(id, tell);
+                    let (sender, receiver) = oneshot::channel();
+                    state.waiting.insert(id, sender);
                     self.show(&state, level);
                     let deadline = self.started + Duration::from_millis(deadline_ms);
-                    (Place { control: self, id }, told, deadline)
+                    (WaitingRequest { control: self, id }, receiver, deadline)
                 }
             }
         };
@@ -116,10 +116,10 @@ impl FlowControl {
         self.change(|_, _| {});
         let answer = tokio::select! {
             biased;
-            answer = &mut told => answer,
+            answer = &mut receiver => answer,
             () = sleep_until(deadline) => {
                 self.change(|seats, now_ms| seats.expire(now_ms));
-                told.await
+                receiver.await
             }
         };
         drop(place);
@@ -147,7 +147,7 @@ impl FlowControl {
 
     /// Changes the seats, and answers the requests that this concerns.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut Seats<Arc<str>>, u64)) {
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         {
             let mut state = self.lock();
             change(&mut state.seats, self.now_ms());
@@ -156,14 +156,14 @@ impl FlowControl {
                     Effect::Start(id, ticket) => (id, Ok(ticket)),
                     Effect::Refuse(id, level, refusal) => (id, Err((level, refusal))),
                 };
-                told.push((state.waiting.remove(&id), answer));
+                answers.push((state.waiting.remove(&id), answer));
             }
             for level in Level::ALL {
                 self.show(&state, level);
             }
         }
         // Only now: a seat that is not taken comes back at once.
-        for (tell, answer) in told {
+        for (sender, answer) in answers {
             let answer = match answer {
                 Ok(ticket) => Ok(self.started(ticket)),
                 Err((level, refusal)) => {
@@ -171,8 +171,8 @@ impl FlowControl {
                     Err(refusal)
                 }
             };
-            if let Some(tell) = tell {
-                let _ = tell.send(answer);
+            if let Some(sender) = sender {
+                let _ = sender.send(answer);
             }
         }
     }

@@ -11,17 +11,17 @@ use tokio::sync::Semaphore;
 use crate::{
     ApiError, Authenticator, Body, Peer, Server, User,
     access_log::AccessEntry,
-    accounts::{Accounts, Holder},
+    accounts::{AccountKey, Accounts},
     body_intake::{IntakeError, receive},
     compression::{self, accepts_gzip},
     connections::{Activity, Table},
     delivery::Delivery,
     flow_control::FlowControl,
     front_limits::{self, FrontLimits},
-    held::Held,
-    open_requests::Busy,
+    open_requests::OpenRequest,
     query::Query,
     request::Path,
+    request_permits::RequestPermits,
     respond::failure,
     streams::Piecewise,
     tunnel::Tunnel,
@@ -54,13 +54,13 @@ impl fmt::Debug for Front {
 }
 
 /// The level of a user's connections.
-pub(crate) fn standing(user: &User) -> Level {
+pub(crate) fn level_of_user(user: &User) -> Level {
     Level::of(&Caller { name: &user.name, groups: &user.groups, health: false, lease: false })
 }
 
 /// The properties of a request that decide when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct RequestTraits {
     health: bool,
     lease: bool,
     watch: bool,
@@ -71,7 +71,7 @@ struct Asked {
 /// Subresources answered by nodes, by the last part of a path.
 const STREAMS: &[&str] = &["log", "exec", "attach", "portforward", "proxy"];
 
-impl Asked {
+impl RequestTraits {
     fn of(method: &Method, uri: &Uri) -> Self {
         let path = uri.path();
         let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
@@ -104,7 +104,7 @@ fn asks_node(path: &Path) -> bool {
 }
 
 /// Why a request is answered with 429 before it runs, as metrics tell it.
-struct Refused {
+struct RefusedRequest {
     level: Level,
     reason: &'static str,
 }
@@ -132,7 +132,7 @@ impl Front {
         mut request: Request<Incoming>,
         peer: Peer,
     ) -> Result<Response<Piecewise>, Infallible> {
-        let mut delivery = Delivery::new(Busy::new(&activity.requests));
+        let mut delivery = Delivery::new(OpenRequest::new(&activity.requests));
         let socket = SocketRequest::of(&mut request);
         let entry = AccessEntry::begin(&request);
         let logged = |response: Response<Body>| {
@@ -144,7 +144,7 @@ impl Front {
         let response = match self.run(&activity, request, peer, &mut delivery).await {
             Ok(response) => match delivery.admit(response.body()) {
                 Ok(()) => response,
-                Err(level) => logged(self.refuse(&Refused { level, reason: "outbound-bytes" })),
+                Err(level) => logged(self.refuse(&RefusedRequest { level, reason: "outbound-bytes" })),
             },
             Err(response) => logged(*response),
         };
@@ -182,21 +182,21 @@ impl Front {
                 }
             })
             .map_err(|error| Box::new(failure(&error)))?;
-        let asked = Asked::of(request.method(), request.uri());
+        let asked = RequestTraits::of(request.method(), request.uri());
         let (health, lease) = (asked.health, asked.lease);
         let level = Level::of(&Caller { name: &user.name, groups: &user.groups, health, lease });
         let name: Arc<str> = user.name.as_str().into();
-        let refused = |reason| Box::new(self.refuse(&Refused { level, reason }));
+        let refused = |reason| Box::new(self.refuse(&RefusedRequest { level, reason }));
         if !activity.is_identified() {
-            let standing = standing(&user);
-            if standing != Level::Anonymous && !self.table.identify(activity, standing, &name) {
+            let level = level_of_user(&user);
+            if level != Level::Anonymous && !self.table.identify(activity, level, &name) {
                 return Err(refused("connections"));
             }
         }
         compression::check_request(request.headers()).map_err(|error| Box::new(failure(&error)))?;
         let long = asked.watch || asked.stream;
         let packed = *request.method() == Method::GET && !long && accepts_gzip(request.headers());
-        let holder = Holder { level, user: name, connection: activity.id };
+        let holder = AccountKey { level, user: name, connection: activity.id };
         let (parts, body) = request.into_parts();
         let received = match receive(body, &self.inbound, &holder).await {
             Ok(received) => received,
@@ -209,13 +209,13 @@ impl Front {
             None
         };
         let request = Request::from_parts(parts, received.bytes);
-        let seats = if level == Level::Exempt { 1 } else { self.weigh(&request, asked) };
+        let seats = if level == Level::Exempt { 1 } else { self.seats_of(&request, asked) };
         let seat = self
             .flow
             .seat(level, &holder.user, seats)
             .await
             .map_err(|_| Box::new(failure(&too_many_requests())))?;
-        let held = Held::new(seat);
+        let held = RequestPermits::new(seat);
         let mut response = self.handle(level, user, request, &held).await;
         if packed {
             response = compression::compressed(response).await;
@@ -227,13 +227,13 @@ impl Front {
     }
 
     /// The answer to a request that is not to run.
-    fn refuse(&self, refused: &Refused) -> Response<Body> {
+    fn refuse(&self, refused: &RefusedRequest) -> Response<Body> {
         self.flow.rejected(refused.level, refused.reason);
         failure(&too_many_requests())
     }
 
     /// How many seats a request takes: by the objects that it looks at, and by the length of its body.
-    fn weigh(&self, request: &Request<Bytes>, asked: Asked) -> u32 {
+    fn seats_of(&self, request: &Request<Bytes>, asked: RequestTraits) -> u32 {
         let body = seats_of_body(request.body().len());
         let listed = !asked.watch && matches!(*request.method(), Method::GET | Method::DELETE);
         let Path::Objects(target) = Path::parse(request.uri().path()) else { return body };
@@ -252,7 +252,7 @@ impl Front {
         level: Level,
         user: Arc<User>,
         mut request: Request<Bytes>,
-        held: &Held,
+        held: &RequestPermits,
     ) -> Response<Body> {
         request.extensions_mut().insert(held.clone());
         if level == Level::Exempt || request.body().len() < HEAVY_BODY_BYTES {
@@ -266,7 +266,7 @@ impl Front {
     }
 
     /// Whether an answer is still being rendered, and keeps its seat.
-    fn lingers(&self, level: Level, asked: Asked, response: &Response<Body>) -> bool {
+    fn lingers(&self, level: Level, asked: RequestTraits, response: &Response<Body>) -> bool {
         matches!(response.body(), Body::Stream(_)) && !asked.watch && !asked.stream && level != Level::Exempt
     }
 }
@@ -280,7 +280,7 @@ struct SocketRequest {
 impl SocketRequest {
     fn of(request: &mut Request<Incoming>) -> Option<Self> {
         let handshake = Handshake::of(request)?;
-        Asked::of(request.method(), request.uri())
+        RequestTraits::of(request.method(), request.uri())
             .watch
             .then(|| Self { handshake, upgrade: hyper::upgrade::on(request) })
     }

@@ -20,17 +20,17 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Authorizer, Features, ServerOptions, Stored, connection};
+use crate::{Authorizer, Features, ObjectStore, ServerOptions, connection};
 
 /// Everybody may do everything: what is refused here is refused for other reasons.
-struct Everything;
+struct AllowAll;
 
-impl Authorizer for Everything {
-    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
+impl Authorizer for AllowAll {
+    fn access(&self, _: &ObjectStore, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }
@@ -54,7 +54,7 @@ impl Rig {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: Vec::new(),
-            authorizer: Box::new(Everything),
+            authorizer: Box::new(AllowAll),
             token_keys: None,
         };
         let user = |name: &str, group: &str| {
@@ -297,25 +297,25 @@ async fn lists_that_nobody_reads_hold_little() {
 }
 
 /// A client's end that can stop reading.
-struct Deaf {
+struct PausableReader {
     stream: DuplexStream,
-    deaf: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
 }
 
-impl AsyncRead for Deaf {
+impl AsyncRead for PausableReader {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.deaf.load(Ordering::Relaxed) {
+        if self.paused.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
         Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
     }
 }
 
-impl AsyncWrite for Deaf {
+impl AsyncWrite for PausableReader {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
@@ -334,8 +334,8 @@ impl AsyncWrite for Deaf {
 async fn lists_that_nobody_reads_hold_little_over_http2_with_all_the_room_in_the_world() {
     let rig = Rig::new();
     rig.fill(100, 20_000).await;
-    let deaf = Arc::new(AtomicBool::new(false));
-    let stream = Deaf { stream: rig.connect(), deaf: Arc::clone(&deaf) };
+    let paused = Arc::new(AtomicBool::new(false));
+    let stream = PausableReader { stream: rig.connect(), paused: Arc::clone(&paused) };
     let (mut client, connection) = h2::client::Builder::new()
         .initial_window_size((1 << 31) - 1)
         .initial_connection_window_size((1 << 31) - 1)
@@ -344,7 +344,7 @@ async fn lists_that_nobody_reads_hold_little_over_http2_with_all_the_room_in_the
         .unwrap();
     tokio::spawn(connection);
     settle().await;
-    deaf.store(true, Ordering::Relaxed);
+    paused.store(true, Ordering::Relaxed);
     let mut answers = Vec::new();
     for _ in 0..300 {
         let uri = format!("http://x{MAPS}");
@@ -438,7 +438,7 @@ async fn one_users_slow_requests_leave_seats_to_everybody_else() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_says_when_to_try_again() {
     let rig = Rig::new();
-    let answer = rig.front.refuse(&Refused { level: Level::Workload, reason: "watches" });
+    let answer = rig.front.refuse(&RefusedRequest { level: Level::Workload, reason: "watches" });
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"1".parse().unwrap()));
 }
 
@@ -479,10 +479,10 @@ async fn a_large_body_is_read_on_a_thread_of_its_own_and_answered() {
 
 #[test]
 fn what_is_asked_for_is_known_from_method_path_and_query() {
-    let nothing = Asked { health: false, lease: false, watch: false, stream: false };
-    let health = Asked { health: true, ..nothing };
-    let watch = Asked { watch: true, ..nothing };
-    let stream = Asked { stream: true, ..nothing };
+    let nothing = RequestTraits { health: false, lease: false, watch: false, stream: false };
+    let health = RequestTraits { health: true, ..nothing };
+    let watch = RequestTraits { watch: true, ..nothing };
+    let stream = RequestTraits { stream: true, ..nothing };
     for (method, uri, expected) in [
         ("GET", "/healthz", health),
         ("GET", "/readyz/etcd?verbose", health),
@@ -490,7 +490,7 @@ fn what_is_asked_for_is_known_from_method_path_and_query() {
         (
             "GET",
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x",
-            Asked { lease: true, ..nothing },
+            RequestTraits { lease: true, ..nothing },
         ),
         ("GET", "/api/v1/pods?watch=true", watch),
         ("GET", "/api/v1/pods?w%61tch=1", watch),
@@ -506,7 +506,7 @@ fn what_is_asked_for_is_known_from_method_path_and_query() {
         ("GET", "/api/v1/namespaces/a/pods/b/status", nothing),
         ("GET", "/apis/apps/v1/namespaces/a/deployments/b/log", nothing),
     ] {
-        let asked = Asked::of(&method.parse().unwrap(), &uri.parse().unwrap());
+        let asked = RequestTraits::of(&method.parse().unwrap(), &uri.parse().unwrap());
         assert_eq!(asked, expected, "{method} {uri}");
     }
 }
@@ -525,7 +525,7 @@ async fn lists_take_seats_by_the_objects_they_look_at() {
         ("GET", "/nothing".to_owned(), 1),
     ] {
         let request = Request::builder().method(method).uri(&path).body(Bytes::new()).unwrap();
-        let asked = Asked::of(request.method(), request.uri());
-        assert_eq!(rig.front.weigh(&request, asked), seats, "{method} {path}");
+        let asked = RequestTraits::of(request.method(), request.uri());
+        assert_eq!(rig.front.seats_of(&request, asked), seats, "{method} {path}");
     }
 }

@@ -10,7 +10,7 @@ use lazaret_schema::{
 use crate::{
     ApiError,
     negotiate::Media,
-    nulls::{Opaque, drop_nulls},
+    nulls::{VerbatimPart, drop_nulls},
     query::Query,
 };
 
@@ -164,7 +164,7 @@ pub(crate) fn checked(
         Some(_) => lazaret_kinds::convert_patched_pods(kind, &mut value),
     }
     let mut problems = odd;
-    for finding in screened(kind, served, &mut value, known) {
+    for finding in drop_unknown(kind, served, &mut value, known) {
         match finding {
             Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
             Finding::Kind { path, expected, found } => {
@@ -193,14 +193,14 @@ pub(crate) fn checked(
 }
 
 /// Drops unknown fields, and every `null` that means no more than an absent field.
-fn screened(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
-    if let Some(findings) = kind.rules.screen(value) {
+fn drop_unknown(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
+    if let Some(findings) = kind.rules.drop_unknown_fields(value) {
         return findings;
     }
     let shape = served.shape.find();
     let findings = shape.map(|(schema, shape)| check(schema, shape, value, known, true)).unwrap_or_default();
     let built_in = shape.filter(|_| served.shape.builtin_name().is_some());
-    drop_nulls(value, known, built_in.and_then(|(schema, shape)| Opaque::within(schema, shape)));
+    drop_nulls(value, known, built_in.and_then(|(schema, shape)| VerbatimPart::within(schema, shape)));
     findings
 }
 

@@ -5,12 +5,12 @@ use lazaret_schema::{Schema, Type, TypeId, builtin_with_raw};
 
 /// Where in a value JSON stands that is kept as it was written, its `null`s among it.
 #[derive(Clone, Copy)]
-pub(crate) struct Opaque<'a> {
+pub(crate) struct VerbatimPart<'a> {
     schema: &'a Schema,
     ty: TypeId,
 }
 
-impl<'a> Opaque<'a> {
+impl<'a> VerbatimPart<'a> {
     /// Nothing, if no such JSON stands in a value of this built-in type.
     pub(crate) fn within(schema: &'a Schema, ty: TypeId) -> Option<Self> {
         builtin_with_raw().contains(&ty).then_some(Self { schema, ty })
@@ -38,7 +38,7 @@ impl<'a> Opaque<'a> {
 
 // DEVIATION(absent-structs): what is empty is not stored, so it is not shown.
 /// `null` and absent are the same to the API. Parts that a value shares with `known` have none.
-pub(crate) fn drop_nulls(value: &mut Value, known: Option<&Value>, opaque: Option<Opaque<'_>>) {
+pub(crate) fn drop_nulls(value: &mut Value, known: Option<&Value>, opaque: Option<VerbatimPart<'_>>) {
     if !has_nulls(value, known, opaque) {
         return;
     }
@@ -50,7 +50,7 @@ pub(crate) fn drop_nulls(value: &mut Value, known: Option<&Value>, opaque: Optio
             }
         }
         Value::Array(items) => {
-            let opaque = opaque.and_then(Opaque::of_item);
+            let opaque = opaque.and_then(VerbatimPart::of_item);
             items.iter_mut().for_each(|value| drop_nulls(value, None, opaque));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
@@ -58,8 +58,8 @@ pub(crate) fn drop_nulls(value: &mut Value, known: Option<&Value>, opaque: Optio
 }
 
 /// Asked first, so that a shared tree without any stays shared.
-fn has_nulls(value: &Value, known: Option<&Value>, opaque: Option<Opaque<'_>>) -> bool {
-    if opaque.is_some_and(Opaque::is_whole) || known.is_some_and(|known| value.is(known)) {
+fn has_nulls(value: &Value, known: Option<&Value>, opaque: Option<VerbatimPart<'_>>) -> bool {
+    if opaque.is_some_and(VerbatimPart::is_whole) || known.is_some_and(|known| value.is(known)) {
         return false;
     }
     match value {
@@ -69,7 +69,7 @@ fn has_nulls(value: &Value, known: Option<&Value>, opaque: Option<Opaque<'_>>) -
         }),
         Value::Array(items) => {
             let known = |at: usize| known.and_then(|known| known.get(at));
-            let within = opaque.and_then(Opaque::of_item);
+            let within = opaque.and_then(VerbatimPart::of_item);
             items.iter().enumerate().any(|(at, value)| has_nulls(value, known(at), within))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => false,

@@ -54,9 +54,9 @@ impl OpenRequests {
 
 /// A request that is not answered to the last byte.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<OpenRequests>);
+pub(crate) struct OpenRequest(Arc<OpenRequests>);
 
-impl Busy {
+impl OpenRequest {
     pub(crate) fn new(requests: &Arc<OpenRequests>) -> Self {
         requests.open.fetch_add(1, Ordering::Relaxed);
         requests.asked.store(true, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.touch();
         self.0.open.fetch_sub(1, Ordering::Relaxed);

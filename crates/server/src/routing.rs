@@ -12,14 +12,13 @@ use crate::{
     alerts, audit,
     auth::attributes::authorize_unknown,
     call::Call,
-    discovery, disk, health,
-    held::Held,
-    input, long,
-    metrics::{self, Subject},
+    discovery, disk, health, input, long,
+    metrics::{self, RequestLabels},
     negotiate::{self, Form},
     openapi, panics, pretty, proxy,
     query::Query,
     request::{Path, Verb},
+    request_permits::RequestPermits,
     respond::{Answer, failure},
     verbs,
 };
@@ -73,7 +72,7 @@ impl Server {
         &self,
         user: &User,
         request: Request<Bytes>,
-        subject: &mut Option<Subject>,
+        subject: &mut Option<RequestLabels>,
     ) -> Result<Answer, ApiError> {
         let (parts, body) = request.into_parts();
         if body.len() > input::BODY_BYTES_MAX {
@@ -89,7 +88,7 @@ impl Server {
             Path::Objects(target) => (target, false),
             Path::Watch(target) => (target, true),
             Path::Other(path) => {
-                *subject = Some(Subject::path(&format!("/{path}")));
+                *subject = Some(RequestLabels::path(&format!("/{path}")));
                 if path == disk::COMPACT_PATH && parts.method == Method::POST {
                     self.authorize_path(user, "post", &path)?;
                     return self.compact_store().await;
@@ -128,7 +127,7 @@ impl Server {
             authorize_unknown(self, user, &target, verb)?;
             if proxy::usage::takes(self, &target) && !watched {
                 // It waits for nodes.
-                if let Some(held) = parts.extensions.get::<Held>() {
+                if let Some(held) = parts.extensions.get::<RequestPermits>() {
                     held.release();
                 }
                 return proxy::usage::answer(self, &target, verb, &query).await;
@@ -138,13 +137,13 @@ impl Server {
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
         let content_type = text(header::CONTENT_TYPE).map(str::to_owned);
-        let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
+        let held = parts.extensions.get::<RequestPermits>().cloned().unwrap_or_default();
         let call =
             Call { server: self, user, verb, kind, served, target, query, form, manager, content_type, held };
         *subject = Some(call.subject(verb));
         call.authorize(verb)?;
         if proxy::takes(&call) {
-            return proxy::answer(&call, verb, proxy::Asked { parts, body, rest }).await;
+            return proxy::answer(&call, verb, proxy::ProxyRequest { parts, body, rest }).await;
         }
         let deprecation = call.kind.rules.deprecation().map(str::to_owned);
         let answer = if long::is_long(&call, verb, &body) {

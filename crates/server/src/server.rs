@@ -18,8 +18,8 @@ use crate::{
         guards::{GUARDS, approval_is_wanted},
         plugins::{AdmissionPlugin, DisabledPlugins},
         priority::{DefaultPriority, PRIORITY_CLASSES, find_default_priority},
+        quota_locks::QuotaLocks,
         rules::{ADMISSION_RULES, AdmissionRules, compile_rules},
-        turns::QuotaTurns,
         webhooks::limits::WebhookLimits,
     },
     audit::Audit,
@@ -31,15 +31,15 @@ use crate::{
     long_requests::LongRequests,
     metrics::Metrics,
     object,
+    object_cache::ObjectCache,
+    object_store::ObjectStore,
     openapi::cache::Cache,
     proxy::nodes::NodeConnections,
-    recent::Recent,
+    recent_events::RecentEvents,
     request::Target,
     runtime_config,
     service_pool::Pool,
     service_ranges::ServiceRanges,
-    stored::Stored,
-    trees::Trees,
 };
 
 /// How a server is set up.
@@ -67,16 +67,16 @@ pub struct Server {
 }
 
 struct Inner {
-    stored: Stored,
+    stored: ObjectStore,
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
     admission_rules: Derived<AdmissionRules>,
     approval_wanted: Derived<bool>,
     webhook_limits: WebhookLimits,
     device_classes: Derived<Classes>,
-    quota_turns: QuotaTurns,
+    quota_locks: QuotaLocks,
     audit: Audit,
-    recent: Recent,
+    recent_events: RecentEvents,
     openapi: Cache,
     limits: Limits,
     service_pool: Pool,
@@ -120,8 +120,9 @@ impl Server {
     #[must_use]
     pub fn with_limits(store: impl Into<Arc<dyn Storage>>, options: ServerOptions, limits: Limits) -> Self {
         let ServerOptions { features, runtime_config, authorizer, token_keys } = options;
-        let stored = Stored::new(store.into(), features);
-        let metrics = Metrics::new(stored.shared_store(), Arc::clone(stored.trees()), stored.features());
+        let stored = ObjectStore::new(store.into(), features);
+        let metrics =
+            Metrics::new(stored.shared_store(), Arc::clone(stored.object_cache()), stored.features());
         let audit = Audit::new(stored.store(), limits.audit_bytes_max);
         Self {
             inner: Arc::new(Inner {
@@ -138,7 +139,7 @@ impl Server {
                 alerts: OnceLock::new(),
                 pages: OnceLock::new(),
                 definitions: Definitions::default(),
-                recent: Recent::default(),
+                recent_events: RecentEvents::default(),
                 openapi: Cache::default(),
                 limits,
                 service_pool: Pool::default(),
@@ -149,7 +150,7 @@ impl Server {
                 approval_wanted: Derived::new(GUARDS, approval_is_wanted),
                 webhook_limits: WebhookLimits::default(),
                 device_classes: Derived::new(DEVICE_CLASSES, read_device_classes),
-                quota_turns: QuotaTurns::default(),
+                quota_locks: QuotaLocks::default(),
                 audit,
                 ending: watch::Sender::new(false),
             }),
@@ -175,7 +176,7 @@ impl Server {
     }
 
     /// The stored objects.
-    pub(crate) fn stored(&self) -> &Stored {
+    pub(crate) fn stored(&self) -> &ObjectStore {
         &self.inner.stored
     }
 
@@ -210,8 +211,8 @@ impl Server {
     }
 
     /// Lets those who write in a namespace with quotas go one after the other.
-    pub(crate) fn quota_turns(&self) -> &QuotaTurns {
-        &self.inner.quota_turns
+    pub(crate) fn quota_locks(&self) -> &QuotaLocks {
+        &self.inner.quota_locks
     }
 
     /// Shows the metrics of other parts of this process, as text that Prometheus reads, after the server's own. The first call
@@ -296,8 +297,8 @@ impl Server {
     }
 
     /// The cache of recent events.
-    pub(crate) fn recent(&self) -> &Recent {
-        &self.inner.recent
+    pub(crate) fn recent_events(&self) -> &RecentEvents {
+        &self.inner.recent_events
     }
 
     /// Becomes true when watches are to end.
@@ -345,8 +346,8 @@ impl Server {
     }
 
     /// The objects written last.
-    pub(crate) fn trees(&self) -> &Trees {
-        self.inner.stored.trees()
+    pub(crate) fn object_cache(&self) -> &ObjectCache {
+        self.inner.stored.object_cache()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -35,8 +35,8 @@ struct State {
     /// The addresses and ports of each stored Service, by its key.
     stored: BTreeMap<Key, Holding>,
     /// How often each is held, by stored Services and by reservations.
-    addresses: Held,
-    ports: Held,
+    addresses: AllocatedNumbers,
+    ports: AllocatedNumbers,
 }
 
 #[derive(Default)]
@@ -47,9 +47,9 @@ struct Holding {
 
 /// Numbers that are taken, with how often each is.
 #[derive(Default)]
-struct Held(BTreeMap<u32, u32>);
+struct AllocatedNumbers(BTreeMap<u32, u32>);
 
-impl Held {
+impl AllocatedNumbers {
     fn add(&mut self, number: u32) {
         *self.0.entry(number).or_default() += 1;
     }

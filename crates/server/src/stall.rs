@@ -14,14 +14,14 @@ use tokio::{
 
 /// A stream that fails when nothing of what is written to it has gone out for a while.
 #[derive(Debug)]
-pub(crate) struct Impatient<S> {
+pub(crate) struct WriteTimeoutStream<S> {
     stream: S,
     patience: Duration,
     /// Runs while something waits to be written.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Impatient<S> {
+impl<S> WriteTimeoutStream<S> {
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
@@ -43,7 +43,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -53,7 +53,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn patience_ends_when_nothing_goes_out_and_begins_anew_when_something_does() {
         let (near, mut far) = duplex(8);
-        let mut near = Impatient::new(near, Duration::from_secs(30));
+        let mut near = WriteTimeoutStream::new(near, Duration::from_secs(30));
         near.write_all(b"12345678").await.unwrap();
         let reader = async {
             tokio::time::sleep(Duration::from_secs(29)).await;

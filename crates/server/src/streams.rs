@@ -23,7 +23,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::{
     Body,
-    accounts::Held,
+    accounts::HeldAmount,
     delivery::{Delivery, counted},
 };
 
@@ -49,11 +49,11 @@ const NOT_WAITING: u32 = 0;
 
 impl Progress {
     /// A piece was handed over: there must be room for it before the next is asked for.
-    fn handed_over(&self, pieces: u32) {
+    fn set_pending(&self, pieces: u32) {
         self.pieces.store(pieces.max(1), Ordering::Relaxed);
     }
 
-    fn nothing_to_say(&self) {
+    fn set_idle(&self) {
         self.pieces.store(NOT_WAITING, Ordering::Relaxed);
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct Piecewise {
     body: Body,
     /// The rest of a chunk, and its account.
     rest: Bytes,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldAmount>>,
     delivery: Option<Delivery>,
     progress: Option<Arc<Progress>>,
     pieces: u32,
@@ -118,7 +118,7 @@ impl Piecewise {
         let pieces = 1;
         // A client that gives no room for the first piece must not keep the answer either.
         if let Some(progress) = &progress {
-            progress.handed_over(pieces);
+            progress.set_pending(pieces);
         }
         Self { body, rest: Bytes::new(), held: None, delivery: None, progress, pieces }
     }
@@ -175,9 +175,9 @@ impl http_body::Body for Piecewise {
         if let Some(progress) = &this.progress {
             if matches!(piece, Poll::Ready(Some(_))) {
                 this.pieces = this.pieces.wrapping_add(1);
-                progress.handed_over(this.pieces);
+                progress.set_pending(this.pieces);
             } else {
-                progress.nothing_to_say();
+                progress.set_idle();
             }
         }
         piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
@@ -209,13 +209,13 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(30);
 
     /// As much as the client takes, or one piece an hour.
-    struct Talk {
+    struct TestBody {
         _alive: Arc<()>,
         endless: bool,
         timer: Pin<Box<Sleep>>,
     }
 
-    impl Chunks for Talk {
+    impl Chunks for TestBody {
         fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
             if !self.endless {
                 if self.timer.as_mut().poll(context).is_pending() {
@@ -241,7 +241,7 @@ mod tests {
                     "/large" => Body::full(vec![b'x'; 1 << 20]),
                     path => {
                         let timer = Box::pin(sleep(Duration::ZERO));
-                        Body::Stream(Box::new(Talk { _alive: alive, endless: path == "/endless", timer }))
+                        Body::Stream(Box::new(TestBody { _alive: alive, endless: path == "/endless", timer }))
                     }
                 };
                 Ok::<_, Infallible>(Response::new(Piecewise::new(body)))
@@ -309,7 +309,7 @@ mod tests {
         let kept = Arc::downgrade(&alive);
         let service = service_fn(move |_: Request<Incoming>| {
             let timer = Box::pin(sleep(Duration::ZERO));
-            let talk = Talk { _alive: alive.clone(), endless: true, timer };
+            let talk = TestBody { _alive: alive.clone(), endless: true, timer };
             async move { Ok::<_, Infallible>(Response::new(Piecewise::new(Body::Stream(Box::new(talk))))) }
         });
         tokio::spawn(async move {

@@ -31,10 +31,10 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Tunnel {
     headers: HeaderMap,
-    ends: Arc<Mutex<Option<Ends>>>,
+    ends: Arc<Mutex<Option<TunnelEnds>>>,
 }
 
-struct Ends {
+struct TunnelEnds {
     client: OnUpgrade,
     node: OnUpgrade,
     held: OwnedSemaphorePermit,
@@ -55,7 +55,7 @@ impl Tunnel {
         held: OwnedSemaphorePermit,
         ending: watch::Receiver<bool>,
     ) -> Self {
-        Self { headers, ends: Arc::new(Mutex::new(Some(Ends { client, node, held, ending }))) }
+        Self { headers, ends: Arc::new(Mutex::new(Some(TunnelEnds { client, node, held, ending }))) }
     }
 
     /// The headers of the answer to the client.
@@ -66,7 +66,7 @@ impl Tunnel {
     /// Carries until one side ends, nothing goes for too long, or the server stops.
     pub(crate) async fn run(self) {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Ends { client, node, held, mut ending }) = ends else { return };
+        let Some(TunnelEnds { client, node, held, mut ending }) = ends else { return };
         let both = timeout(SWITCH_WAIT, async { tokio::join!(client, node) }).await;
         if let Ok((Ok(client), Ok(node))) = both {
             tokio::select! {
@@ -85,7 +85,7 @@ where
 {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_node, mut to_node) = split(node);
-    let idle = Idle::default();
+    let idle = LastActivity::default();
     tokio::select! {
         _ = copy(&mut from_client, &mut to_node, &idle) => {}
         _ = copy(&mut from_node, &mut to_client, &idle) => {}
@@ -97,7 +97,7 @@ where
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    idle: &Idle,
+    idle: &LastActivity,
 ) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     loop {
@@ -112,18 +112,18 @@ async fn copy(
 }
 
 /// When something was carried last.
-struct Idle {
+struct LastActivity {
     started: Instant,
     last_ms: AtomicU64,
 }
 
-impl Default for Idle {
+impl Default for LastActivity {
     fn default() -> Self {
         Self { started: Instant::now(), last_ms: AtomicU64::new(0) }
     }
 }
 
-impl Idle {
+impl LastActivity {
     fn touch(&self) {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_ms.store(now, Ordering::Relaxed);

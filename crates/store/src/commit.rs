@@ -84,12 +84,12 @@ impl Committer {
             Ok(()) => {
                 self.shared.publish(&Changes { revision, events: Vec::new() }, None);
                 self.shared.recovered();
-                observer.tell(&Notice::BecameWritable { attempts: self.attempts, revision });
+                observer.notify(&Notice::BecameWritable { attempts: self.attempts, revision });
                 self.attempts = 0;
             }
             Err(error) => {
                 let cause = Arc::new(error);
-                observer.tell(&Notice::StillReadOnly { attempts: self.attempts, cause });
+                observer.notify(&Notice::StillReadOnly { attempts: self.attempts, cause });
             }
         }
     }

@@ -52,7 +52,7 @@ impl Counters {
     pub(crate) fn snapshot_failed(&self, error: StorageError) -> Arc<StorageError> {
         let error = Arc::new(error);
         self.snapshots_failed.fetch_add(1, Ordering::Relaxed);
-        self.observer.tell(&Notice::SnapshotFailed(Arc::clone(&error)));
+        self.observer.notify(&Notice::SnapshotFailed(Arc::clone(&error)));
         error
     }
 

@@ -15,7 +15,7 @@ const SECTOR_BYTES: usize = 512;
 /// A disk that fails on request. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
 pub struct FaultyDisk {
-    world: Arc<Mutex<World>>,
+    world: Arc<Mutex<DiskState>>,
 }
 
 /// The behaviour of a disk at one step. Steps are the changes and syncs of files and names, counted from zero.
@@ -29,7 +29,7 @@ pub enum Fault {
 }
 
 #[derive(Debug, Clone, Default)]
-struct World {
+struct DiskState {
     files: BTreeMap<u64, FileState>,
     names: BTreeMap<String, u64>,
     names_durable: BTreeMap<String, u64>,
@@ -65,7 +65,7 @@ impl FaultyDisk {
     /// An empty disk whose misdeeds follow from a seed.
     #[must_use]
     pub fn new(seed: u64) -> FaultyDisk {
-        FaultyDisk::from_world(World { random: Random(seed), ..World::default() })
+        FaultyDisk::from_world(DiskState { random: Random(seed), ..DiskState::default() })
     }
 
     /// Plans a fault at a step.
@@ -98,12 +98,12 @@ impl FaultyDisk {
                 (id, FileState { durable: content.clone(), content, pending: Vec::new() })
             })
             .collect();
-        FaultyDisk::from_world(World {
+        FaultyDisk::from_world(DiskState {
             files,
             names_durable: names.clone(),
             names,
             random,
-            ..World::default()
+            ..DiskState::default()
         })
     }
 
@@ -112,7 +112,7 @@ impl FaultyDisk {
     #[must_use]
     pub fn after_kill(&self) -> FaultyDisk {
         let world = lock(&self.world).clone();
-        FaultyDisk::from_world(World { steps: 0, faults: BTreeMap::new(), crashed: false, ..world })
+        FaultyDisk::from_world(DiskState { steps: 0, faults: BTreeMap::new(), crashed: false, ..world })
     }
 
     /// Flips one bit of a file without any error.
@@ -136,12 +136,12 @@ impl FaultyDisk {
         world.names.iter().map(|(name, id)| (name.clone(), size(id))).collect()
     }
 
-    fn from_world(world: World) -> FaultyDisk {
+    fn from_world(world: DiskState) -> FaultyDisk {
         FaultyDisk { world: Arc::new(Mutex::new(world)) }
     }
 }
 
-impl World {
+impl DiskState {
     fn alive(&self) -> io::Result<()> {
         if self.crashed { Err(io::Error::other("crashed")) } else { Ok(()) }
     }
@@ -276,7 +276,7 @@ impl DiskFile for FaultyFile {
         if world.crashed {
             return refused.map_or(Ok(()), Err);
         }
-        let World { files, random, .. } = &mut *world;
+        let DiskState { files, random, .. } = &mut *world;
         let file = files.entry(self.id).or_default();
         let pending = std::mem::take(&mut file.pending);
         if let Some(refused) = refused {
@@ -321,7 +321,7 @@ fn apply_name(names: &mut BTreeMap<String, u64>, change: &NameChange) {
 
 /// How much of the unsynced survives.
 #[derive(Clone, Copy)]
-enum Mercy {
+enum Survival {
     Nothing,
     Everything,
     /// Up to some point in the order of writing.
@@ -330,18 +330,18 @@ enum Mercy {
     Anything,
 }
 
-impl Mercy {
-    fn draw(random: &mut Random) -> Mercy {
-        [Mercy::Nothing, Mercy::Everything, Mercy::Beginning, Mercy::Anything][random.below(4)]
+impl Survival {
+    fn draw(random: &mut Random) -> Survival {
+        [Survival::Nothing, Survival::Everything, Survival::Beginning, Survival::Anything][random.below(4)]
     }
 }
 
 fn survive(durable: &[u8], pending: &[Change], random: &mut Random) -> Vec<u8> {
     let mut content = durable.to_vec();
-    match Mercy::draw(random) {
-        Mercy::Nothing => {}
-        Mercy::Everything => pending.iter().for_each(|change| apply(&mut content, change)),
-        Mercy::Beginning => {
+    match Survival::draw(random) {
+        Survival::Nothing => {}
+        Survival::Everything => pending.iter().for_each(|change| apply(&mut content, change)),
+        Survival::Beginning => {
             let whole = random.below(pending.len() + 1);
             pending[..whole].iter().for_each(|change| apply(&mut content, change));
             if let Some(Change::Write(offset, bytes)) = pending.get(whole) {
@@ -349,7 +349,7 @@ fn survive(durable: &[u8], pending: &[Change], random: &mut Random) -> Vec<u8> {
                 apply(&mut content, &Change::Write(*offset, bytes[..cut].to_vec()));
             }
         }
-        Mercy::Anything => {
+        Survival::Anything => {
             for change in pending {
                 match change {
                     Change::Write(offset, bytes) => survive_sectors(&mut content, *offset, bytes, random),
@@ -384,14 +384,14 @@ fn survive_names(
     pending: &[NameChange],
     random: &mut Random,
 ) -> BTreeMap<String, u64> {
-    let mercy = Mercy::draw(random);
+    let survival = Survival::draw(random);
     let beginning = random.below(pending.len() + 1);
     for (nth, change) in pending.iter().enumerate() {
-        let survives = match mercy {
-            Mercy::Nothing => false,
-            Mercy::Everything => true,
-            Mercy::Beginning => nth < beginning,
-            Mercy::Anything => random.below(2) == 0,
+        let survives = match survival {
+            Survival::Nothing => false,
+            Survival::Everything => true,
+            Survival::Beginning => nth < beginning,
+            Survival::Anything => random.below(2) == 0,
         };
         if survives {
             apply_name(&mut names, change);

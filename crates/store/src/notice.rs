@@ -72,7 +72,7 @@ impl Observer {
         Observer(Some(Arc::new(observe)))
     }
 
-    pub(crate) fn tell(&self, notice: &Notice) {
+    pub(crate) fn notify(&self, notice: &Notice) {
         if let Some(observe) = &self.0 {
             observe(notice);
         }

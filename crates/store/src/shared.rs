@@ -37,7 +37,7 @@ const PAST_MAX: usize = 8;
 
 /// A past version, right for the keys of a prefix.
 #[derive(Debug)]
-struct Past {
+struct PastState {
     prefix: Key,
     state: State,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     published: AtomicU64,
     /// The history's oldest revision, readable without the hub.
     oldest: AtomicU64,
-    past: Mutex<VecDeque<Past>>,
+    past: Mutex<VecDeque<PastState>>,
     directories: Directories,
     progress: latest::Sender<u64>,
     /// Whether there is a failure, readable without its lock.
@@ -131,7 +131,7 @@ impl Shared {
         let revision = state.revision;
         if options.at.is_none() && remaining > 0 {
             // The next page will ask for this very state.
-            self.keep_past(Past { prefix: Key::from(""), state });
+            self.keep_past(PastState { prefix: Key::from(""), state });
         }
         Ok(Range { items, revision, remaining })
     }
@@ -153,7 +153,7 @@ impl Shared {
         };
         undo(&mut state.index, &newest_first);
         state.revision = at;
-        self.keep_past(Past { prefix: Key::from(prefix), state: state.clone() });
+        self.keep_past(PastState { prefix: Key::from(prefix), state: state.clone() });
         Ok(state)
     }
 
@@ -163,10 +163,11 @@ impl Shared {
         found.map(|past| past.state.clone())
     }
 
-    fn keep_past(&self, kept: Past) {
+    fn keep_past(&self, kept: PastState) {
         let oldest = self.oldest();
         let mut past = lock(&self.past);
-        let same = |past: &Past| past.state.revision == kept.state.revision && past.prefix == kept.prefix;
+        let same =
+            |past: &PastState| past.state.revision == kept.state.revision && past.prefix == kept.prefix;
         if past.iter().any(same) {
             return;
         }
@@ -241,7 +242,7 @@ impl Shared {
         *lock(&self.failure) = Some(Arc::clone(&cause));
         self.failed.store(true, Ordering::Release);
         self.counters.failures.fetch_add(1, Ordering::Relaxed);
-        self.counters.observer.tell(&Notice::BecameReadOnly(cause));
+        self.counters.observer.notify(&Notice::BecameReadOnly(cause));
     }
 
     /// Takes writes again.

@@ -94,8 +94,8 @@ impl Store {
         let shared = Arc::new(shared);
         let (sender, receiver) = mpsc::channel(options.queue_txns_max);
         let committer = Committer::new(Arc::clone(&shared), engine);
-        let farewell = Farewell { shared: Arc::clone(&shared), _lock: lock };
-        let writer = writer::spawn(committer, receiver, sender.downgrade(), &options, farewell)
+        let close_on_drop = CloseOnDrop { shared: Arc::clone(&shared), _lock: lock };
+        let writer = writer::spawn(committer, receiver, sender.downgrade(), &options, close_on_drop)
             .map_err(|source| StorageError { doing: "start thread", file: "store-writer".into(), source })?;
         let queue_bytes = Arc::new(Semaphore::new(options.queue_bytes_max));
         let (queue, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
@@ -111,12 +111,12 @@ impl Store {
 
 /// Dropped by the writer's thread when it ends, however it ends: ends the watches, then frees the directory.
 #[derive(Debug)]
-struct Farewell {
+struct CloseOnDrop {
     shared: Arc<Shared>,
     _lock: Option<DirLock>,
 }
 
-impl Drop for Farewell {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.shared.close();
     }

@@ -28,14 +28,14 @@ const HEAL_BACKOFF_MS_MAX: u64 = 5_000;
 /// A store that fails again before this many groups were committed has not healed: the backoff goes on where it was.
 const HEALTHY_GROUPS_MIN: u64 = 100;
 
-/// Runs until it is closed and the queue is empty; then drops the committer and the farewell,
+/// Runs until it is closed and the queue is empty; then drops the committer and `close_on_drop`,
 /// in that order.
 pub(crate) fn spawn(
     committer: Committer,
     queue: mpsc::Receiver<Message>,
     sender: mpsc::WeakSender<Message>,
     options: &Options,
-    farewell: impl Send + 'static,
+    close_on_drop: impl Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let mut intake = Intake {
         queue,
@@ -44,7 +44,7 @@ pub(crate) fn spawn(
         group_bytes_max: options.group_bytes_max,
     };
     let mut committer = committer;
-    let mut healing = Healing { queue: sender, state: Backoff::default() };
+    let mut healing = WriteRecovery { queue: sender, state: Backoff::default() };
     thread::Builder::new().name("store-writer".into()).spawn(move || {
         healing.check(&mut committer);
         while let Some(work) = intake.next() {
@@ -58,17 +58,17 @@ pub(crate) fn spawn(
             healing.check(&mut committer);
         }
         drop(committer);
-        drop(farewell);
+        drop(close_on_drop);
     })
 }
 
 /// When to try to heal.
-struct Healing {
+struct WriteRecovery {
     queue: mpsc::WeakSender<Message>,
     state: Backoff,
 }
 
-impl Healing {
+impl WriteRecovery {
     /// Plans an attempt if one is needed and none is planned. Where there is no thread to wait on, the writer waits itself: a read-only
     /// store has nothing to write.
     fn check(&mut self, committer: &mut Committer) {

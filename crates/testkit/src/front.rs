@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::{StartError, host::Host};
 
 /// How long requests in flight may take to end when the front is closed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A listening server. Dropping it frees the address.
 #[derive(Debug)]
@@ -49,15 +49,15 @@ impl Front {
         let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
         host.handle().spawn(async move {
             let mut cut = stopped.clone();
-            let farewell = async {
+            let timeout = async {
                 let _ = cut.wait_for(|stop| *stop).await;
-                tokio::time::sleep(FAREWELL).await;
+                tokio::time::sleep(CLOSE_TIMEOUT).await;
             };
             let own_service = server.clone();
             tokio::select! {
                 () = own_service.keep_own_service(address) => {}
                 _ = serve(server, serving, options, stopped) => {}
-                () = farewell => {}
+                () = timeout => {}
             }
             drop(end);
         });
@@ -74,6 +74,6 @@ impl Drop for Front {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
         // Returns when the task has dropped its end: nothing is ever sent.
-        let _ = self.ended.recv_timeout(FAREWELL * 10);
+        let _ = self.ended.recv_timeout(CLOSE_TIMEOUT * 10);
     }
 }

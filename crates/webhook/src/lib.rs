@@ -6,12 +6,12 @@
 //! decides.
 
 mod certificate;
+mod certificate_manager;
 mod clock;
-mod keeper;
 mod metrics;
 mod review;
 mod serve;
 
-pub use keeper::{Identity, Keeper};
+pub use certificate_manager::{CertificateManager, Identity};
 pub use review::{Decision, Question};
 pub use serve::{Decide, Webhook};

@@ -57,7 +57,7 @@ struct Metadata {
 
 /// A question with what is needed to answer it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReviewRequest {
     pub(crate) uid: String,
     pub(crate) question: Question,
     /// It only checks whether the webhook answers.
@@ -68,7 +68,7 @@ pub(crate) struct Asked {
 ///
 /// # Errors
 /// Why it is none.
-pub(crate) fn read(body: &[u8]) -> Result<Asked, String> {
+pub(crate) fn read(body: &[u8]) -> Result<ReviewRequest, String> {
     let Review { request } =
         serde_json::from_slice(body).map_err(|error| format!("AdmissionReview: {error}"))?;
     let Some(object) = present(request.object) else {
@@ -81,7 +81,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Asked, String> {
         && probed.metadata.annotations.is_some_and(|annotations| annotations.contains_key(PROBE));
     let old_object = present(request.old_object).map(|raw| raw.get().to_owned());
     let question = Question { object: object.get().to_owned(), old_object };
-    Ok(Asked { uid: request.uid, question, is_probe })
+    Ok(ReviewRequest { uid: request.uid, question, is_probe })
 }
 
 fn present(raw: Option<Box<RawValue>>) -> Option<Box<RawValue>> {

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    keeper::{Identity, Keeper},
+    certificate_manager::{CertificateManager, Identity},
     metrics::Metrics,
     review::{self, Decision, Question},
 };
@@ -64,12 +64,17 @@ impl fmt::Debug for Webhook {
 impl Webhook {
     /// A webhook, and who looks after its certificate.
     #[must_use]
-    pub fn new(client: Client, identity: Identity, process: &Process, decide: Decide) -> (Arc<Self>, Keeper) {
+    pub fn new(
+        client: Client,
+        identity: Identity,
+        process: &Process,
+        decide: Decide,
+    ) -> (Arc<Self>, CertificateManager) {
         let (sender, tls) = watch::channel(None);
         let metrics = Metrics::new(process);
-        let keeper = Keeper::new(client, identity, metrics.clone(), sender);
+        let certificate_manager = CertificateManager::new(client, identity, metrics.clone(), sender);
         let questions = Semaphore::new(QUESTIONS_MAX);
-        (Arc::new(Self { decide, metrics, tls, questions }), keeper)
+        (Arc::new(Self { decide, metrics, tls, questions }), certificate_manager)
     }
 
     /// Whether there is a certificate to serve with.
@@ -82,11 +87,11 @@ impl Webhook {
     pub async fn serve(
         self: Arc<Self>,
         listener: TcpListener,
-        keeper: Keeper,
+        certificate_manager: CertificateManager,
         mut stop: watch::Receiver<bool>,
     ) {
         let mut open = JoinSet::new();
-        let keeping = keeper.run();
+        let keeping = certificate_manager.run();
         tokio::pin!(keeping);
         loop {
             let accepted = tokio::select! {

@@ -81,8 +81,8 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let covered = selector::select(context.world, &context.key.namespace, labels);
     let (expected, wanted) = match expectation(context.world, budget, &covered) {
         Ok(numbers) => numbers,
-        Err(Unknown::Problem(why)) => return fail(context, budget, &why, plan),
-        Err(Unknown::Unasked(reads)) => {
+        Err(UnknownCount::Problem(why)) => return fail(context, budget, &why, plan),
+        Err(UnknownCount::Unasked(reads)) => {
             if let Some(why) = context.failure {
                 fail(context, budget, why, plan);
             }
@@ -126,7 +126,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
 }
 
 /// Why it is not known how many pods there should be.
-enum Unknown {
+enum UnknownCount {
     /// It cannot be.
     Problem(String),
     /// Owners have to be asked first.
@@ -138,7 +138,7 @@ fn expectation(
     world: &World,
     budget: &PodDisruptionBudget,
     covered: &[&Arc<Pod>],
-) -> Result<(i32, i32), Unknown> {
+) -> Result<(i32, i32), UnknownCount> {
     let Some(spec) = invariant!(&budget.spec, "a budget with a selector has a spec") else {
         return Ok((0, 0));
     };
@@ -157,7 +157,7 @@ fn expectation(
 }
 
 /// How many pods the owners of these pods want in all. Pods without an owner do not count.
-fn scale(world: &World, covered: &[&Arc<Pod>]) -> Result<i32, Unknown> {
+fn scale(world: &World, covered: &[&Arc<Pod>]) -> Result<i32, UnknownCount> {
     let mut owners: BTreeMap<String, i32> = BTreeMap::new();
     let mut unasked = Vec::new();
     for pod in covered {
@@ -173,28 +173,30 @@ fn scale(world: &World, covered: &[&Arc<Pod>]) -> Result<i32, Unknown> {
             Ok(Some((uid, replicas))) => drop(owners.insert(uid, replicas)),
             Ok(None) => {
                 let why = format!("found no controllers for pod \"{}\"", meta::name(&pod.metadata));
-                return Err(Unknown::Problem(why));
+                return Err(UnknownCount::Problem(why));
             }
-            Err(Unknown::Unasked(reads)) => unasked.extend(reads),
-            Err(problem @ Unknown::Problem(_)) => return Err(problem),
+            Err(UnknownCount::Unasked(reads)) => unasked.extend(reads),
+            Err(problem @ UnknownCount::Problem(_)) => return Err(problem),
         }
     }
-    if unasked.is_empty() { Ok(owners.values().sum()) } else { Err(Unknown::Unasked(unasked)) }
+    if unasked.is_empty() { Ok(owners.values().sum()) } else { Err(UnknownCount::Unasked(unasked)) }
 }
 
 /// The number that an owner of any other kind says by its subresource `scale`; nothing if there is no such owner.
-fn other_scale(world: &World, owner: &OwnerReference) -> Result<Option<(String, i32)>, Unknown> {
+fn other_scale(world: &World, owner: &OwnerReference) -> Result<Option<(String, i32)>, UnknownCount> {
     let Some(node) = world.graph().get(&owner.uid) else { return Ok(None) };
     match world.scale(&owner.uid) {
         Some(Scale::Replicas(replicas)) => Ok(Some((owner.uid.clone(), replicas))),
         Some(Scale::Absent) => {
             let Resource { group, plural, .. } = *node.resource;
             let dot = if group.is_empty() { "" } else { "." };
-            Err(Unknown::Problem(format!("{plural}{dot}{group} does not implement the scale subresource")))
+            Err(UnknownCount::Problem(format!(
+                "{plural}{dot}{group} does not implement the scale subresource"
+            )))
         }
         None => {
             let (resource, key, uid) = (node.resource, node.key.clone(), owner.uid.clone());
-            Err(Unknown::Unasked([Write::ReadScale { resource, key, uid }].into()))
+            Err(UnknownCount::Unasked([Write::ReadScale { resource, key, uid }].into()))
         }
     }
 }

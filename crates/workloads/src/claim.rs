@@ -35,7 +35,7 @@ pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
         return claimed;
     }
     let namespace = owner.namespace.as_deref().unwrap_or_default();
-    for object in table.loose_within(namespace).filter(|object| wanted(object)) {
+    for object in table.uncontrolled_in(namespace).filter(|object| wanted(object)) {
         let metadata = object.metadata();
         if !meta::is_leaving(metadata) && selector::matches(labels, metadata) {
             claimed.writes.push(with_controller(kind, metadata, owner_kind, owner));

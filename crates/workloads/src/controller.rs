@@ -283,7 +283,7 @@ impl Controller {
                 self.queue.add(until, key.clone());
                 Flight::without_creations(plan.writes, until)
             }
-            None if planned == 0 => return self.forgive(&key),
+            None if planned == 0 => return self.reset_failures(&key),
             None => Flight::new(plan.writes),
         };
         self.flights.insert(key.clone(), flight);
@@ -326,15 +326,15 @@ impl Controller {
             // All that was done is what need not wait: it says nothing of what was refused.
             (None, Some(until)) => self.queue.add(until, key),
             (None, None) => {
-                self.forgive(&key);
+                self.reset_failures(&key);
                 self.queue.touch(now, key);
             }
         }
     }
 
     /// It worked: what went wrong before is forgotten.
-    fn forgive(&mut self, key: &Key) {
-        self.queue.forgive(key);
+    fn reset_failures(&mut self, key: &Key) {
+        self.queue.reset_failures(key);
         self.failures.remove(key);
         self.refused.remove(key);
     }

@@ -16,7 +16,7 @@ impl Default for Limits {
 }
 
 /// The mark of an object that requests more pods than it gets: the event is written once.
-const TOLD: u64 = 0x6c69_6d69_7473;
+const EVENT_WRITTEN: u64 = 0x6c69_6d69_7473;
 
 impl Limits {
     /// Why an owner gets fewer pods than it wants, if it does.
@@ -30,9 +30,9 @@ impl Limits {
     }
 
     /// Tells people of an object whose status has no place for it.
-    pub(crate) fn tell_once(context: &Context<'_>, note: Note, plan: &mut Plan) {
-        plan.remember(TOLD);
-        if context.remembered.is_none_or(|(mark, _)| mark != TOLD) {
+    pub(crate) fn write_event_once(context: &Context<'_>, note: Note, plan: &mut Plan) {
+        plan.remember(EVENT_WRITTEN);
+        if context.remembered.is_none_or(|(mark, _)| mark != EVENT_WRITTEN) {
             plan.write(Write::Event(note));
         }
     }

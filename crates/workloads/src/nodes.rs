@@ -50,7 +50,7 @@ fn concerns(_: &World, change: &Change, keys: &mut Vec<Key>) {
 
 fn decide(context: &Context<'_>, plan: &mut Plan) {
     let Some(node) = context.world.nodes().get(context.key) else { return };
-    let sign = last_sign(context.world, node);
+    let sign = last_heartbeat(context.world, node);
     plan.remember(sign);
     let grace = if condition(node, "Ready").is_some() { GRACE_SECS } else { STARTUP_SECS };
     let at = context.since(sign).plus_secs(grace);
@@ -65,12 +65,12 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         plan.write(writes::patch(&resource::NODES, &node.metadata, json!({"spec": {"taints": taints}})));
     }
     if condition(node, "Ready").is_some_and(|ready| ready.status != "True") {
-        doubt_pods(context, plan);
+        mark_pods_not_ready(context, plan);
     }
 }
 
 /// A number that changes whenever the node gives a sign of life.
-fn last_sign(world: &World, node: &Node) -> u64 {
+fn last_heartbeat(world: &World, node: &Node) -> u64 {
     let lease = world.leases().get(&Key::new(LEASES, meta::name(&node.metadata)));
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());
     let renewed = renewed.map_or(0, |at| at.0.as_microsecond());
@@ -160,7 +160,7 @@ pub(crate) fn is_ready(node: &Node) -> bool {
 }
 
 /// Pods of a node that does not report count as not ready.
-fn doubt_pods(context: &Context<'_>, plan: &mut Plan) {
+fn mark_pods_not_ready(context: &Context<'_>, plan: &mut Plan) {
     let bound = context.world.pod_index().on_node(&context.key.name);
     let ready = bound.filter_map(|key| context.world.pods().get(key)).filter(|pod| pods::is_ready(pod));
     for pod in ready.take(BURST_MAX) {

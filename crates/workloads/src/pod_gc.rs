@@ -54,7 +54,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         if at > context.now {
             plan.look_again(at);
         } else {
-            force_out(context.now, pod, "", plan);
+            force_delete(context.now, pod, "", plan);
         }
     }
 }
@@ -83,7 +83,7 @@ fn clear_node(context: &Context<'_>, plan: &mut Plan) {
     if let Some(node) = context.world.nodes().get(context.key) {
         if is_out_of_service(node) {
             let leaving = bound.filter(|pod| meta::is_leaving(&pod.metadata)).take(BURST_MAX);
-            leaving.for_each(|pod| force_out(context.now, pod, "", plan));
+            leaving.for_each(|pod| force_delete(context.now, pod, "", plan));
         }
         return;
     }
@@ -106,13 +106,13 @@ fn clear_node(context: &Context<'_>, plan: &mut Plan) {
         return;
     }
     for pod in bound.take(BURST_MAX) {
-        force_out(context.now, pod, "PodGC: node no longer exists", plan);
+        force_delete(context.now, pod, "PodGC: node no longer exists", plan);
     }
 }
 
 /// Sets the pod's phase to `Failed`, for controllers that count, and then deletes it at once. One that only finalizers hold is left: deleting it again
 /// changes nothing.
-fn force_out(now: Timestamp, pod: &Pod, why: &str, plan: &mut Plan) {
+fn force_delete(now: Timestamp, pod: &Pod, why: &str, plan: &mut Plan) {
     if pods::is_finished(pod) {
         let only_held =
             meta::is_leaving(&pod.metadata) && pod.metadata.deletion_grace_period_seconds.unwrap_or(0) == 0;

@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// It worked: the next failure is a first one.
-    pub fn forgive(&mut self, key: &Key) {
+    pub fn reset_failures(&mut self, key: &Key) {
         self.failures.remove(key);
     }
 
@@ -138,7 +138,7 @@ mod tests {
         }
         assert_eq!(waits[..4], [50, 100, 200, 400]);
         assert_eq!(waits[13], BACKOFF.longest_ms);
-        queue.forgive(&key);
+        queue.reset_failures(&key);
         queue.fail(at(0), &key);
         assert_eq!(queue.next(), Some(at(50)));
     }

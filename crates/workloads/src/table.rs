@@ -11,12 +11,12 @@ pub struct Table<T> {
     /// By the UID of the owner that manages them.
     managed: BTreeMap<String, BTreeSet<Key>>,
     /// Those without a controller.
-    loose: BTreeSet<Key>,
+    uncontrolled: BTreeSet<Key>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), managed: BTreeMap::new(), loose: BTreeSet::new() }
+        Self { objects: BTreeMap::new(), managed: BTreeMap::new(), uncontrolled: BTreeSet::new() }
     }
 }
 
@@ -55,8 +55,8 @@ impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
     }
 
     /// Those in a namespace without a controller, by name.
-    pub fn loose_within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<T>> {
-        self.loose
+    pub fn uncontrolled_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<T>> {
+        self.uncontrolled
             .range(Key::new(namespace, "")..)
             .take_while(move |key| key.namespace == namespace)
             .filter_map(|key| self.objects.get(key))
@@ -74,7 +74,7 @@ impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
                 self.managed.entry(owner.uid.clone()).or_default().insert(key.clone());
             }
             None => {
-                self.loose.insert(key.clone());
+                self.uncontrolled.insert(key.clone());
             }
         }
         self.objects.insert(key, object);
@@ -92,7 +92,7 @@ impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
                 }
             }
             None => {
-                self.loose.remove(key);
+                self.uncontrolled.remove(key);
             }
         }
         Some(object)

@@ -18,9 +18,9 @@ const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
 /// The pods of this node, for its API.
 #[derive(Debug)]
-pub(super) struct Asked(pub(super) Arc<Shared>);
+pub(super) struct NodePods(pub(super) Arc<Shared>);
 
-impl Pods for Asked {
+impl Pods for NodePods {
     fn find(
         &self,
         namespace: &str,

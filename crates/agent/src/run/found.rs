@@ -50,8 +50,13 @@ fn exit(shared: &Shared, state: &ContainerState, ended: &RuntimeExit) -> Exit {
         known.unwrap_or_else(|| {
             let pod = shared.table().pod(&state.key.pod_uid)?;
             let key = &state.key;
-            let words =
-                shared.provision.last_words(&pod, &key.name, key.attempt, ended.code != 0, &state.log);
+            let words = shared.provision.read_termination_message(
+                &pod,
+                &key.name,
+                key.attempt,
+                ended.code != 0,
+                &state.log,
+            );
             shared.table().keep_words(key, words.clone());
             words
         })

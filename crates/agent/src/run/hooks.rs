@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use super::{
-    ask::{Asked, container_of},
+    probe::{TargetContainer, container_of},
     shared::Shared,
     work::{failed, pod_of},
 };
@@ -49,7 +49,7 @@ async fn run(
         false => lifecycle.pre_stop.as_ref(),
     });
     let (Some(container), Some(handler)) = (container, handler) else { return Outcome::Done };
-    let asked = Asked { shared, uid: &pod.uid, container, id, limit };
+    let asked = TargetContainer { shared, uid: &pod.uid, container, id, limit };
     let result = match timeout(limit, handle(&asked, handler)).await {
         Ok(result) => result,
         Err(_) => Err(format!("it did not end within {} s", limit.as_secs())),
@@ -63,7 +63,7 @@ async fn run(
     }
 }
 
-async fn handle(asked: &Asked<'_>, handler: &LifecycleHandler) -> Result<(), String> {
+async fn handle(asked: &TargetContainer<'_>, handler: &LifecycleHandler) -> Result<(), String> {
     if let Some(exec) = &handler.exec {
         asked.exec(exec).await.map(drop)
     } else if let Some(get) = &handler.http_get {

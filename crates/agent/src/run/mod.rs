@@ -1,7 +1,6 @@
 //! Pods that run: what [`lazaret_pods::Pods`] decides, carried out with a runtime, images and volumes.
 
 mod api;
-mod ask;
 mod eviction_hard;
 mod facts;
 mod found;
@@ -11,6 +10,7 @@ mod logs;
 mod object;
 mod options;
 mod pressure;
+mod probe;
 mod pull;
 mod serve;
 mod shared;
@@ -39,7 +39,7 @@ use self::{
 };
 use crate::{
     clock::Clock,
-    events::{About, Note},
+    events::{EventObject, NewEvent},
     follow::Reader,
     pod_object::PodObject,
     pods,
@@ -55,7 +55,7 @@ pub(crate) const KEPT_KINDS: usize = 8;
 
 /// Something that happened to pods.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum PodInput {
     Pods(Vec<PodObject>),
     Pod(Box<PodObject>),
     Gone(Box<PodObject>),
@@ -72,36 +72,36 @@ pub(crate) enum News {
 pub(crate) struct Runner {
     machine: Pods,
     shared: Arc<Shared>,
-    news: mpsc::Sender<News>,
-    notes: mpsc::Sender<Note>,
+    news: mpsc::Sender<PodInput>,
+    notes: mpsc::Sender<NewEvent>,
     tasks: JoinSet<()>,
     is_shutting_down: bool,
 }
 
 impl Runner {
     /// News from the API, from the runtime, and of what became of actions.
-    pub(crate) fn hear(&mut self, clock: Clock, news: News, node: &mut Node) {
+    pub(crate) fn hear(&mut self, clock: Clock, news: PodInput, node: &mut Node) {
         match news {
-            News::Pods(pods) => self.pods(clock, pods, node),
-            News::Pod(pod) => self.pod(clock, *pod, node),
-            News::Gone(object) => {
+            PodInput::Pods(pods) => self.pods(clock, pods, node),
+            PodInput::Pod(pod) => self.pod(clock, *pod, node),
+            PodInput::Gone(object) => {
                 self.gone(clock, &object.pod.metadata.uid.unwrap_or_default(), node);
             }
-            News::Services(all) => self.shared.change_services(|services| {
+            PodInput::Services(all) => self.shared.change_services(|services| {
                 *services = all.into_iter().map(|service| (key(&service), slim(service))).collect();
             }),
-            News::Service(service) => self.shared.change_services(|services| {
+            PodInput::Service(service) => self.shared.change_services(|services| {
                 services.insert(key(&service), slim(*service));
             }),
-            News::ServiceGone(service) => {
+            PodInput::ServiceGone(service) => {
                 self.shared.change_services(|services| drop(services.remove(&key(&service))));
             }
-            News::Changed => self.machine.handle(clock.unix(), Input::Changed),
-            News::Shutdown => {
+            PodInput::Changed => self.machine.handle(clock.unix(), Input::Changed),
+            PodInput::Shutdown => {
                 self.is_shutting_down = true;
                 self.machine.handle(clock.unix(), Input::Shutdown);
             }
-            News::Outcome(id, outcome) => self.machine.handle(clock.unix(), Input::Outcome(id, outcome)),
+            PodInput::Outcome(id, outcome) => self.machine.handle(clock.unix(), Input::Outcome(id, outcome)),
         }
         self.sweep(clock, node);
     }
@@ -130,14 +130,18 @@ impl Runner {
                 Action::Event { pod, container, is_warning, reason, message } => {
                     debug!(pod = pod.name, container, reason, "{message}");
                     let field = container.map(|name| self.field(&pod.uid, &name));
-                    let about = About::Pod { pod, field };
+                    let about = EventObject::Pod { pod, field };
                     // One that does not fit is only in the log.
-                    let _ = self.notes.try_send(Note { about, is_warning, reason, message });
+                    let _ = self.notes.try_send(NewEvent { about, is_warning, reason, message });
                 }
                 Action::NodeEvent { reason, message } => {
                     info!(reason, "{message}");
-                    let _ =
-                        self.notes.try_send(Note { about: About::Node, is_warning: true, reason, message });
+                    let _ = self.notes.try_send(NewEvent {
+                        about: EventObject::Node,
+                        is_warning: true,
+                        reason,
+                        message,
+                    });
                 }
                 Action::KeepOnly { pods } => {
                     self.tasks.spawn(work::keep_only(Arc::clone(&self.shared), pods));
@@ -148,7 +152,7 @@ impl Runner {
                     self.tasks.spawn(async move {
                         let outcome = Box::pin(work::perform(shared, action)).await;
                         // The receiver is gone when the agent ends.
-                        let _ = news.send(News::Outcome(id, outcome)).await;
+                        let _ = news.send(PodInput::Outcome(id, outcome)).await;
                     });
                 }
             }
@@ -344,20 +348,20 @@ fn slim(mut service: Service) -> Service {
     service
 }
 
-pub(crate) fn pod_reader() -> Reader<PodObject, News> {
+pub(crate) fn pod_reader() -> Reader<PodObject, PodInput> {
     Reader {
         what: "pods",
-        listed: |pods| Some(News::Pods(pods)),
-        set: |pod| Some(News::Pod(Box::new(pod))),
-        gone: |pod| Some(News::Gone(Box::new(pod))),
+        listed: |pods| Some(PodInput::Pods(pods)),
+        set: |pod| Some(PodInput::Pod(Box::new(pod))),
+        gone: |pod| Some(PodInput::Gone(Box::new(pod))),
     }
 }
 
-pub(crate) fn service_reader() -> Reader<Service, News> {
+pub(crate) fn service_reader() -> Reader<Service, PodInput> {
     Reader {
         what: "services",
-        listed: |services| Some(News::Services(services)),
-        set: |service| Some(News::Service(Box::new(service))),
-        gone: |service| Some(News::ServiceGone(Box::new(service))),
+        listed: |services| Some(PodInput::Services(services)),
+        set: |service| Some(PodInput::Service(Box::new(service))),
+        gone: |service| Some(PodInput::ServiceGone(Box::new(service))),
     }
 }

@@ -10,7 +10,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use lazaret_pods::{Amounts, Crossed, PressureKind};
+use lazaret_pods::{Amounts, CrossedThreshold, PressureKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -39,7 +39,7 @@ pub(super) struct Object {
 }
 
 /// The pressure conditions that are true.
-type Pressure = BTreeMap<PressureKind, Crossed>;
+type Pressure = BTreeMap<PressureKind, CrossedThreshold>;
 
 /// The last status that was written: its pressure, the transition times of its conditions, and when it was written.
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl Object {
     }
 
     /// The reason of a condition in kubelet's words, and a message that says which figure is behind it.
-    fn words(&self, kind: PressureKind, crossed: Option<&Crossed>) -> (&'static str, String) {
+    fn words(&self, kind: PressureKind, crossed: Option<&CrossedThreshold>) -> (&'static str, String) {
         let (reason, text) = match (kind, crossed.is_some()) {
             (PressureKind::Memory, true) => {
                 ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available")

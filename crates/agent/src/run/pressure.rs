@@ -62,7 +62,7 @@ pub(super) async fn collect_images(shared: &Shared, thresholds: Thresholds) {
 }
 
 /// A pod that runs.
-struct Running {
+struct RunningPod {
     pod: Arc<Pod>,
     /// Its containers, those that ended included: name, id, and whether it runs.
     containers: Vec<(String, String, bool)>,
@@ -91,7 +91,7 @@ pub(super) async fn measure(shared: &Arc<Shared>, usage: bool, storage: bool) ->
     Outcome::Measured(uses)
 }
 
-fn running(shared: &Shared) -> Vec<(String, Running)> {
+fn running(shared: &Shared) -> Vec<(String, RunningPod)> {
     let table = shared.table();
     let pods = table.entries.iter().filter(|(_, entry)| !entry.is_gone);
     let running = pods.filter_map(|(uid, entry)| {
@@ -100,13 +100,13 @@ fn running(shared: &Shared) -> Vec<(String, Running)> {
             let runs = matches!(container.phase, Phase::Running { .. });
             (container.key.name.clone(), container.id.clone(), runs)
         });
-        Some((uid.clone(), Running { pod, containers: containers.collect() }))
+        Some((uid.clone(), RunningPod { pod, containers: containers.collect() }))
     });
     running.collect()
 }
 
 /// Counts what a pod has on the disk. Whether that could be done.
-async fn add_storage(shared: &Arc<Shared>, running: &Running, taken: &mut PodUse) -> bool {
+async fn add_storage(shared: &Arc<Shared>, running: &RunningPod, taken: &mut PodUse) -> bool {
     let pod = reference(&running.pod);
     if !is_plain(&pod.uid) {
         return false;
@@ -146,14 +146,14 @@ async fn add_storage(shared: &Arc<Shared>, running: &Running, taken: &mut PodUse
     }
 }
 
-struct Counted {
+struct DiskUsage {
     bytes: u64,
     files: u64,
     containers: BTreeMap<String, u64>,
     violation: Option<String>,
 }
 
-fn count(shared: &Shared, pod: &Pod, places: &[(String, PathBuf)]) -> std::io::Result<Counted> {
+fn count(shared: &Shared, pod: &Pod, places: &[(String, PathBuf)]) -> std::io::Result<DiskUsage> {
     let volumes = shared.provision.volumes().storage_use(pod)?;
     let mut containers: BTreeMap<String, u64> = BTreeMap::new();
     let mut total = volumes.total();
@@ -164,5 +164,5 @@ fn count(shared: &Shared, pod: &Pod, places: &[(String, PathBuf)]) -> std::io::R
         *sum = sum.saturating_add(taken.bytes);
     }
     let violation = storage_violation(pod, &volumes, &containers);
-    Ok(Counted { bytes: total.bytes, files: total.files, containers, violation })
+    Ok(DiskUsage { bytes: total.bytes, files: total.files, containers, violation })
 }

@@ -9,7 +9,7 @@ use lazaret_runtime::Metrics;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{error, warn};
 
-use super::{api::Asked, shared::Shared};
+use super::{api::NodePods, shared::Shared};
 
 /// Between two looks for the cluster's authority.
 const RETRY: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub(super) async fn serve(
     };
     let api = NodeApi::new(Options {
         node: shared.node.clone(),
-        pods: Arc::new(Asked(Arc::clone(&shared))),
+        pods: Arc::new(NodePods(Arc::clone(&shared))),
         runtime: Arc::clone(&shared.runtime),
         reviews: Arc::new(ApiReviews::new(shared.client.clone(), shared.node.clone())),
         machine: Arc::new(super::facts::usage),

@@ -10,7 +10,7 @@ use std::{
 use k8s_openapi::api::core::v1::Service;
 use lazaret_containers::{Runtime, SandboxState};
 use lazaret_images::ImageSource;
-use lazaret_pods::{Crossed, PodRef, PressureKind};
+use lazaret_pods::{CrossedThreshold, PodRef, PressureKind};
 use lazaret_provision::Provision;
 use tokio::sync::{Semaphore, watch};
 
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) node: String,
     pub(super) machine: Machine,
     /// Conditions of the Node that are true.
-    pub(super) pressure: watch::Sender<BTreeMap<PressureKind, Crossed>>,
+    pub(super) pressure: watch::Sender<BTreeMap<PressureKind, CrossedThreshold>>,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) images: Arc<dyn ImageSource>,
     pub(super) provision: Provision,

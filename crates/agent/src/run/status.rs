@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// Facts for a pod's status that the machine does not have.
 #[derive(Debug)]
-pub(super) struct Around<'a> {
+pub(super) struct StatusInputs<'a> {
     /// The pod as the API has it.
     pub(super) pod: &'a Pod,
     /// The runtime's name: the scheme of container ids.
@@ -22,7 +22,7 @@ pub(super) struct Around<'a> {
 }
 
 /// A strategic merge patch: conditions and claims of others stay.
-pub(super) fn patch(around: &Around<'_>, status: &Status) -> Value {
+pub(super) fn patch(around: &StatusInputs<'_>, status: &Status) -> Value {
     let metadata = &around.pod.metadata;
     let ips = &status.ips;
     let addresses = |ips: &[String]| ips.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ fn condition(pod: &Pod, condition: &Condition) -> Value {
     })
 }
 
-fn container(around: &Around<'_>, status: &ContainerStatus) -> Value {
+fn container(around: &StatusInputs<'_>, status: &ContainerStatus) -> Value {
     let id = |id: &str| format!("{}://{id}", around.runtime);
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| drop(fields.insert(name.into(), value));
@@ -251,8 +251,12 @@ mod tests {
             main: vec![container],
             ephemeral: vec![],
         };
-        let around =
-            Around { pod: &pod, runtime: "runc", host_ips: &["192.0.2.1".into()], health: &BTreeMap::new() };
+        let around = StatusInputs {
+            pod: &pod,
+            runtime: "runc",
+            host_ips: &["192.0.2.1".into()],
+            health: &BTreeMap::new(),
+        };
         let patch = patch(&around, &status);
         assert_eq!(patch["metadata"]["uid"], "u");
         let status = &patch["status"];

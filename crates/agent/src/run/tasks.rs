@@ -12,10 +12,10 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    News, Runner, logs, object::Object, options::Ready, pod_reader, pressure, serve, service_reader,
+    PodInput, Runner, logs, object::Object, options::Ready, pod_reader, pressure, serve, service_reader,
     shared::Shared,
 };
-use crate::{events::Note, follow};
+use crate::{events::NewEvent, follow};
 
 /// Inputs in the queue. A sender waits when it is full.
 const NEWS_MAX: usize = 256;
@@ -30,10 +30,10 @@ const LIST_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn start(
     ready: Ready,
     metrics: Metrics,
-    notes: mpsc::Sender<Note>,
+    notes: mpsc::Sender<NewEvent>,
     stop: watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
-) -> (Runner, mpsc::Receiver<News>) {
+) -> (Runner, mpsc::Receiver<PodInput>) {
     let Ready { machine, shared, options } = ready;
     let (news, heard) = mpsc::channel(NEWS_MAX);
     adopt(&shared).await;
@@ -73,10 +73,10 @@ async fn adopt(shared: &Shared) {
 }
 
 /// The runtime says when something ended.
-async fn listen(shared: Arc<Shared>, news: mpsc::Sender<News>) {
+async fn listen(shared: Arc<Shared>, news: mpsc::Sender<PodInput>) {
     let mut changes = shared.runtime.changes();
     while changes.changed().await.is_ok() {
-        if news.send(News::Changed).await.is_err() {
+        if news.send(PodInput::Changed).await.is_err() {
             return;
         }
     }

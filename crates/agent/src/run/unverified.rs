@@ -25,7 +25,7 @@ fn config() -> Result<Arc<ClientConfig>, String> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        let verifier = Arc::new(Anybody(provider));
+        let verifier = Arc::new(AcceptAnyServer(provider));
         let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         // A probe is one request; nothing is kept between two.
@@ -36,9 +36,9 @@ fn config() -> Result<Arc<ClientConfig>, String> {
 }
 
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

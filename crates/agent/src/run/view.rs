@@ -11,8 +11,8 @@ use k8s_openapi::{
 };
 use lazaret_model::Quantity;
 use lazaret_pods::{
-    Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Gate, Kind, Millis, Phase, PodRef,
-    PodView, Probe, PullPolicy, Resources, Restart, RestartRule,
+    Amounts, ConditionKind, ContainerView, Gate, InitialContainerStatus, InitialStatus, Kind, Millis, Phase,
+    PodRef, PodView, Probe, PullPolicy, Resources, Restart, RestartRule,
 };
 use lazaret_provision::QosClass;
 
@@ -236,7 +236,7 @@ fn gates(spec: &PodSpec, status: &PodStatus) -> Vec<Gate> {
     spec.readiness_gates.iter().flatten().map(|gate| &gate.condition_type).map(gate).collect()
 }
 
-fn before(status: &PodStatus) -> Before {
+fn before(status: &PodStatus) -> InitialStatus {
     let phase = match status.phase.as_deref() {
         Some("Running") => Phase::Running,
         Some("Succeeded") => Phase::Succeeded,
@@ -251,7 +251,7 @@ fn before(status: &PodStatus) -> Before {
     let lists =
         [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
     let containers = lists.into_iter().flatten().flatten();
-    Before {
+    InitialStatus {
         phase,
         started_at: status.start_time.as_ref().map(millis),
         conditions: conditions.collect(),
@@ -259,8 +259,8 @@ fn before(status: &PodStatus) -> Before {
     }
 }
 
-fn before_container(status: &ContainerStatus) -> (String, BeforeContainer) {
-    let before = BeforeContainer {
+fn before_container(status: &ContainerStatus) -> (String, InitialContainerStatus) {
+    let before = InitialContainerStatus {
         restarts: u32::try_from(status.restart_count).unwrap_or(0),
         has_run: status.container_id.as_ref().is_some_and(|id| !id.is_empty())
             || status.state.as_ref().is_some_and(|state| state.terminated.is_some()),

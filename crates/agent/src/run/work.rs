@@ -9,10 +9,10 @@ use kube::{
 };
 use lazaret_containers::{ContainerSpec, ContainerState, Phase, RuntimeError};
 use lazaret_pods::{Action, Outcome, PodRef, Status};
-use lazaret_provision::{Live, SpecError};
+use lazaret_provision::{SpecError, StartFacts};
 use tracing::{info, warn};
 
-use super::{ask, found, hooks, pressure, pull, shared::Shared, status};
+use super::{found, hooks, pressure, probe, pull, shared::Shared, status};
 use crate::{clock, writes};
 
 /// For one call to a runtime that has no time limit of its own.
@@ -52,7 +52,7 @@ pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
         }
         Action::Probe { pod, container, id, kind, timeout_ms } => {
             let limit = Duration::from_millis(timeout_ms);
-            ask::probe(shared, &pod, &container, &id, kind, limit).await
+            probe::probe(shared, &pod, &container, &id, kind, limit).await
         }
         Action::RemoveContainer { pod, id } => {
             let log = shared.table().log(&pod.uid, &id);
@@ -223,9 +223,9 @@ async fn describe(
         let sandbox = entry.and_then(|entry| entry.sandbox.as_ref());
         let pod_ips = sandbox.map(|sandbox| shared.ips(sandbox)).unwrap_or_default();
         let devices = entry.and_then(|entry| entry.devices.get(container));
-        Live { pod_ips, cdi_devices: devices.cloned().unwrap_or_default(), services: Vec::new() }
+        StartFacts { pod_ips, cdi_devices: devices.cloned().unwrap_or_default(), services: Vec::new() }
     };
-    let live = Live { services: shared.services(&pod.namespace), ..live };
+    let live = StartFacts { services: shared.services(&pod.namespace), ..live };
     let described = shared.provision.container(&object, container, attempt, &found, &live);
     match tokio::time::timeout(FILES_TIMEOUT, described).await {
         Ok(described) => described.map_err(from_spec),
@@ -308,7 +308,7 @@ async fn write_status(shared: &Shared, pod: &PodRef, status: &Status) -> Outcome
         let table = shared.table();
         let Some(entry) = table.entries.get(&pod.uid) else { return Outcome::Done };
         let Some(object) = &entry.pod else { return Outcome::Done };
-        let around = status::Around {
+        let around = status::StatusInputs {
             pod: object,
             runtime: shared.runtime.name(),
             host_ips: &shared.host_ips,

@@ -1,6 +1,6 @@
 //! The engine and the reference agree, on many small worlds.
 
-use lazaret_allocator::{Answer, Options, Reach};
+use lazaret_allocator::{Answer, ErrorScope, Options};
 
 use crate::{dsl, random, reference, reference::Outcome, table};
 
@@ -17,8 +17,8 @@ fn outcome(case: &dsl::Case, options: &Options) -> Outcome {
         Answer::DoesNotFit(_) => Outcome::None,
         Answer::BudgetExhausted(_) => Outcome::Endless,
         Answer::Failed(error) => match error.reach {
-            Reach::Fatal => Outcome::Fatal,
-            Reach::Node => Outcome::Node,
+            ErrorScope::Fatal => Outcome::Fatal,
+            ErrorScope::Node => Outcome::Node,
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lazaret_allocator::{Answer, Reach};
+use lazaret_allocator::{Answer, ErrorScope};
 use lazaret_model::*;
 
 /// An answer in the form of the `->` lines of a case.
@@ -14,8 +14,8 @@ pub(crate) fn answer(answer: &Answer, claims: &[std::sync::Arc<ResourceClaim>]) 
         Answer::DoesNotFit(_) => vec!["none".into()],
         Answer::BudgetExhausted(_) => vec!["exhausted".into()],
         Answer::Failed(error) => match error.reach {
-            Reach::Fatal => vec!["fatal".into()],
-            Reach::Node => vec!["node".into()],
+            ErrorScope::Fatal => vec!["fatal".into()],
+            ErrorScope::Node => vec!["node".into()],
         },
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Outcome, Shape, Until},
+    load::{self, LoadEnd, Outcome, Shape},
     machine,
     objects::{self, LABEL, NAMESPACES, pods_path},
     report::{Phase, Report},
@@ -22,7 +22,7 @@ const LISTED: usize = 10_000;
 pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
     let args = bench.args;
     objects::make_namespace(&mut bench.caller, &bench.run, &bench.namespace).await?;
-    let time = Until::Passed(Duration::from_secs(args.seconds));
+    let time = LoadEnd::Passed(Duration::from_secs(args.seconds));
     let maps = format!("{NAMESPACES}/{}/configmaps", bench.namespace);
     let pods = pods_path(&bench.namespace);
     let post = |path: &str, before: String, after: &'static str| {
@@ -39,7 +39,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     })
     .await?;
     let missing = LISTED.saturating_sub(made);
-    let shape = Shape { clients: args.clients, until: Until::Sent(missing), rate: 0 };
+    let shape = Shape { clients: args.clients, until: LoadEnd::Sent(missing), rate: 0 };
     load::run(&bench.target, shape, post(&pods, head("list"), POD), |_, _| {}).await?;
     lists(bench, report, &pods).await
 }
@@ -53,7 +53,7 @@ async fn measured(
     bench: &Bench<'_>,
     report: &mut Report,
     name: &str,
-    until: Until,
+    until: LoadEnd,
     request: impl Fn(usize) -> Vec<u8> + 'static,
 ) -> Result<usize> {
     note(name);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::schedule::sent;
 use crate::{
     bench::Bench,
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     objects::{self, meta, pods_path},
     pods::{Pods, name},
     report::Report,
@@ -40,7 +40,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     });
     let controller = ControllerKit::new(DRIVER, client(bench).await?).start(fabric);
     let pods = Pods::watch(&bench.target, &bench.namespace).await?;
-    let shape = Shape { clients: args.clients, until: Until::Sent(args.pods), rate: args.rate_of_pods() };
+    let shape = Shape { clients: args.clients, until: LoadEnd::Sent(args.pods), rate: args.rate_of_pods() };
     let (target, path) = (bench.target.clone(), pods_path(&bench.namespace));
     let text = pod(&bench.run, args.claims_per_pod).to_string();
     let request = move |number: usize| target.post(&path, &text.replacen(NAME, &name(number), 1));

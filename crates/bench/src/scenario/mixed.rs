@@ -14,7 +14,7 @@ use super::schedule;
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     objects::{RULES, meta, pods_path},
     pods::{Pods, name},
     report::{Phase, Report},
@@ -38,7 +38,7 @@ struct Shared {
     over: std::cell::Cell<bool>,
 }
 
-type Measured = Vec<(Duration, Instant)>;
+type Latencies = Vec<(Duration, Instant)>;
 
 pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
     let args = bench.args;
@@ -47,8 +47,8 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     let pods = Pods::watch(&bench.target, &bench.namespace).await?;
     let shared = Rc::new(Shared::default());
     let time = Duration::from_secs(args.seconds);
-    let make = Shape { clients: args.clients, until: Until::Passed(time), rate };
-    let read = Shape { clients: 4, until: Until::Passed(time), rate: READS_PER_SECOND };
+    let make = Shape { clients: args.clients, until: LoadEnd::Passed(time), rate };
+    let read = Shape { clients: 4, until: LoadEnd::Passed(time), rate: READS_PER_SECOND };
     let (target, path) = (bench.target.clone(), format!("{}?limit=50", pods_path(&bench.namespace)));
     let start = clock::now();
     let making = async {
@@ -72,7 +72,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
 }
 
 /// Deletes pods that have run long enough.
-async fn remove(target: &Target, namespace: &str, pods: &Pods, shared: &Shared) -> Result<Measured> {
+async fn remove(target: &Target, namespace: &str, pods: &Pods, shared: &Shared) -> Result<Latencies> {
     let mut connection = target.connect().await?;
     let (mut asked_for, mut measured) = (BTreeSet::new(), Vec::new());
     while !shared.over.get() {
@@ -100,7 +100,7 @@ async fn remove(target: &Target, namespace: &str, pods: &Pods, shared: &Shared) 
 }
 
 /// Every second a rule for the next node, and the one before it is removed.
-async fn taint(bench: &Bench<'_>, pods: &Pods, shared: &Shared) -> Result<Measured> {
+async fn taint(bench: &Bench<'_>, pods: &Pods, shared: &Shared) -> Result<Latencies> {
     let mut caller = Caller::new(&bench.target).await?;
     let mut measured = Vec::new();
     for number in 0.. {

@@ -17,23 +17,23 @@ mod watch;
 
 use anyhow::Result;
 
-use crate::{args::What, bench::Bench, report::Report};
+use crate::{args::Benchmark, bench::Bench, report::Report};
 
 /// Plays what the arguments name on a server that is there.
 pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
     match bench.args.what {
-        What::Schedule => schedule::play(bench, report).await.map(drop),
-        What::Classic => classic::play(bench, report).await,
-        What::Evict => evict::play(bench, report).await,
-        What::TaintLatency => taint_latency::play(bench, report).await,
-        What::SignalLatency => signal_latency::play(bench, report).await,
-        What::Signals => signals::play(bench, report).await,
-        What::Api => api::play(bench, report).await,
-        What::Watch => watch::play(bench, report).await,
-        What::Mixed => mixed::play(bench, report).await,
-        What::Hostile => hostile::play(bench, report).await,
-        What::Churn => churn::play(bench, report).await,
-        What::Node => node::play(bench, report).await,
-        What::Start => Ok(()),
+        Benchmark::Schedule => schedule::play(bench, report).await.map(drop),
+        Benchmark::Classic => classic::play(bench, report).await,
+        Benchmark::Evict => evict::play(bench, report).await,
+        Benchmark::TaintLatency => taint_latency::play(bench, report).await,
+        Benchmark::SignalLatency => signal_latency::play(bench, report).await,
+        Benchmark::Signals => signals::play(bench, report).await,
+        Benchmark::Api => api::play(bench, report).await,
+        Benchmark::Watch => watch::play(bench, report).await,
+        Benchmark::Mixed => mixed::play(bench, report).await,
+        Benchmark::Hostile => hostile::play(bench, report).await,
+        Benchmark::Churn => churn::play(bench, report).await,
+        Benchmark::Node => node::play(bench, report).await,
+        Benchmark::Start => Ok(()),
     }
 }

@@ -28,7 +28,7 @@ const DRAINS: usize = 20;
 /// Between two looks at a process that is to end.
 const LOOK: Duration = Duration::from_millis(1);
 /// Looks for a process that is to begin.
-const BEGIN_LOOKS: usize = 500;
+const BEGIN_POLLS_MAX: usize = 500;
 /// A process that has not ended by then is not going to.
 const END_MAX: Duration = Duration::from_secs(60);
 /// The name of the template of claims.
@@ -240,7 +240,7 @@ async fn device_of(bench: &mut Bench<'_>, number: usize) -> Result<Value> {
 
 /// The process with this word, which may take a moment to become the program that was asked for.
 async fn wait_for_process(word: &str) -> Result<u32> {
-    for _ in 0..BEGIN_LOOKS {
+    for _ in 0..BEGIN_POLLS_MAX {
         if let Some(process) = find_process(word) {
             return Ok(process);
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bench::Bench,
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     objects::{self, meta, pods_path},
     pods::{Pods, name},
     report::Report,
@@ -24,7 +24,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<R
     );
     prepare(bench).await?;
     let pods = Pods::watch(&bench.target, &bench.namespace).await?;
-    let shape = Shape { clients: args.clients, until: Until::Sent(args.pods), rate: args.rate_of_pods() };
+    let shape = Shape { clients: args.clients, until: LoadEnd::Sent(args.pods), rate: args.rate_of_pods() };
     let outcome = {
         let made = load::run(&bench.target, shape, request(bench), sent(&pods));
         let all = pods.wait("pods running", args.pods, |counts| counts.running);
@@ -63,7 +63,7 @@ pub(super) async fn prepare(bench: &mut Bench<'_>) -> Result<()> {
         })
     };
     let target = bench.target.clone();
-    let shape = Shape { clients: bench.args.clients, until: Until::Sent(bench.args.rules), rate: 0 };
+    let shape = Shape { clients: bench.args.clients, until: LoadEnd::Sent(bench.args.rules), rate: 0 };
     load::run(
         &bench.target,
         shape,

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     machine,
     objects::{LABEL, RULES, SLICES, meta},
     pods,
@@ -105,9 +105,9 @@ fn node(number: usize) -> String {
 }
 
 /// The devices of a node; one of them says something.
-fn devices(bench: &Bench<'_>, number: usize, told: Option<(usize, usize)>) -> Value {
+fn devices(bench: &Bench<'_>, number: usize, reading: Option<(usize, usize)>) -> Value {
     let device = |at: usize| {
-        let rows = told.filter(|(device, _)| *device == at).map_or(0, |(_, rows)| rows);
+        let rows = reading.filter(|(device, _)| *device == at).map_or(0, |(_, rows)| rows);
         json!({"name": format!("gpu-{at}"), "attributes": {
             "uuid": {"string": format!("uuid-{number}-{at}")}, "model": {"string": "bench"}, "rows": {"int": rows},
         }})
@@ -130,7 +130,7 @@ async fn publish(bench: &Bench<'_>) -> Result<()> {
             .to_string()
         })
         .collect();
-    let shape = Shape { clients: args.clients, until: Until::Sent(args.nodes), rate: 0 };
+    let shape = Shape { clients: args.clients, until: LoadEnd::Sent(args.nodes), rate: 0 };
     let target = bench.target.clone();
     load::run(&bench.target, shape, move |number| target.post(SLICES, &slices[number]), |_, _| {}).await?;
     Ok(())
@@ -171,7 +171,7 @@ async fn send(bench: &Bench<'_>, tainted: &FirstSeen) -> Result<Sent> {
     let asked = Rc::new(std::cell::RefCell::new(Vec::new()));
     let (target, noted) = (bench.target.clone(), Rc::clone(&asked));
     let nodes = args.nodes;
-    let shape = Shape { clients: args.clients, until: Until::Sent(count), rate };
+    let shape = Shape { clients: args.clients, until: LoadEnd::Sent(count), rate };
     let outcome = load::run(
         &bench.target,
         shape,

@@ -8,7 +8,7 @@ use crate::{
     args::Args,
     clock,
     embedded::{Embedded, Parts, temporary},
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     machine::memory_mb,
     objects::pods_path,
     report::{Phase, Report},
@@ -37,7 +37,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     report.server = format!("{} (this build)", env!("CARGO_PKG_VERSION"));
     if args.objects > 0 {
         note(&format!("making {} pods", args.objects));
-        let shape = Shape { clients: args.clients, until: Until::Sent(args.objects), rate: 0 };
+        let shape = Shape { clients: args.clients, until: LoadEnd::Sent(args.objects), rate: 0 };
         let (to, path) = (target.clone(), pods_path("default"));
         let pod = move |number| {
             to.post(&path, &format!(r#"{{"metadata":{{"name":"p-{number}","labels":{{"app":"bench"}}}},"spec":{{"containers":[{{"name":"main","image":"registry.example/app:1","resources":{{"requests":{{"cpu":"100m"}}}}}}]}}}}"#))

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Until},
+    load::{self, LoadEnd},
     objects::{self, CLASSES, LEASES, NODES, RULES, SLICES, claims_path, pods_path, templates_path},
     pods::{Pods, name},
     report::{Phase, Report},
@@ -47,7 +47,7 @@ pub(crate) async fn play(bench: &mut Bench<'_>, workload: &Workload, report: &mu
             workload.gates()
         );
     }
-    let stage = Stage { workload, shape, target: bench.target.clone(), clients: bench.args.clients };
+    let stage = StepContext { workload, shape, target: bench.target.clone(), clients: bench.args.clients };
     let (target, run) = (bench.target.clone(), bench.run.clone());
     let beating = beat(&target, &run, report.nodes);
     tokio::select! {
@@ -77,14 +77,14 @@ fn micro_time() -> Result<String> {
 }
 
 /// State that the steps of a workload share.
-struct Stage<'a> {
+struct StepContext<'a> {
     workload: &'a Workload,
     shape: Rc<Shape>,
     target: Target,
     clients: usize,
 }
 
-impl Stage<'_> {
+impl StepContext<'_> {
     async fn play(&self, bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
         let Workload { nodes, plain_nodes, .. } = *self.workload;
         note(&format!("{} nodes", nodes + plain_nodes));
@@ -120,7 +120,7 @@ impl Stage<'_> {
 
     /// Sends `count` requests as fast as it goes.
     async fn all(&self, count: usize, request: impl Fn(usize) -> Vec<u8> + 'static) -> Result<load::Outcome> {
-        let shape = load::Shape { clients: self.clients, until: Until::Sent(count), rate: 0 };
+        let shape = load::Shape { clients: self.clients, until: LoadEnd::Sent(count), rate: 0 };
         load::run(&self.target, shape, request, |_, _| {}).await
     }
 
@@ -195,7 +195,7 @@ impl Stage<'_> {
     }
 
     async fn make_pods(&self, namespace: &str, pods: &Rc<Pods>, count: usize) -> Result<load::Outcome> {
-        let shape = load::Shape { clients: self.clients, until: Until::Sent(count), rate: 0 };
+        let shape = load::Shape { clients: self.clients, until: LoadEnd::Sent(count), rate: 0 };
         let request = self.post(pods_path(namespace), |shape, number| shape.pod(&name(number), number));
         let sent = Rc::clone(pods);
         load::run(&self.target, shape, request, move |number, at| sent.sent(number, at)).await

@@ -309,12 +309,12 @@ pub(crate) enum Func {
     Major,
     Minor,
     Patch,
-    Authorization(Ask),
+    Authorization(AuthorizerStep),
 }
 
 /// A step from `authorizer` to what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum AuthorizerStep {
     Path,
     Group,
     ServiceAccount,

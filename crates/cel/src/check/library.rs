@@ -1,7 +1,9 @@
 //! Every function: CEL's standard library, its extensions and those of Kubernetes, as device expressions see them.
 
 use super::{
-    decls::{Ask, Cost, Func, Function, FunctionCost, INCLUDES, IpTest, Overload, T, TimeField, UrlPart},
+    decls::{
+        AuthorizerStep, Cost, Func, Function, FunctionCost, INCLUDES, IpTest, Overload, T, TimeField, UrlPart,
+    },
     types::Step,
 };
 
@@ -579,30 +581,34 @@ const GROUP_CHECK: T = T::Authorization(Step::GroupCheck);
 const RESOURCE_CHECK: T = T::Authorization(Step::ResourceCheck);
 const DECISION: T = T::Authorization(Step::Decision);
 
-const fn ask(name: &'static str, ask: Ask, overloads: &'static [Overload]) -> Function {
+const fn ask(name: &'static str, ask: AuthorizerStep, overloads: &'static [Overload]) -> Function {
     function_of(name, Func::Authorization(ask), overloads).costs(FunctionCost::One)
 }
 
 const NARROW: &[Overload] = &[member(&[RESOURCE_CHECK, T::String], RESOURCE_CHECK)];
 
 const AUTHORIZATION: &[Function] = &[
-    ask("path", Ask::Path, &[member(&[AUTHORIZER, T::String], PATH_CHECK)]),
-    ask("group", Ask::Group, &[member(&[AUTHORIZER, T::String], GROUP_CHECK)]),
-    ask("serviceAccount", Ask::ServiceAccount, &[member(&[AUTHORIZER, T::String, T::String], AUTHORIZER)]),
-    ask("resource", Ask::Resource, &[member(&[GROUP_CHECK, T::String], RESOURCE_CHECK)]),
-    ask("subresource", Ask::Subresource, NARROW),
-    ask("namespace", Ask::Namespace, NARROW),
-    ask("name", Ask::Name, NARROW),
-    ask("fieldSelector", Ask::FieldSelector, NARROW).costs(FunctionCost::Selector),
-    ask("labelSelector", Ask::LabelSelector, NARROW).costs(FunctionCost::Selector),
+    ask("path", AuthorizerStep::Path, &[member(&[AUTHORIZER, T::String], PATH_CHECK)]),
+    ask("group", AuthorizerStep::Group, &[member(&[AUTHORIZER, T::String], GROUP_CHECK)]),
+    ask(
+        "serviceAccount",
+        AuthorizerStep::ServiceAccount,
+        &[member(&[AUTHORIZER, T::String, T::String], AUTHORIZER)],
+    ),
+    ask("resource", AuthorizerStep::Resource, &[member(&[GROUP_CHECK, T::String], RESOURCE_CHECK)]),
+    ask("subresource", AuthorizerStep::Subresource, NARROW),
+    ask("namespace", AuthorizerStep::Namespace, NARROW),
+    ask("name", AuthorizerStep::Name, NARROW),
+    ask("fieldSelector", AuthorizerStep::FieldSelector, NARROW).costs(FunctionCost::Selector),
+    ask("labelSelector", AuthorizerStep::LabelSelector, NARROW).costs(FunctionCost::Selector),
     ask(
         "check",
-        Ask::Check,
+        AuthorizerStep::Check,
         &[member(&[PATH_CHECK, T::String], DECISION), member(&[RESOURCE_CHECK, T::String], DECISION)],
     )
     .costs(FunctionCost::Check),
-    ask("allowed", Ask::Allowed, &[member(&[DECISION], T::Bool)]),
-    ask("reason", Ask::Reason, &[member(&[DECISION], T::String)]),
-    ask("errored", Ask::Errored, &[member(&[DECISION], T::Bool)]),
-    ask("error", Ask::Error, &[member(&[DECISION], T::String)]),
+    ask("allowed", AuthorizerStep::Allowed, &[member(&[DECISION], T::Bool)]),
+    ask("reason", AuthorizerStep::Reason, &[member(&[DECISION], T::String)]),
+    ask("errored", AuthorizerStep::Errored, &[member(&[DECISION], T::Bool)]),
+    ask("error", AuthorizerStep::Error, &[member(&[DECISION], T::String)]),
 ];

@@ -3,77 +3,83 @@
 use alloc::sync::Arc;
 
 use super::{
-    asked::Asked,
+    authorizer_check::AuthorizerCheck,
     context::Context,
     outcome::{Outcome, unfit},
     value::{Str, Value},
 };
 use crate::{
     authorization::{Check, ResourceCheck, ServiceAccount, Subject},
-    check::decls::Ask,
+    check::decls::AuthorizerStep,
     error::EvalError,
     ext::named_format::NamedFormat,
 };
 
-pub(crate) fn call<'v>(context: Context<'v>, ask: Ask, args: &[Value<'v>]) -> Outcome<'v> {
-    let made = |asked: Asked| Ok(Value::Authorization(Arc::new(asked)));
+pub(crate) fn call<'v>(context: Context<'v>, ask: AuthorizerStep, args: &[Value<'v>]) -> Outcome<'v> {
+    let made = |authorizer_check: AuthorizerCheck| Ok(Value::Authorization(Arc::new(authorizer_check)));
     let refused = |why: &str| Err(EvalError::new(why));
-    let [Value::Authorization(asked), args @ ..] = args else { return unfit(args) };
-    match (ask, &**asked, args) {
-        (Ask::Path, Asked::Authorizer(_), [Value::Text(path)]) if path.trim().is_empty() => {
+    let [Value::Authorization(authorizer_check), args @ ..] = args else { return unfit(args) };
+    match (ask, &**authorizer_check, args) {
+        (AuthorizerStep::Path, AuthorizerCheck::Authorizer(_), [Value::Text(path)])
+            if path.trim().is_empty() =>
+        {
             refused("path must not be empty")
         }
-        (Ask::Path, Asked::Authorizer(account), [Value::Text(path)]) => {
-            made(Asked::Path(account.clone(), path.to_text()))
+        (AuthorizerStep::Path, AuthorizerCheck::Authorizer(account), [Value::Text(path)]) => {
+            made(AuthorizerCheck::Path(account.clone(), path.to_text()))
         }
-        (Ask::Group, Asked::Authorizer(account), [Value::Text(group)]) => {
-            made(Asked::Group(account.clone(), group.to_text()))
+        (AuthorizerStep::Group, AuthorizerCheck::Authorizer(account), [Value::Text(group)]) => {
+            made(AuthorizerCheck::Group(account.clone(), group.to_text()))
         }
-        (Ask::ServiceAccount, Asked::Authorizer(_), [Value::Text(namespace), Value::Text(name)]) => {
-            service_account(namespace, name)
-                .map(|account| Value::Authorization(Arc::new(Asked::Authorizer(Some(account)))))
-        }
-        (Ask::Resource, Asked::Group(..), [Value::Text(resource)]) if resource.trim().is_empty() => {
+        (
+            AuthorizerStep::ServiceAccount,
+            AuthorizerCheck::Authorizer(_),
+            [Value::Text(namespace), Value::Text(name)],
+        ) => service_account(namespace, name)
+            .map(|account| Value::Authorization(Arc::new(AuthorizerCheck::Authorizer(Some(account))))),
+        (AuthorizerStep::Resource, AuthorizerCheck::Group(..), [Value::Text(resource)])
+            if resource.trim().is_empty() =>
+        {
             refused("resource must not be empty")
         }
-        (Ask::Resource, Asked::Group(account, group), [Value::Text(resource)]) => {
+        (AuthorizerStep::Resource, AuthorizerCheck::Group(account, group), [Value::Text(resource)]) => {
             let check = ResourceCheck {
                 group: group.clone(),
                 resource: resource.to_text(),
                 ..ResourceCheck::default()
             };
-            made(Asked::Resource(account.clone(), check))
+            made(AuthorizerCheck::Resource(account.clone(), check))
         }
-        (Ask::Check, _, [Value::Text(verb)]) => check(context, asked, verb),
-        (_, Asked::Resource(account, known), [Value::Text(text)]) => {
+        (AuthorizerStep::Check, _, [Value::Text(verb)]) => check(context, authorizer_check, verb),
+        (_, AuthorizerCheck::Resource(account, known), [Value::Text(text)]) => {
             let mut check = known.clone();
             let field = match ask {
-                Ask::Subresource => &mut check.subresource,
-                Ask::Namespace => &mut check.namespace,
-                Ask::Name => &mut check.name,
-                Ask::FieldSelector => &mut check.field_selector,
-                Ask::LabelSelector => &mut check.label_selector,
+                AuthorizerStep::Subresource => &mut check.subresource,
+                AuthorizerStep::Namespace => &mut check.namespace,
+                AuthorizerStep::Name => &mut check.name,
+                AuthorizerStep::FieldSelector => &mut check.field_selector,
+                AuthorizerStep::LabelSelector => &mut check.label_selector,
                 _ => return Err(EvalError::no_such_overload()),
             };
             *field = text.to_text();
-            made(Asked::Resource(account.clone(), check))
+            made(AuthorizerCheck::Resource(account.clone(), check))
         }
-        (_, Asked::Decision(decision), []) => match ask {
-            Ask::Allowed => Ok(Value::Bool(decision.allowed)),
-            Ask::Reason => Ok(Value::text(decision.reason.clone())),
-            Ask::Errored => Ok(Value::Bool(!decision.error.is_empty())),
-            Ask::Error => Ok(Value::text(decision.error.clone())),
+        (_, AuthorizerCheck::Decision(decision), []) => match ask {
+            AuthorizerStep::Allowed => Ok(Value::Bool(decision.allowed)),
+            AuthorizerStep::Reason => Ok(Value::text(decision.reason.clone())),
+            AuthorizerStep::Errored => Ok(Value::Bool(!decision.error.is_empty())),
+            AuthorizerStep::Error => Ok(Value::text(decision.error.clone())),
             _ => Err(EvalError::no_such_overload()),
         },
         _ => Err(EvalError::no_such_overload()),
     }
 }
 
-fn check<'v>(context: Context<'v>, asked: &Asked, verb: &Str<'v>) -> Outcome<'v> {
-    let (account, about) = match asked {
-        Asked::Path(account, path) => (account, Subject::Path(path.clone())),
-        Asked::Resource(account, check) => (account, Subject::Resource(check.clone())),
-        Asked::Authorizer(_) | Asked::Group(..) | Asked::Decision(_) => {
+fn check<'v>(context: Context<'v>, authorizer_check: &AuthorizerCheck, verb: &Str<'v>) -> Outcome<'v> {
+    let (account, about) = match authorizer_check {
+        AuthorizerCheck::Path(account, path) => (account, Subject::Path(path.clone())),
+        AuthorizerCheck::Resource(account, check) => (account, Subject::Resource(check.clone())),
+        AuthorizerCheck::Authorizer(_) | AuthorizerCheck::Group(..) | AuthorizerCheck::Decision(_) => {
             return Err(EvalError::no_such_overload());
         }
     };
@@ -81,7 +87,7 @@ fn check<'v>(context: Context<'v>, asked: &Asked, verb: &Str<'v>) -> Outcome<'v>
         return Err(EvalError::new("there is no authorizer"));
     };
     let check = Check { account: account.clone(), about, verb: verb.to_text() };
-    Ok(Value::Authorization(Arc::new(Asked::Decision(authorizer.decide(&check)))))
+    Ok(Value::Authorization(Arc::new(AuthorizerCheck::Decision(authorizer.decide(&check)))))
 }
 
 fn service_account(namespace: &Str<'_>, name: &Str<'_>) -> Result<ServiceAccount, EvalError> {

@@ -5,9 +5,9 @@
 )]
 
 mod arithmetic;
-pub(crate) mod asked;
 mod attribute;
 mod authorization;
+pub(crate) mod authorizer_check;
 pub(crate) mod compare;
 mod context;
 mod convert;

@@ -6,7 +6,7 @@ use core::{cmp::Ordering, fmt, net::IpAddr, ops::Deref};
 use lazaret_model::{AttrValue, Quantity, Text, Version, VersionValue};
 
 use super::{
-    asked::Asked,
+    authorizer_check::AuthorizerCheck,
     time::{Duration, Instant},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) enum Value<'v> {
     Ip(IpAddr),
     Cidr(Cidr),
     Format(NamedFormat),
-    Authorization(Arc<Asked>),
+    Authorization(Arc<AuthorizerCheck>),
 }
 
 /// A string, borrowed or shared.
@@ -208,7 +208,7 @@ impl<'v> Value<'v> {
             Self::Ip(ip) => Value::Ip(*ip),
             Self::Cidr(cidr) => Value::Cidr(*cidr),
             Self::Format(format) => Value::Format(*format),
-            Self::Authorization(asked) => Value::Authorization(Arc::clone(asked)),
+            Self::Authorization(authorizer_check) => Value::Authorization(Arc::clone(authorizer_check)),
         })
     }
 
@@ -253,7 +253,7 @@ impl<'v> Value<'v> {
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
             Self::Format(_) => "kubernetes.NamedFormat",
-            Self::Authorization(asked) => asked.step().name(),
+            Self::Authorization(authorizer_check) => authorizer_check.step().name(),
         }
     }
 

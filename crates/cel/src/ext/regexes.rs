@@ -58,7 +58,7 @@ fn summary(error: &regex::Error) -> String {
 
 /// The last token, for the operators that repeat it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum LastToken {
     Nothing,
     Item,
     Repetition,
@@ -74,7 +74,7 @@ struct Level {
 struct Translator<'p> {
     chars: Peekable<Chars<'p>>,
     out: String,
-    last: Last,
+    last: LastToken,
     levels: Vec<Level>,
     names: Vec<String>,
 }
@@ -84,7 +84,7 @@ impl<'p> Translator<'p> {
         Translator {
             chars: pattern.chars().peekable(),
             out: String::with_capacity(pattern.len() + 16),
-            last: Last::Nothing,
+            last: LastToken::Nothing,
             levels: alloc::vec![Level { largest: 1, item: 1 }],
             names: Vec::new(),
         }
@@ -102,7 +102,7 @@ impl<'p> Translator<'p> {
                 ')' => self.close_group()?,
                 '|' => {
                     self.out.push('|');
-                    self.last = Last::Nothing;
+                    self.last = LastToken::Nothing;
                 }
                 '*' | '+' | '?' => {
                     self.out.push(c);
@@ -123,7 +123,7 @@ impl<'p> Translator<'p> {
     }
 
     fn item(&mut self) {
-        self.last = Last::Item;
+        self.last = LastToken::Item;
         if let Some(level) = self.levels.last_mut() {
             level.item = 1;
         }
@@ -137,11 +137,11 @@ impl<'p> Translator<'p> {
     /// A repetition operator was written; `count` is its largest number.
     fn repetition(&mut self, count: u32) -> Result<(), String> {
         match self.last {
-            Last::Nothing => return Err("nothing to repeat".to_owned()),
-            Last::Repetition => return Err("repetition of a repetition".to_owned()),
-            Last::Item => {}
+            LastToken::Nothing => return Err("nothing to repeat".to_owned()),
+            LastToken::Repetition => return Err("repetition of a repetition".to_owned()),
+            LastToken::Item => {}
         }
-        self.last = Last::Repetition;
+        self.last = LastToken::Repetition;
         if let Some('?') = self.chars.peek() {
             self.chars.next();
             self.out.push('?');
@@ -192,7 +192,7 @@ impl<'p> Translator<'p> {
 
     fn enter(&mut self) {
         self.levels.push(Level { largest: 1, item: 1 });
-        self.last = Last::Nothing;
+        self.last = LastToken::Nothing;
     }
 
     fn close_group(&mut self) -> Result<(), String> {
@@ -202,7 +202,7 @@ impl<'p> Translator<'p> {
         };
         outer.item = closed.largest;
         outer.largest = outer.largest.max(closed.largest);
-        self.last = Last::Item;
+        self.last = LastToken::Item;
         self.out.push(')');
         Ok(())
     }

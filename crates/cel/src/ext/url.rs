@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, ExtError> {
     // Two passes, as the original: the first decides whether this is a URL at all, and knows no fragment.
     validate(text)?;
     let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
-    let parts = Parts::parse(before, Context::Reference).map_err(|e| refuse(before, &e))?;
+    let parts = UrlParts::parse(before, ReferenceKind::Reference).map_err(|e| refuse(before, &e))?;
     let fragment = if fragment.is_empty() {
         String::new()
     } else {
@@ -52,7 +52,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, ExtError> {
 
 /// `isURL(string)` and the `uri` format: why the text is no absolute URL, if it is none.
 pub(crate) fn validate(text: &str) -> Result<(), ExtError> {
-    Parts::parse(text, Context::Request).map(|_| ()).map_err(|reason| refuse(text, &reason))
+    UrlParts::parse(text, ReferenceKind::Request).map(|_| ()).map_err(|reason| refuse(text, &reason))
 }
 
 impl Url {
@@ -104,14 +104,14 @@ impl fmt::Display for Url {
 
 /// The kind of reference that the text is parsed as.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Context {
+enum ReferenceKind {
     /// Only absolute URLs and absolute paths; a `#` means nothing.
     Request,
     /// Any reference, already without fragment.
     Reference,
 }
 
-struct Parts<'a> {
+struct UrlParts<'a> {
     scheme: String,
     opaque: &'a str,
     user: Option<User>,
@@ -129,15 +129,15 @@ struct User {
     password: Option<Vec<u8>>,
 }
 
-impl<'a> Parts<'a> {
-    fn parse(text: &'a str, context: Context) -> Result<Parts<'a>, String> {
+impl<'a> UrlParts<'a> {
+    fn parse(text: &'a str, context: ReferenceKind) -> Result<UrlParts<'a>, String> {
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {
             return Err("control character".to_string());
         }
-        if text.is_empty() && context == Context::Request {
+        if text.is_empty() && context == ReferenceKind::Request {
             return Err("empty".to_string());
         }
-        let mut parts = Parts {
+        let mut parts = UrlParts {
             scheme: String::new(),
             opaque: "",
             user: None,
@@ -161,7 +161,7 @@ impl<'a> Parts<'a> {
                 parts.opaque = rest;
                 return Ok(parts);
             }
-            if context == Context::Request {
+            if context == ReferenceKind::Request {
                 return Err("neither a scheme nor a leading slash".to_string());
             }
             let segment = rest.split('/').next().unwrap_or_default();
@@ -186,9 +186,9 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn take_authority(&mut self, rest: &'a str, context: Context) -> Result<&'a str, String> {
+    fn take_authority(&mut self, rest: &'a str, context: ReferenceKind) -> Result<&'a str, String> {
         let has_scheme = !self.scheme.is_empty();
-        let may_have = has_scheme || (context == Context::Reference && !rest.starts_with("///"));
+        let may_have = has_scheme || (context == ReferenceKind::Reference && !rest.starts_with("///"));
         match rest.strip_prefix("//") {
             Some(authority) if may_have => {
                 let end = authority.find('/').unwrap_or(authority.len());

@@ -272,14 +272,14 @@ impl Planner<'_, '_> {
                 )),
             };
         }
-        if let Some(priced) = self.made_already(&call) {
+        if let Some(priced) = self.fold_constant_call(&call) {
             return Ok(priced);
         }
         self.with_pattern(id, call)
     }
 
     /// A call whose arguments are all known, if what it makes is one plain value.
-    fn made_already(&self, call: &Call) -> Option<Op> {
+    fn fold_constant_call(&self, call: &Call) -> Option<Op> {
         if call.func == Func::Range {
             return None;
         }

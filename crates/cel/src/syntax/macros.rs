@@ -62,7 +62,7 @@ pub(super) fn member<'s>(
 }
 
 /// The parts of a fold that differ from macro to macro.
-struct Parts {
+struct FoldParts {
     init: NodeId,
     condition: NodeId,
     step: NodeId,
@@ -80,7 +80,7 @@ impl<'s> Expansion<'_, 's> {
         &mut self,
         var: &NodeId,
         var2: Option<&NodeId>,
-        parts: impl FnOnce(&mut Self) -> Parts,
+        parts: impl FnOnce(&mut Self) -> FoldParts,
     ) -> Parsed {
         let iter_var = self.variable(*var)?;
         let iter_var2 = var2.map(|id| self.variable(*id)).transpose()?;
@@ -89,7 +89,7 @@ impl<'s> Expansion<'_, 's> {
         {
             return Err(self.parser.issue_at(*id, "duplicate variable name: the two must differ"));
         }
-        let Parts { init, condition, step, result } = parts(self);
+        let FoldParts { init, condition, step, result } = parts(self);
         let range = self.target;
         let fold = Comprehension {
             range,
@@ -128,26 +128,26 @@ impl<'s> Expansion<'_, 's> {
         self.parser.literal(literal, self.span)
     }
 
-    fn all(&mut self, test: NodeId) -> Parts {
+    fn all(&mut self, test: NodeId) -> FoldParts {
         let init = self.literal(Literal::Bool(true));
         let accu = self.accu();
         let condition = self.call(op::NOT_STRICTLY_FALSE, vec![accu]);
         let accu = self.accu();
         let step = self.call(op::AND, vec![accu, test]);
-        Parts { init, condition, step, result: self.accu() }
+        FoldParts { init, condition, step, result: self.accu() }
     }
 
-    fn exists(&mut self, test: NodeId) -> Parts {
+    fn exists(&mut self, test: NodeId) -> FoldParts {
         let init = self.literal(Literal::Bool(false));
         let accu = self.accu();
         let not = self.call(op::NOT, vec![accu]);
         let condition = self.call(op::NOT_STRICTLY_FALSE, vec![not]);
         let accu = self.accu();
         let step = self.call(op::OR, vec![accu, test]);
-        Parts { init, condition, step, result: self.accu() }
+        FoldParts { init, condition, step, result: self.accu() }
     }
 
-    fn exists_one(&mut self, test: NodeId) -> Parts {
+    fn exists_one(&mut self, test: NodeId) -> FoldParts {
         let init = self.literal(Literal::Int(0));
         let condition = self.literal(Literal::Bool(true));
         let (accu, one) = (self.accu(), self.literal(Literal::Int(1)));
@@ -155,10 +155,10 @@ impl<'s> Expansion<'_, 's> {
         let accu = self.accu();
         let step = self.call(op::CONDITIONAL, vec![test, more, accu]);
         let (accu, one) = (self.accu(), self.literal(Literal::Int(1)));
-        Parts { init, condition, step, result: self.call(op::EQUALS, vec![accu, one]) }
+        FoldParts { init, condition, step, result: self.call(op::EQUALS, vec![accu, one]) }
     }
 
-    fn collect(&mut self, test: Option<NodeId>, made: NodeId) -> Parts {
+    fn collect(&mut self, test: Option<NodeId>, made: NodeId) -> FoldParts {
         let init = self.parser.add(Kind::List(vec![]), self.span);
         let list = self.parser.add(Kind::List(vec![(made, false)]), self.span);
         let accu = self.accu();
@@ -166,7 +166,7 @@ impl<'s> Expansion<'_, 's> {
         self.guarded(init, test, step)
     }
 
-    fn insert(&mut self, test: Option<NodeId>, key: Option<NodeId>, made: NodeId) -> Parts {
+    fn insert(&mut self, test: Option<NodeId>, key: Option<NodeId>, made: NodeId) -> FoldParts {
         let init = self.parser.add(Kind::Map(vec![]), self.span);
         let mut args = vec![self.accu()];
         if let Some(key) = key
@@ -180,7 +180,7 @@ impl<'s> Expansion<'_, 's> {
     }
 
     /// A step that is only taken where `test` holds.
-    fn guarded(&mut self, init: NodeId, test: Option<NodeId>, step: NodeId) -> Parts {
+    fn guarded(&mut self, init: NodeId, test: Option<NodeId>, step: NodeId) -> FoldParts {
         let condition = self.literal(Literal::Bool(true));
         let step = match test {
             None => step,
@@ -189,7 +189,7 @@ impl<'s> Expansion<'_, 's> {
                 self.call(op::CONDITIONAL, vec![test, step, accu])
             }
         };
-        Parts { init, condition, step, result: self.accu() }
+        FoldParts { init, condition, step, result: self.accu() }
     }
 
     fn named(&mut self, name: &'s str, init: NodeId, result: NodeId) -> NodeId {

@@ -44,14 +44,14 @@ pub(super) enum Flight {
 
 /// The claims that are made for one incarnation of a pod, by name.
 #[derive(Debug, Default)]
-pub(super) struct PodMaking {
+pub(super) struct PodClaimCreations {
     pub(super) uid: Uid,
-    pub(super) claims: BTreeMap<Text, Making>,
+    pub(super) claims: BTreeMap<Text, ClaimCreation>,
 }
 
 /// The making of one claim.
 #[derive(Debug, Default)]
-pub(super) struct Making {
+pub(super) struct ClaimCreation {
     pub(super) in_flight: bool,
     pub(super) retry: Retry,
     /// The foreign claim that people were told of.
@@ -66,7 +66,7 @@ pub(super) struct Writing {
 
 /// The question about a pod that is not in the cache.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct PodConfirmation {
     pub(super) in_flight: bool,
     pub(super) retry: Retry,
 }
@@ -76,12 +76,12 @@ pub(super) struct Asking {
 pub struct ClaimController {
     leads: bool,
     pub(super) objects: Objects,
-    pub(super) makings: BTreeMap<ObjectKey, PodMaking>,
+    pub(super) creations: BTreeMap<ObjectKey, PodClaimCreations>,
     pub(super) writings: BTreeMap<ObjectKey, Writing>,
     /// For each claim the pods that it is reserved for, and for each pod those claims.
     reserved: BTreeMap<ObjectKey, Vec<(ObjectKey, Uid)>>,
     reserved_for: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    pub(super) asking: BTreeMap<Uid, Asking>,
+    pub(super) confirmations: BTreeMap<Uid, PodConfirmation>,
     pub(super) gone: Recent<Uid>,
     pub(super) nodes: Nodes,
     pub(super) queue: Queue<Item>,
@@ -94,11 +94,11 @@ impl Default for ClaimController {
         Self {
             leads: false,
             objects: Objects::default(),
-            makings: BTreeMap::new(),
+            creations: BTreeMap::new(),
             writings: BTreeMap::new(),
             reserved: BTreeMap::new(),
             reserved_for: BTreeMap::new(),
-            asking: BTreeMap::new(),
+            confirmations: BTreeMap::new(),
             gone: Recent::new(GONE_MAX),
             nodes: Nodes::default(),
             queue: Queue::default(),
@@ -181,9 +181,9 @@ impl ClaimController {
     fn start_over(&mut self) {
         self.flights.abandon();
         self.queue.clear();
-        self.makings.clear();
+        self.creations.clear();
         self.writings.clear();
-        self.asking.clear();
+        self.confirmations.clear();
         let claims = self.objects.claims.keys().cloned().map(Item::Claim);
         let items: Vec<Item> = claims.chain(self.objects.pods.keys().cloned().map(Item::Pod)).collect();
         items.into_iter().for_each(|item| self.queue.push(item));
@@ -204,8 +204,8 @@ impl ClaimController {
                     self.nodes.pod_seen(pod);
                 }
                 let uid = self.objects.pods.get(&key).map(|pod| &pod.uid);
-                if self.makings.get(&key).is_some_and(|making| Some(&making.uid) != uid) {
-                    self.makings.remove(&key);
+                if self.creations.get(&key).is_some_and(|making| Some(&making.uid) != uid) {
+                    self.creations.remove(&key);
                 }
                 self.queue.push(Item::Pod(key));
             }
@@ -248,7 +248,7 @@ impl ClaimController {
                 }
             }
             if !pods.iter().any(|(_, still)| *still == uid) && !self.reserved_for.contains_key(&pod) {
-                self.asking.remove(&uid);
+                self.confirmations.remove(&uid);
                 if self.objects.pods.get(&pod).is_none_or(|known| known.uid != uid) {
                     self.nodes.forget(&uid);
                 }

@@ -7,7 +7,9 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use super::{
     effect::{ClaimEffectKind, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent},
-    machine::{ClaimController, EVENTS_MAX, Flight, IN_FLIGHT_MAX, Item, Making, PodMaking, Writing},
+    machine::{
+        ClaimController, ClaimCreation, EVENTS_MAX, Flight, IN_FLIGHT_MAX, Item, PodClaimCreations, Writing,
+    },
     nodes::Answered,
 };
 use crate::{
@@ -46,14 +48,14 @@ impl ClaimController {
         template: &Arc<Template>,
     ) {
         let existing = self.objects.claims.get(&claim).cloned();
-        let new = || PodMaking { uid: pod.uid.clone(), ..PodMaking::default() };
-        let making = self.makings.entry(pod.key.clone()).or_insert_with(new);
-        let making: &mut Making = making.claims.entry(claim.name.clone()).or_default();
+        let new = || PodClaimCreations { uid: pod.uid.clone(), ..PodClaimCreations::default() };
+        let making = self.creations.entry(pod.key.clone()).or_insert_with(new);
+        let making: &mut ClaimCreation = making.claims.entry(claim.name.clone()).or_default();
         if let Some(existing) = existing {
             making.retry = Retry::default();
             if !existing.is_owned_by(&pod.uid) && making.foreign.as_ref() != Some(&existing.uid) {
                 making.foreign = Some(existing.uid.clone());
-                self.tell_foreign(pod, entry, &claim.name);
+                self.post_foreign_event(pod, entry, &claim.name);
             }
         } else if making.in_flight {
         } else if let Some(until) = making.retry.until().filter(|until| now < *until) {
@@ -68,7 +70,7 @@ impl ClaimController {
         }
     }
 
-    fn tell_foreign(&mut self, pod: &Pod, entry: &Text, claim: &Text) {
+    fn post_foreign_event(&mut self, pod: &Pod, entry: &Text, claim: &Text) {
         let message = format!(
             "PodResourceClaim {entry}: ResourceClaim {claim:?} exists and does not belong to this pod; delete it, or add an owner reference to the pod"
         );
@@ -100,7 +102,7 @@ impl ClaimController {
                 self.counters.create_failed += 1;
             }
         }
-        let making = self.makings.get_mut(&pod).filter(|making| making.uid == *uid);
+        let making = self.creations.get_mut(&pod).filter(|making| making.uid == *uid);
         if let Some(making) = making.and_then(|making| making.claims.get_mut(&claim.name)) {
             making.in_flight = false;
             match outcome {
@@ -191,16 +193,16 @@ impl ClaimController {
         if self.gone.contains(&user.uid) {
             return true;
         }
-        let asking = self.asking.entry(user.uid.clone()).or_default();
-        if asking.in_flight {
+        let confirmation = self.confirmations.entry(user.uid.clone()).or_default();
+        if confirmation.in_flight {
             return false;
         }
-        if let Some(until) = asking.retry.until().filter(|until| now < *until) {
+        if let Some(until) = confirmation.retry.until().filter(|until| now < *until) {
             self.queue.later(until, WakeReason::Retry, Item::Claim(claim.key.clone()));
         } else if self.flights.len() >= IN_FLIGHT_MAX {
             self.queue.push(Item::Claim(claim.key.clone()));
         } else {
-            asking.in_flight = true;
+            confirmation.in_flight = true;
             self.counters.confirmed += 1;
             let flight = Flight::Confirm { pod: pod.clone(), uid: user.uid.clone() };
             self.flights.launch(flight, ClaimEffectKind::ConfirmPod(pod, user.uid.clone()));
@@ -210,19 +212,19 @@ impl ClaimController {
 
     pub(super) fn confirmed(&mut self, now: Timestamp, uid: Uid, outcome: Outcome) {
         if outcome == Outcome::Gone {
-            self.asking.remove(&uid);
+            self.confirmations.remove(&uid);
             self.gone.insert(uid);
-        } else if let Some(asking) = self.asking.get_mut(&uid) {
-            asking.in_flight = false;
+        } else if let Some(confirmation) = self.confirmations.get_mut(&uid) {
+            confirmation.in_flight = false;
             match outcome {
-                Outcome::Done => asking.retry.fail(now, RECHECK),
+                Outcome::Done => confirmation.retry.fail(now, RECHECK),
                 Outcome::Gone
                 | Outcome::Conflict
                 | Outcome::Refused
                 | Outcome::Held
                 | Outcome::RetryLater
                 | Outcome::Unknown => {
-                    asking.retry.fail(now, RETRY);
+                    confirmation.retry.fail(now, RETRY);
                 }
             }
         }

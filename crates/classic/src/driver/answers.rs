@@ -9,7 +9,7 @@ use lazaret_model::{Text, Timestamp};
 use super::{
     effect::{Allocation, DriverEffectKind, Refusal, Suitability},
     machine::{DriverController, Flight, FlightKind, Item, Purpose, negotiates},
-    slot::{Attempt, Examined, Held, Orphan, Slot, Then},
+    slot::{AfterFree, Attempt, DeviceHolding, Examined, Orphan, Slot},
 };
 use crate::{
     change::{ChangeClaim, Step},
@@ -37,11 +37,11 @@ impl DriverController {
                     match purpose {
                         Purpose::Begin if done => {
                             slot.begun = Some(now);
-                            slot.held = Held::Nothing;
+                            slot.held = DeviceHolding::Nothing;
                         }
-                        Purpose::Publish if done => slot.held = Held::Published,
+                        Purpose::Publish if done => slot.held = DeviceHolding::Published,
                         // It began and could not allocate: the finalizer was removed, say. The next attempt waits.
-                        Purpose::Withdraw if done && slot.held == Held::Nothing => {
+                        Purpose::Withdraw if done && slot.held == DeviceHolding::Nothing => {
                             slot.pause.fail(now, PAUSE)
                         }
                         // It has to be said again.
@@ -108,15 +108,15 @@ impl DriverController {
         };
         slot.writer.answered(now, result != Err(Refusal::Unknown));
         // The claim was gone and is seen again: it is begun anew.
-        let Held::Attempt(attempt) = slot.held.clone() else { return };
+        let DeviceHolding::Attempt(attempt) = slot.held.clone() else { return };
         match result {
             Ok(allocation) if usable => {
                 slot.pause = Retry::default();
-                slot.held = Held::Allocation(attempt, allocation);
+                slot.held = DeviceHolding::Allocation(attempt, allocation);
                 self.changed_devices(now);
             }
             Ok(Allocation { attributes, .. }) => {
-                slot.held = Held::Freeing { attributes, then: Then::Refuse(attempt.node) };
+                slot.held = DeviceHolding::Freeing { attributes, then: AfterFree::Refuse(attempt.node) };
             }
             Err(Refusal::Failed) => self.refuse(now, flight, attempt),
             Err(Refusal::Unknown) => {}
@@ -132,7 +132,7 @@ impl DriverController {
         else {
             return;
         };
-        slot.held = Held::Refused(attempt.node);
+        slot.held = DeviceHolding::Refused(attempt.node);
         if immediate {
             slot.pause.fail(now, PAUSE);
         }
@@ -151,12 +151,12 @@ impl DriverController {
         let mut changed = done;
         if let Some(slot) = slot {
             slot.writer.answered(now, done);
-            if done && let Held::Freeing { then, .. } = core::mem::take(&mut slot.held) {
+            if done && let DeviceHolding::Freeing { then, .. } = core::mem::take(&mut slot.held) {
                 match then {
-                    Then::Again => {}
-                    Then::Refuse(node) => {
+                    AfterFree::Again => {}
+                    AfterFree::Refuse(node) => {
                         changed = false;
-                        slot.held = Held::Refused(node);
+                        slot.held = DeviceHolding::Refused(node);
                         slot.pause.fail(now, PAUSE);
                     }
                 }

@@ -13,7 +13,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use super::{
     effect::{DriverCounters, DriverEffectKind, DriverInput},
-    slot::{Held, Orphan, Slot},
+    slot::{DeviceHolding, Orphan, Slot},
 };
 use crate::{
     model::{AllocationMode, Phase, ResourceClaim},
@@ -222,15 +222,15 @@ impl DriverController {
         let slot = self.slots.entry(key.clone()).or_insert_with(|| Slot {
             uid: claim.uid.clone(),
             held: match claim.status.phase {
-                Phase::Allocated | Phase::Reallocate => Held::Published,
-                Phase::Pending if claim.finalizers.contains(&self.finalizer) => Held::unknown(),
-                Phase::Pending => Held::Nothing,
+                Phase::Allocated | Phase::Reallocate => DeviceHolding::Published,
+                Phase::Pending if claim.finalizers.contains(&self.finalizer) => DeviceHolding::unknown(),
+                Phase::Pending => DeviceHolding::Nothing,
             },
             ..Slot::default()
         });
         slot.attributes.clone_from(&claim.status.attributes);
-        if claim.status.phase == Phase::Allocated && matches!(slot.held, Held::Allocation(..)) {
-            slot.held = Held::Published;
+        if claim.status.phase == Phase::Allocated && matches!(slot.held, DeviceHolding::Allocation(..)) {
+            slot.held = DeviceHolding::Published;
         }
         let negotiates = negotiates(&claim);
         if !negotiates {
@@ -248,7 +248,8 @@ impl DriverController {
     fn orphan(&mut self, key: &ObjectKey) {
         // No devices are held for it.
         let Some(slot) = self.slots.remove(key).filter(|slot| slot.held.may_hold()) else { return };
-        let attributes = if slot.held == Held::Published { slot.attributes } else { slot.held.attributes() };
+        let attributes =
+            if slot.held == DeviceHolding::Published { slot.attributes } else { slot.held.attributes() };
         self.queue.push(Item::Orphan(slot.uid.clone()));
         self.orphans.insert(slot.uid, Orphan { claim: key.clone(), attributes, writer: slot.writer });
     }

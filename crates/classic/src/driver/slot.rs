@@ -10,7 +10,7 @@ use crate::{model::ResourceClass, write::Writer};
 
 /// Devices that are or may be held for a claim, as far as this process knows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Held {
+pub(super) enum DeviceHolding {
     #[default]
     Nothing,
     /// Nothing: the attempt for this node failed and has to be given up.
@@ -25,13 +25,13 @@ pub(super) enum Held {
     Freeing {
         /// As the vendor's code said, if that is known.
         attributes: BTreeMap<Text, Text>,
-        then: Then,
+        then: AfterFree,
     },
 }
 
 /// After devices were freed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Then {
+pub(super) enum AfterFree {
     /// The claim may be allocated again at once.
     #[default]
     Again,
@@ -59,7 +59,7 @@ pub(super) struct Examined {
 pub(super) struct Slot {
     pub(super) uid: Uid,
     pub(super) writer: Writer,
-    pub(super) held: Held,
+    pub(super) held: DeviceHolding,
     /// When this process wrote the driver's name, acknowledged as done and not taken back since.
     pub(super) begun: Option<Timestamp>,
     pub(super) examined: Option<Examined>,
@@ -77,10 +77,10 @@ pub(super) struct Orphan {
     pub(super) writer: Writer,
 }
 
-impl Held {
+impl DeviceHolding {
     /// Left by a predecessor.
     pub(super) fn unknown() -> Self {
-        Self::Freeing { attributes: BTreeMap::new(), then: Then::Again }
+        Self::Freeing { attributes: BTreeMap::new(), then: AfterFree::Again }
     }
 
     /// Whether devices may be held.
@@ -103,7 +103,7 @@ impl Held {
     /// It is going to be deallocated.
     pub(super) fn free(&mut self) {
         if !matches!(self, Self::Freeing { .. }) {
-            *self = Self::Freeing { attributes: self.attributes(), then: Then::Again };
+            *self = Self::Freeing { attributes: self.attributes(), then: AfterFree::Again };
         }
     }
 }

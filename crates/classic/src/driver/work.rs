@@ -8,7 +8,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use super::{
     effect::{Allocate, Allocation, Deallocate, DriverEffectKind, ExamineNodes},
     machine::{DriverController, Flight, FlightKind, Item, Purpose, negotiates},
-    slot::{Attempt, Held, Slot, Then},
+    slot::{AfterFree, Attempt, DeviceHolding, Slot},
 };
 use crate::{
     change::{ChangeClaim, Step},
@@ -77,23 +77,25 @@ impl DriverController {
         let goes_on = is_wanted(claim) && slot.begun.is_some() && claim.finalizers.contains(&self.finalizer);
         let for_node = |attempt: &Attempt| immediate || attempt.node == *selected;
         match &slot.held {
-            Held::Nothing if goes_on && let Some(class) = self.class_of(claim) => {
+            DeviceHolding::Nothing if goes_on && let Some(class) = self.class_of(claim) => {
                 let node = if immediate { None } else { selected.clone() };
                 Action::Allocate(Attempt { node, class })
             }
-            Held::Attempt(attempt) if goes_on && for_node(attempt) => Action::Allocate(attempt.clone()),
-            Held::Allocation(attempt, allocation) if goes_on && for_node(attempt) => {
+            DeviceHolding::Attempt(attempt) if goes_on && for_node(attempt) => {
+                Action::Allocate(attempt.clone())
+            }
+            DeviceHolding::Allocation(attempt, allocation) if goes_on && for_node(attempt) => {
                 let status = Box::new(self.allocated_status(claim, allocation));
                 Action::Write(Purpose::Publish, vec![Step::SetStatus(status)])
             }
-            Held::Refused(node) | Held::Freeing { then: Then::Refuse(node), .. } => {
+            DeviceHolding::Refused(node) | DeviceHolding::Freeing { then: AfterFree::Refuse(node), .. } => {
                 withdraw(claim, node.as_ref())
             }
-            Held::Nothing
-            | Held::Attempt(_)
-            | Held::Allocation(..)
-            | Held::Published
-            | Held::Freeing { then: Then::Again, .. } => withdraw(claim, None),
+            DeviceHolding::Nothing
+            | DeviceHolding::Attempt(_)
+            | DeviceHolding::Allocation(..)
+            | DeviceHolding::Published
+            | DeviceHolding::Freeing { then: AfterFree::Again, .. } => withdraw(claim, None),
         }
     }
 
@@ -191,7 +193,7 @@ impl DriverController {
             Action::Allocate(attempt) => {
                 let class_parameters = attempt.class.parameters.clone();
                 let node = attempt.node.clone();
-                slot.held = Held::Attempt(attempt);
+                slot.held = DeviceHolding::Attempt(attempt);
                 let call = Allocate { claim: key.clone(), uid, spec, class_parameters, node };
                 (FlightKind::Allocate, DriverEffectKind::Allocate(call))
             }

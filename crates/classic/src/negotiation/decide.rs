@@ -11,7 +11,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use super::{
     effect::Waiting,
     machine::Negotiator,
-    slot::{Placing, PodSlot},
+    slot::{BindingPhase, PodSlot},
 };
 use crate::model::{AllocationMode, ClaimUse, Phase, Pod, ResourceClaim};
 
@@ -78,7 +78,7 @@ impl Negotiator {
         let full =
             claims.iter().find(|claim| is_allocated(claim) && !is_reserved(claim) && !claim.has_room());
         // A pod reserves all of its claims or none.
-        let hopeless = slot.placing == Placing::Failed
+        let hopeless = slot.placing == BindingPhase::Failed
             || full.is_some()
             || !claims.iter().all(is_allocated)
             || claims.iter().any(|claim| self.is_unreserving(pod, claim));

@@ -7,7 +7,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use super::{
     effect::{NegotiationCounters, NegotiationEffectKind, NegotiationInput, NegotiationOptions, Waiting},
-    slot::{ClaimSlot, Placing, PodSlot},
+    slot::{BindingPhase, ClaimSlot, PodSlot},
 };
 use crate::{
     objects::{Change, Objects},
@@ -139,8 +139,8 @@ impl Negotiator {
                 ..PodSlot::default()
             };
             // A binding that was in flight may have been done.
-            if let Placing::InFlight(node) | Placing::Uncertain(node) = placing {
-                slot.placing = Placing::Uncertain(node);
+            if let BindingPhase::InFlight(node) | BindingPhase::Uncertain(node) = placing {
+                slot.placing = BindingPhase::Uncertain(node);
             }
         }
         self.touch_all();
@@ -236,17 +236,17 @@ impl Negotiator {
                 if let Some(slot) = self.pods.get_mut(&pod).filter(|slot| slot.uid == uid) {
                     match outcome {
                         Outcome::Done => {
-                            slot.placing = Placing::Uncertain(node);
+                            slot.placing = BindingPhase::Uncertain(node);
                             slot.retry = Retry::default();
                             slot.retry.fail(now, RECHECK);
                         }
                         Outcome::Unknown | Outcome::Held | Outcome::RetryLater => {
-                            slot.placing = Placing::Uncertain(node);
+                            slot.placing = BindingPhase::Uncertain(node);
                             slot.retry.fail(now, RETRY);
                         }
-                        Outcome::Gone => slot.placing = Placing::Gone,
+                        Outcome::Gone => slot.placing = BindingPhase::Gone,
                         Outcome::Conflict | Outcome::Refused => {
-                            slot.placing = Placing::Failed;
+                            slot.placing = BindingPhase::Failed;
                             slot.retry.fail(now, RETRY);
                         }
                     }

@@ -24,7 +24,7 @@ pub(super) struct PodSlot {
     pub(super) refusals: BTreeMap<Text, u32>,
     /// After a refusal, or a binding that failed.
     pub(super) retry: Retry,
-    pub(super) placing: Placing,
+    pub(super) placing: BindingPhase,
     /// Since when it holds claims and waits.
     pub(super) holding_since: Option<Timestamp>,
     /// How often it gave up what it held.
@@ -35,7 +35,7 @@ pub(super) struct PodSlot {
 
 /// How far the binding of a pod is.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Placing {
+pub(super) enum BindingPhase {
     #[default]
     No,
     InFlight(Text),

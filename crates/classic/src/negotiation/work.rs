@@ -10,7 +10,7 @@ use super::{
     decide::{Questions, Verdict},
     effect::{NegotiationEffectKind, Place, Waiting},
     machine::{Flight, Negotiator},
-    slot::{ClaimSlot, Placing},
+    slot::{BindingPhase, ClaimSlot},
 };
 use crate::{
     change::ChangeClaim,
@@ -29,15 +29,15 @@ impl Negotiator {
         // It has a node, or no claims.
         let Some(slot) = self.pods.get(key) else { return };
         match &slot.placing {
-            Placing::InFlight(_) | Placing::Gone => return,
-            Placing::Uncertain(node) => {
+            BindingPhase::InFlight(_) | BindingPhase::Gone => return,
+            BindingPhase::Uncertain(node) => {
                 if let Some(at) = slot.retry.until().filter(|until| now < *until) {
                     return self.queue.later(at, WakeReason::Retry, key.clone());
                 }
                 let node = node.clone();
                 return self.place(&pod, node);
             }
-            Placing::No | Placing::Failed => {}
+            BindingPhase::No | BindingPhase::Failed => {}
         }
         if !slot.candidates_told {
             return self.set_waiting(key, Waiting::Candidates);
@@ -104,8 +104,9 @@ impl Negotiator {
         let Some(slot) = invariant!(self.pods.get_mut(&pod.key), "a pod that is looked at has a slot") else {
             return;
         };
-        if slot.placing == Placing::Failed && !claims.iter().any(|claim| claim.is_reserved_for(&pod.uid)) {
-            slot.placing = Placing::No;
+        if slot.placing == BindingPhase::Failed && !claims.iter().any(|claim| claim.is_reserved_for(&pod.uid))
+        {
+            slot.placing = BindingPhase::No;
         }
         let mut answered = Vec::new();
         for claim in claims {
@@ -170,7 +171,7 @@ impl Negotiator {
         {
             self.queue.later(until, WakeReason::Retry, pod.key.clone());
         }
-        if !will_go_on(&waiting) {
+        if !is_progressing(&waiting) {
             for claim in pod.claim_keys() {
                 let is_pending = |claim: &Arc<ResourceClaim>| claim.status.phase == Phase::Pending;
                 if self.objects.claims.get(&claim).is_some_and(is_pending) {
@@ -206,7 +207,7 @@ impl Negotiator {
             return;
         };
         slot.waiting = Waiting::Binding;
-        slot.placing = Placing::InFlight(node.clone());
+        slot.placing = BindingPhase::InFlight(node.clone());
         let flight = Flight::Place { pod: pod.key.clone(), uid: pod.uid.clone(), node: node.clone() };
         let place = Place { pod: pod.key.clone(), uid: pod.uid.clone(), node };
         self.flights.launch(flight, NegotiationEffectKind::Place(place));
@@ -234,7 +235,7 @@ impl Negotiator {
 }
 
 /// Whether the pod goes on with the claims about which it negotiates as soon as a driver or the API server has answered.
-fn will_go_on(waiting: &Waiting) -> bool {
+fn is_progressing(waiting: &Waiting) -> bool {
     match waiting {
         Waiting::Drivers(_) | Waiting::Deallocation(_) | Waiting::Write(_) | Waiting::Binding => true,
         Waiting::New

@@ -138,7 +138,7 @@ impl World {
     /// No more faults: what people broke is mended.
     fn calm(&mut self) {
         self.faults = false;
-        while !self.ghosts.is_empty() {
+        while !self.late_writes.is_empty() {
             self.haunt();
             self.check();
         }

@@ -12,13 +12,13 @@ use lazaret_model::Text;
 use super::{
     machines::{Core, Request},
     mutant::Mutant,
-    vendor::Mood,
-    world::{Flight, Ghost, World},
+    vendor::VendorBehaviour,
+    world::{Flight, LateWrite, World},
 };
 
 /// The fate of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum RequestOutcome {
     Arrives,
     /// It was refused before it did anything, and that is known.
     Bounces,
@@ -31,21 +31,21 @@ enum Fate {
 }
 
 impl World {
-    fn fate(&mut self) -> Fate {
+    fn fate(&mut self) -> RequestOutcome {
         if !self.faults {
-            return Fate::Arrives;
+            return RequestOutcome::Arrives;
         }
         match self.dice.roll(16) {
-            0 => Fate::Bounces,
-            1 => Fate::Lost,
-            2 => Fate::AnswerLost,
-            3 => Fate::Late,
-            _ => Fate::Arrives,
+            0 => RequestOutcome::Bounces,
+            1 => RequestOutcome::Lost,
+            2 => RequestOutcome::AnswerLost,
+            3 => RequestOutcome::Late,
+            _ => RequestOutcome::Arrives,
         }
     }
 
-    fn mood(&mut self) -> Mood {
-        if self.faults { Mood::draw(&mut self.dice) } else { Mood::Honest }
+    fn behaviour(&mut self) -> VendorBehaviour {
+        if self.faults { VendorBehaviour::draw(&mut self.dice) } else { VendorBehaviour::Honest }
     }
 
     /// One request goes on by one step.
@@ -57,10 +57,10 @@ impl World {
             | Request::Driver(DriverEffectKind::Change(change)) => self.change(flight, &change),
             Request::Claims(ClaimEffectKind::Create(create)) => {
                 let outcome = match self.fate() {
-                    Fate::Arrives => self.server.create(&create),
-                    Fate::Bounces => Outcome::RetryLater,
-                    Fate::Lost | Fate::Late => Outcome::Unknown,
-                    Fate::AnswerLost => {
+                    RequestOutcome::Arrives => self.server.create(&create),
+                    RequestOutcome::Bounces => Outcome::RetryLater,
+                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
+                    RequestOutcome::AnswerLost => {
                         self.server.create(&create);
                         Outcome::Unknown
                     }
@@ -70,27 +70,29 @@ impl World {
             Request::Claims(ClaimEffectKind::ConfirmPod(key, uid)) => {
                 let exists = self.server.pods.get(&key).is_some_and(|pod| pod.uid == uid);
                 let outcome = match (self.fate(), self.mutant) {
-                    (Fate::Arrives, Some(Mutant::HastyGone)) => Outcome::Gone,
-                    (Fate::Arrives, Some(Mutant::NeverGone)) => Outcome::Done,
-                    (Fate::Arrives, _) => {
+                    (RequestOutcome::Arrives, Some(Mutant::HastyGone)) => Outcome::Gone,
+                    (RequestOutcome::Arrives, Some(Mutant::NeverGone)) => Outcome::Done,
+                    (RequestOutcome::Arrives, _) => {
                         if exists {
                             Outcome::Done
                         } else {
                             Outcome::Gone
                         }
                     }
-                    (Fate::Bounces, _) => Outcome::RetryLater,
-                    (Fate::Lost | Fate::Late | Fate::AnswerLost, _) => Outcome::Unknown,
+                    (RequestOutcome::Bounces, _) => Outcome::RetryLater,
+                    (RequestOutcome::Lost | RequestOutcome::Late | RequestOutcome::AnswerLost, _) => {
+                        Outcome::Unknown
+                    }
                 };
                 self.acknowledge(&flight, outcome);
             }
             Request::Claims(ClaimEffectKind::AskNode(ask)) => {
                 self.count("a node was asked");
                 let outcome = match self.fate() {
-                    Fate::Arrives => self.server.ask(&ask),
-                    Fate::Bounces => Outcome::RetryLater,
-                    Fate::Lost | Fate::Late => Outcome::Unknown,
-                    Fate::AnswerLost => {
+                    RequestOutcome::Arrives => self.server.ask(&ask),
+                    RequestOutcome::Bounces => Outcome::RetryLater,
+                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
+                    RequestOutcome::AnswerLost => {
                         self.server.ask(&ask);
                         Outcome::Unknown
                     }
@@ -100,7 +102,7 @@ impl World {
             Request::Claims(ClaimEffectKind::Event(_)) => {}
             Request::Scheduler(NegotiationEffectKind::Place(place)) => {
                 let outcome = match self.fate() {
-                    Fate::Arrives if self.faults && self.dice.one_in(10) => {
+                    RequestOutcome::Arrives if self.faults && self.dice.one_in(10) => {
                         let pod = self.server.pods.get(&place.pod).filter(|pod| pod.uid == place.uid);
                         match pod {
                             Some(pod) if pod.node.as_ref() == Some(&place.node) => Outcome::Done,
@@ -108,10 +110,10 @@ impl World {
                             None => Outcome::Gone,
                         }
                     }
-                    Fate::Arrives => self.bind(&place),
-                    Fate::Bounces => Outcome::RetryLater,
-                    Fate::Lost | Fate::Late => Outcome::Unknown,
-                    Fate::AnswerLost => {
+                    RequestOutcome::Arrives => self.bind(&place),
+                    RequestOutcome::Bounces => Outcome::RetryLater,
+                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
+                    RequestOutcome::AnswerLost => {
                         self.bind(&place);
                         Outcome::Unknown
                     }
@@ -131,16 +133,18 @@ impl World {
         let step = change.steps[flight.step].clone();
         let fate = self.fate();
         let (outcome, version) = match fate {
-            Fate::Arrives | Fate::AnswerLost => self.write(&flight, change, &version, &step),
-            Fate::Bounces => (Outcome::RetryLater, Text::default()),
-            Fate::Lost => (Outcome::Unknown, Text::default()),
-            Fate::Late => {
+            RequestOutcome::Arrives | RequestOutcome::AnswerLost => {
+                self.write(&flight, change, &version, &step)
+            }
+            RequestOutcome::Bounces => (Outcome::RetryLater, Text::default()),
+            RequestOutcome::Lost => (Outcome::Unknown, Text::default()),
+            RequestOutcome::Late => {
                 let (claim, uid) = (change.claim.clone(), change.uid.clone());
-                self.ghosts.push(Ghost { process: flight.process, claim, uid, version, step });
+                self.late_writes.push(LateWrite { process: flight.process, claim, uid, version, step });
                 (Outcome::Unknown, Text::default())
             }
         };
-        let outcome = if fate == Fate::AnswerLost { Outcome::Unknown } else { outcome };
+        let outcome = if fate == RequestOutcome::AnswerLost { Outcome::Unknown } else { outcome };
         if outcome == Outcome::Done && flight.step + 1 < change.steps.len() {
             flight.step += 1;
             flight.version = Some(version);
@@ -262,12 +266,12 @@ impl World {
 
     fn call(&mut self, flight: &Flight) {
         let Core::Driver(number, _) = self.processes[flight.process].core else { return };
-        let mood = self.mood();
+        let behaviour = self.behaviour();
         let now = self.at();
         let Request::Driver(kind) = &flight.request else { return };
         match kind {
             DriverEffectKind::Allocate(call) => {
-                let result = self.vendors[number].allocate(call, mood);
+                let result = self.vendors[number].allocate(call, behaviour);
                 self.note(|| {
                     format!("vendor allocates {} {}: {}", call.uid, flight.effect.0, result.is_ok())
                 });
@@ -276,11 +280,11 @@ impl World {
             }
             DriverEffectKind::Deallocate(call) => {
                 self.check_deallocation(&call.uid);
-                let done = self.vendors[number].deallocate(&call.uid, mood);
+                let done = self.vendors[number].deallocate(&call.uid, behaviour);
                 self.acknowledge(flight, if done { Outcome::Done } else { Outcome::Unknown });
             }
             DriverEffectKind::Examine(call) => {
-                let result = self.vendors[number].examine(&call.nodes, mood);
+                let result = self.vendors[number].examine(&call.nodes, behaviour);
                 let input = DriverInput::Examined { effect: flight.effect, result };
                 self.processes[flight.process].core.driver_answer(now, input);
             }
@@ -299,7 +303,7 @@ impl World {
                 let step = change.steps[flight.step].clone();
                 if self.dice.one_in(2) {
                     let (claim, uid) = (change.claim.clone(), change.uid.clone());
-                    self.ghosts.push(Ghost { process: flight.process, claim, uid, version, step });
+                    self.late_writes.push(LateWrite { process: flight.process, claim, uid, version, step });
                 }
             }
             Request::Claims(ClaimEffectKind::Create(create)) => {
@@ -319,11 +323,11 @@ impl World {
                 }
             }
             Request::Driver(DriverEffectKind::Allocate(call)) => {
-                let mood = self.mood();
+                let behaviour = self.behaviour();
                 if let Core::Driver(number, _) = self.processes[flight.process].core
                     && self.dice.one_in(2)
                 {
-                    let _ = self.vendors[number].allocate(call, mood);
+                    let _ = self.vendors[number].allocate(call, behaviour);
                 }
             }
             Request::Driver(DriverEffectKind::Deallocate(call)) => {
@@ -331,7 +335,7 @@ impl World {
                     && self.dice.one_in(2)
                 {
                     self.check_deallocation(&call.uid);
-                    self.vendors[number].deallocate(&call.uid, Mood::Honest);
+                    self.vendors[number].deallocate(&call.uid, VendorBehaviour::Honest);
                 }
             }
             Request::Driver(DriverEffectKind::Examine(_)) => {}
@@ -340,17 +344,18 @@ impl World {
 
     /// A late write arrives.
     pub(crate) fn haunt(&mut self) {
-        if self.ghosts.is_empty() {
+        if self.late_writes.is_empty() {
             return;
         }
-        let ghost = self.ghosts.swap_remove(self.dice.roll(self.ghosts.len()));
-        self.arrive(ghost);
+        let late_write = self.late_writes.swap_remove(self.dice.roll(self.late_writes.len()));
+        self.arrive(late_write);
     }
 
-    pub(crate) fn arrive(&mut self, ghost: Ghost) {
-        let (outcome, _) = self.server.write(&ghost.claim, &ghost.uid, &ghost.version, &ghost.step);
+    pub(crate) fn arrive(&mut self, late_write: LateWrite) {
+        let (outcome, _) =
+            self.server.write(&late_write.claim, &late_write.uid, &late_write.version, &late_write.step);
         self.count(if outcome == Outcome::Done { "a late write was done" } else { "a late write failed" });
-        self.note(|| format!("late write to {}: {outcome:?}", ghost.claim.name));
+        self.note(|| format!("late write to {}: {outcome:?}", late_write.claim.name));
     }
 
     /// News as a process sees them: mutants change them.

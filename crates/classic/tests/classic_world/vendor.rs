@@ -25,7 +25,7 @@ pub(crate) struct Vendor {
 
 /// How the vendor's code behaves in one call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum VendorBehaviour {
     Honest,
     /// It refuses without a reason, or names nodes that would do.
     Refusing,
@@ -39,7 +39,7 @@ pub(crate) enum Mood {
     LostCall,
 }
 
-impl Mood {
+impl VendorBehaviour {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         match dice.roll(20) {
             0 => Self::Refusing,
@@ -67,28 +67,33 @@ impl Vendor {
         self.devices.saturating_sub(used)
     }
 
-    pub(crate) fn allocate(&mut self, call: &Allocate, mood: Mood) -> Result<Allocation, Refusal> {
-        if mood == Mood::LostCall {
+    pub(crate) fn allocate(
+        &mut self,
+        call: &Allocate,
+        behaviour: VendorBehaviour,
+    ) -> Result<Allocation, Refusal> {
+        if behaviour == VendorBehaviour::LostCall {
             return Err(Refusal::Unknown);
         }
         if !self.held.contains_key(&call.uid) {
             let free = |node: &&Text| self.free(node) > 0;
             let wanted = match &call.node {
-                Some(node) if mood != Mood::Elsewhere => Some(node),
+                Some(node) if behaviour != VendorBehaviour::Elsewhere => Some(node),
                 Some(_) | None => self.nodes.iter().rev().find(free),
             };
             match wanted.filter(free) {
-                Some(node) if mood != Mood::Refusing => {
+                Some(node) if behaviour != VendorBehaviour::Refusing => {
                     self.held.insert(call.uid.clone(), node.clone());
                 }
                 Some(_) | None => return Err(Refusal::Failed),
             }
         }
-        if mood == Mood::LostAnswer {
+        if behaviour == VendorBehaviour::LostAnswer {
             return Err(Refusal::Unknown);
         }
         let node = &self.held[&call.uid];
-        let text = if mood == Mood::Unusable { "x".repeat(100_000) } else { node.to_string() };
+        let text =
+            if behaviour == VendorBehaviour::Unusable { "x".repeat(100_000) } else { node.to_string() };
         Ok(Allocation {
             attributes: [("device".into(), text.into())].into(),
             available_on_nodes: (!self.fabric).then(|| Arc::new(only(node))),
@@ -97,22 +102,22 @@ impl Vendor {
     }
 
     /// Whether it says that it is done.
-    pub(crate) fn deallocate(&mut self, uid: &Uid, mood: Mood) -> bool {
-        if matches!(mood, Mood::Refusing | Mood::LostCall) {
+    pub(crate) fn deallocate(&mut self, uid: &Uid, behaviour: VendorBehaviour) -> bool {
+        if matches!(behaviour, VendorBehaviour::Refusing | VendorBehaviour::LostCall) {
             return false;
         }
         if !self.leaks {
             self.held.remove(uid);
         }
-        mood != Mood::LostAnswer
+        behaviour != VendorBehaviour::LostAnswer
     }
 
-    pub(crate) fn examine(&self, nodes: &[Text], mood: Mood) -> Option<Suitability> {
-        let unsuitable = match mood {
-            Mood::LostAnswer | Mood::LostCall => return None,
-            Mood::Refusing => nodes.to_vec(),
-            Mood::Unusable => vec!["no-such-node".into()],
-            Mood::Honest | Mood::Elsewhere => {
+    pub(crate) fn examine(&self, nodes: &[Text], behaviour: VendorBehaviour) -> Option<Suitability> {
+        let unsuitable = match behaviour {
+            VendorBehaviour::LostAnswer | VendorBehaviour::LostCall => return None,
+            VendorBehaviour::Refusing => nodes.to_vec(),
+            VendorBehaviour::Unusable => vec!["no-such-node".into()],
+            VendorBehaviour::Honest | VendorBehaviour::Elsewhere => {
                 nodes.iter().filter(|node| self.free(node) == 0).cloned().collect()
             }
         };

@@ -36,7 +36,7 @@ pub(crate) struct Flight {
 }
 
 /// A write whose sender does not wait any more, and that still arrives.
-pub(crate) struct Ghost {
+pub(crate) struct LateWrite {
     pub(crate) process: usize,
     pub(crate) claim: ObjectKey,
     pub(crate) uid: Uid,
@@ -51,7 +51,7 @@ pub(crate) struct World {
     pub(crate) processes: Vec<Process>,
     pub(crate) vendors: Vec<Vendor>,
     pub(crate) flights: VecDeque<Flight>,
-    pub(crate) ghosts: Vec<Ghost>,
+    pub(crate) late_writes: Vec<LateWrite>,
     /// Nodes that everything but claims permits for a pod; `None` while it is not to be scheduled.
     pub(crate) permitted: BTreeMap<Uid, Option<Arc<[Text]>>>,
     pub(crate) classes: Vec<(ResourceClass, AllocationMode)>,
@@ -110,7 +110,7 @@ impl World {
             processes: Vec::new(),
             vendors,
             flights: VecDeque::new(),
-            ghosts: Vec::new(),
+            late_writes: Vec::new(),
             permitted: BTreeMap::new(),
             classes,
             nodes,
@@ -186,11 +186,11 @@ impl World {
         self.flights = left;
         if matches!(self.processes[which].core, Core::Scheduler(_)) {
             // Its lease outlasts its requests.
-            for at in (0..self.ghosts.len()).rev() {
-                if self.ghosts[at].process == which {
-                    let ghost = self.ghosts.swap_remove(at);
+            for at in (0..self.late_writes.len()).rev() {
+                if self.late_writes[at].process == which {
+                    let late_write = self.late_writes.swap_remove(at);
                     if self.dice.one_in(2) {
-                        self.arrive(ghost);
+                        self.arrive(late_write);
                     }
                 }
             }

@@ -26,7 +26,7 @@ struct World<'a> {
     answers: BTreeMap<(Timestamp, usize), Answer>,
     serial: usize,
     lines: Vec<Line>,
-    told: BTreeSet<(Text, usize)>,
+    reported: BTreeSet<(Text, usize)>,
 }
 
 pub(super) fn play(policies: Vec<HealthPolicy>, mut signals: Vec<Recorded>, args: &Args) -> Vec<Line> {
@@ -38,7 +38,7 @@ pub(super) fn play(policies: Vec<HealthPolicy>, mut signals: Vec<Recorded>, args
         answers: BTreeMap::new(),
         serial: 0,
         lines: Vec::new(),
-        told: BTreeSet::new(),
+        reported: BTreeSet::new(),
     };
     let devices: BTreeSet<DeviceId> = signals.iter().map(|recorded| recorded.signal.device.clone()).collect();
     for id in devices {
@@ -163,7 +163,7 @@ impl World<'_> {
                 Some("validate".to_owned())
             }
             Effect::Broken { policy, rule, error } => {
-                if self.told.insert((policy.clone(), rule)) {
+                if self.reported.insert((policy.clone(), rule)) {
                     crate::output::note(&format!("policy {policy}: spec.rules[{rule}].when: {error}"));
                 }
                 None

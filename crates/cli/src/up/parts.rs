@@ -23,7 +23,7 @@ impl Parts {
         devices: usize,
         options: Options,
     ) -> Result<Self> {
-        let client = Client::direct(server.answering(ourselves()));
+        let client = Client::direct(server.answering(own_user()));
         // The store is locked for this process: there is no other replica to share the work with.
         let metrics = Metrics::default();
         let shown = metrics.clone();
@@ -62,6 +62,6 @@ fn by_gates(server: &Server, options: Options) -> Options {
     options.with_features(|gate| server.features().is_on(gate))
 }
 
-pub(super) fn ourselves() -> User {
+pub(super) fn own_user() -> User {
     User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() }
 }

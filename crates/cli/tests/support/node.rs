@@ -141,9 +141,9 @@ pub(crate) fn start_with_node(words: &[&str]) -> (Cluster, Root) {
 }
 
 /// A process that ends with this.
-pub(crate) struct Ends(pub(crate) Child);
+pub(crate) struct KilledOnDrop(pub(crate) Child);
 
-impl Drop for Ends {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use super::{
     Shared, blocking, failed,
-    shim::{LAUNCH_TIME_MAX, late, read_reply, tell},
+    shim::{LAUNCH_TIME_MAX, late, read_reply, send_request},
 };
 use crate::{
     ContainerSpec, Phase, RootFs, RuntimeError, cgroup,
@@ -155,7 +155,7 @@ impl Shared {
             Phase::Exited(_) => return Err(RuntimeError::NotPossible(format!("container {id} has ended"))),
         }
         let _permit = self.launches.acquire().await;
-        tell(&directory, &Request::Start).await
+        send_request(&directory, &Request::Start).await
     }
 
     /// How far a container is.

@@ -17,12 +17,12 @@ const PROGRAMS_PER_POD_MAX: usize = 8;
 const SESSIONS_PER_POD_MAX: usize = 16;
 
 #[derive(Clone)]
-struct OfPod {
+struct PodPermits {
     programs: Arc<Semaphore>,
     sessions: Arc<Semaphore>,
 }
 
-impl OfPod {
+impl PodPermits {
     fn new() -> Self {
         let of = |count| Arc::new(Semaphore::new(count));
         Self { programs: of(PROGRAMS_PER_POD_MAX), sessions: of(SESSIONS_PER_POD_MAX) }
@@ -35,7 +35,7 @@ impl OfPod {
 
 /// The counts of pods in which something is executed now.
 #[derive(Default)]
-pub(super) struct Permits(Mutex<BTreeMap<String, OfPod>>);
+pub(super) struct Permits(Mutex<BTreeMap<String, PodPermits>>);
 
 impl Permits {
     /// Waits until one more program may run in a pod, or a connection be made to it.
@@ -54,9 +54,9 @@ impl Permits {
     }
 
     /// The counts of a pod. Counts that are not held are dropped here.
-    fn of(&self, pod: &str) -> OfPod {
+    fn of(&self, pod: &str) -> PodPermits {
         let mut pods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pods.retain(|_, counts| counts.is_used());
-        pods.entry(pod.to_owned()).or_insert_with(OfPod::new).clone()
+        pods.entry(pod.to_owned()).or_insert_with(PodPermits::new).clone()
     }
 }

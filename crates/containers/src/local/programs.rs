@@ -14,7 +14,7 @@ use rustix::{
 };
 
 /// How often a process that has a program and no command line yet is looked at, a millisecond apart.
-const LOOKS_MAX: usize = 50;
+const POLLS_MAX: usize = 50;
 
 /// Kills a program that still makes or starts this container, and waits for its end: what it would make after everything was removed would
 /// stay.
@@ -49,7 +49,7 @@ fn command_line(pid: Pid) -> Vec<u8> {
     let is_beginning = |line: &[u8]| line.is_empty() && fs::read_link(process.join("exe")).is_ok();
     let read = || fs::read(process.join("cmdline")).unwrap_or_default();
     let mut line = read();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..POLLS_MAX {
         if !is_beginning(&line) {
             break;
         }

@@ -66,7 +66,7 @@ pub(super) async fn ask(directory: &ContainerDir, request: &Request) -> Result<R
 }
 
 /// Asks for something that is done or not.
-pub(super) async fn tell(directory: &ContainerDir, request: &Request) -> Result<(), RuntimeError> {
+pub(super) async fn send_request(directory: &ContainerDir, request: &Request) -> Result<(), RuntimeError> {
     match ask(directory, request).await? {
         Reply::Failed { message, cannot_run: true } => Err(RuntimeError::CannotRun(message)),
         Reply::Failed { message, cannot_run: false } => Err(RuntimeError::Failed(message)),

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::{
     Shared, blocking, failed,
     programs::kill_makers,
-    shim::tell,
+    shim::send_request,
     watch::{ended, shim_handle},
 };
 use crate::{
@@ -35,8 +35,8 @@ impl Shared {
             Phase::Exited(_) => return Ok(()),
             Phase::Running { .. } if !grace.is_zero() => {
                 // A shim that does not answer has ended, or is killed below.
-                let told = tell(&directory, &Request::Signal(number)).await;
-                if told.is_ok() && timeout(grace, self.ended(&directory)).await.is_ok() {
+                let sent = send_request(&directory, &Request::Signal(number)).await;
+                if sent.is_ok() && timeout(grace, self.ended(&directory)).await.is_ok() {
                     return self.phase_of(&directory, id).await.map(drop);
                 }
             }
@@ -48,8 +48,8 @@ impl Shared {
     /// Ends a container now; one that has ended, or is not there, is no error.
     pub(super) async fn kill(self: &Arc<Self>, directory: &ContainerDir) -> Result<(), RuntimeError> {
         if shim_handle(directory).is_some() {
-            let told = tell(directory, &Request::Signal(KILL)).await;
-            if told.is_err() || timeout(KILL_TIME_MAX, self.ended(directory)).await.is_err() {
+            let sent = send_request(directory, &Request::Signal(KILL)).await;
+            if sent.is_err() || timeout(KILL_TIME_MAX, self.ended(directory)).await.is_err() {
                 self.kill_shim(directory).await;
             }
         }
@@ -147,7 +147,7 @@ impl Shared {
         if shim_handle(&directory).is_none() {
             return Ok(());
         }
-        tell(&directory, &Request::ReopenLog).await
+        send_request(&directory, &Request::ReopenLog).await
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Client {
 
 /// A message from a client.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ClientMessage {
     Request(Request),
     Input(Vec<u8>),
     InputEnd,
@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// Sends what waits and takes what came, at most one buffer of it.
-    pub(super) fn turn(&mut self, buffer: &mut [u8]) -> Vec<Heard> {
+    pub(super) fn turn(&mut self, buffer: &mut [u8]) -> Vec<ClientMessage> {
         let mut heard = Vec::new();
         if self.flush().is_err() {
             self.is_closed = true;
@@ -69,13 +69,13 @@ impl Client {
     }
 
     /// None when the client does not speak our protocol.
-    fn take(&mut self, heard: &mut Vec<Heard>) -> Option<()> {
+    fn take(&mut self, heard: &mut Vec<ClientMessage>) -> Option<()> {
         while let Some((kind, payload)) = self.input.next().ok()? {
             heard.push(match kind {
-                Kind::Request => Heard::Request(serde_json::from_slice(payload).ok()?),
-                Kind::Stdin if self.is_attached => Heard::Input(payload.to_vec()),
-                Kind::StdinEnd if self.is_attached => Heard::InputEnd,
-                Kind::Resize => Heard::Resize(payload.to_vec()),
+                Kind::Request => ClientMessage::Request(serde_json::from_slice(payload).ok()?),
+                Kind::Stdin if self.is_attached => ClientMessage::Input(payload.to_vec()),
+                Kind::StdinEnd if self.is_attached => ClientMessage::InputEnd,
+                Kind::Resize => ClientMessage::Resize(payload.to_vec()),
                 Kind::Stdin | Kind::StdinEnd | Kind::Stdout | Kind::Stderr | Kind::Reply => return None,
             });
         }

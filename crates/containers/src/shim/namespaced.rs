@@ -59,7 +59,7 @@ pub(super) fn first(directory: &ContainerDir, reexec: &Reexec) -> Result<ExitCod
     let root = directory.rootfs();
     mount_root(directory, &record.spec.root, is_root)
         .map_err(|error| format!("root file system: {error}"))?;
-    rootfs::furnish(&root, &config)?;
+    rootfs::mount_entries(&root, &config)?;
     // Opened before there is a second stage: its new root becomes ours as well, for we share its mounts, and then no path leads here.
     let pid_path = pid_file(directory);
     let failed = |error: std::io::Error| format!("{}: {error}", pid_path.display());

@@ -34,7 +34,7 @@ const LINKS: &[(&str, &str)] = &[
 ];
 
 /// Mounts all but `/proc`, which only a process of its own namespace can mount.
-pub(super) fn furnish(root: &Path, config: &Value) -> Result<(), Refused> {
+pub(super) fn mount_entries(root: &Path, config: &Value) -> Result<(), Refused> {
     let root = open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| format!("{}: {error}", root.display()))?;
     for entry in config["mounts"].as_array().into_iter().flatten() {

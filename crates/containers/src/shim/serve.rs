@@ -9,7 +9,7 @@ use rustix::{
 
 use super::{
     Reexec,
-    client::{Client, Heard},
+    client::{Client, ClientMessage},
     launch::{self, Launched, Streams},
     log::{Log, Stream},
     oci::Refused,
@@ -32,7 +32,7 @@ const CLIENTS_MAX: usize = 8;
 const DRAIN_POLLS_MAX: u32 = 20;
 const DRAIN_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Polls for a client to read the rest of its output, after the exit is on disk.
-const FAREWELL_POLLS_MAX: u32 = 10;
+const CLOSE_POLLS_MAX: u32 = 10;
 /// The exit code of a container that could not be started, as in other runtimes.
 const START_FAILED: i32 = 128;
 
@@ -126,7 +126,7 @@ impl<'a> Shim<'a> {
         let Program::Ended { record, .. } = &self.program else { return };
         // Without it the container would be taken for one whose shim was killed, and has the same end.
         let _ = layout::write(&self.directory.exit(), record);
-        for _ in 0..FAREWELL_POLLS_MAX {
+        for _ in 0..CLOSE_POLLS_MAX {
             self.clients.retain_mut(|client| client.flush().is_ok() && client.has_output());
             if self.clients.is_empty() {
                 break;
@@ -302,21 +302,21 @@ impl<'a> Shim<'a> {
         let heard = client.turn(&mut self.buffer);
         for heard in heard {
             match heard {
-                Heard::Request(request) => {
+                ClientMessage::Request(request) => {
                     let reply = self.request(&request);
                     if let Some(client) = self.clients.get_mut(at) {
                         client.is_attached |= matches!(reply, Reply::Attached { .. });
                         client.reply(&reply);
                     }
                 }
-                Heard::Input(bytes) if self.spec.stdin => self.input.extend_from_slice(&bytes),
-                Heard::InputEnd => self.ends_input |= self.spec.stdin_once,
-                Heard::Resize(payload) if self.spec.tty => {
+                ClientMessage::Input(bytes) if self.spec.stdin => self.input.extend_from_slice(&bytes),
+                ClientMessage::InputEnd => self.ends_input |= self.spec.stdin_once,
+                ClientMessage::Resize(payload) if self.spec.tty => {
                     if let Some(terminal) = self.streams().and_then(|streams| streams.stdout.as_ref()) {
                         pty::resize(terminal, &payload);
                     }
                 }
-                Heard::Input(_) | Heard::Resize(_) => {}
+                ClientMessage::Input(_) | ClientMessage::Resize(_) => {}
             }
         }
         if !self.input.is_empty() {

@@ -11,7 +11,7 @@ use k8s_openapi::{
 };
 use lazaret_machine::LabelSelector;
 use lazaret_model::{Operator, Owner, Requirement, Text, Timestamp};
-use lazaret_replacement::{Failing, Mark, Node, NodeTaint, Pod, Problem, ReplicaSet};
+use lazaret_replacement::{FailingNode, Mark, Node, NodeTaint, Pod, Problem, ReplicaSet};
 use lazaret_runtime::Object;
 
 use super::{MARK, record};
@@ -65,7 +65,7 @@ pub(super) fn node(object: &Object, node: &ApiNode) -> Node {
     let failing = ready.and_then(|condition| {
         let key = if condition.status == "False" { "not-ready" } else { "unreachable" };
         let since = condition.last_transition_time.as_ref().map(time)?;
-        Some(Failing { key: format!("node.kubernetes.io/{key}").into(), since })
+        Some(FailingNode { key: format!("node.kubernetes.io/{key}").into(), since })
     });
     Node {
         name: object.key.name.clone(),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use lazaret_fleet::{Fleet, Gates};
 use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::{SetBack, Timestamp};
-use lazaret_replacement::{Input, Options, Replacement, Sight, Source};
+use lazaret_replacement::{Input, Options, ReadAccess, Replacement, Source};
 use lazaret_runtime::{
     CallError, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
 };
@@ -60,7 +60,11 @@ impl ReplacementShell {
             })
             .map(|(other, why)| missing(other, why))
             .collect();
-        let sight = if missing.is_empty() { Sight::Clear } else { Sight::Barred(missing.join("; ").into()) };
+        let sight = if missing.is_empty() {
+            ReadAccess::Clear
+        } else {
+            ReadAccess::Barred(missing.join("; ").into())
+        };
         machine.tell(Input::Sight(source, sight));
     }
 }

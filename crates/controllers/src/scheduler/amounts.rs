@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity as Wire,
 };
 use lazaret_model::Quantity;
-use lazaret_scheduler::{Amounts, CPU_MILLI_ASSUMED, MEMORY_ASSUMED, PodLevel, Weighed};
+use lazaret_scheduler::{Amounts, CPU_MILLI_ASSUMED, MEMORY_ASSUMED, PodLevel, ScoredAmounts};
 
 type Listed = BTreeMap<String, Wire>;
 
@@ -79,7 +79,7 @@ pub(super) fn pod_level(spec: &PodSpec) -> Vec<PodLevel> {
 }
 
 /// The amounts that nodes are scored by: a container without a request counts with a default.
-pub(super) fn weighed(spec: &PodSpec) -> Weighed {
+pub(super) fn weighed(spec: &PodSpec) -> ScoredAmounts {
     let most = peak(spec, |container| {
         let list = request(container);
         let has = |name| list.is_some_and(|list| list.contains_key(name));
@@ -89,7 +89,7 @@ pub(super) fn weighed(spec: &PodSpec) -> Weighed {
         amounts
     });
     let overhead = spec.overhead.as_ref().map(listed).unwrap_or_default();
-    Weighed {
+    ScoredAmounts {
         cpu_milli: most.cpu_milli.saturating_add(overhead.cpu_milli),
         memory: most.memory.saturating_add(overhead.memory),
     }

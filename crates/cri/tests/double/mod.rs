@@ -24,7 +24,7 @@ use self::streaming::Streaming;
 
 /// How a double behaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct DoubleOptions {
     pub(crate) runtime: &'static str,
     pub(crate) version: &'static str,
     pub(crate) ignores_cdi: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Manner {
     pub(crate) cgroup_driver: Option<i32>,
 }
 
-impl Default for Manner {
+impl Default for DoubleOptions {
     fn default() -> Self {
         Self {
             runtime: "containerd",
@@ -83,7 +83,7 @@ pub(crate) struct Double {
 }
 
 impl Double {
-    pub(crate) fn start(socket: &Path, manner: Manner) -> Self {
+    pub(crate) fn start(socket: &Path, manner: DoubleOptions) -> Self {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).unwrap();
         let streaming = Streaming::start();
@@ -193,7 +193,7 @@ type Body = StreamBody<
     futures_util::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, std::convert::Infallible>>>,
 >;
 
-async fn serve(request: Request<Incoming>, state: &Mutex<State>, manner: Manner) -> Response<Body> {
+async fn serve(request: Request<Incoming>, state: &Mutex<State>, manner: DoubleOptions) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let answer = answer(&path, &body[5..], &mut state.lock().unwrap(), manner);
@@ -220,7 +220,7 @@ async fn serve(request: Request<Incoming>, state: &Mutex<State>, manner: Manner)
         .unwrap()
 }
 
-fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<Vec<u8>, Refusal> {
+fn answer(path: &str, body: &[u8], state: &mut State, manner: DoubleOptions) -> Result<Vec<u8>, Refusal> {
     let call = path.rsplit('/').next().unwrap();
     match call {
         "Version" => Ok(proto::VersionResponse {
@@ -345,7 +345,7 @@ fn url(state: &State, program: &str, stdin: bool) -> Vec<u8> {
 }
 
 /// With a network that is not ready, as containerd has it without a CNI configuration.
-fn runtime_status(manner: Manner) -> proto::StatusResponse {
+fn runtime_status(manner: DoubleOptions) -> proto::StatusResponse {
     let condition = |r#type: &str, status| proto::RuntimeCondition {
         r#type: r#type.to_owned(),
         status,
@@ -357,7 +357,7 @@ fn runtime_status(manner: Manner) -> proto::StatusResponse {
     proto::StatusResponse { status: Some(proto::RuntimeStatus { conditions }), info }
 }
 
-fn image_status(request: &proto::ImageStatusRequest, manner: Manner) -> proto::ImageStatusResponse {
+fn image_status(request: &proto::ImageStatusRequest, manner: DoubleOptions) -> proto::ImageStatusResponse {
     let name = request.image.clone().unwrap_or_default().image;
     if !manner.has_image || name != "busybox" {
         return proto::ImageStatusResponse::default();
@@ -426,7 +426,7 @@ fn list_containers(request: &proto::ListContainersRequest, state: &State) -> pro
 fn create(
     request: proto::CreateContainerRequest,
     state: &mut State,
-    manner: Manner,
+    manner: DoubleOptions,
 ) -> Result<Vec<u8>, Refusal> {
     let config = request.config.unwrap();
     let absent: Vec<&str> = config

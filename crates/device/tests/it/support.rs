@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use lazaret_device::{Args, Console, Session, Verdict};
 use lazaret_model::Timestamp;
-use lazaret_server::{Access, Authorizer, Features, Rbac, Server, ServerOptions, Stored, User};
+use lazaret_server::{Access, Authorizer, Features, ObjectStore, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
 use serde_json::{Value, json};
 
@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 struct AllBut(Vec<&'static str>);
 
 impl Authorizer for AllBut {
-    fn access(&self, _: &Stored, _: &User, access: Access<'_>) -> Result<(), String> {
+    fn access(&self, _: &ObjectStore, _: &User, access: Access<'_>) -> Result<(), String> {
         let wanted = format!("{} {}", access.verb, access.resource);
         if self.0.iter().any(|refused| *refused == wanted) { Err(String::new()) } else { Ok(()) }
     }
 
-    fn path(&self, _: &Stored, _: &User, verb: &str, path: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, verb: &str, path: &str) -> Result<(), String> {
         let wanted = format!("{verb} {path}");
         if self.0.iter().any(|refused| *refused == wanted) { Err(String::new()) } else { Ok(()) }
     }

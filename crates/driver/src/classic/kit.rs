@@ -8,7 +8,7 @@ use std::{
 use lazaret_model::validate_driver_name;
 use tokio::sync::watch;
 
-use super::{ClassicDriver, service::Plugin};
+use super::{ClassicDriver, service::ClassicPlugin};
 use crate::{
     KUBELET_ROOT, Registration, Sockets, StartError, calls::Calls, grpc, kit::make_directories,
     lock::Serialize, proto, registrar::Registrar, running::ANSWERS_MAX, sockets::Bound, tasks::Tasks,
@@ -62,7 +62,7 @@ impl ClassicKit {
         let (closing, closed) = watch::channel(false);
         let (calls, mut servers) = (Arc::new(Calls::default()), Tasks::default());
         let (service_socket, listener) = Bound::listen(&sockets.service)?;
-        let plugin = Arc::new(Plugin {
+        let plugin = Arc::new(ClassicPlugin {
             driver: Arc::new(driver),
             serialize: Arc::new(Serialize::Process(Arc::default())),
             calls: Arc::clone(&calls),

@@ -27,13 +27,13 @@ use crate::{
 const CDI_NAMES_MAX: usize = 128;
 
 /// Answers on the service socket.
-pub(super) struct Plugin<D> {
+pub(super) struct ClassicPlugin<D> {
     pub(super) driver: Arc<D>,
     pub(super) serialize: Arc<Serialize>,
     pub(super) calls: Arc<Calls>,
 }
 
-impl<D: ClassicDriver> Service for Plugin<D> {
+impl<D: ClassicDriver> Service for ClassicPlugin<D> {
     fn call(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         match request.uri().path() {
             proto::CLASSIC_PREPARE => grpc::unary(request, move |message| self.prepare(message)),
@@ -43,7 +43,7 @@ impl<D: ClassicDriver> Service for Plugin<D> {
     }
 }
 
-impl<D: ClassicDriver> Plugin<D> {
+impl<D: ClassicDriver> ClassicPlugin<D> {
     async fn prepare(
         self: Arc<Self>,
         request: ClassicPrepareRequest,
@@ -57,7 +57,7 @@ impl<D: ClassicDriver> Plugin<D> {
         }
         let claim = ClassicClaim { id: id.clone(), attributes };
         let names = self.run(move |driver| async move { driver.prepare(&claim).await }).await?;
-        let names = names.and_then(checked).map_err(|failure| told("prepare", &id, &failure))?;
+        let names = names.and_then(checked).map_err(|failure| report_failure("prepare", &id, &failure))?;
         Ok(ClassicPrepareResponse { cdi_device: names })
     }
 
@@ -70,7 +70,7 @@ impl<D: ClassicDriver> Plugin<D> {
         let id = id(namespace, name, resource_id.into_iter().next().unwrap_or_default())?;
         let claim = id.clone();
         let done = self.run(move |driver| async move { driver.unprepare(&claim).await }).await?;
-        done.map_err(|failure| told("unprepare", &id, &failure))?;
+        done.map_err(|failure| report_failure("unprepare", &id, &failure))?;
         Ok(ClassicUnprepareResponse {})
     }
 
@@ -123,7 +123,7 @@ fn checked(names: Vec<String>) -> Result<Vec<String>, ClassicFailure> {
     Ok(once)
 }
 
-fn told(call: &str, id: &ClaimRef, failure: &ClassicFailure) -> Status {
+fn report_failure(call: &str, id: &ClaimRef, failure: &ClassicFailure) -> Status {
     warn!(claim = id.name, namespace = id.namespace, uid = id.uid, %failure, "{call} failed");
     match failure {
         ClassicFailure::NotFound(why) => Status::not_found(why),

@@ -15,25 +15,25 @@ use lazaret_runtime::{
 };
 use tracing::{debug, warn};
 
-use super::{Controller, TaintedDevices, told::Told};
+use super::{Controller, TaintedDevices, known_objects::KnownObjects};
 
 /// An answer of the vendor's code, which is more than an outcome.
 #[derive(Debug)]
-enum Answer {
+enum VendorAnswer {
     Allocated(Result<Allocation, Refusal>),
     Examined(Option<Suitability>),
 }
 
 /// Answers on their way from calls to the core: at most one for each call in flight.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers(Arc<Mutex<BTreeMap<EffectId, Answer>>>);
+pub(super) struct Answers(Arc<Mutex<BTreeMap<EffectId, VendorAnswer>>>);
 
 impl Answers {
-    fn put(&self, effect: EffectId, answer: Answer) {
+    fn put(&self, effect: EffectId, answer: VendorAnswer) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(effect, answer);
     }
 
-    fn take(&self, effect: EffectId) -> Option<Answer> {
+    fn take(&self, effect: EffectId) -> Option<VendorAnswer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&effect)
     }
 }
@@ -42,7 +42,7 @@ impl Answers {
 #[derive(Debug)]
 pub(super) struct ControllerAgent {
     core: DriverController,
-    told: Told,
+    known_objects: KnownObjects,
     tainted: Option<TaintedDevices>,
     answers: Answers,
 }
@@ -56,7 +56,12 @@ pub(super) struct Job {
 
 impl ControllerAgent {
     pub(super) fn new(options: DriverOptions, answers: Answers, tainted: Option<TaintedDevices>) -> Self {
-        Self { core: DriverController::new(options), told: Told::default(), tainted, answers }
+        Self {
+            core: DriverController::new(options),
+            known_objects: KnownObjects::default(),
+            tainted,
+            answers,
+        }
     }
 }
 
@@ -64,11 +69,11 @@ impl Agent for ControllerAgent {
     type Effect = Job;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { core, told, tainted, .. } = self;
+        let Self { core, known_objects, tainted, .. } = self;
         if tainted.as_ref().is_some_and(|tainted| tainted.hear(&news)) {
             return;
         }
-        told.hear(news, |news| core.handle(now, &(), DriverInput::News(news)));
+        known_objects.hear(news, |news| core.handle(now, &(), DriverInput::News(news)));
     }
 
     fn think(&mut self, now: Timestamp) {
@@ -81,8 +86,8 @@ impl Agent for ControllerAgent {
 
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
         let input = match self.answers.take(effect) {
-            Some(Answer::Allocated(result)) => DriverInput::Allocated { effect, result },
-            Some(Answer::Examined(result)) => DriverInput::Examined { effect, result },
+            Some(VendorAnswer::Allocated(result)) => DriverInput::Allocated { effect, result },
+            Some(VendorAnswer::Examined(result)) => DriverInput::Examined { effect, result },
             None => Turn::Acknowledged(effect, reply.into()).into(),
         };
         self.core.handle(now, &(), input);
@@ -129,7 +134,7 @@ impl<C: Controller> Perform<Job> for Executor<C> {
             }
             DriverEffectKind::Allocate(claim) => {
                 let result = self.controller.allocate(claim).await;
-                self.answers.put(id, Answer::Allocated(result));
+                self.answers.put(id, VendorAnswer::Allocated(result));
                 Outcome::Done.into()
             }
             DriverEffectKind::Deallocate(claim) => match self.controller.deallocate(claim).await {
@@ -144,7 +149,7 @@ impl<C: Controller> Perform<Job> for Executor<C> {
                 let result = result.inspect_err(|failure| {
                     warn!(claim = %claim.claim, %failure, "nodes could not be examined; it is tried again");
                 });
-                self.answers.put(id, Answer::Examined(result.ok()));
+                self.answers.put(id, VendorAnswer::Examined(result.ok()));
                 Outcome::Done.into()
             }
         }

@@ -27,7 +27,7 @@ type Prepared = Result<Vec<String>, ClassicFailure>;
 
 /// A driver that a test controls, and its calls.
 #[derive(Clone, Default)]
-struct Told(Arc<Script>);
+struct ScriptedDriver(Arc<Script>);
 
 #[derive(Default)]
 struct Script {
@@ -39,7 +39,7 @@ struct Script {
     most_inside: AtomicUsize,
 }
 
-impl ClassicDriver for Told {
+impl ClassicDriver for ScriptedDriver {
     async fn prepare(&self, claim: &ClassicClaim) -> Prepared {
         let script = &self.0;
         let inside = script.inside.fetch_add(1, Ordering::SeqCst) + 1;
@@ -88,8 +88,8 @@ async fn unprepare(node: &mut Client, first: &[&str], second: &[&str], name: &st
 #[tokio::test]
 async fn a_classic_plugin_registers_and_prepares_and_unprepares_one_claim_at_a_time() {
     let root = tempfile::tempdir().unwrap();
-    let told = Told::default();
-    let running = ClassicKit::new(DRIVER).kubelet_root(root.path()).start(told.clone()).unwrap();
+    let scripted = ScriptedDriver::default();
+    let running = ClassicKit::new(DRIVER).kubelet_root(root.path()).start(scripted.clone()).unwrap();
     let sockets = running.sockets().clone();
     for socket in [&sockets.registration, &sockets.service] {
         let mode = socket.symlink_metadata().unwrap().permissions().mode();
@@ -108,13 +108,13 @@ async fn a_classic_plugin_registers_and_prepares_and_unprepares_one_claim_at_a_t
     for _ in 0..2 {
         assert_eq!(prepare(&mut node, request(UID)).await.unwrap(), [wanted.as_str()]);
     }
-    let seen = told.0.prepared.lock().unwrap()[0].clone();
+    let seen = scripted.0.prepared.lock().unwrap()[0].clone();
     let id = ClaimRef { namespace: "ns".into(), name: "c".into(), uid: UID.into() };
     assert_eq!((&seen.id, seen.attributes["device"].as_str()), (&id, "fabric-3"));
     // With the text's own field numbers, and as the agent sends it.
     unprepare(&mut node, &[UID, &wanted], &[], "").await.unwrap();
     unprepare(&mut node, &[UID], &[&wanted], "c").await.unwrap();
-    let unprepared = told.0.unprepared.lock().unwrap().clone();
+    let unprepared = scripted.0.unprepared.lock().unwrap().clone();
     assert_eq!(unprepared[1], id);
     assert_eq!((unprepared[0].uid.as_str(), unprepared[0].name.as_str()), (UID, ""));
     running.stop().await;
@@ -124,8 +124,8 @@ async fn a_classic_plugin_registers_and_prepares_and_unprepares_one_claim_at_a_t
 #[tokio::test]
 async fn classic_errors_are_status_codes() {
     let root = tempfile::tempdir().unwrap();
-    let told = Told::default();
-    let running = ClassicKit::new(DRIVER).kubelet_root(root.path()).start(told.clone()).unwrap();
+    let scripted = ScriptedDriver::default();
+    let running = ClassicKit::new(DRIVER).kubelet_root(root.path()).start(scripted.clone()).unwrap();
     let mut node = connect(&running.sockets().service).await;
     let named = |namespace: &str, name: &str| ClassicPrepareRequest {
         namespace: namespace.into(),
@@ -143,7 +143,7 @@ async fn classic_errors_are_status_codes() {
         assert_eq!(prepare(&mut node, wrong).await.unwrap_err().code(), Code::InvalidArgument);
     }
     assert_eq!(unprepare(&mut node, &[], &[], "c").await.unwrap_err().code(), Code::InvalidArgument);
-    assert!(told.0.prepared.lock().unwrap().is_empty());
+    assert!(scripted.0.prepared.lock().unwrap().is_empty());
     let answers: [(Prepared, Code, &str); 4] = [
         (Err(ClassicFailure::NotFound("no such device".into())), Code::NotFound, "no such device"),
         (Err(Failure::new("the cable is loose").into()), Code::Internal, "the cable is loose"),
@@ -151,13 +151,13 @@ async fn classic_errors_are_status_codes() {
         (Ok((0..129).map(|at| format!("v.example.com/c=d{at}")).collect()), Code::Internal, "more than 128"),
     ];
     for (answer, code, part) in answers {
-        *told.0.answer.lock().unwrap() = Some(answer);
+        *scripted.0.answer.lock().unwrap() = Some(answer);
         let failed = prepare(&mut node, request(UID)).await.unwrap_err();
         assert_eq!(failed.code(), code);
         assert!(failed.message().contains(part), "{failed}");
     }
     let twice = vec!["v.example.com/c=a".to_owned(); 2];
-    *told.0.answer.lock().unwrap() = Some(Ok(twice));
+    *scripted.0.answer.lock().unwrap() = Some(Ok(twice));
     assert_eq!(prepare(&mut node, request(UID)).await.unwrap(), ["v.example.com/c=a"]);
     let other: Result<ClassicPrepareResponse, Status> = node.call(proto::PREPARE_V1, request(UID)).await;
     assert_eq!(other.unwrap_err().code(), Code::Unimplemented);
@@ -166,10 +166,10 @@ async fn classic_errors_are_status_codes() {
 #[tokio::test]
 async fn calls_do_not_overlap_and_a_call_that_was_begun_is_finished() {
     let root = tempfile::tempdir().unwrap();
-    let told = Told::default();
-    let running = ClassicKit::new(DRIVER).kubelet_root(root.path()).start(told.clone()).unwrap();
+    let scripted = ScriptedDriver::default();
+    let running = ClassicKit::new(DRIVER).kubelet_root(root.path()).start(scripted.clone()).unwrap();
     let hold = Arc::new(Notify::new());
-    *told.0.holds.lock().unwrap() = Some(Arc::clone(&hold));
+    *scripted.0.holds.lock().unwrap() = Some(Arc::clone(&hold));
     let mut callers: Vec<Client> = Vec::new();
     for _ in 0..3 {
         callers.push(connect(&running.sockets().service).await);
@@ -178,7 +178,7 @@ async fn calls_do_not_overlap_and_a_call_that_was_begun_is_finished() {
     {
         let call = prepare(&mut callers[0], request(UID));
         tokio::pin!(call);
-        while told.0.inside.load(Ordering::SeqCst) == 0 {
+        while scripted.0.inside.load(Ordering::SeqCst) == 0 {
             tokio::select! {
                 _ = &mut call => panic!("it is held"),
                 () = tokio::task::yield_now() => {}
@@ -190,15 +190,15 @@ async fn calls_do_not_overlap_and_a_call_that_was_begun_is_finished() {
     let release = async {
         for _ in 0..3 {
             hold.notify_one();
-            let seen = told.0.prepared.lock().unwrap().len();
-            while told.0.prepared.lock().unwrap().len() == seen {
+            let seen = scripted.0.prepared.lock().unwrap().len();
+            while scripted.0.prepared.lock().unwrap().len() == seen {
                 tokio::task::yield_now().await;
             }
         }
     };
     let ((second, third), ()) = tokio::join!(more, release);
     assert!(second.is_ok() && third.is_ok());
-    assert_eq!(told.0.most_inside.load(Ordering::SeqCst), 1);
-    assert!(told.0.prepared.lock().unwrap().iter().any(|claim| claim.id.uid == UID), "it was finished");
+    assert_eq!(scripted.0.most_inside.load(Ordering::SeqCst), 1);
+    assert!(scripted.0.prepared.lock().unwrap().iter().any(|claim| claim.id.uid == UID), "it was finished");
     running.stop().await;
 }

@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 
 use crate::{
     faulty::Faults,
-    raw::{self, Came},
+    raw::{self, CallResult},
     world::{DRIVER, NODE, World, connect, of, pools},
 };
 
@@ -37,10 +37,10 @@ async fn frames_that_are_no_messages_are_refused_and_the_next_is_served() {
     let calls = bodies.clone();
     let came = tokio::task::spawn_blocking(move || {
         let call = |body: &Vec<u8>| raw::call_with(&socket, "localhost", proto::PREPARE_V1, body);
-        calls.iter().map(call).collect::<Vec<Came>>()
+        calls.iter().map(call).collect::<Vec<CallResult>>()
     });
     for (body, came) in bodies.iter().zip(came.await.unwrap()) {
-        assert!(matches!(came, Came::Refused | Came::Reset(_)), "{body:?}: {came:?}");
+        assert!(matches!(came, CallResult::Refused | CallResult::Reset(_)), "{body:?}: {came:?}");
     }
     running.probe().await.unwrap();
     assert_eq!(world.script.begun.load(std::sync::atomic::Ordering::SeqCst), 0);

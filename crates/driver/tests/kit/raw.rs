@@ -13,7 +13,7 @@ const SETTINGS: u8 = 4;
 
 /// The response to a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum CallResult {
     Message(Vec<u8>),
     /// A status and no message.
     Refused,
@@ -35,12 +35,12 @@ pub(crate) fn authority_of(socket: &Path) -> String {
 }
 
 /// Calls with this authority and an empty message.
-pub(crate) fn call(socket: &Path, authority: &str, path: &str) -> Came {
+pub(crate) fn call(socket: &Path, authority: &str, path: &str) -> CallResult {
     call_with(socket, authority, path, &[0, 0, 0, 0, 0])
 }
 
 /// Calls with this authority and these bytes instead of a message.
-pub(crate) fn call_with(socket: &Path, authority: &str, path: &str, sent_body: &[u8]) -> Came {
+pub(crate) fn call_with(socket: &Path, authority: &str, path: &str, sent_body: &[u8]) -> CallResult {
     let mut stream = UnixStream::connect(socket).unwrap();
     let mut headers = Vec::new();
     for (name, value) in [
@@ -72,9 +72,9 @@ pub(crate) fn call_with(socket: &Path, authority: &str, path: &str, sent_body: &
                 frame(&mut answer, SETTINGS, 1, 0, &[]);
                 stream.write_all(&answer).unwrap();
             }
-            (RST_STREAM, 1) => return Came::Reset(u32::from_be_bytes(body.try_into().unwrap())),
-            (HEADERS, 1) if flags & 1 == 1 => return Came::Refused,
-            (DATA, 1) if body.len() >= 5 => return Came::Message(body[5..].to_vec()),
+            (RST_STREAM, 1) => return CallResult::Reset(u32::from_be_bytes(body.try_into().unwrap())),
+            (HEADERS, 1) if flags & 1 == 1 => return CallResult::Refused,
+            (DATA, 1) if body.len() >= 5 => return CallResult::Message(body[5..].to_vec()),
             _ => {}
         }
     }

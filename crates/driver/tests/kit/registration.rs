@@ -12,11 +12,11 @@ use lazaret_driver::{
 use prost::Message;
 
 use crate::{
-    raw::{self, Came},
+    raw::{self, CallResult},
     world::{DRIVER, World, connect, of, pools},
 };
 
-async fn raw_call(socket: PathBuf, authority: String) -> Came {
+async fn raw_call(socket: PathBuf, authority: String) -> CallResult {
     tokio::task::spawn_blocking(move || raw::call(&socket, &authority, proto::GET_INFO)).await.unwrap()
 }
 
@@ -27,7 +27,7 @@ async fn the_authority_that_kubelet_sends_is_served() {
     let socket = running.sockets().registration.clone();
     let authority = raw::authority_of(&socket);
     assert!(authority.starts_with("%2F") && authority.contains('@'), "{authority}");
-    let Came::Message(message) = raw_call(socket, authority).await else { panic!("refused") };
+    let CallResult::Message(message) = raw_call(socket, authority).await else { panic!("refused") };
     let info = PluginInfo::decode(message.as_slice()).unwrap();
     assert_eq!((info.r#type.as_str(), info.name.as_str()), ("DRAPlugin", DRIVER));
     assert_eq!(info.endpoint, running.sockets().service.to_str().unwrap());
@@ -36,7 +36,7 @@ async fn the_authority_that_kubelet_sends_is_served() {
     // changed, and the sign in the name is not needed any more.
     let usual =
         raw::authority_of(&running.sockets().registration.with_file_name(format!("{DRIVER}-reg.sock")));
-    assert_eq!(raw_call(running.sockets().registration.clone(), usual).await, Came::Reset(1));
+    assert_eq!(raw_call(running.sockets().registration.clone(), usual).await, CallResult::Reset(1));
 }
 
 #[tokio::test]

@@ -49,9 +49,9 @@ pub(crate) struct Script {
 
 /// A driver that follows its script.
 #[derive(Clone)]
-pub(crate) struct Told(pub Arc<Script>);
+pub(crate) struct ScriptedDriver(pub Arc<Script>);
 
-impl Driver for Told {
+impl Driver for ScriptedDriver {
     async fn prepare(&self, claims: &[Claim]) -> Answers {
         let script = &self.0;
         script.begun.fetch_add(1, Ordering::SeqCst);
@@ -111,8 +111,8 @@ impl World {
         Kit::new(DRIVER, self.cluster.client()).kubelet_root(self.root.path())
     }
 
-    pub(crate) fn driver(&self) -> Told {
-        Told(Arc::clone(&self.script))
+    pub(crate) fn driver(&self) -> ScriptedDriver {
+        ScriptedDriver(Arc::clone(&self.script))
     }
 
     pub(crate) async fn started(&self) -> Running {

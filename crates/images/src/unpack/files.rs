@@ -11,7 +11,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::walk::Place;
+use super::walk::WalkedDirectory;
 use crate::{
     error::{Context, ImageError, Result, invalid},
     merged::{self, DEPTH_MAX, Found, open_directory},
@@ -21,7 +21,7 @@ use crate::{
 const NAME_BYTES_MAX: usize = 255;
 
 /// Hides the entry of lower layers under a name. This layer's own entry stays, whichever came first.
-pub(super) fn hide(place: &Place, name: &CStr) -> Result<()> {
+pub(super) fn hide(place: &WalkedDirectory, name: &CStr) -> Result<()> {
     match stat(&place.upper, name).context(|| "look it up".into())? {
         Some(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
             make_opaque(&open_directory(&place.upper, name).context(|| "open it".into())?)

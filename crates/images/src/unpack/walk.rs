@@ -17,26 +17,26 @@ use crate::{
 };
 
 /// A directory of the new layer, and what is under it.
-pub(super) struct Place {
+pub(super) struct WalkedDirectory {
     pub(super) upper: OwnedFd,
     pub(super) lower: Directory,
 }
 
 /// A directory with all those above it: a path without links.
 pub(super) struct Walk {
-    places: Vec<Place>,
+    places: Vec<WalkedDirectory>,
     pub(super) names: Vec<CString>,
 }
 
 impl Walk {
-    pub(super) fn here(&self) -> &Place {
+    pub(super) fn here(&self) -> &WalkedDirectory {
         // There is always the root.
         &self.places[self.places.len() - 1]
     }
 }
 
 enum Step {
-    Into(Place),
+    Into(WalkedDirectory),
     Link(CString),
 }
 
@@ -46,7 +46,7 @@ impl Unpacker<'_> {
         if left.iter().any(|component| component == b"..") {
             return Err(invalid("the path has a `..`"));
         }
-        let root = Place {
+        let root = WalkedDirectory {
             upper: self.root.try_clone().context(|| "open the layer".into())?,
             lower: Directory::root(self.lower_paths.iter().copied())?,
         };
@@ -84,19 +84,19 @@ impl Unpacker<'_> {
         Ok(walk)
     }
 
-    fn step(&self, here: &Place, name: &CStr) -> Result<Step> {
+    fn step(&self, here: &WalkedDirectory, name: &CStr) -> Result<Step> {
         let what = || format!("look up {name:?}");
         match stat(&here.upper, name).context(what)? {
             Some(found) if merged::is_whiteout(&found) => {
                 remove(&here.upper, name, &found)?;
                 let upper = self.new_directory(&here.upper, name, None)?;
                 make_opaque(&upper)?;
-                Ok(Step::Into(Place { upper, lower: Directory::default() }))
+                Ok(Step::Into(WalkedDirectory { upper, lower: Directory::default() }))
             }
             Some(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
                 let upper = open_directory(&here.upper, name).context(what)?;
                 let lower = lower_of(here, &upper, name)?;
-                Ok(Step::Into(Place { upper, lower }))
+                Ok(Step::Into(WalkedDirectory { upper, lower }))
             }
             Some(found) if FileType::from_raw_mode(found.st_mode) == FileType::Symlink => {
                 Ok(Step::Link(rustix::fs::readlinkat(&here.upper, name, Vec::new()).context(what)?))
@@ -105,12 +105,12 @@ impl Unpacker<'_> {
             None => match here.lower.find(name).context(what)? {
                 Found::Absent => {
                     let upper = self.new_directory(&here.upper, name, None)?;
-                    Ok(Step::Into(Place { upper, lower: Directory::default() }))
+                    Ok(Step::Into(WalkedDirectory { upper, lower: Directory::default() }))
                 }
                 Found::Directory(lower) => {
                     let like = lower.stat().context(what)?;
                     let upper = self.new_directory(&here.upper, name, like.as_ref())?;
-                    Ok(Step::Into(Place { upper, lower }))
+                    Ok(Step::Into(WalkedDirectory { upper, lower }))
                 }
                 Found::Other { part, stat } if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                     Ok(Step::Link(here.lower.link(part, name).context(what)?))
@@ -141,7 +141,7 @@ impl Unpacker<'_> {
 }
 
 /// The lower layers' part of a directory of this layer.
-fn lower_of(here: &Place, upper: &OwnedFd, name: &CStr) -> Result<Directory> {
+fn lower_of(here: &WalkedDirectory, upper: &OwnedFd, name: &CStr) -> Result<Directory> {
     if merged::is_opaque(upper) {
         return Ok(Directory::default());
     }

@@ -10,9 +10,9 @@ use lazaret_crd::plain_datum;
 use lazaret_json::{Text, Value, json};
 
 use super::{
-    Attributes, Params, Surroundings, is_exempt,
+    Attributes, ClusterReader, Params, is_exempt,
     matching::Selected,
-    policy::{Binding, Policies, Policy, Program, Validation},
+    policy::{Binding, CompiledPolicy, Policies, Program, Validation},
 };
 use crate::value::{some, text};
 
@@ -51,7 +51,7 @@ struct Failure {
 }
 
 /// The values that expressions see, without those that differ by binding.
-pub(super) struct Seen {
+pub(super) struct RequestValues {
     pub(super) object: Datum,
     pub(super) old: Datum,
     pub(super) request: Datum,
@@ -63,32 +63,32 @@ pub(super) struct Seen {
 impl Policies {
     /// Asks every policy that is about the request.
     #[must_use]
-    pub fn ask(&self, request: &Attributes<'_>, surroundings: &dyn Surroundings) -> Verdict {
+    pub fn ask(&self, request: &Attributes<'_>, cluster: &dyn ClusterReader) -> Verdict {
         let mut verdict = Verdict::default();
         if is_exempt(request) {
             return verdict;
         }
         for policy in &self.0 {
             if let Some(version) = policy.matches.version(request) {
-                policy.ask(request, version, surroundings, &mut verdict);
+                policy.ask(request, version, cluster, &mut verdict);
             }
         }
         verdict
     }
 }
 
-impl Policy {
+impl CompiledPolicy {
     fn ask(
         &self,
         request: &Attributes<'_>,
         version: &str,
-        surroundings: &dyn Surroundings,
+        cluster: &dyn ClusterReader,
         verdict: &mut Verdict,
     ) {
         let (object, old) = (request.objects)(version);
         let about_namespace = (request.group, request.resource) == ("", "namespaces");
         let namespace = (!request.namespace.is_empty() && !about_namespace)
-            .then(|| surroundings.namespace(request.namespace))
+            .then(|| cluster.namespace(request.namespace))
             .flatten();
         let own = if object.is_null() { &old } else { &object };
         let selected = Selected {
@@ -106,7 +106,7 @@ impl Policy {
                 return;
             }
         };
-        let seen = Seen {
+        let request_values = RequestValues {
             request: plain_datum(&described(request, version)),
             namespace: namespace
                 .as_ref()
@@ -119,10 +119,10 @@ impl Policy {
             binding.matches.version(request).is_some() && binding.matches.selects(&selected)
         };
         for binding in self.bindings.iter().filter(bound) {
-            match self.params(binding, request, surroundings) {
+            match self.params(binding, request, cluster) {
                 Ok(params) => {
                     for param in params {
-                        self.evaluate(program, binding, &seen, &param, surroundings, verdict);
+                        self.evaluate(program, binding, &request_values, &param, cluster, verdict);
                     }
                 }
                 Err(why) => {
@@ -138,12 +138,12 @@ impl Policy {
         &self,
         binding: &Binding,
         request: &Attributes<'_>,
-        surroundings: &dyn Surroundings,
+        cluster: &dyn ClusterReader,
     ) -> Result<Vec<Value>, String> {
         let (Some((api_version, kind)), false) = (&self.params, binding.param.is_null()) else {
             return Ok(vec![Value::Null]);
         };
-        let found = surroundings.params(&Params {
+        let found = cluster.params(&Params {
             api_version,
             kind,
             namespace: text(&binding.param, "namespace"),
@@ -161,19 +161,25 @@ impl Policy {
         &self,
         program: &Program,
         binding: &Binding,
-        seen: &Seen,
+        request_values: &RequestValues,
         param: &Value,
-        surroundings: &dyn Surroundings,
+        cluster: &dyn ClusterReader,
         verdict: &mut Verdict,
     ) {
         let takes_params = self.params.is_some();
-        let court = Court::new(program, seen, takes_params.then_some(param), surroundings, POLICY_COST_MAX);
+        let evaluator = ExpressionEvaluator::new(
+            program,
+            request_values,
+            takes_params.then_some(param),
+            cluster,
+            POLICY_COST_MAX,
+        );
         let mut failures = Vec::new();
-        match court.applies() {
+        match evaluator.applies() {
             Ok(false) => return,
             Ok(true) => {
                 for validation in &program.validations {
-                    failures.extend(court.check(validation, self.ignores_failures));
+                    failures.extend(evaluator.check(validation, self.ignores_failures));
                 }
             }
             Err(why) if !self.ignores_failures => {
@@ -185,7 +191,7 @@ impl Policy {
             self.act(binding, failure, verdict);
         }
         for (key, expression) in &program.annotations {
-            match court.run(expression) {
+            match evaluator.run(expression) {
                 Ok(value) => {
                     let value = value.as_text().unwrap_or_default().trim();
                     if !value.is_empty() {
@@ -227,7 +233,7 @@ impl Policy {
 }
 
 /// Asks the expressions of one policy for one parameter, or the conditions of one webhook.
-pub(super) struct Court<'a> {
+pub(super) struct ExpressionEvaluator<'a> {
     program: &'a Program,
     /// In the order in which names were declared.
     values: Vec<Datum>,
@@ -241,7 +247,7 @@ pub(super) struct Court<'a> {
 }
 
 /// Each variable is computed when the first expression uses it, and may use those before it.
-impl Lazy for Court<'_> {
+impl Lazy for ExpressionEvaluator<'_> {
     fn get(&self, name: &str) -> Option<Result<Datum, EvalError>> {
         let known = |name: &str| self.variables.borrow().get(name).cloned();
         if let Some(known) = known(name) {
@@ -263,22 +269,26 @@ impl Lazy for Court<'_> {
     }
 }
 
-impl<'a> Court<'a> {
+impl<'a> ExpressionEvaluator<'a> {
     /// With a parameter, if the expressions take one.
     pub(super) fn new(
         program: &'a Program,
-        seen: &Seen,
+        request_values: &RequestValues,
         param: Option<&Value>,
-        surroundings: &'a dyn Surroundings,
+        cluster: &'a dyn ClusterReader,
         cost_max: u64,
     ) -> Self {
-        let mut values =
-            vec![seen.object.clone(), seen.old.clone(), seen.request.clone(), seen.namespace.clone()];
+        let mut values = vec![
+            request_values.object.clone(),
+            request_values.old.clone(),
+            request_values.request.clone(),
+            request_values.namespace.clone(),
+        ];
         values.extend(param.map(plain_datum));
-        values.extend([Datum::lazy(), Datum::authorizer(), seen.resource.clone()]);
+        values.extend([Datum::lazy(), Datum::authorizer(), request_values.resource.clone()]);
         let left = Cell::new(Some(cost_max));
         let (variables, asking) = (RefCell::default(), Cell::new(false));
-        Self { program, values, authorizer: surroundings, variables, asking, left }
+        Self { program, values, authorizer: cluster, variables, asking, left }
     }
 
     fn evaluate(&self, expression: &Expression) -> Result<Datum, EvalError> {
@@ -376,7 +386,7 @@ fn texts(list: &[String]) -> Value {
 
 /// The fields of a namespace that policies see.
 fn shown(namespace: &Value) -> Value {
-    let mut seen = json!({"metadata": {}});
+    let mut visible = json!({"metadata": {}});
     let metadata = &namespace["metadata"];
     for field in [
         "name",
@@ -393,15 +403,15 @@ fn shown(namespace: &Value) -> Value {
         "finalizers",
     ] {
         if let Some(value) = some(metadata, field) {
-            seen["metadata"][field] = value.clone();
+            visible["metadata"][field] = value.clone();
         }
     }
     for field in ["spec", "status"] {
         if let Some(value) = some(namespace, field) {
-            seen[field] = value.clone();
+            visible[field] = value.clone();
         }
     }
-    seen
+    visible
 }
 
 fn cut(text: &str) -> &str {

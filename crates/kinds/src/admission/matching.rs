@@ -11,15 +11,15 @@ use crate::{
 /// A match on resources, as policies and bindings have it.
 #[derive(Debug, Default)]
 pub(super) struct Match {
-    rules: Vec<Rule>,
-    excluded: Vec<Rule>,
+    rules: Vec<ResourceRule>,
+    excluded: Vec<ResourceRule>,
     namespaces: Option<Value>,
     objects: Option<Value>,
     exact: bool,
 }
 
 #[derive(Debug)]
-struct Rule {
+struct ResourceRule {
     groups: Vec<String>,
     versions: Vec<String>,
     operations: Vec<String>,
@@ -47,7 +47,7 @@ impl Match {
     }
 
     fn with_rules(said: &Value, field: &str) -> Self {
-        let rules = |field: &str| list(said, field).iter().map(Rule::of).collect();
+        let rules = |field: &str| list(said, field).iter().map(ResourceRule::of).collect();
         // One that selects everything need not be asked.
         let selector = |field: &str| {
             let filled = |selector: &&Value| {
@@ -72,7 +72,7 @@ impl Match {
         if self.rules.is_empty() { Some(request.version) } else { self.find(&self.rules, request) }
     }
 
-    fn find<'a>(&self, rules: &[Rule], request: &Attributes<'a>) -> Option<&'a str> {
+    fn find<'a>(&self, rules: &[ResourceRule], request: &Attributes<'a>) -> Option<&'a str> {
         let meant = |version: &str| rules.iter().any(|rule| rule.matches(request, version));
         if meant(request.version) {
             return Some(request.version);
@@ -95,7 +95,7 @@ impl Match {
     }
 }
 
-impl Rule {
+impl ResourceRule {
     fn of(said: &Value) -> Self {
         let texts = |field: &str| {
             list(said, field).iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect::<Vec<_>>()

@@ -106,7 +106,7 @@ impl core::fmt::Debug for Attributes<'_> {
 }
 
 /// The namespaces, parameters and permissions that policies look at.
-pub trait Surroundings: Authorizer {
+pub trait ClusterReader: Authorizer {
     /// A namespace.
     fn namespace(&self, name: &str) -> Option<Value>;
 

@@ -10,10 +10,10 @@ use crate::value::{list, some, text};
 
 /// Every policy that has a binding.
 #[derive(Debug, Default)]
-pub struct Policies(pub(super) Vec<Policy>);
+pub struct Policies(pub(super) Vec<CompiledPolicy>);
 
 #[derive(Debug)]
-pub(super) struct Policy {
+pub(super) struct CompiledPolicy {
     pub(super) name: String,
     pub(super) matches: Match,
     pub(super) params: Option<(String, String)>,
@@ -59,7 +59,7 @@ impl Policies {
         }
         let compiled = policies.iter().filter_map(|policy| {
             let bindings = by_policy.remove(text(&policy["metadata"], "name"))?;
-            Some(Policy::of(policy, bindings))
+            Some(CompiledPolicy::of(policy, bindings))
         });
         Self(compiled.collect())
     }
@@ -71,7 +71,7 @@ impl Policies {
     }
 }
 
-impl Policy {
+impl CompiledPolicy {
     fn of(policy: &Value, bindings: Vec<Binding>) -> Self {
         let spec = &policy["spec"];
         let params = some(spec, "paramKind");

@@ -2,16 +2,16 @@ use std::slice;
 
 use lazaret_json::{Value, json};
 
-use super::{Attributes, Authorizer, Check, Decision, Operation, Params, Policies, Surroundings, Verdict};
+use super::{Attributes, Authorizer, Check, ClusterReader, Decision, Operation, Params, Policies, Verdict};
 use crate::{
     User, find,
     testing::{World, set},
 };
 
 /// A cluster with one namespace and a parameter.
-struct Around;
+struct FakeCluster;
 
-impl Surroundings for Around {
+impl ClusterReader for FakeCluster {
     fn namespace(&self, name: &str) -> Option<Value> {
         (name == "prod").then(|| json!({"metadata": {"name": "prod", "labels": {"env": "prod"}}}))
     }
@@ -27,7 +27,7 @@ impl Surroundings for Around {
 }
 
 /// Tests with an authorizer need a server; this one denies.
-impl Authorizer for Around {
+impl Authorizer for FakeCluster {
     fn decide(&self, _: &Check) -> Decision {
         Decision::default()
     }
@@ -100,7 +100,7 @@ fn ask(
             options: &Value::Null,
             objects: &objects,
         },
-        &Around,
+        &FakeCluster,
     )
 }
 

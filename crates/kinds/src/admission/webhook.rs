@@ -7,8 +7,8 @@ use lazaret_crd::plain_datum;
 use lazaret_json::Value;
 
 use super::{
-    Attributes, Surroundings,
-    evaluate::{Court, POLICY_COST_MAX, Seen, described, request_resource},
+    Attributes, ClusterReader,
+    evaluate::{ExpressionEvaluator, POLICY_COST_MAX, RequestValues, described, request_resource},
     is_exempt,
     matching::{Match, Selected},
     policy::Program,
@@ -152,7 +152,7 @@ impl Webhook {
 
     /// Whether it is called for a request.
     #[must_use]
-    pub fn matches(&self, request: &Attributes<'_>, surroundings: &dyn Surroundings) -> Matched {
+    pub fn matches(&self, request: &Attributes<'_>, cluster: &dyn ClusterReader) -> Matched {
         let Some((matches, version)) =
             self.matches.as_ref().and_then(|matches| Some((matches, matches.version(request)?)))
         else {
@@ -164,7 +164,7 @@ impl Webhook {
         let (object, old) = (request.objects)(version);
         let about_namespace = (request.group, request.resource) == ("", "namespaces");
         let namespace = (!request.namespace.is_empty() && !about_namespace)
-            .then(|| surroundings.namespace(request.namespace))
+            .then(|| cluster.namespace(request.namespace))
             .flatten();
         let own = if object.is_null() { &old } else { &object };
         let selected = Selected {
@@ -175,7 +175,7 @@ impl Webhook {
         if !matches.selects(&selected) {
             return Matched::No;
         }
-        match self.conditions_hold(request, version, [&object, &old], surroundings) {
+        match self.conditions_hold(request, version, [&object, &old], cluster) {
             Ok(true) => Matched::InVersion(version.to_owned()),
             Ok(false) => Matched::No,
             Err(_) if self.ignores_failures => Matched::No,
@@ -188,20 +188,20 @@ impl Webhook {
         request: &Attributes<'_>,
         version: &str,
         [object, old]: [&Value; 2],
-        surroundings: &dyn Surroundings,
+        cluster: &dyn ClusterReader,
     ) -> Result<bool, String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
         if program.conditions.is_empty() {
             return Ok(true);
         }
-        let seen = Seen {
+        let request_values = RequestValues {
             request: plain_datum(&described(request, version)),
             namespace: Datum::null(),
             object: plain_datum(object),
             old: plain_datum(old),
             resource: request_resource(request),
         };
-        Court::new(program, &seen, None, surroundings, CONDITIONS_COST_MAX).applies()
+        ExpressionEvaluator::new(program, &request_values, None, cluster, CONDITIONS_COST_MAX).applies()
     }
 
     /// The request as a review carries it, without its UID.

@@ -1,14 +1,14 @@
 use lazaret_json::{Value, json};
 
 use super::{
-    Address, Attributes, Authorizer, Check, Decision, Matched, Operation, Params, ReviewVersion,
-    Surroundings, Url, webhooks,
+    Address, Attributes, Authorizer, Check, ClusterReader, Decision, Matched, Operation, Params,
+    ReviewVersion, Url, webhooks,
 };
 use crate::{User, find, testing::World};
 
-struct Around;
+struct FakeCluster;
 
-impl Surroundings for Around {
+impl ClusterReader for FakeCluster {
     fn namespace(&self, name: &str) -> Option<Value> {
         Some(json!({"metadata": {"name": name, "labels": {"env": name}}}))
     }
@@ -18,7 +18,7 @@ impl Surroundings for Around {
     }
 }
 
-impl Authorizer for Around {
+impl Authorizer for FakeCluster {
     fn decide(&self, _: &Check) -> Decision {
         Decision::default()
     }
@@ -221,7 +221,7 @@ fn matched(changes: &Value, operation: Operation, labels: &Value) -> Matched {
         options: &Value::Null,
         objects: &objects,
     };
-    compiled[0].matches(&request, &Around)
+    compiled[0].matches(&request, &FakeCluster)
 }
 
 #[test]

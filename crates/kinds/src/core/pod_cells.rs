@@ -21,16 +21,18 @@ pub(super) const COLUMNS: &[Column] = &[
 
 pub(super) fn cells(pod: &Value, context: &Context<'_>) -> Vec<Value> {
     let (spec, status) = (&pod["spec"], &pod["status"]);
-    let told = Told::of(pod);
-    let restarts = match told.last_restart {
-        Some(time) if told.restarts != 0 => format!("{} ({} ago)", told.restarts, since(Some(time), context)),
-        _ => told.restarts.to_string(),
+    let summary = ContainerSummary::of(pod);
+    let restarts = match summary.last_restart {
+        Some(time) if summary.restarts != 0 => {
+            format!("{} ({} ago)", summary.restarts, since(Some(time), context))
+        }
+        _ => summary.restarts.to_string(),
     };
     let or_none = |text: &str| Value::from(if text.is_empty() { "<none>" } else { text });
     let address = list(status, "podIPs").first().map_or("", |ip| text(ip, "ip"));
     vec![
-        format!("{}/{}", told.ready, told.containers).into(),
-        told.reason.into(),
+        format!("{}/{}", summary.ready, summary.containers).into(),
+        summary.reason.into(),
         restarts.into(),
         age(pod, context),
         or_none(address),
@@ -56,7 +58,7 @@ fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a str> {
 }
 
 /// The summary of the containers of a pod.
-struct Told<'a> {
+struct ContainerSummary<'a> {
     ready: usize,
     containers: usize,
     restarts: i64,
@@ -64,11 +66,11 @@ struct Told<'a> {
     reason: String,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ContainerSummary<'a> {
     fn of(pod: &'a Value) -> Self {
         let (spec, status) = (&pod["spec"], &pod["status"]);
         let said = text(status, "reason");
-        let mut told = Self {
+        let mut summary = Self {
             ready: 0,
             containers: list(spec, "containers").len(),
             restarts: 0,
@@ -79,20 +81,20 @@ impl<'a> Told<'a> {
             .iter()
             .any(|known| text(known, "type") == "PodScheduled" && text(known, "reason") == "SchedulingGated")
         {
-            told.reason = "SchedulingGated".into();
+            summary.reason = "SchedulingGated".into();
         }
-        let initializing = told.init_containers(spec, status);
+        let initializing = summary.init_containers(spec, status);
         if !initializing || condition(status, "Initialized") == Some("True") {
-            told.main_containers(spec, status);
+            summary.main_containers(spec, status);
         }
         if has(&pod["metadata"], "deletionTimestamp") {
             if said == "NodeLost" {
-                told.reason = "Unknown".into();
+                summary.reason = "Unknown".into();
             } else if !["Succeeded", "Failed"].contains(&text(status, "phase")) {
-                told.reason = "Terminating".into();
+                summary.reason = "Terminating".into();
             }
         }
-        told
+        summary
     }
 
     fn note_restart(&mut self, container: &'a Value) {

@@ -26,7 +26,7 @@ pub(crate) struct CustomRules {
 }
 
 impl Rules for CustomRules {
-    fn screen(&self, object: &mut Value) -> Option<Vec<Finding>> {
+    fn drop_unknown_fields(&self, object: &mut Value) -> Option<Vec<Finding>> {
         let mut findings = metadata_findings(object);
         findings.extend(self.schema.prune(object));
         self.schema.drop_nulls(object);

@@ -5,60 +5,75 @@ use std::collections::BTreeSet;
 use lazaret_json::Value;
 
 use super::{
-    Check, Pod, Since, Violation,
+    Check, CheckVersion, PodFields, Violation,
     words::{containers, plural, quoted, setters, unique},
 };
 use crate::value::{has, is_true, list, number, some, text, texts};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "appArmorProfile", versions: &[Since { minor: 0, check: app_armor }], replaces: None },
+    Check { id: "appArmorProfile", versions: &[CheckVersion { minor: 0, check: app_armor }], replaces: None },
     Check {
         id: "capabilities_baseline",
-        versions: &[Since { minor: 0, check: capabilities }],
+        versions: &[CheckVersion { minor: 0, check: capabilities }],
         replaces: None,
     },
-    Check { id: "hostNamespaces", versions: &[Since { minor: 0, check: host_namespaces }], replaces: None },
-    Check { id: "hostPathVolumes", versions: &[Since { minor: 0, check: host_paths }], replaces: None },
-    Check { id: "hostPorts", versions: &[Since { minor: 0, check: host_ports }], replaces: None },
+    Check {
+        id: "hostNamespaces",
+        versions: &[CheckVersion { minor: 0, check: host_namespaces }],
+        replaces: None,
+    },
+    Check {
+        id: "hostPathVolumes",
+        versions: &[CheckVersion { minor: 0, check: host_paths }],
+        replaces: None,
+    },
+    Check { id: "hostPorts", versions: &[CheckVersion { minor: 0, check: host_ports }], replaces: None },
     Check {
         id: "hostProbesAndHostLifecycle",
-        versions: &[Since { minor: 34, check: hosts }],
+        versions: &[CheckVersion { minor: 34, check: hosts }],
         replaces: None,
     },
-    Check { id: "privileged", versions: &[Since { minor: 0, check: privileged }], replaces: None },
+    Check { id: "privileged", versions: &[CheckVersion { minor: 0, check: privileged }], replaces: None },
     Check {
         id: "procMount",
         versions: &[
-            Since { minor: 0, check: proc_mount },
-            Since { minor: 35, check: |pod| if pod.has_own_users() { None } else { proc_mount(pod) } },
+            CheckVersion { minor: 0, check: proc_mount },
+            CheckVersion { minor: 35, check: |pod| if pod.has_own_users() { None } else { proc_mount(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "seLinuxOptions",
         versions: &[
-            Since { minor: 0, check: |pod| se_linux(pod, &SE_LINUX_TYPES[..4]) },
-            Since { minor: 31, check: |pod| se_linux(pod, SE_LINUX_TYPES) },
+            CheckVersion { minor: 0, check: |pod| se_linux(pod, &SE_LINUX_TYPES[..4]) },
+            CheckVersion { minor: 31, check: |pod| se_linux(pod, SE_LINUX_TYPES) },
         ],
         replaces: None,
     },
     Check {
         id: "seccompProfile_baseline",
-        versions: &[Since { minor: 0, check: seccomp_annotations }, Since { minor: 19, check: seccomp }],
+        versions: &[
+            CheckVersion { minor: 0, check: seccomp_annotations },
+            CheckVersion { minor: 19, check: seccomp },
+        ],
         replaces: None,
     },
     Check {
         id: "sysctls",
         versions: &[
-            Since { minor: 0, check: |pod| sysctls(pod, 5) },
-            Since { minor: 27, check: |pod| sysctls(pod, 6) },
-            Since { minor: 29, check: |pod| sysctls(pod, 10) },
-            Since { minor: 32, check: |pod| sysctls(pod, 12) },
-            Since { minor: 37, check: |pod| sysctls(pod, 14) },
+            CheckVersion { minor: 0, check: |pod| sysctls(pod, 5) },
+            CheckVersion { minor: 27, check: |pod| sysctls(pod, 6) },
+            CheckVersion { minor: 29, check: |pod| sysctls(pod, 10) },
+            CheckVersion { minor: 32, check: |pod| sysctls(pod, 12) },
+            CheckVersion { minor: 37, check: |pod| sysctls(pod, 14) },
         ],
         replaces: None,
     },
-    Check { id: "windowsHostProcess", versions: &[Since { minor: 0, check: host_process }], replaces: None },
+    Check {
+        id: "windowsHostProcess",
+        versions: &[CheckVersion { minor: 0, check: host_process }],
+        replaces: None,
+    },
 ];
 
 const CAPABILITIES: &[&str] = &[
@@ -108,7 +123,7 @@ fn bad_app_armor(holder: &Value) -> Option<&str> {
     Some(text(profile, "type")).filter(|kind| !PROFILES.contains(kind))
 }
 
-fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
+fn app_armor(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |holder: &Value| bad_app_armor(holder).is_some();
     let values = pod.containers().chain([pod.spec]).filter_map(bad_app_armor);
     let mut values: Vec<String> = unique(values).into_iter().map(str::to_owned).collect();
@@ -145,7 +160,7 @@ fn added(container: &Value) -> impl Iterator<Item = &str> {
     texts(&container["securityContext"]["capabilities"], "add").filter(|name| !CAPABILITIES.contains(name))
 }
 
-fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
+fn capabilities(pod: &PodFields<'_>) -> Option<Violation> {
     let names = pod.named(|container| added(container).next().is_some());
     let forbidden = unique(pod.containers().flat_map(added));
     (!names.is_empty()).then(|| {
@@ -158,13 +173,13 @@ fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn host_namespaces(pod: &Pod<'_>) -> Option<Violation> {
+fn host_namespaces(pod: &PodFields<'_>) -> Option<Violation> {
     let shared = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|field| is_true(pod.spec, field));
     let shared: Vec<String> = shared.map(|field| format!("{field}=true")).collect();
     (!shared.is_empty()).then(|| Violation::new("host namespaces", shared.join(", ")))
 }
 
-fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
+fn host_paths(pod: &PodFields<'_>) -> Option<Violation> {
     let names = list(pod.spec, "volumes").iter().filter(|volume| has(volume, "hostPath"));
     let names: Vec<&str> = names.map(|volume| text(volume, "name")).collect();
     (!names.is_empty()).then(|| {
@@ -174,7 +189,7 @@ fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
+fn host_ports(pod: &PodFields<'_>) -> Option<Violation> {
     let on_host = |container: &Value| -> Vec<String> {
         let ports = list(container, "ports").iter().map(|port| number(port, "hostPort"));
         ports.filter(|port| *port != 0).map(|port| port.to_string()).collect()
@@ -194,7 +209,7 @@ fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Probes and hooks that reach another host than their pod.
-fn hosts(pod: &Pod<'_>) -> Option<Violation> {
+fn hosts(pod: &PodFields<'_>) -> Option<Violation> {
     let of = |container: &Value| -> Vec<String> {
         let probes = ["livenessProbe", "readinessProbe", "startupProbe"].map(|field| &container[field]);
         let hooks = ["postStart", "preStop"].map(|field| &container["lifecycle"][field]);
@@ -217,7 +232,7 @@ fn hosts(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn privileged(pod: &Pod<'_>) -> Option<Violation> {
+fn privileged(pod: &PodFields<'_>) -> Option<Violation> {
     let names = pod.named(|container| is_true(&container["securityContext"], "privileged"));
     (!names.is_empty()).then(|| {
         let detail = format!("{} must not set securityContext.privileged=true", containers(&names));
@@ -231,7 +246,7 @@ fn bad_proc_mount(container: &Value) -> Option<&str> {
     Some(kind).filter(|kind| *kind != "Default")
 }
 
-pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn proc_mount(pod: &PodFields<'_>) -> Option<Violation> {
     let names = pod.named(|container| bad_proc_mount(container).is_some());
     let kinds = unique(pod.containers().filter_map(bad_proc_mount));
     (!names.is_empty()).then(|| {
@@ -241,7 +256,7 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
+fn se_linux(pod: &PodFields<'_>, types: &[&str]) -> Option<Violation> {
     let options = |holder: &Value| some(&holder["securityContext"], "seLinuxOptions").cloned();
     let bad = |holder: &Value| {
         options(holder).is_some_and(|options| {
@@ -266,7 +281,7 @@ fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
 }
 
 /// Where profiles of seccomp stood before they had a field.
-fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+fn seccomp_annotations(pod: &PodFields<'_>) -> Option<Violation> {
     let good = |value: &str| {
         ["runtime/default", "docker/default"].contains(&value) || value.starts_with("localhost/")
     };
@@ -293,7 +308,7 @@ pub(super) fn seccomp_type(holder: &Value) -> Option<&str> {
     some(&holder["securityContext"], "seccompProfile").map(|profile| text(profile, "type"))
 }
 
-pub(super) fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn seccomp(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |holder: &Value| seccomp_type(holder).is_some_and(|kind| !PROFILES.contains(&kind));
     let who = setters(bad(pod.spec), &pod.named(bad))?;
     let kinds = pod.containers().chain([pod.spec]).filter_map(seccomp_type);
@@ -302,13 +317,13 @@ pub(super) fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", detail))
 }
 
-fn sysctls(pod: &Pod<'_>, allowed: usize) -> Option<Violation> {
+fn sysctls(pod: &PodFields<'_>, allowed: usize) -> Option<Violation> {
     let names = list(pod.security(), "sysctls").iter().map(|sysctl| text(sysctl, "name"));
     let forbidden: Vec<&str> = names.filter(|name| !SYSCTLS[..allowed].contains(name)).collect();
     (!forbidden.is_empty()).then(|| Violation::new("forbidden sysctls", forbidden.join(", ")))
 }
 
-fn host_process(pod: &Pod<'_>) -> Option<Violation> {
+fn host_process(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |holder: &Value| is_true(&holder["securityContext"]["windowsOptions"], "hostProcess");
     let who = setters(bad(pod.spec), &pod.named(bad))?;
     let detail = format!("{who} must not set securityContext.windowsOptions.hostProcess=true");

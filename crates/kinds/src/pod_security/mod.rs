@@ -49,27 +49,27 @@ impl Violation {
 
 /// A pod, or the template of one.
 #[derive(Clone, Copy, Debug)]
-struct Pod<'a> {
+struct PodFields<'a> {
     annotations: &'a Value,
     spec: &'a Value,
 }
 
 /// A check as it has been since a minor release, and the check of the baseline in whose place it stands.
-struct Since {
+struct CheckVersion {
     minor: u8,
-    check: fn(&Pod<'_>) -> Option<Violation>,
+    check: fn(&PodFields<'_>) -> Option<Violation>,
 }
 
 struct Check {
     id: &'static str,
     /// Ascending.
-    versions: &'static [Since],
+    versions: &'static [CheckVersion],
     /// Of the baseline.
     replaces: Option<&'static str>,
 }
 
 impl Check {
-    fn at(&self, minor: u8) -> Option<&Since> {
+    fn at(&self, minor: u8) -> Option<&CheckVersion> {
         self.versions.iter().rev().find(|since| since.minor <= minor)
     }
 }
@@ -83,7 +83,7 @@ pub fn violations(
     release: Release,
 ) -> Vec<Violation> {
     let minor = level.minor(release);
-    let pod = Pod { annotations, spec };
+    let pod = PodFields { annotations, spec };
     let run = |check: &Check| check.at(minor).and_then(|since| (since.check)(&pod));
     match level.level() {
         Level::Privileged => Vec::new(),

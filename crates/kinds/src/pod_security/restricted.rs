@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_json::Value;
 
 use super::{
-    Check, Pod, Since, Violation,
+    Check, CheckVersion, PodFields, Violation,
     baseline::{proc_mount, seccomp, seccomp_type},
     words::{containers, plural, quoted, setters},
 };
@@ -15,50 +15,53 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "allowPrivilegeEscalation",
         versions: &[
-            Since { minor: 8, check: escalation },
-            Since { minor: 25, check: |pod| if pod.is_windows() { None } else { escalation(pod) } },
+            CheckVersion { minor: 8, check: escalation },
+            CheckVersion { minor: 25, check: |pod| if pod.is_windows() { None } else { escalation(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "capabilities_restricted",
         versions: &[
-            Since { minor: 22, check: capabilities },
-            Since { minor: 25, check: |pod| if pod.is_windows() { None } else { capabilities(pod) } },
+            CheckVersion { minor: 22, check: capabilities },
+            CheckVersion { minor: 25, check: |pod| if pod.is_windows() { None } else { capabilities(pod) } },
         ],
         replaces: Some("capabilities_baseline"),
     },
     Check {
         id: "procMount_restricted",
-        versions: &[Since { minor: 35, check: proc_mount }],
+        versions: &[CheckVersion { minor: 35, check: proc_mount }],
         replaces: Some("procMount"),
     },
     Check {
         id: "restrictedVolumes",
-        versions: &[Since { minor: 0, check: volumes }],
+        versions: &[CheckVersion { minor: 0, check: volumes }],
         replaces: Some("hostPathVolumes"),
     },
     Check {
         id: "runAsNonRoot",
         versions: &[
-            Since { minor: 0, check: non_root },
-            Since { minor: 35, check: |pod| if pod.has_own_users() { None } else { non_root(pod) } },
+            CheckVersion { minor: 0, check: non_root },
+            CheckVersion { minor: 35, check: |pod| if pod.has_own_users() { None } else { non_root(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "runAsUser",
         versions: &[
-            Since { minor: 23, check: user },
-            Since { minor: 35, check: |pod| if pod.has_own_users() { None } else { user(pod) } },
+            CheckVersion { minor: 23, check: user },
+            CheckVersion { minor: 35, check: |pod| if pod.has_own_users() { None } else { user(pod) } },
         ],
         replaces: None,
     },
     Check {
         id: "seccompProfile_restricted",
         versions: &[
-            Since { minor: 19, check: restricted_seccomp },
-            Since { minor: 25, check: |pod| if pod.is_windows() { None } else { restricted_seccomp(pod) } },
+            CheckVersion { minor: 19, check: restricted_seccomp },
+            CheckVersion {
+                minor: 25,
+                check: |pod| if pod.is_windows() { None } else { restricted_seccomp(pod) },
+            },
         ],
         replaces: Some("seccompProfile_baseline"),
     },
@@ -99,7 +102,7 @@ const OTHER_VOLUMES: &[&str] = &[
     "storageos",
 ];
 
-fn escalation(pod: &Pod<'_>) -> Option<Violation> {
+fn escalation(pod: &PodFields<'_>) -> Option<Violation> {
     let may =
         |container: &Value| container["securityContext"]["allowPrivilegeEscalation"].as_bool() != Some(false);
     let names = pod.named(may);
@@ -110,7 +113,7 @@ fn escalation(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
+fn capabilities(pod: &PodFields<'_>) -> Option<Violation> {
     let of = |container: &Value, field: &str| -> Vec<String> {
         texts(&container["securityContext"]["capabilities"], field).map(str::to_owned).collect()
     };
@@ -134,7 +137,7 @@ fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     (!details.is_empty()).then(|| Violation::new("unrestricted capabilities", details.join("; ")))
 }
 
-fn volumes(pod: &Pod<'_>) -> Option<Violation> {
+fn volumes(pod: &PodFields<'_>) -> Option<Violation> {
     let bad = |volume: &&Value| !VOLUMES.iter().any(|kind| has(volume, kind));
     let volumes: Vec<&Value> = list(pod.spec, "volumes").iter().filter(bad).collect();
     if volumes.is_empty() {
@@ -154,7 +157,7 @@ fn volumes(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("restricted volume types", detail))
 }
 
-fn non_root(pod: &Pod<'_>) -> Option<Violation> {
+fn non_root(pod: &PodFields<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let said = |holder: &Value| holder["securityContext"]["runAsNonRoot"].as_bool();
     let explicit = pod.named(|container| said(container) == Some(false));
@@ -172,13 +175,13 @@ fn non_root(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-fn user(pod: &Pod<'_>) -> Option<Violation> {
+fn user(pod: &PodFields<'_>) -> Option<Violation> {
     let root = |holder: &Value| holder["securityContext"]["runAsUser"].as_i64() == Some(0);
     let who = setters(root(pod.spec), &pod.named(root))?;
     Some(Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0")))
 }
 
-fn restricted_seccomp(pod: &Pod<'_>) -> Option<Violation> {
+fn restricted_seccomp(pod: &PodFields<'_>) -> Option<Violation> {
     if let Some(violation) = seccomp(pod) {
         return Some(violation);
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use lazaret_json::Value;
 
-use super::Pod;
+use super::PodFields;
 use crate::value::{list, text};
 
-impl<'a> Pod<'a> {
+impl<'a> PodFields<'a> {
     /// Every container, those that run first before the others.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.spec;

@@ -2,7 +2,9 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use lazaret_node::{ClaimState, Disk, Exchanged, Files, FilesError, SPARES, Which, Written, checkpoint};
+use lazaret_node::{
+    CheckpointFile, ClaimState, Disk, Exchanged, Files, FilesError, SPARES, Written, checkpoint,
+};
 
 use crate::faults::Dice;
 
@@ -28,7 +30,7 @@ enum Mutant {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Off;
+struct PowerLoss;
 
 type Names = [Option<usize>; 1 + SPARES];
 
@@ -65,8 +67,8 @@ impl Shared {
 }
 
 impl Machine {
-    fn operate(&mut self) -> Result<(), Off> {
-        self.power = self.power.checked_sub(1).ok_or(Off)?;
+    fn operate(&mut self) -> Result<(), PowerLoss> {
+        self.power = self.power.checked_sub(1).ok_or(PowerLoss)?;
         Ok(())
     }
 
@@ -107,19 +109,19 @@ impl Machine {
 }
 
 impl Disk for Shared {
-    type Error = Off;
+    type Error = PowerLoss;
 
-    fn read(&mut self, which: Which) -> Result<Option<Vec<u8>>, Off> {
+    fn read(&mut self, which: CheckpointFile) -> Result<Option<Vec<u8>>, PowerLoss> {
         let machine = self.0.borrow();
         let file = match which {
-            Which::Checkpoint => machine.names[0],
-            Which::Spare(_) if machine.mutant == Mutant::HiddenSpare => None,
-            Which::Spare(at) => machine.names[1 + at],
+            CheckpointFile::Checkpoint => machine.names[0],
+            CheckpointFile::Spare(_) if machine.mutant == Mutant::HiddenSpare => None,
+            CheckpointFile::Spare(at) => machine.names[1 + at],
         };
         Ok(file.map(|file| machine.files[file].0.clone()))
     }
 
-    fn write_spare(&mut self, spare: usize, text: &[u8]) -> Result<Written, Off> {
+    fn write_spare(&mut self, spare: usize, text: &[u8]) -> Result<Written, PowerLoss> {
         let machine = &mut *self.0.borrow_mut();
         let (file, written) = match machine.names[1 + spare] {
             Some(file) => (file, Written::Over),
@@ -149,7 +151,7 @@ impl Disk for Shared {
         Ok(if machine.mutant == Mutant::UnseenSpare { Written::Over } else { written })
     }
 
-    fn exchange(&mut self, spare: usize) -> Result<Exchanged, Off> {
+    fn exchange(&mut self, spare: usize) -> Result<Exchanged, PowerLoss> {
         let machine = &mut *self.0.borrow_mut();
         machine.operate()?;
         let mut names = machine.names;
@@ -162,7 +164,7 @@ impl Disk for Shared {
         Ok(if are_both { Exchanged::Both } else { Exchanged::Replaced })
     }
 
-    fn sync_names(&mut self) -> Result<(), Off> {
+    fn sync_names(&mut self) -> Result<(), PowerLoss> {
         let machine = &mut *self.0.borrow_mut();
         machine.operate()?;
         if machine.mutant != Mutant::UnsyncedNames {
@@ -202,7 +204,7 @@ impl Promised {
 fn live(machine: &Shared, promised: &mut Promised, next: &mut u64) -> Result<(), String> {
     let (mut files, found) = match Files::open(machine.clone()) {
         Ok(opened) => opened,
-        Err(FilesError::Disk(Off)) => return Ok(()),
+        Err(FilesError::Disk(PowerLoss)) => return Ok(()),
         Err(FilesError::Checkpoint(error)) => return Err(format!("it does not start: {error}")),
     };
     let found = found.map_or(Ok(0), |text| number(&text))?;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Selection, Shown};
+use super::{LogStreams, Selection};
 
 /// A line that was understood.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl Writer {
         let Some(line) = Line::parse(line) else { return false };
         let begins = std::mem::replace(&mut self.is_new_line, !line.is_partial && !goes_on);
         let hidden = match self.selection.shown {
-            Shown::All => false,
-            Shown::Stdout => line.is_stderr,
-            Shown::Stderr => !line.is_stderr,
+            LogStreams::All => false,
+            LogStreams::Stdout => line.is_stderr,
+            LogStreams::Stderr => !line.is_stderr,
         };
         if hidden || self.selection.since.is_some_and(|since| line.at < since) {
             return false;
@@ -125,7 +125,7 @@ mod tests {
         let since = Some("2026-01-01T00:00:03Z".parse().unwrap());
         assert_eq!(shown(Selection { since, ..all.clone() }, LINES), "\nfour and more\n");
         assert_eq!(shown(Selection { limit_bytes: Some(6), ..all.clone() }, LINES), "one\ntw");
-        assert_eq!(shown(Selection { shown: Shown::Stderr, ..all.clone() }, LINES), "two\n");
-        assert_eq!(shown(Selection { shown: Shown::Stdout, ..all }, LINES), "one\n\nfour and more\n");
+        assert_eq!(shown(Selection { shown: LogStreams::Stderr, ..all.clone() }, LINES), "two\n");
+        assert_eq!(shown(Selection { shown: LogStreams::Stdout, ..all }, LINES), "one\n\nfour and more\n");
     }
 }

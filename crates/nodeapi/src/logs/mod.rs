@@ -21,7 +21,7 @@ const PIECES_MAX: usize = 2;
 
 /// Which streams of a container are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum LogStreams {
     #[default]
     All,
     Stdout,
@@ -37,7 +37,7 @@ pub(crate) struct Selection {
     pub(crate) since: Option<Timestamp>,
     pub(crate) tail_lines: Option<u64>,
     pub(crate) limit_bytes: Option<u64>,
-    pub(crate) shown: Shown,
+    pub(crate) shown: LogStreams,
 }
 
 impl Selection {
@@ -68,9 +68,9 @@ impl Selection {
             (None, time) => time,
         };
         let shown = match parameters.get("stream") {
-            None | Some("All") => Shown::All,
-            Some("Stdout") => Shown::Stdout,
-            Some("Stderr") => Shown::Stderr,
+            None | Some("All") => LogStreams::All,
+            Some("Stdout") => LogStreams::Stdout,
+            Some("Stderr") => LogStreams::Stderr,
             Some(_) => return Err(invalid),
         };
         let tail_lines = match parameters.get("tail") {
@@ -79,7 +79,7 @@ impl Selection {
             None => at_least("tailLines", 0)?,
         };
         // The last lines of one stream cannot be found without reading all of both: Kubernetes refuses that as well.
-        if tail_lines.is_some() && shown != Shown::All {
+        if tail_lines.is_some() && shown != LogStreams::All {
             return Err(invalid);
         }
         Ok(Self {
@@ -169,7 +169,7 @@ mod tests {
             ("tail=3", Ok(Selection { tail_lines: Some(3), ..default.clone() })),
             ("tail=all", Ok(default.clone())),
             ("limitBytes=7", Ok(Selection { limit_bytes: Some(7), ..default.clone() })),
-            ("stream=Stderr", Ok(Selection { shown: Shown::Stderr, ..default.clone() })),
+            ("stream=Stderr", Ok(Selection { shown: LogStreams::Stderr, ..default.clone() })),
             ("sinceSeconds=x", Err(400)),
             ("sinceTime=yesterday", Err(400)),
             ("sinceSeconds=0", Err(422)),

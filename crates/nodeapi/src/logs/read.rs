@@ -44,13 +44,13 @@ pub(super) async fn copy(
     is_running: impl Fn() -> bool + Send,
     pieces: mpsc::Sender<Bytes>,
 ) {
-    match Reader::new(&path, selection, pieces).copy(is_running).await {
+    match LogReader::new(&path, selection, pieces).copy(is_running).await {
         Ok(()) | Err(Ended::Full | Ended::Gone) => {}
         Err(Ended::Io(error)) => tracing::warn!(%error, path = %path.display(), "read a log"),
     }
 }
 
-struct Reader<'a> {
+struct LogReader<'a> {
     path: &'a Path,
     selection: Selection,
     writer: Writer,
@@ -62,7 +62,7 @@ struct Reader<'a> {
     position: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LogReader<'a> {
     fn new(path: &'a Path, selection: Selection, pieces: mpsc::Sender<Bytes>) -> Self {
         let writer = Writer::new(selection.clone());
         Self { path, selection, writer, pieces, begun: Vec::new(), rest_of_line: None, position: 0 }

@@ -39,14 +39,14 @@ pub(crate) struct Session {
 
 /// The streams of a request of which one is missing.
 #[derive(Default)]
-struct Half {
+struct PendingStreams {
     error: Option<u32>,
     data: Option<(u32, u16)>,
 }
 
 /// The state of a session.
 struct State {
-    halves: BTreeMap<String, Half>,
+    halves: BTreeMap<String, PendingStreams>,
     /// Connections by the stream of their bytes.
     open: BTreeMap<u32, OpenForward>,
     forwards: JoinSet<u32>,
@@ -63,7 +63,7 @@ struct OpenForward {
 }
 
 /// The session ends.
-struct Over(CloseCode);
+struct SessionEnd(CloseCode);
 
 impl Session {
     pub(crate) fn new(runtime: Arc<dyn Runtime>, sandbox: String, pod: String) -> Self {
@@ -101,7 +101,7 @@ impl Session {
             has_replied: false,
         };
         let code = tokio::select! {
-            Over(code) = self.receive(reading, state, pongs, &idle) => code,
+            SessionEnd(code) = self.receive(reading, state, pongs, &idle) => code,
             () = sending => return,
             () = idle.too_long() => CloseCode::Normal,
         };
@@ -115,7 +115,7 @@ impl Session {
         mut state: State,
         pongs: mpsc::Sender<Bytes>,
         idle: &Idle,
-    ) -> Over {
+    ) -> SessionEnd {
         let (mut messages, mut arrived, mut frames) =
             (websocket::Reader::default(), BytesMut::new(), Reader::new());
         loop {
@@ -126,9 +126,9 @@ impl Session {
                         let _ = pongs.try_send(payload);
                     }
                     Ok(Some(Message::Pong)) => {}
-                    Ok(Some(Message::Close)) => return Over(CloseCode::Normal),
+                    Ok(Some(Message::Close)) => return SessionEnd(CloseCode::Normal),
                     Ok(None) => break,
-                    Err(code) => return Over(code),
+                    Err(code) => return SessionEnd(code),
                 }
                 idle.touch();
                 loop {
@@ -139,7 +139,7 @@ impl Session {
                             }
                         }
                         Ok(None) => break,
-                        Err(frames::Broken) => return Over(CloseCode::ProtocolError),
+                        Err(frames::Broken) => return SessionEnd(CloseCode::ProtocolError),
                     }
                 }
             }
@@ -147,7 +147,7 @@ impl Session {
             tokio::select! {
                 read = reading.read_buf(&mut arrived) => {
                     if !matches!(read, Ok(1..)) {
-                        return Over(CloseCode::Normal);
+                        return SessionEnd(CloseCode::Normal);
                     }
                 }
                 Some(ended) = state.forwards.join_next() => {
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    async fn frame(&self, state: &mut State, frame: Frame) -> Result<(), Over> {
+    async fn frame(&self, state: &mut State, frame: Frame) -> Result<(), SessionEnd> {
         match frame {
             Frame::Stream { id, headers, is_last: _ } => self.stream(state, id, &headers).await,
             Frame::Data { id, bytes, is_last } => {
@@ -182,12 +182,17 @@ impl Session {
                 Some(_) | None => Ok(()),
             },
             Frame::Ping { id } => state.send(frames::ping(id)).await,
-            Frame::GoAway => Err(Over(CloseCode::Normal)),
+            Frame::GoAway => Err(SessionEnd(CloseCode::Normal)),
             Frame::Other => Ok(()),
         }
     }
 
-    async fn stream(&self, state: &mut State, id: u32, headers: &[(String, String)]) -> Result<(), Over> {
+    async fn stream(
+        &self,
+        state: &mut State,
+        id: u32,
+        headers: &[(String, String)],
+    ) -> Result<(), SessionEnd> {
         let header =
             |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let request = header("requestid").unwrap_or_default().to_owned();
@@ -226,7 +231,7 @@ impl Session {
 }
 
 impl State {
-    async fn send(&self, frame: Vec<u8>) -> Result<(), Over> {
-        self.out.send(frame).await.map_err(|_| Over(CloseCode::Normal))
+    async fn send(&self, frame: Vec<u8>) -> Result<(), SessionEnd> {
+        self.out.send(frame).await.map_err(|_| SessionEnd(CloseCode::Normal))
     }
 }

@@ -30,14 +30,14 @@ impl Protocol {
 
 /// Which streams a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct StreamOptions {
     pub(super) stdin: bool,
     pub(super) stdout: bool,
     pub(super) stderr: bool,
     pub(super) tty: bool,
 }
 
-impl Options {
+impl StreamOptions {
     /// By kubelet's parameters.
     ///
     /// # Errors
@@ -72,10 +72,13 @@ mod tests {
 
     #[test]
     fn a_terminal_has_no_errors_of_its_own_and_something_is_wanted() {
-        let read = |query: &str| Options::of(&Parameters::parse(query));
-        let all = Options { stdin: true, stdout: true, stderr: true, tty: false };
+        let read = |query: &str| StreamOptions::of(&Parameters::parse(query));
+        let all = StreamOptions { stdin: true, stdout: true, stderr: true, tty: false };
         assert_eq!(read("input=1&output=1&error=1"), Ok(all));
-        assert_eq!(read("input=1&output=1&error=1&tty=1"), Ok(Options { stderr: false, tty: true, ..all }));
+        assert_eq!(
+            read("input=1&output=1&error=1&tty=1"),
+            Ok(StreamOptions { stderr: false, tty: true, ..all })
+        );
         assert!(read("tty=1&error=1").is_err());
         assert!(read("").is_err());
     }

@@ -15,12 +15,12 @@ use hyper_util::rt::TokioIo;
 use lazaret_containers::Runtime;
 
 use self::{
-    channels::{Options, Protocol},
+    channels::{Protocol, StreamOptions},
     remote::{Program, Remote},
 };
 use crate::{
     Found, NotFound, Pods,
-    request::{Asked, Parameters, Place},
+    request::{Endpoint, Parameters, Place},
     respond::{self, Body},
     spdy,
     websocket::{Handshake, upgrade_of},
@@ -39,10 +39,10 @@ const NO_SPDY: &str = "this node streams over websockets alone, and not over SPD
 /// A connection that becomes a stream when the answer to its request is sent.
 pub(crate) struct Stream {
     upgrade: OnUpgrade,
-    what: What,
+    what: StreamKind,
 }
 
-enum What {
+enum StreamKind {
     Remote(Box<Remote>),
     Ports(Box<spdy::Session>),
 }
@@ -59,8 +59,8 @@ impl Stream {
         let Ok(upgraded) = self.upgrade.await else { return };
         let stream = TokioIo::new(upgraded);
         let running: Pin<Box<dyn Future<Output = ()> + Send>> = match self.what {
-            What::Remote(remote) => Box::pin(remote.run(stream)),
-            What::Ports(session) => Box::pin(session.run(stream)),
+            StreamKind::Remote(remote) => Box::pin(remote.run(stream)),
+            StreamKind::Ports(session) => Box::pin(session.run(stream)),
         };
         running.await;
     }
@@ -71,14 +71,14 @@ impl Stream {
 pub(crate) fn begin(
     pods: &Arc<dyn Pods>,
     runtime: &Arc<dyn Runtime>,
-    asked: &Asked,
+    asked: &Endpoint,
     parameters: &Parameters,
     request: &mut Request<Incoming>,
 ) -> Result<(Response<Body>, Stream), Box<Response<Body>>> {
     let bad = |why: String| Box::new(respond::text(StatusCode::BAD_REQUEST, why));
     let what: Choose = match asked {
-        Asked::Exec(place) => {
-            let options = Options::of(parameters).map_err(|why| bad(why.to_owned()))?;
+        Endpoint::Exec(place) => {
+            let options = StreamOptions::of(parameters).map_err(|why| bad(why.to_owned()))?;
             let command: Vec<String> = parameters.all("command").map(str::to_owned).collect();
             if command.is_empty() || command.iter().map(String::len).sum::<usize>() > COMMAND_BYTES_MAX {
                 return Err(
@@ -94,8 +94,8 @@ pub(crate) fn begin(
                 protocol: (),
             })
         }
-        Asked::Attach(place) => {
-            let mut options = Options::of(parameters).map_err(|why| bad(why.to_owned()))?;
+        Endpoint::Attach(place) => {
+            let mut options = StreamOptions::of(parameters).map_err(|why| bad(why.to_owned()))?;
             let found = running(pods, place)?;
             options.stdin &= found.stdin;
             options.tty = found.tty;
@@ -108,33 +108,33 @@ pub(crate) fn begin(
                 protocol: (),
             })
         }
-        Asked::PortForward(place) => {
+        Endpoint::PortForward(place) => {
             let found = pods.find_sandbox(&place.namespace, &place.pod).map_err(|why| not_found(&why))?;
             check_uid(place, &found.pod_uid)?;
             let session = spdy::Session::new(Arc::clone(runtime), found.id, place.pod.clone());
             Box::new(move |handshake| {
                 let speaks = handshake.protocols.iter().any(|protocol| protocol == TUNNEL_PROTOCOL);
-                speaks.then(|| (TUNNEL_PROTOCOL, What::Ports(Box::new(session))))
+                speaks.then(|| (TUNNEL_PROTOCOL, StreamKind::Ports(Box::new(session))))
             })
         }
-        Asked::Health
-        | Asked::Pods
-        | Asked::Stats
-        | Asked::Metrics
-        | Asked::ResourceMetrics
-        | Asked::Log(_) => {
+        Endpoint::Health
+        | Endpoint::Pods
+        | Endpoint::Stats
+        | Endpoint::Metrics
+        | Endpoint::ResourceMetrics
+        | Endpoint::Log(_) => {
             return Err(Box::new(respond::text(StatusCode::NOT_FOUND, "404 page not found")));
         }
     };
     switch(request, what)
 }
 
-type Choose = Box<dyn FnOnce(&Handshake) -> Option<(&'static str, What)>>;
+type Choose = Box<dyn FnOnce(&Handshake) -> Option<(&'static str, StreamKind)>>;
 
 fn remote(remote: Remote<()>) -> Choose {
     Box::new(move |handshake| {
         let (name, protocol) = Protocol::choose(&handshake.protocols)?;
-        Some((name, What::Remote(Box::new(remote.over(protocol)))))
+        Some((name, StreamKind::Remote(Box::new(remote.over(protocol)))))
     })
 }
 

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     Idle,
-    channels::{Options, Protocol, STDERR, STDOUT},
+    channels::{Protocol, STDERR, STDOUT, StreamOptions},
     input::Input,
     output::{self, Outgoing},
     status,
@@ -40,7 +40,7 @@ pub(super) struct Remote<P = Protocol> {
     pub(super) runtime: Arc<dyn Runtime>,
     /// The container.
     pub(super) id: String,
-    pub(super) options: Options,
+    pub(super) options: StreamOptions,
     pub(super) program: Program,
     pub(super) protocol: P,
 }
@@ -72,7 +72,7 @@ impl Remote {
                 let (out, queue) = mpsc::channel(1);
                 let _ = out.send(ended).await;
                 let _ = output::send(&mut writing, queue).await;
-                farewell(&mut reading, &mut writing).await;
+                close_gracefully(&mut reading, &mut writing).await;
                 return;
             }
         };
@@ -111,14 +111,14 @@ impl Remote {
             }
         };
         if told {
-            farewell(&mut reading, &mut writing).await;
+            close_gracefully(&mut reading, &mut writing).await;
         }
     }
 
     async fn start(&self) -> Result<(Attached, Option<Exit>), RuntimeError> {
         match &self.program {
             Program::Exec(command) => {
-                let Options { tty, stdin, .. } = self.options;
+                let StreamOptions { tty, stdin, .. } = self.options;
                 let exec = Exec { command: command.clone(), tty, stdin, limit: None };
                 let running = self.runtime.exec(&self.id, exec).await?;
                 Ok((running.streams, Some(running.exit)))
@@ -168,7 +168,7 @@ async fn close(writing: &mut (impl AsyncWrite + Unpin), code: CloseCode) {
 }
 
 /// Waits a little for the client to close as well: what is still on its way is not to be cut off.
-async fn farewell(reading: &mut (impl AsyncRead + Unpin), writing: &mut (impl AsyncWrite + Unpin)) {
+async fn close_gracefully(reading: &mut (impl AsyncRead + Unpin), writing: &mut (impl AsyncWrite + Unpin)) {
     let _ = timeout(CLOSE_WAIT, async {
         let _ = writing.shutdown().await;
         let mut rest = [0; 1_024];

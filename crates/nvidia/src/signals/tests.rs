@@ -40,17 +40,17 @@ fn the_process_of_an_xid_is_found_whoever_speaks_first() {
     for kernel_first in [true, false] {
         let mut signals = Signals::default();
         if kernel_first {
-            signals.blame(10, GPU, 31, process.clone());
+            signals.attribute_to_process(10, GPU, 31, process.clone());
         }
         signals.event(20, GPU, None, EventKind::Xid(31));
         if !kernel_first {
-            signals.blame(30, GPU, 31, process.clone());
+            signals.attribute_to_process(30, GPU, 31, process.clone());
         }
         let found = signals.of(GPU).next().and_then(|(_, _, signal)| signal.process.clone());
         assert_eq!(found, Some(process.clone()), "kernel first: {kernel_first}");
     }
     let mut signals = Signals::default();
-    signals.blame(0, GPU, 31, process);
+    signals.attribute_to_process(0, GPU, 31, process);
     signals.event(BLAME_MS + 1, GPU, None, EventKind::Xid(31));
     assert_eq!(
         signals.of(GPU).next().and_then(|(_, _, signal)| signal.process.clone()),
@@ -138,7 +138,7 @@ fn what_a_program_did_in_a_partition_stays_there_and_what_the_card_has_concerns_
     signals.event(0, GPU, Some("part-1"), EventKind::Xid(31));
     assert_eq!(of(&signals, "part-1"), ["xid-application=31"]);
     assert!(of(&signals, "part-2").is_empty() && of(&signals, "gpu-1").is_empty());
-    signals.blame(10, GPU, 31, Process { pid: 7, name: "oob".into() });
+    signals.attribute_to_process(10, GPU, 31, Process { pid: 7, name: "oob".into() });
     let found: Vec<_> =
         signals.of(GPU).map(|(device, name, signal)| (device, name, signal.process.is_some())).collect();
     assert_eq!(found, [(Some("part-1"), "xid-application", true)]);

@@ -335,13 +335,13 @@ fn what_comes_again_is_nothing_new_but_its_count() {
     signals.event(0, "GPU-1", None, EventKind::Xid(48));
     let once = signals.clone();
     signals.event(1, "GPU-1", None, EventKind::Xid(48));
-    assert!(signals != once && signals.says_the_same(&once));
+    assert!(signals != once && signals.is_same_report(&once));
     signals.event(2, "GPU-1", None, EventKind::Xid(79));
-    assert!(!signals.says_the_same(&once), "another number");
+    assert!(!signals.is_same_report(&once), "another number");
     let before = signals.clone();
-    signals.blame(3, "GPU-1", 79, Process { pid: 1, name: "p".into() });
-    assert!(!signals.says_the_same(&before), "a process is known");
+    signals.attribute_to_process(3, "GPU-1", 79, Process { pid: 1, name: "p".into() });
+    assert!(!signals.is_same_report(&before), "a process is known");
     let before = signals.clone();
     signals.reset("GPU-1");
-    assert!(!signals.says_the_same(&before), "it is over");
+    assert!(!signals.is_same_report(&before), "it is over");
 }

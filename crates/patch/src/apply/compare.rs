@@ -65,7 +65,7 @@ impl Walk<'_> {
                 continue;
             }
             let child = child_type(self.schema, ty, name);
-            if self.said(new, name, child).is_some() || self.is_left_out(child, gone) {
+            if self.present_value(new, name, child).is_some() || self.is_left_out(child, gone) {
                 continue;
             }
             let element = PathElement::field(name);
@@ -81,12 +81,12 @@ impl Walk<'_> {
                 continue;
             }
             let child = child_type(self.schema, ty, name);
-            let replaces = self.literal && self.said(old, name, child).is_some();
+            let replaces = self.literal && self.present_value(old, name, child).is_some();
             if self.is_left_out(child, value) && !replaces {
                 continue;
             }
             let element = PathElement::field(name);
-            match (self.said(old, name, child), child) {
+            match (self.present_value(old, name, child), child) {
                 (Some(was), Some((ty, field))) => self.descend(element, ty, field, (was, value), found),
                 (None, Some((ty, Some(field)))) if self.is_always_there(name, field) => {
                     self.descend(element, ty, Some(field), (&Value::Null, value), found);
@@ -98,12 +98,17 @@ impl Walk<'_> {
     }
 
     /// The value of a field, unless it counts as left out.
-    fn said<'v>(&self, map: Option<&'v Map>, name: &str, child: Option<Child<'_>>) -> Option<&'v Value> {
+    fn present_value<'v>(
+        &self,
+        map: Option<&'v Map>,
+        name: &str,
+        child: Option<Child<'_>>,
+    ) -> Option<&'v Value> {
         map?.get(name).filter(|value| !self.is_left_out(child, value))
     }
 
     fn items(&self, item: TypeId, kind: &ListKind, (old, new): (&[Value], &[Value]), found: &mut Difference) {
-        let mut states: BTreeMap<PathElement, (Standing<'_>, Standing<'_>)> = BTreeMap::new();
+        let mut states: BTreeMap<PathElement, (Occurrence<'_>, Occurrence<'_>)> = BTreeMap::new();
         let identify = |value| item_element(self.schema, item, kind, value);
         old.iter().for_each(|value| states.entry(identify(value)).or_default().0.add(value));
         new.iter().for_each(|value| states.entry(identify(value)).or_default().1.add(value));
@@ -117,10 +122,10 @@ impl Walk<'_> {
         &self,
         item: TypeId,
         element: PathElement,
-        (old, new): &(Standing<'_>, Standing<'_>),
+        (old, new): &(Occurrence<'_>, Occurrence<'_>),
         found: &mut Difference,
     ) {
-        use Standing::{Once, Repeated};
+        use Occurrence::{Once, Repeated};
         match (old, new) {
             (Once(was), Once(value)) if was == value => {}
             (Once(was), Once(value)) => self.descend(element, item, None, (was, value), found),
@@ -149,7 +154,7 @@ impl Walk<'_> {
                         set.children.insert(PathElement::field(name), self.whole(child, value));
                     }
                 }
-                self.unsaid(ty, map, &mut set);
+                self.add_always_present(ty, map, &mut set);
             }
             (Granular::Items(item, kind), Value::Array(items)) => {
                 for value in items {
@@ -162,10 +167,10 @@ impl Walk<'_> {
     }
 
     /// The fields that a struct has even where they are not set.
-    fn unsaid(&self, ty: TypeId, said: &Map, set: &mut FieldSet) {
+    fn add_always_present(&self, ty: TypeId, map: &Map, set: &mut FieldSet) {
         let fields = self.schema.get_struct(ty).into_iter().flat_map(|found| &found.fields);
         for (name, _) in fields.filter(|(name, field)| self.is_always_there(name, field)) {
-            if !said.contains_key(name) {
+            if !map.contains_key(name) {
                 set.children.insert(PathElement::field(name), FieldSet::member());
             }
         }
@@ -223,14 +228,14 @@ impl Walk<'_> {
 
 /// How often an item stands in a list.
 #[derive(Default)]
-enum Standing<'v> {
+enum Occurrence<'v> {
     #[default]
     Never,
     Once(&'v Value),
     Repeated(Vec<&'v Value>),
 }
 
-impl<'v> Standing<'v> {
+impl<'v> Occurrence<'v> {
     fn add(&mut self, value: &'v Value) {
         *self = match std::mem::take(self) {
             Self::Never => Self::Once(value),
@@ -270,7 +275,7 @@ fn is_nothing(value: &Value) -> bool {
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Bool(said) => !said,
+        Value::Bool(value) => !value,
         Value::String(text) => text.is_empty(),
         Value::Number(number) => number.as_i64() == Some(0),
         Value::Object(map) => map.is_empty(),

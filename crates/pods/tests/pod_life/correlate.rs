@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use lazaret_pods::{Correlator, Said, Written};
+use lazaret_pods::{Correlator, EventText, Written};
 
-fn said(uid: &str, message: &str) -> Said {
-    Said {
+fn said(uid: &str, message: &str) -> EventText {
+    EventText {
         uid: uid.into(),
         field: Some("spec.containers{c}".into()),
         is_warning: true,
@@ -59,7 +59,7 @@ fn objects_do_not_hinder_each_other_and_few_are_remembered() {
         correlator.hear(0, said("noisy", &format!("{number}")));
     }
     assert_eq!(correlator.hear(0, said("noisy", "x")), None);
-    let quiet = Said { is_warning: false, ..said("noisy", "of another type") };
+    let quiet = EventText { is_warning: false, ..said("noisy", "of another type") };
     assert!(correlator.hear(0, quiet).is_some());
     let mut stamps = BTreeSet::new();
     for number in 0..5_000 {

@@ -50,7 +50,7 @@ fn what_nobody_waits_for_is_written_once() {
     let mut writes = 0;
     while !world.pending.is_empty() {
         writes += usize::from(matches!(world.pending[0].1, Action::WriteStatus { .. }));
-        world.perform(0, world::Luck::Works);
+        world.perform(0, world::ActionResult::Works);
     }
     assert_eq!(writes, 1, "a pod that starts at once has one status");
 }
@@ -219,7 +219,7 @@ fn a_pod_waits_for_its_claims_and_gives_them_back_at_its_end() {
     assert!(world.is_running("a", "c"));
     world.delete("a", 30);
     while !world.pending.is_empty() {
-        world.perform(0, world::Luck::Works);
+        world.perform(0, world::ActionResult::Works);
     }
     assert!(
         world.releasing.contains("a") && world.api.contains_key("a"),
@@ -284,7 +284,7 @@ fn answer_probe(world: &mut World, is_success: bool) {
             world.now = world.machine.wake().unwrap();
             world.tick();
         } else {
-            world.perform(0, world::Luck::Works);
+            world.perform(0, world::ActionResult::Works);
         }
     }
     let place = world.pending.iter().position(|(_, action)| matches!(action, Action::Probe { .. })).unwrap();
@@ -303,7 +303,7 @@ fn readiness_follows_the_probe_and_liveness_starts_it_again() {
     {
         answer_probe(&mut world, is_success);
         while !world.pending.is_empty() {
-            world.perform(0, world::Luck::Works);
+            world.perform(0, world::ActionResult::Works);
         }
         assert_eq!(ready(&world), expected);
     }
@@ -316,7 +316,7 @@ fn readiness_follows_the_probe_and_liveness_starts_it_again() {
     assert_eq!(world.attempts[&("b".into(), "c".into())], 1);
     answer_probe(&mut world, false);
     while !world.pending.is_empty() {
-        world.perform(0, world::Luck::Works);
+        world.perform(0, world::ActionResult::Works);
     }
     assert_eq!(world.attempts[&("b".into(), "c".into())], 2, "started again");
     assert!(
@@ -343,7 +343,7 @@ fn an_image_that_cannot_be_pulled_is_tried_again_later_and_later() {
     world.add(pod("a", vec![container("c", Kind::Main)], Restart::Always));
     for pause_s in [10, 20, 40] {
         while !world.pending.iter().any(|(_, action)| matches!(action, Action::Pull { .. })) {
-            world.perform(0, world::Luck::Works);
+            world.perform(0, world::ActionResult::Works);
         }
         let place =
             world.pending.iter().position(|(_, action)| matches!(action, Action::Pull { .. })).unwrap();
@@ -374,12 +374,12 @@ fn a_container_that_cannot_be_made_is_tried_again_later_and_later() {
     while tried_at.len() < 8 {
         if let Some(place) = start(&world) {
             tried_at.push(world.now);
-            world.perform(place, world::Luck::Fails);
+            world.perform(place, world::ActionResult::Fails);
         } else if world.pending.is_empty() {
             world.now += 100;
             world.tick();
         } else {
-            world.perform(0, world::Luck::Works);
+            world.perform(0, world::ActionResult::Works);
         }
     }
     let pauses: Vec<u64> = tried_at.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000).collect();
@@ -394,7 +394,7 @@ fn hooks_run_after_the_start_and_before_the_stop() {
     (c.has_post_start, c.has_pre_stop) = (true, true);
     world.add(pod("a", vec![c], Restart::Always));
     while !world.pending.iter().any(|(_, action)| matches!(action, Action::PostStart { .. })) {
-        world.perform(0, world::Luck::Works);
+        world.perform(0, world::ActionResult::Works);
     }
     world.settle();
     assert!(world.statuses["a"].main[0].is_started);

@@ -178,7 +178,7 @@ fn the_next_pod_waits_for_the_one_before_for_a_while() {
     };
     for second in 0..60 {
         while let Some(place) = stuck(&world) {
-            world.perform(place, crate::world::Luck::Works);
+            world.perform(place, crate::world::ActionResult::Works);
         }
         let going = world.said("Evicted");
         assert!(second >= 20 || going == 1, "the second one goes after {second} s");
@@ -221,7 +221,7 @@ fn a_soft_threshold_evicts_after_its_grace_and_leaves_pods_time_to_end() {
                 world.now += 1_000;
                 world.tick();
             }
-            false => world.perform(0, crate::world::Luck::Works),
+            false => world.perform(0, crate::world::ActionResult::Works),
         }
     };
     assert_eq!(stop, 20_000, "of its own 30 s");

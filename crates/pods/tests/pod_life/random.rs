@@ -3,7 +3,7 @@
 use lazaret_pods::{FoundPhase, Input, Kind, PodView, Restart, Signal, State};
 use proptest::prelude::*;
 
-use crate::world::{Luck, World, container, pod};
+use crate::world::{ActionResult, World, container, pod};
 
 const PODS: u8 = 4;
 const EPHEMERAL_MAX: usize = 3;
@@ -75,9 +75,9 @@ fn step(world: &mut World, made: &mut u8, what: u8, which: u8, how: u8) {
         }
         _ if !world.pending.is_empty() => {
             let luck = match how % 8 {
-                0 => Luck::Fails,
-                1 => Luck::FailsAfterwards,
-                _ => Luck::Works,
+                0 => ActionResult::Fails,
+                1 => ActionResult::FailsAfterwards,
+                _ => ActionResult::Works,
             };
             let place = usize::from(which) % world.pending.len();
             world.perform(place, luck);

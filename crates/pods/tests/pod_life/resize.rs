@@ -2,7 +2,7 @@
 
 use lazaret_pods::{Amounts, ConditionKind, ContainerView, Input, Kind, PodView, Resources, Restart};
 
-use crate::world::{Luck, World, container, pod};
+use crate::world::{ActionResult, World, container, pod};
 
 fn sized(uid: &str, cpu_milli: u64, memory: u64) -> PodView {
     let requests = Amounts { cpu_milli, memory, ephemeral_storage: 0 };
@@ -88,7 +88,7 @@ fn a_resize_that_fails_says_so_and_is_tried_again() {
     world.add(sized("a", 500, 100));
     world.pass(1_000);
     change(&mut world, sized("a", 700, 100));
-    world.perform(0, Luck::Fails);
+    world.perform(0, ActionResult::Fails);
     world.pass(700);
     let expected = (ConditionKind::PodResizeInProgress, Some("Error"), "bad luck".to_owned());
     assert_eq!(condition(&world, "a"), Some(expected));

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_pods::{
-    Action, Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase,
-    FoundSandbox, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase, PodRef, PodUse, PodView, Pods,
-    PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold, State, Status, Threshold,
-    Thresholds,
+    Action, Amounts, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase, FoundSandbox,
+    InitialContainerStatus, InitialStatus, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase,
+    PodRef, PodUse, PodView, Pods, PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold,
+    State, Status, Threshold, Thresholds,
 };
 
 pub(crate) const START: Millis = 1_000_000;
 
 /// How a world answers an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Luck {
+pub(crate) enum ActionResult {
     Works,
     /// It fails, and nothing was done.
     Fails,
@@ -113,7 +113,7 @@ pub(crate) fn pod(uid: &str, containers: Vec<ContainerView>, restart: Restart) -
         requests: Amounts::default(),
         refusal: None,
         gates: vec![],
-        before: Before::default(),
+        before: InitialStatus::default(),
     }
 }
 
@@ -221,7 +221,7 @@ impl World {
             view.before.phase = status.phase;
             view.before.started_at = Some(status.started_at);
             for container in status.init.iter().chain(&status.main).chain(&status.ephemeral) {
-                let before = BeforeContainer {
+                let before = InitialContainerStatus {
                     restarts: container.restarts,
                     has_run: container.id.is_some() || matches!(container.state, State::Terminated { .. }),
                     is_started: container.is_started,
@@ -265,7 +265,7 @@ impl World {
             } else if self.pending.is_empty() {
                 return;
             } else {
-                self.perform(0, Luck::Works);
+                self.perform(0, ActionResult::Works);
             }
         }
         panic!("it never comes to rest: {:?}", self.pending);
@@ -288,13 +288,13 @@ impl World {
         self.take();
     }
 
-    pub(crate) fn perform(&mut self, index: usize, luck: Luck) {
+    pub(crate) fn perform(&mut self, index: usize, luck: ActionResult) {
         let (id, action) = self.pending.remove(index);
         let failed = Outcome::Failed { reason: "", message: "bad luck".into() };
         let outcome = match luck {
-            Luck::Fails => failed,
-            Luck::Works => self.carry_out(action),
-            Luck::FailsAfterwards => {
+            ActionResult::Fails => failed,
+            ActionResult::Works => self.carry_out(action),
+            ActionResult::FailsAfterwards => {
                 self.carry_out(action);
                 failed
             }

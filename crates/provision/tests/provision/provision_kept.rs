@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::support::{MemoryObjects, facts, pod_with};
 use k8s_openapi::api::core::v1::Pod;
-use lazaret_provision::{Kept, Objects, Provision};
+use lazaret_provision::{CacheSizes, Objects, Provision};
 use serde_json::json;
 
 const PODS: usize = 40;
@@ -39,7 +39,7 @@ async fn what_is_kept_for_a_pod_goes_with_it_and_objects_a_little_later() {
     }
     let objects: Arc<dyn Objects> = Arc::clone(&shelf) as _;
     let provision = Provision::new(root.path(), facts(), objects).unwrap();
-    let mut most = Kept::default();
+    let mut most = CacheSizes::default();
     for number in 0..PODS {
         let set_up = provision.set_up(&numbered(number)).await;
         most = provision.kept();
@@ -48,7 +48,7 @@ async fn what_is_kept_for_a_pod_goes_with_it_and_objects_a_little_later() {
         set_up.unwrap();
         torn_down.unwrap();
     }
-    assert_eq!(most, Kept { objects: PODS + 1, tokens: 1, locks: 0 }, "tokens went with their pods");
+    assert_eq!(most, CacheSizes { objects: PODS + 1, tokens: 1, locks: 0 }, "tokens went with their pods");
     assert_eq!(provision.kept().tokens, 0);
     // One pod is still there, and uses two of the objects every minute.
     let stays = numbered(0);
@@ -67,12 +67,12 @@ async fn what_is_kept_for_a_pod_goes_with_it_and_objects_a_little_later() {
     set_up.unwrap();
     torn_down.unwrap();
     assert_eq!(early.objects, PODS + 1, "a pod that is started again finds them");
-    assert_eq!(late, Kept { objects: 2, tokens: 1, locks: 0 });
+    assert_eq!(late, CacheSizes { objects: 2, tokens: 1, locks: 0 });
 
     // A list of pods that is older than the end of a pod: its token is requested once more, and is not revoked.
     let _ = provision.refresh(&stays).await;
     assert_eq!(provision.kept().tokens, 1);
     tokio::time::advance(60 * MINUTE).await;
     provision.forget_unused();
-    assert_eq!(provision.kept(), Kept::default());
+    assert_eq!(provision.kept(), CacheSizes::default());
 }

@@ -17,7 +17,7 @@ use crate::support::{MemoryObjects, UID, facts, image, merge, pod, pod_with};
 use k8s_openapi::api::core::v1::Pod;
 use lazaret_images::Image;
 use lazaret_provision::{
-    Live, Objects, Provision, SpecError, VolumeError, Volumes, last_output, storage_violation,
+    Objects, Provision, SpecError, StartFacts, VolumeError, Volumes, last_output, storage_violation,
     termination_message,
 };
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ impl Node {
         pod: &Pod,
         image: &Image,
     ) -> Result<lazaret_containers::ContainerSpec, SpecError> {
-        let live = Live { pod_ips: vec!["10.1.0.5".to_owned()], ..Live::default() };
+        let live = StartFacts { pod_ips: vec!["10.1.0.5".to_owned()], ..StartFacts::default() };
         self.provision.container(pod, "main", 0, image, &live).await
     }
 }
@@ -801,7 +801,7 @@ async fn a_container_finds_its_files() {
     assert_eq!(mode(log.clone()), 0o666);
     let output = node.root.path().join("0.log");
     fs::write(&output, "2026-01-01T00:00:00Z stderr F boom\n").unwrap();
-    let words = |failed| node.provision.last_words(&pod, "main", 0, failed, &output);
+    let words = |failed| node.provision.read_termination_message(&pod, "main", 0, failed, &output);
     assert_eq!(words(false), None);
     assert_eq!(words(true).as_deref(), Some("boom\n"));
     fs::write(&log, "said").unwrap();

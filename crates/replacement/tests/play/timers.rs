@@ -171,7 +171,7 @@ fn a_failing_node_counts_where_it_was_asked_for() {
     play.api.set_policy("p", Spec { node_failures: true, failure_secs: 50, ..spec() });
     let mut node = play.api.nodes["n0"].clone();
     let key = "node.kubernetes.io/unreachable";
-    node.failing = Some(lazaret_replacement::Failing { key: key.into(), since: at(10) });
+    node.failing = Some(lazaret_replacement::FailingNode { key: key.into(), since: at(10) });
     play.api.set_node(node);
     play.until(59);
     assert_eq!(play.lines("p"), [format!("n0 {key} NodeTaintDetected")]);

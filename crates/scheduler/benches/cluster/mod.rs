@@ -10,7 +10,7 @@ use lazaret_model::{
 };
 use lazaret_scheduler::{
     Amounts, Claim, EffectKind, Input, LabelSelector, Node, Options, Outcome, Pod, PodSpec, PodTerm, Reply,
-    Scheduler, Weighed, Written,
+    Scheduler, ScoredAmounts, Written,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1);
@@ -86,7 +86,7 @@ fn pod(at: usize, claim: bool, spec: &Arc<PodSpec>) -> (Arc<Pod>, Option<Arc<Cla
 pub(crate) fn small() -> PodSpec {
     PodSpec {
         requests: Amounts { cpu_milli: 500, memory: 512 << 20, ..Amounts::default() },
-        weighed: Weighed { cpu_milli: 500, memory: 512 << 20 },
+        weighed: ScoredAmounts { cpu_milli: 500, memory: 512 << 20 },
         ..PodSpec::default()
     }
 }

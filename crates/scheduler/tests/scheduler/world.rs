@@ -301,7 +301,7 @@ pub(crate) fn pod(name: &str, cpu_milli: i64, claims: &[&str]) -> Pod {
             .collect(),
         spec: Arc::new(PodSpec {
             requests: Amounts { cpu_milli, ..Amounts::default() },
-            weighed: Weighed { cpu_milli: cpu_milli.max(CPU_MILLI_ASSUMED), memory: MEMORY_ASSUMED },
+            weighed: ScoredAmounts { cpu_milli: cpu_milli.max(CPU_MILLI_ASSUMED), memory: MEMORY_ASSUMED },
             ..PodSpec::default()
         }),
         ..Pod::default()

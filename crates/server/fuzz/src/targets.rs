@@ -15,19 +15,19 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use lazaret_kinds::{Access, Kind, Scope, Verbs};
-use lazaret_server::{Authorizer, Features, Server, ServerOptions, Stored, TokenKeys, User};
+use lazaret_server::{Authorizer, Features, ObjectStore, Server, ServerOptions, TokenKeys, User};
 use lazaret_store::{Options, Store};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
-struct Everybody;
+struct AllowAll;
 
-impl Authorizer for Everybody {
-    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
+impl Authorizer for AllowAll {
+    fn access(&self, _: &ObjectStore, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }
@@ -55,7 +55,7 @@ fn world() -> &'static World {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
-            authorizer: Box::new(Everybody),
+            authorizer: Box::new(AllowAll),
             token_keys: Some(TokenKeys::load(&TokenKeys::generate().unwrap()).unwrap()),
         };
         let server = Server::new(Store::ephemeral(Options::default()).unwrap(), options);

@@ -16,7 +16,7 @@ pub(crate) async fn mutate(
     again: impl Fn(&mut Value) -> Result<(), ApiError> + Sync,
 ) -> Result<Mutated, ApiError> {
     let rules = call.server.admission_rules();
-    if rules.mutating.is_empty() || !rules.asks(call.user) {
+    if rules.mutating.is_empty() || !rules.may_apply_to(call.user) {
         return Ok(Mutated::default());
     }
     Box::pin(webhooks::mutate(call, &rules.mutating, subject, &again)).await
@@ -25,7 +25,7 @@ pub(crate) async fn mutate(
 /// Asks policies, then all validating webhooks at once, whether a request that is otherwise good may be carried out. Says what to warn of.
 pub(crate) async fn validate(call: &Call<'_>, subject: Subject<'_>) -> Result<Vec<String>, ApiError> {
     let rules = call.server.admission_rules();
-    if !rules.asks(call.user) {
+    if !rules.may_apply_to(call.user) {
         return Ok(Vec::new());
     }
     let (warnings, due) = attributes::with(call, subject, |attributes| {

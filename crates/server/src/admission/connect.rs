@@ -14,7 +14,7 @@ const SWITCHES: &[&str] = &["stdin", "stdout", "stderr", "tty"];
 
 /// Admission of a connection to a subresource of a pod. Returns the warnings.
 pub(crate) async fn may_connect(call: &Call<'_>) -> Result<Vec<String>, ApiError> {
-    if !call.server.admission_rules().asks(call.user) {
+    if !call.server.admission_rules().may_apply_to(call.user) {
         return Ok(Vec::new());
     }
     let options = options(call);

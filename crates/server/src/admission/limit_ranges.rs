@@ -18,7 +18,7 @@ fn ranges(call: &Call<'_>) -> Vec<Value> {
     let prefix = [LIMIT_RANGES, call.target.namespace.as_str(), "/"].concat();
     let items =
         store.range(prefix.as_bytes(), &RangeOptions::default()).map(|range| range.items).unwrap_or_default();
-    items.iter().map(|item| call.server.trees().get(item)).collect()
+    items.iter().map(|item| call.server.object_cache().get(item)).collect()
 }
 
 /// Gives containers of a new pod the requests and limits that they do not have.

@@ -103,7 +103,7 @@ fn existing_pods(call: &Call<'_>, namespace: &str, new: &Value, old: &Value) -> 
     let Some(pods) = lazaret_kinds::find("", "pods") else { return Vec::new() };
     let range = call.store().range(object::key(pods, namespace, "").as_bytes(), &RangeOptions::default());
     let items = range.map(|range| range.items).unwrap_or_default();
-    let pods: Vec<Value> = items.iter().map(|item| call.server.trees().get(item)).collect();
+    let pods: Vec<Value> = items.iter().map(|item| call.server.object_cache().get(item)).collect();
     warnings(call, namespace, enforce, &pods)
 }
 

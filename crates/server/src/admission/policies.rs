@@ -4,7 +4,7 @@ use lazaret_json::Value;
 use lazaret_kinds::{
     Access, Scope, User,
     admission::{
-        Attributes, Authorizer, Check, Decision, Params, Policies, ServiceAccount, Subject, Surroundings,
+        Attributes, Authorizer, Check, ClusterReader, Decision, Params, Policies, ServiceAccount, Subject,
     },
     selects,
 };
@@ -74,7 +74,7 @@ fn user_of(account: &ServiceAccount) -> User {
     }
 }
 
-impl Surroundings for Call<'_> {
+impl ClusterReader for Call<'_> {
     fn namespace(&self, name: &str) -> Option<Value> {
         let namespaces = lazaret_kinds::find("", "namespaces")?;
         self.server.get(namespaces, "", name)
@@ -116,7 +116,7 @@ impl Surroundings for Call<'_> {
         let range =
             self.server.store().range(object::key(&kind, namespace, "").as_bytes(), &RangeOptions::default());
         let items = range.map_err(|error| error.to_string())?.items;
-        let stored = items.iter().map(|item| self.server.trees().get(item));
+        let stored = items.iter().map(|item| self.server.object_cache().get(item));
         let found: Vec<Value> = stored
             .filter(|stored| selects(wanted.selector, &stored["metadata"]["labels"]))
             .take(PARAMS_MAX + 1)

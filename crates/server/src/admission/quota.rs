@@ -36,7 +36,7 @@ pub(crate) async fn commit(
     let Some(kind) = counted(call, write) else {
         return recorded(call, write, ops, own).await.map_err(Refused::Store);
     };
-    let _turn = call.server.quota_turns().take(&call.target.namespace).await;
+    let _turn = call.server.quota_locks().take(&call.target.namespace).await;
     for _ in 0..RETRIES_MAX {
         let charged = charge(call, &kind, write).map_err(Refused::Quota)?;
         let mut all = ops.clone();
@@ -107,7 +107,7 @@ fn charge(call: &Call<'_>, kind: &Counted, write: Write<'_>) -> Result<Vec<(Arc<
     let after = settle(now, &quotas, &change, &classes)
         .map_err(|why| ApiError::forbidden(&call.kind, write.name, &why))?;
     let charged = items.into_iter().zip(after).filter_map(|(item, used)| {
-        let mut quota = call.server.trees().get(&item);
+        let mut quota = call.server.object_cache().get(&item);
         quota["status"]["used"] = written(&used?);
         Some((item, quota))
     });
@@ -178,7 +178,7 @@ fn without_quotas(
     let quotas = committed.events.split_off(own.min(committed.events.len()));
     for (event, (_, quota)) in quotas.into_iter().zip(charged) {
         if let Some(item) = event.and_then(|event| event.new.clone()) {
-            call.server.trees().put(&item, quota);
+            call.server.object_cache().put(&item, quota);
         }
     }
     if let Some(event) = committed.events.iter().flatten().next() {

@@ -45,7 +45,7 @@ pub(crate) fn compile_rules(items: &[Arc<Item>]) -> AdmissionRules {
 
 impl AdmissionRules {
     /// Whether a policy or webhook may apply to requests of this user.
-    pub(crate) fn asks(&self, user: &User) -> bool {
+    pub(crate) fn may_apply_to(&self, user: &User) -> bool {
         let empty = self.policies.is_empty() && self.mutating.is_empty() && self.validating.is_empty();
         !empty && user.name != OWN_USER
     }

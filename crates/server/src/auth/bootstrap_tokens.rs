@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use lazaret_json::Value;
 use lazaret_kinds::User;
 
-use crate::{Stored, object};
+use crate::{ObjectStore, object};
 
 pub(crate) const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -18,7 +18,7 @@ const SECRET_BYTES: usize = 16;
 const GROUP_NAME_BYTES_MAX: usize = 256;
 
 /// The user of a token; `None` if it does not have the form of a bootstrap token, or its secret does not permit it now.
-pub(crate) fn authenticate(kept: &Stored, token: &str, now: Timestamp) -> Option<User> {
+pub(crate) fn authenticate(kept: &ObjectStore, token: &str, now: Timestamp) -> Option<User> {
     let (id, secret) = parse(token)?;
     let secrets = lazaret_kinds::find("", "secrets")?;
     let stored = kept.get(secrets, NAMESPACE, &format!("bootstrap-token-{id}"))?;

@@ -10,7 +10,7 @@ const COMPARISONS_MAX: usize = 1_000_000;
 
 /// Why rules are not covered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Uncovered {
+pub(super) enum CoverError {
     /// These permissions are not held, one verb, group, resource and name each.
     Missing(Vec<Rule>),
     // DEVIATION(escalation-limit): Kubernetes compares however long it takes.
@@ -20,19 +20,19 @@ pub(super) enum Uncovered {
 
 /// Checks that `held` covers `wanted`. A rule that lists several verbs, groups, resources or names stands for all their combinations; each is
 /// covered by one held rule or by none.
-pub(super) fn covers(held: &[Rule], wanted: &[Rule]) -> Result<(), Uncovered> {
-    let held: Vec<Held<'_>> = held.iter().map(Held::new).collect();
+pub(super) fn covers(held: &[Rule], wanted: &[Rule]) -> Result<(), CoverError> {
+    let held: Vec<HeldRule<'_>> = held.iter().map(HeldRule::new).collect();
     let open: Vec<&Rule> = wanted.iter().filter(|rule| !held.iter().any(|held| held.covers(rule))).collect();
     let combinations = open.iter().fold(0, |sum: usize, rule| sum.saturating_add(combinations(rule)));
     if combinations.saturating_mul(held.len().max(1)) > COMPARISONS_MAX {
-        return Err(Uncovered::TooMany);
+        return Err(CoverError::TooMany);
     }
     let missing: Vec<Rule> = open
         .iter()
         .flat_map(|rule| breakdown(rule))
         .filter(|one| !held.iter().any(|held| held.covers(one)))
         .collect();
-    if missing.is_empty() { Ok(()) } else { Err(Uncovered::Missing(missing)) }
+    if missing.is_empty() { Ok(()) } else { Err(CoverError::Missing(missing)) }
 }
 
 /// Merges permissions that differ only in their verb.
@@ -59,7 +59,7 @@ pub(super) fn compact(rules: Vec<Rule>) -> Vec<Rule> {
 }
 
 /// A held rule with its lists as sets.
-struct Held<'a> {
+struct HeldRule<'a> {
     verbs: BTreeSet<&'a str>,
     groups: BTreeSet<&'a str>,
     resources: BTreeSet<&'a str>,
@@ -67,7 +67,7 @@ struct Held<'a> {
     paths: &'a [String],
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldRule<'a> {
     fn new(rule: &'a Rule) -> Self {
         let set = |list: &'a [String]| list.iter().map(String::as_str).collect();
         Self {

@@ -5,7 +5,7 @@ use lazaret_json::Value;
 use lazaret_kinds::Access;
 
 use super::{
-    covers::{Uncovered, compact, covers},
+    covers::{CoverError, compact, covers},
     rbac::{MASTERS, aggregation},
     rule::{Rule, quoted},
 };
@@ -81,13 +81,13 @@ fn held(call: &Call<'_>) -> Vec<Rule> {
 fn confirm(call: &Call<'_>, new: &Value, held: &[Rule], wanted: &[Rule]) -> Result<(), ApiError> {
     let what = match covers(held, wanted) {
         Ok(()) => return Ok(()),
-        Err(Uncovered::Missing(missing)) => {
+        Err(CoverError::Missing(missing)) => {
             let mut lines: Vec<String> = compact(missing).iter().map(Rule::to_string).collect();
             lines.sort_unstable();
             lines.dedup();
             format!("RBAC permissions not currently held:\n{}", lines.join("\n"))
         }
-        Err(Uncovered::TooMany) => {
+        Err(CoverError::TooMany) => {
             "more RBAC permissions than can be compared with those held; use fewer verbs, resources and names in a role".to_owned()
         }
     };

@@ -10,7 +10,7 @@ use lazaret_kinds::{Access, User};
 use lazaret_storage::Item;
 
 use super::{node::NodeAuthorizer, rule::Rule};
-use crate::{Authorizer, Stored, derived::Derived, object};
+use crate::{Authorizer, ObjectStore, derived::Derived, object};
 
 /// May do everything, whatever the roles say.
 pub(super) const MASTERS: &str = "system:masters";
@@ -51,7 +51,7 @@ struct Grant {
 }
 
 impl Authorizer for Rbac {
-    fn access(&self, stored: &Stored, user: &User, access: Access<'_>) -> Result<(), String> {
+    fn access(&self, stored: &ObjectStore, user: &User, access: Access<'_>) -> Result<(), String> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Authorizer for Rbac {
         if granted { Ok(()) } else { Err(why) }
     }
 
-    fn rules(&self, stored: &Stored, user: &User, namespace: &str) -> Option<Vec<Value>> {
+    fn rules(&self, stored: &ObjectStore, user: &User, namespace: &str) -> Option<Vec<Value>> {
         let mut rules = Vec::new();
         if user.groups.iter().any(|group| group == MASTERS) {
             rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
@@ -79,12 +79,12 @@ impl Authorizer for Rbac {
         Some(rules)
     }
 
-    fn role_rules(&self, stored: &Stored, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
+    fn role_rules(&self, stored: &ObjectStore, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
         let key = role_key(reference, namespace)?;
         Some(self.compiled.get(stored.store()).roles.get(&key)?.iter().map(Rule::shown).collect())
     }
 
-    fn path(&self, stored: &Stored, user: &User, verb: &str, path: &str) -> Result<(), String> {
+    fn path(&self, stored: &ObjectStore, user: &User, verb: &str, path: &str) -> Result<(), String> {
         let public = verb == "get"
             && PUBLIC_PATHS.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")));
         if public || user.groups.iter().any(|group| group == MASTERS) {

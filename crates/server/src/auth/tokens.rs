@@ -13,7 +13,7 @@ use ring::{
 };
 
 use super::rule::quoted;
-use crate::{Stored, clock, object, random};
+use crate::{ObjectStore, clock, object, random};
 
 /// The issuer of tokens, and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -93,7 +93,7 @@ impl TokenKeys {
 
 /// The status of a TokenRequest.
 pub(crate) fn issue(
-    stored: &Stored,
+    stored: &ObjectStore,
     keys: &TokenKeys,
     account: &Value,
     spec: &Value,
@@ -130,7 +130,7 @@ pub(crate) fn issue(
 }
 
 /// Binds a token to a pod, with the node that the pod runs on, or to a node.
-fn bind(stored: &Stored, account: &Value, reference: &Value, bound: &mut Value) -> Result<(), String> {
+fn bind(stored: &ObjectStore, account: &Value, reference: &Value, bound: &mut Value) -> Result<(), String> {
     let Some(kind) = reference["kind"].as_str() else { return Ok(()) };
     let name = reference["name"].as_str().unwrap_or_default();
     let (plural, namespace) = match kind {
@@ -176,7 +176,7 @@ pub(crate) struct Accepted {
 
 /// Authenticates a token for at least one of the audiences.
 pub(crate) fn authenticate(
-    stored: &Stored,
+    stored: &ObjectStore,
     keys: &TokenKeys,
     token: &str,
     audiences: &[&str],
@@ -223,7 +223,7 @@ fn check_times(claims: &Value, now: i64) -> Result<(), &'static str> {
 }
 
 /// Checks that the account and the bound object exist. For a token bound to a pod, the node is information only, as in Kubernetes.
-fn check_bound(stored: &Stored, bound: &Value, now: i64) -> Result<(), String> {
+fn check_bound(stored: &ObjectStore, bound: &Value, now: i64) -> Result<(), String> {
     let namespace = bound["namespace"].as_str().unwrap_or_default();
     let account = check_exists(stored, "serviceaccounts", namespace, &bound["serviceaccount"], now);
     account.map_err(|why| why.unwrap_or_else(|| "service account has been deleted".to_owned()))?;
@@ -241,7 +241,7 @@ fn check_bound(stored: &Stored, bound: &Value, now: i64) -> Result<(), String> {
 
 /// Checks that the object of a claim exists with the same UID and is not deleted. `Err(None)`: it does not exist.
 fn check_exists(
-    stored: &Stored,
+    stored: &ObjectStore,
     plural: &str,
     namespace: &str,
     claim: &Value,

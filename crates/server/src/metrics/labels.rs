@@ -16,7 +16,7 @@ type Word = Cow<'static, str>;
 
 /// The labels of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Subject {
+pub(crate) struct RequestLabels {
     verb: &'static str,
     dry_run: &'static str,
     group: Word,
@@ -27,9 +27,15 @@ pub(crate) struct Subject {
     component: &'static str,
 }
 
-impl Subject {
+impl RequestLabels {
     /// A request for objects.
-    pub(crate) fn objects(kind: &Kind, version: &Name, target: &Target, verb: Verb, how: How) -> Self {
+    pub(crate) fn objects(
+        kind: &Kind,
+        version: &Name,
+        target: &Target,
+        verb: Verb,
+        how: RequestMode,
+    ) -> Self {
         Self {
             verb: match verb {
                 Verb::Get => "GET",
@@ -83,7 +89,7 @@ impl Subject {
 
 /// How a request wants it done, as far as numbers care.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct RequestMode {
     pub(crate) dry_run: bool,
     pub(crate) apply: bool,
 }
@@ -92,20 +98,20 @@ pub(crate) struct How {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Answered {
     #[prometheus(flatten)]
-    pub(super) subject: Subject,
+    pub(super) subject: RequestLabels,
     pub(super) code: Word,
 }
 
 /// A kind in a version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Resource {
+pub(super) struct ResourceLabels {
     group: Word,
     version: Word,
     resource: Word,
 }
 
-impl Resource {
-    pub(super) fn of(subject: &Subject) -> Self {
+impl ResourceLabels {
+    pub(super) fn of(subject: &RequestLabels) -> Self {
         Self {
             group: subject.group.clone(),
             version: subject.version.clone(),

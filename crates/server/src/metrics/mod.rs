@@ -18,10 +18,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{access_log::WatchEntry, clock, trees::Trees};
+use crate::{access_log::WatchEntry, clock, object_cache::ObjectCache};
 pub(crate) use flow::FlowMetrics;
-use labels::{Answered, Feature, InFlight, Resource};
-pub(crate) use labels::{How, Subject};
+use labels::{Answered, Feature, InFlight, ResourceLabels};
+pub(crate) use labels::{RequestLabels, RequestMode};
 use webhooks::WebhookMetrics;
 
 /// The content type of [`Metrics::text`].
@@ -39,7 +39,7 @@ const REQUEST_SECONDS: [f64; 23] = [
 const COMMIT_SECONDS: [f64; 12] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0];
 
-type Histograms = Family<Subject, Histogram, fn() -> Histogram>;
+type Histograms = Family<RequestLabels, Histogram, fn() -> Histogram>;
 
 /// Feature gates by name and stage, as Kubernetes tells them: a client learns from these which fields count.
 fn enabled(features: &Features) -> Family<Feature, Gauge> {
@@ -56,8 +56,8 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Histograms,
     in_flight: [Gauge; 2],
-    long_running: Family<Subject, Gauge>,
-    watch_events: Family<Resource, Counter>,
+    long_running: Family<RequestLabels, Gauge>,
+    watch_events: Family<ResourceLabels, Counter>,
     commits: Histogram,
     handshakes_failed: Counter,
     requests_panicked: Counter,
@@ -74,7 +74,7 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Counters that begin at zero, numbers of a store, and the feature gates as they are.
-    pub(crate) fn new(store: Arc<dyn Storage>, trees: Arc<Trees>, features: &Features) -> Self {
+    pub(crate) fn new(store: Arc<dyn Storage>, object_cache: Arc<ObjectCache>, features: &Features) -> Self {
         let requests = Family::default();
         let seconds: Histograms = Family::new_with_constructor(|| Histogram::new(REQUEST_SECONDS));
         let in_flight: Family<InFlight, Gauge> = Family::default();
@@ -115,7 +115,7 @@ impl Metrics {
         registry.register("kubernetes_feature_enabled", "1 where a feature gate is on", enabled(features));
         let flow = FlowMetrics::new(&mut registry);
         let webhooks = WebhookMetrics::new(&mut registry);
-        registry.register_collector(Box::new(store::Numbers::new(store, trees)));
+        registry.register_collector(Box::new(store::Numbers::new(store, object_cache)));
         Self {
             registry,
             requests,
@@ -148,10 +148,10 @@ impl Metrics {
     }
 
     /// Counts a watch of this user in; it is counted out when the guard goes.
-    pub(crate) fn begin_watch(&self, user: &str, subject: &Subject) -> OpenWatch {
+    pub(crate) fn begin_watch(&self, user: &str, subject: &RequestLabels) -> OpenWatch {
         let gauge = self.long_running.get_or_create(subject).clone();
         gauge.inc();
-        let resource = Resource::of(subject);
+        let resource = ResourceLabels::of(subject);
         let events = self.watch_events.get_or_create(&resource).clone();
         OpenWatch { gauge, events, entry: WatchEntry::begin(user, subject.resource()) }
     }
@@ -194,7 +194,7 @@ pub(crate) struct Measured<'a> {
     gauge: &'a Gauge,
     started: std::time::Instant,
     /// The labels, once they are known.
-    pub(crate) subject: Option<Subject>,
+    pub(crate) subject: Option<RequestLabels>,
 }
 
 impl Measured<'_> {

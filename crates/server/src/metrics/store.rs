@@ -9,17 +9,17 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use crate::{object, trees::Trees};
+use crate::{object, object_cache::ObjectCache};
 
 #[derive(Debug)]
 pub(super) struct Numbers {
     store: Arc<dyn Storage>,
-    trees: Arc<Trees>,
+    object_cache: Arc<ObjectCache>,
 }
 
 impl Numbers {
-    pub(super) fn new(store: Arc<dyn Storage>, trees: Arc<Trees>) -> Self {
-        Self { store, trees }
+    pub(super) fn new(store: Arc<dyn Storage>, object_cache: Arc<ObjectCache>) -> Self {
+        Self { store, object_cache }
     }
 }
 
@@ -39,7 +39,7 @@ impl Collector for Numbers {
             ("lazaret_store_objects_bytes", "Bytes of all objects", stats.items_bytes),
             ("lazaret_store_history_events", "Past events held", stats.history_events as u64),
             ("lazaret_store_history_bytes", "Bytes of past events, at most", stats.history_bytes as u64),
-            ("lazaret_trees_kept", "Objects that are kept as trees besides", self.trees.len() as u64),
+            ("lazaret_trees_kept", "Objects that are kept as trees besides", self.object_cache.len() as u64),
             ("lazaret_store_watches", "Watches open", stats.watches as u64),
             ("lazaret_store_queued_writes", "Writes waiting for the writer", stats.queued as u64),
             ("lazaret_store_log_bytes", "Log since the last snapshot", stats.log_bytes),

@@ -21,7 +21,7 @@ const CODE_MAX: u16 = 600;
 const SECONDS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Took {
+struct DurationLabels {
     name: String,
     r#type: &'static str,
     operation: &'static str,
@@ -55,7 +55,7 @@ struct FailOpen {
 /// Numbers of one server; clones count the same.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookMetrics {
-    seconds: Family<Took, Histogram, fn() -> Histogram>,
+    seconds: Family<DurationLabels, Histogram, fn() -> Histogram>,
     requests: Family<Request, Counter>,
     // Gauges that only grow: a counter would get another name.
     rejections: Family<Rejection, Gauge>,
@@ -113,7 +113,7 @@ impl Observed<'_> {
     pub(crate) fn answered(&self, took: Duration, rejected: bool, code: u16) {
         let rejected = Cow::Borrowed(if rejected { "true" } else { "false" });
         let (name, r#type, operation) = (self.name.clone(), self.stage, self.operation);
-        let labels = Took { name: name.clone(), r#type, operation, rejected: rejected.clone() };
+        let labels = DurationLabels { name: name.clone(), r#type, operation, rejected: rejected.clone() };
         self.metrics.seconds.get_or_create(&labels).observe(took.as_secs_f64());
         let code = code.min(CODE_MAX);
         self.metrics.requests.get_or_create(&Request { name, r#type, operation, code, rejected }).inc();

@@ -12,7 +12,7 @@ use crate::definitions::Customs;
 /// The document as it was made last.
 #[derive(Default)]
 pub(crate) struct Cache {
-    made: Mutex<Option<Made>>,
+    made: Mutex<Option<CachedDocument>>,
 }
 
 impl fmt::Debug for Cache {
@@ -23,7 +23,7 @@ impl fmt::Debug for Cache {
 
 /// A document in both of its forms.
 #[derive(Clone)]
-pub(super) struct Made {
+pub(super) struct CachedDocument {
     /// The definitions that it was made from.
     of: Arc<Customs>,
     pub(super) json: Bytes,
@@ -32,12 +32,12 @@ pub(super) struct Made {
 
 impl Cache {
     /// The document of these definitions, as JSON and as protobuf. One request at a time has it made; the others wait for it.
-    pub(super) fn get(&self, of: Arc<Customs>, make: impl FnOnce() -> (Bytes, Bytes)) -> Made {
+    pub(super) fn get(&self, of: Arc<Customs>, make: impl FnOnce() -> (Bytes, Bytes)) -> CachedDocument {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = made.as_ref().filter(|made| Arc::ptr_eq(&made.of, &of)) {
             return made.clone();
         }
         let (json, protobuf) = make();
-        made.insert(Made { of, json, protobuf }).clone()
+        made.insert(CachedDocument { of, json, protobuf }).clone()
     }
 }

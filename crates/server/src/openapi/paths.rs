@@ -54,7 +54,7 @@ pub(super) struct Paths<'a> {
 }
 
 /// One operation, as far as it differs from others.
-struct Operation<'a> {
+struct PathOperation<'a> {
     /// The first and the last part of its name.
     verb: (&'static str, &'a str),
     action: &'static str,
@@ -137,7 +137,7 @@ impl Paths<'_> {
                 let takes = (verb != "get").then_some(schema.as_str());
                 let verb = (id, name.as_str());
                 let gvk = gvk.clone();
-                let operation = Operation { verb, action, gvk, takes, gives: &schema, query };
+                let operation = PathOperation { verb, action, gvk, takes, gives: &schema, query };
                 operations.insert(method, self.described(operation));
             }
         }
@@ -145,7 +145,7 @@ impl Paths<'_> {
     }
 
     fn list(&self, everywhere: &str) -> Value {
-        self.described(Operation {
+        self.described(PathOperation {
             verb: ("list", everywhere),
             action: "list",
             gvk: self.gvk(),
@@ -156,7 +156,7 @@ impl Paths<'_> {
     }
 
     fn read(&self, part: &str) -> Value {
-        self.described(Operation {
+        self.described(PathOperation {
             verb: ("read", part),
             action: "get",
             gvk: self.gvk(),
@@ -169,7 +169,7 @@ impl Paths<'_> {
     fn write(&self, verb: &'static str, action: &'static str, part: &str) -> Value {
         let query = if action == "patch" { PATCHED } else { WRITTEN };
         let takes = Some(self.one);
-        self.described(Operation {
+        self.described(PathOperation {
             verb: (verb, part),
             action,
             gvk: self.gvk(),
@@ -181,7 +181,7 @@ impl Paths<'_> {
 
     fn delete(&self, action: &'static str, gives: &str) -> Value {
         let takes = Some(DELETE_OPTIONS);
-        self.described(Operation {
+        self.described(PathOperation {
             verb: ("delete", ""),
             action,
             gvk: self.gvk(),
@@ -195,8 +195,8 @@ impl Paths<'_> {
         json!({"group": self.kind.group, "version": self.served.version, "kind": self.kind.kind})
     }
 
-    fn described(&self, operation: Operation<'_>) -> Value {
-        let Operation { action, gvk, takes, gives, query, .. } = &operation;
+    fn described(&self, operation: PathOperation<'_>) -> Value {
+        let PathOperation { action, gvk, takes, gives, query, .. } = &operation;
         let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
         let mut described = json!({
             "operationId": self.id(&operation), "tags": [self.tag()],
@@ -222,7 +222,7 @@ impl Paths<'_> {
     }
 
     /// `listAppsV1NamespacedDeployment`: what generators call the functions of a client.
-    fn id(&self, operation: &Operation<'_>) -> String {
+    fn id(&self, operation: &PathOperation<'_>) -> String {
         let (verb, part) = operation.verb;
         let collection = if operation.action == "deletecollection" { "Collection" } else { "" };
         let everywhere = part == "ForAllNamespaces";

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 64;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum DocumentForm {
     Json,
     Protobuf,
 }
@@ -35,17 +35,19 @@ pub(crate) async fn answer(server: &Server, accept: Option<&str>) -> Result<Answ
     .await;
     let made = made.map_err(ApiError::internal)?;
     let (body, content_type) = match form {
-        Form::Json => (made.json, "application/json"),
-        Form::Protobuf => (made.protobuf, PROTOBUF),
+        DocumentForm::Json => (made.json, "application/json"),
+        DocumentForm::Protobuf => (made.protobuf, PROTOBUF),
     };
     Ok(Answer { content_type, tag: Some(fingerprint(&body)), ..Answer::json(200, body) })
 }
 
-fn accepted(accept: Option<&str>) -> Result<Form, ApiError> {
-    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else { return Ok(Form::Json) };
+fn accepted(accept: Option<&str>) -> Result<DocumentForm, ApiError> {
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
+        return Ok(DocumentForm::Json);
+    };
     let form = |clause: &str| match clause.split(';').next().unwrap_or_default().trim() {
-        "application/json" | "application/*" | "*/*" => Some(Form::Json),
-        PROTOBUF | PROTOBUF_BEFORE => Some(Form::Protobuf),
+        "application/json" | "application/*" | "*/*" => Some(DocumentForm::Json),
+        PROTOBUF | PROTOBUF_BEFORE => Some(DocumentForm::Protobuf),
         _ => None,
     };
     accept.split(',').find_map(form).ok_or_else(|| ApiError::not_acceptable(ACCEPTED))
@@ -217,12 +219,12 @@ mod tests {
     #[test]
     fn clients_of_every_age_get_their_form() {
         for (accept, expected) in [
-            (None, Ok(Form::Json)),
-            (Some("*/*"), Ok(Form::Json)),
-            (Some("application/json"), Ok(Form::Json)),
-            (Some(PROTOBUF), Ok(Form::Protobuf)),
-            (Some(PROTOBUF_BEFORE), Ok(Form::Protobuf)),
-            (Some("text/plain, application/json;q=0.5"), Ok(Form::Json)),
+            (None, Ok(DocumentForm::Json)),
+            (Some("*/*"), Ok(DocumentForm::Json)),
+            (Some("application/json"), Ok(DocumentForm::Json)),
+            (Some(PROTOBUF), Ok(DocumentForm::Protobuf)),
+            (Some(PROTOBUF_BEFORE), Ok(DocumentForm::Protobuf)),
+            (Some("text/plain, application/json;q=0.5"), Ok(DocumentForm::Json)),
             (Some("text/plain"), Err(406)),
         ] {
             assert_eq!(accepted(accept).map_err(|error| error.code), expected, "{accept:?}");

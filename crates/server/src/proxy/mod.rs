@@ -4,9 +4,9 @@
 //! that are copied as they come: the server understands neither websockets nor SPDY here.
 
 mod connect;
-mod flowing;
 mod headers;
 mod location;
+mod node_body;
 pub(crate) mod nodes;
 mod pods;
 mod reach;
@@ -31,9 +31,9 @@ pub use trust::NodeTrust;
 
 use self::{
     connect::NodeStream,
-    flowing::Flowing,
     location::Location,
-    reach::{Reached, reach},
+    node_body::NodeBody,
+    reach::{Reachability, reach},
 };
 
 /// Bytes that are read of a node's refusal, as in Kubernetes.
@@ -41,7 +41,7 @@ const REFUSAL_BYTES_MAX: usize = 50_000;
 const PROXY: &str = "proxy";
 
 /// A request as it came.
-pub(crate) struct Asked {
+pub(crate) struct ProxyRequest {
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
     /// The path after `/proxy`, as it was sent.
@@ -75,7 +75,7 @@ pub(crate) fn takes(call: &Call<'_>) -> bool {
 }
 
 /// Answers such a request. The call has been authorized by its verb.
-pub(crate) async fn answer(call: &Call<'_>, verb: Verb, mut asked: Asked) -> Result<Answer, ApiError> {
+pub(crate) async fn answer(call: &Call<'_>, verb: Verb, mut asked: ProxyRequest) -> Result<Answer, ApiError> {
     match (call.target.plural.as_str(), call.target.subresource.as_str(), verb) {
         ("pods", "log", Verb::Get) => log(call).await,
         ("pods", "exec" | "attach" | "portforward", Verb::Get | Verb::Create) => {
@@ -97,8 +97,8 @@ async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     let container = pods::container(call, &pod)?;
     let Some(node) = pods::node_of(&pod) else { return Err(pods::no_host(call)) };
     let reached = match reach(call.server, &node)? {
-        Reached::Node(location) => location,
-        Reached::Simulated => return pods::simulated_log(call, &pod),
+        Reachability::Node(location) => location,
+        Reachability::Simulated => return pods::simulated_log(call, &pod),
     };
     let (namespace, name) = (&call.target.namespace, &call.target.name);
     let path = format!("/containerLogs/{namespace}/{name}/{container}{}", options.query());
@@ -112,7 +112,7 @@ async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     if !response.status().is_success() {
         return Err(refused_log(name, response).await);
     }
-    let body = Body::Stream(Box::new(Flowing::new(response.into_body(), held)));
+    let body = Body::Stream(Box::new(NodeBody::new(response.into_body(), held)));
     Ok(Answer { content_type: "text/plain", ..Answer::stream(body) })
 }
 
@@ -134,7 +134,7 @@ async fn refusal(body: Incoming) -> Bytes {
 }
 
 /// Exec, attach and port-forward.
-async fn stream(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
+async fn stream(call: &Call<'_>, asked: &mut ProxyRequest) -> Result<Answer, ApiError> {
     // A websocket begins with GET; permission to read must not be enough to run something.
     if call.verb != Verb::Create {
         call.authorize(Verb::Create)?;
@@ -147,7 +147,7 @@ async fn stream(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> 
     }
 }
 
-async fn begin(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
+async fn begin(call: &Call<'_>, asked: &mut ProxyRequest) -> Result<Answer, ApiError> {
     let pod = pods::get(call)?;
     let (namespace, name) = (&call.target.namespace, &call.target.name);
     let path = match call.target.subresource.as_str() {
@@ -156,8 +156,8 @@ async fn begin(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
     };
     let Some(node) = pods::node_of(&pod) else { return Err(pods::no_host(call)) };
     let location = match reach(call.server, &node)? {
-        Reached::Node(location) => location,
-        Reached::Simulated => return Err(pods::unreachable(call, &pod)),
+        Reachability::Node(location) => location,
+        Reachability::Simulated => return Err(pods::unreachable(call, &pod)),
     };
     let path = format!("{path}{}", pods::stream_query(call));
     let Some(upgrade) =
@@ -171,7 +171,7 @@ async fn begin(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
 /// Sends a request to switch protocols on to a node, and carries what follows if it does.
 async fn upgraded(
     call: &Call<'_>,
-    asked: &Asked,
+    asked: &ProxyRequest,
     location: &Location,
     path: &str,
     upgrade: OnUpgrade,
@@ -197,7 +197,7 @@ async fn open(call: &Call<'_>, location: &Location) -> Result<NodeStream, ApiErr
 }
 
 /// The API of a node.
-async fn node(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
+async fn node(call: &Call<'_>, asked: &mut ProxyRequest) -> Result<Answer, ApiError> {
     let upgrades = asked.parts.headers.contains_key(header::UPGRADE);
     // A command could be run over it, which needs more than permission to read.
     if upgrades && call.verb != Verb::Create {
@@ -205,8 +205,8 @@ async fn node(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
     }
     let warnings = admission::may_connect(call).await?;
     let location = match reach(call.server, &call.target.name)? {
-        Reached::Node(location) => location,
-        Reached::Simulated => {
+        Reachability::Node(location) => location,
+        Reachability::Simulated => {
             let name = &call.target.name;
             let why = format!("proxy: this server has no connection to node {name:?}, which is simulated");
             return Err(ApiError::not_implemented(why).with_warnings(warnings));
@@ -225,6 +225,6 @@ async fn node(call: &Call<'_>, asked: &mut Asked) -> Result<Answer, ApiError> {
     headers::copy_plain(&asked.parts.headers, request.headers_mut());
     let (response, held) = stream.send(request, asked.body.clone()).await.map_err(ApiError::of_backend)?;
     let (code, content_type) = (response.status().as_u16(), headers::content_type(response.headers()));
-    let body = Body::Stream(Box::new(Flowing::new(response.into_body(), held)));
+    let body = Body::Stream(Box::new(NodeBody::new(response.into_body(), held)));
     Ok(Answer { code, content_type, ..Answer::stream(body) }.warn(warnings))
 }

@@ -53,7 +53,7 @@ pub(super) fn config(
                 .build()
                 .map_err(|error| error.to_string())?
         }
-        NodeTrust::Nobody => Arc::new(Anybody(provider.clone())),
+        NodeTrust::Nobody => Arc::new(AcceptAnyServer(provider.clone())),
     };
     let damaged = |error: &dyn fmt::Display| format!("the server's certificate for nodes: {error}");
     let certificate =
@@ -140,9 +140,9 @@ impl ServerCertVerifier for NodeIdentity {
 
 /// Trusts any server, as kube-apiserver does without `--kubelet-certificate-authority`.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

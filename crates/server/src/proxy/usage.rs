@@ -19,7 +19,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
 use super::{
     connect,
-    reach::{Reached, reach},
+    reach::{Reachability, reach},
 };
 use crate::{
     ApiError, Server, object,
@@ -43,14 +43,14 @@ const NODE_WAIT: Duration = Duration::from_secs(5);
 /// An answer of a node: 1,024 pods with 16 containers take 4 MiB.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// A node that was not asked before knows rates after a second look, this much later.
-const SECOND_LOOK: Duration = Duration::from_millis(1_200);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(1_200);
 /// The window reported with rates: a node measures over at least this time.
 const WINDOW: &str = "5s";
 
 /// The fields that are read of a node's `/stats/summary`.
 #[derive(Debug, Deserialize)]
 struct Summary {
-    node: Part,
+    node: UsagePart,
     #[serde(default)]
     pods: Vec<PodPart>,
 }
@@ -60,7 +60,7 @@ struct Summary {
 struct PodPart {
     pod_ref: PodRef,
     #[serde(default)]
-    containers: Vec<Part>,
+    containers: Vec<UsagePart>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,7 +71,7 @@ struct PodRef {
 
 /// A node or a container.
 #[derive(Debug, Deserialize)]
-struct Part {
+struct UsagePart {
     #[serde(default)]
     name: String,
     cpu: Cpu,
@@ -91,7 +91,7 @@ struct Memory {
     working_set_bytes: u64,
 }
 
-impl Part {
+impl UsagePart {
     /// As Kubernetes writes it; none while the rate is not known.
     fn usage(&self) -> Option<Value> {
         let cpu = format!("{}n", self.cpu.usage_nano_cores?);
@@ -147,7 +147,7 @@ fn select(server: &Server, kind: &Kind, target: &Target, query: &Query) -> Resul
     let prefix = prefix.trim_end_matches('/').to_owned() + "/";
     let range =
         server.store().range(prefix.as_bytes(), &RangeOptions::default()).map_err(ApiError::internal)?;
-    let objects = range.items.iter().map(|item| server.trees().get(item));
+    let objects = range.items.iter().map(|item| server.object_cache().get(item));
     Ok(objects.filter(|object| selector.matches(kind, object)).collect())
 }
 
@@ -163,7 +163,7 @@ async fn measure(server: &Server, kind: &Kind, objects: &[Value]) -> Vec<Value> 
     let unsure: BTreeSet<String> =
         summaries.iter().filter(|(_, summary)| !is_complete(summary)).map(|(node, _)| node.clone()).collect();
     if !unsure.is_empty() {
-        tokio::time::sleep(SECOND_LOOK).await;
+        tokio::time::sleep(SAMPLE_INTERVAL).await;
         summaries.extend(ask(server, unsure).await);
     }
     let metrics = objects.iter().filter_map(|object| {
@@ -237,7 +237,7 @@ async fn ask(server: &Server, nodes: BTreeSet<String>) -> BTreeMap<String, Summa
 }
 
 async fn ask_one(server: &Server, node: &str) -> Option<Summary> {
-    let Ok(Reached::Node(location)) = reach(server, node) else { return None };
+    let Ok(Reachability::Node(location)) = reach(server, node) else { return None };
     let stream = connect::open(server, &location, None).await;
     let stream = stream.inspect_err(|why| tracing::debug!(node, why, "ask a node what it uses")).ok()?;
     let request = connect::request(Method::GET, "/stats/summary", &location);

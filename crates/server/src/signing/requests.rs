@@ -91,7 +91,7 @@ impl Server {
     }
 
     fn read(&self, item: &Arc<Item>) -> Value {
-        let mut found = self.trees().get(item);
+        let mut found = self.object_cache().get(item);
         object::meta_mut(&mut found).insert("resourceVersion", item.modified.to_string().into());
         found
     }

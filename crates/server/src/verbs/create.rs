@@ -83,7 +83,7 @@ pub(super) async fn insert(
     }
     let mut warnings = Vec::new();
     let (mut admitted, mut generated) = (false, generated);
-    let asked = call.server.admission_rules().asks(call.user);
+    let asked = call.server.admission_rules().may_apply_to(call.user);
     for _ in 0..NAME_ATTEMPTS {
         if generated {
             let kept: String = prefix.chars().take(PREFIX_MAX).collect();
@@ -116,7 +116,7 @@ pub(super) async fn insert(
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let item = created.ok_or_else(|| ApiError::internal("the new object is gone"))?;
-                call.server.trees().put(&item, ready);
+                call.server.object_cache().put(&item, ready);
                 return Ok((item, warnings));
             }
             Err(Refused::Store(TxnError::Conflict { .. })) if generated => {}

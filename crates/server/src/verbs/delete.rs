@@ -222,7 +222,7 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
     let page = list::read(call).await?;
     let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
     for item in &page.items {
-        let stored = call.server.trees().get(item);
+        let stored = call.server.object_cache().get(item);
         let (namespace, name) =
             (object::meta(&stored, "namespace").to_owned(), object::meta(&stored, "name").to_owned());
         let one = call.on(Target { namespace, name: name.clone(), ..call.target.clone() });
@@ -270,7 +270,7 @@ pub(super) async fn remove(
             let why = "unsafe deletion is not allowed because the object is decodable from storage";
             return Err(ApiError::conflict(&call.kind, name, why));
         }
-        let old = call.server.trees().get(&item);
+        let old = call.server.object_cache().get(&item);
         check_preconditions(call, name, &old, item.modified, options)?;
         let attributes = || options.attributes();
         let warnings = admission::may_delete(call, name, &old, attributes).await?;
@@ -292,10 +292,10 @@ pub(super) async fn remove(
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let Some(kept) = kept else {
-                    call.server.trees().forget(&item);
+                    call.server.object_cache().forget(&item);
                     return Ok(removed(last_seen(call, &old, &item.value, marked, revision)?));
                 };
-                call.server.trees().put(&kept, marked);
+                call.server.object_cache().put(&kept, marked);
                 return Ok(removed(kept.value.clone()));
             }
             Err(Refused::Store(TxnError::Conflict { .. })) => {}

@@ -36,13 +36,16 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         options.check_eviction(&pod, item.modified)?;
         let permit = permit(call, &pod, options.dry_run).await?;
         let pinned = match permit {
-            Permit::AnyVersion => options.clone(),
-            Permit::WhilePending | Permit::WhileUnready { .. } => options.clone().pinned_to(item.modified),
+            EvictionPermit::AnyVersion => options.clone(),
+            EvictionPermit::WhilePending | EvictionPermit::WhileUnready { .. } => {
+                options.clone().pinned_to(item.modified)
+            }
         };
         match (mark_and_remove(call, &eviction, pinned).await, permit) {
             (Ok(()), _) => return Ok(success().warn(warnings)),
-            (Err(error), Permit::WhilePending) if error.code == 409 && !options.names_a_version() => {}
-            (Err(error), Permit::WhileUnready { budget })
+            (Err(error), EvictionPermit::WhilePending) if error.code == 409 && !options.names_a_version() => {
+            }
+            (Err(error), EvictionPermit::WhileUnready { budget })
                 if error.code == 409 && !options.names_a_version() =>
             {
                 return Err(budget::behind(&budget));
@@ -57,12 +60,12 @@ fn read(call: &Call<'_>) -> Result<(std::sync::Arc<Item>, Value), ApiError> {
     let name = &call.target.name;
     let item =
         call.store().get(call.key(name).as_bytes()).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-    let pod = call.server.trees().get(&item);
+    let pod = call.server.object_cache().get(&item);
     Ok((item, pod))
 }
 
 /// For which versions of the pod an eviction is permitted.
-enum Permit {
+enum EvictionPermit {
     AnyVersion,
     /// No budget covers a pending pod, which may become ready at any time.
     WhilePending,
@@ -72,14 +75,14 @@ enum Permit {
     },
 }
 
-async fn permit(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Permit, ApiError> {
+async fn permit(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<EvictionPermit, ApiError> {
     match pod["status"]["phase"].as_str() {
-        _ if object::is_deleting(pod) => Ok(Permit::AnyVersion),
-        Some("Succeeded" | "Failed") => Ok(Permit::AnyVersion),
-        Some("Pending") => Ok(Permit::WhilePending),
+        _ if object::is_deleting(pod) => Ok(EvictionPermit::AnyVersion),
+        Some("Succeeded" | "Failed") => Ok(EvictionPermit::AnyVersion),
+        Some("Pending") => Ok(EvictionPermit::WhilePending),
         _ => Ok(match budget::take(call, pod, dry_run).await? {
-            Charge::NotNeeded | Charge::Taken => Permit::AnyVersion,
-            Charge::NotReady { budget } => Permit::WhileUnready { budget },
+            Charge::NotNeeded | Charge::Taken => EvictionPermit::AnyVersion,
+            Charge::NotReady { budget } => EvictionPermit::WhileUnready { budget },
         }),
     }
 }

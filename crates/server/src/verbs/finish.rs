@@ -59,7 +59,7 @@ pub(super) async fn change(
             .store()
             .get(call.key(name).as_bytes())
             .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-        let old = call.server.trees().get(&item);
+        let old = call.server.object_cache().get(&item);
         let change = make(&old, item.modified)?;
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
@@ -91,10 +91,10 @@ pub(super) async fn change(
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
                 let Some(written) = written else {
-                    call.server.trees().forget(&item);
+                    call.server.object_cache().forget(&item);
                     return Ok(Written { item: unsaved(&item, &new)?, warnings });
                 };
-                call.server.trees().put(&written, new);
+                call.server.object_cache().put(&written, new);
                 return Ok(Written { item: written, warnings });
             }
             Err(Refused::Store(TxnError::Conflict { .. })) if change.expected.is_some() => {
@@ -127,7 +127,7 @@ async fn prepared_update<'a>(
     keep_server_fields(&mut new, old);
     // Those two are posted, and were asked about when they came.
     let posted = ["binding", "eviction"].contains(&call.target.subresource.as_str());
-    let asked = !posted && call.server.admission_rules().asks(call.user);
+    let asked = !posted && call.server.admission_rules().may_apply_to(call.user);
     let mut warnings = Vec::new();
     // A binding writes spec and status at once, which no update may; what it writes was made by the server.
     if call.target.subresource != "binding" {

@@ -99,7 +99,7 @@ async fn scan(
             looked_at_bytes = 0;
             tokio::task::yield_now().await;
         }
-        if !selector.matches(&call.kind, &call.server.trees().get(&item)) {
+        if !selector.matches(&call.kind, &call.server.object_cache().get(&item)) {
             continue;
         }
         if limit.is_some_and(|limit| items.len() == limit) {

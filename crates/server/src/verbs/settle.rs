@@ -12,12 +12,12 @@ use crate::{
     call::Call,
     clock,
     definitions::PREFIX,
-    held::Held,
     kind_ref::KindRef,
     negotiate::Form,
     object,
     query::Query,
     request::{Target, Verb},
+    request_permits::RequestPermits,
 };
 
 /// Rounds with writes of others in between before settling gives up; the other writer then settles.
@@ -121,7 +121,7 @@ async fn delete_all(server: &Server, kind: Arc<Kind>) -> Result<usize, ApiError>
             form: Form::Json,
             manager: "kube-apiserver".into(),
             content_type: None,
-            held: Held::default(),
+            held: RequestPermits::default(),
         };
         match delete::remove(&call, &call.target.name, &delete::DeleteOptions::default()).await {
             Ok(_) => {}

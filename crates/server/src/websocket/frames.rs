@@ -27,7 +27,7 @@ pub(super) enum CloseCode {
 
 /// A frame from a client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub(super) enum ReceivedFrame {
     Ping(Vec<u8>),
     Close,
     /// Nothing that needs an answer.
@@ -66,7 +66,7 @@ impl Reader {
     ///
     /// # Errors
     /// Why the websocket is closed.
-    pub(super) fn next(&mut self, arrived: &mut BytesMut) -> Result<Option<Received>, CloseCode> {
+    pub(super) fn next(&mut self, arrived: &mut BytesMut) -> Result<Option<ReceivedFrame>, CloseCode> {
         let passed = usize::try_from(self.skip).unwrap_or(usize::MAX).min(arrived.len());
         arrived.advance(passed);
         self.skip -= passed as u64;
@@ -99,7 +99,7 @@ impl Reader {
             0x0..=0x2 => {
                 arrived.advance(head);
                 self.skip = length;
-                Ok(Some(Received::Other))
+                Ok(Some(ReceivedFrame::Other))
             }
             0x8..=0xa => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -114,9 +114,9 @@ impl Reader {
                 let payload =
                     masked.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
                 Ok(Some(match opcode {
-                    0x8 => Received::Close,
-                    0x9 => Received::Ping(payload),
-                    _ => Received::Other,
+                    0x8 => ReceivedFrame::Close,
+                    0x9 => ReceivedFrame::Ping(payload),
+                    _ => ReceivedFrame::Other,
                 }))
             }
             _ => Err(CloseCode::ProtocolError),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     /// The frames read when the bytes arrive in pieces of this size.
-    fn read(bytes: &[u8], piece: usize) -> Result<Vec<Received>, CloseCode> {
+    fn read(bytes: &[u8], piece: usize) -> Result<Vec<ReceivedFrame>, CloseCode> {
         let (mut reader, mut arrived, mut all) = (Reader::default(), BytesMut::new(), Vec::new());
         for piece in bytes.chunks(piece) {
             arrived.extend_from_slice(piece);
@@ -162,12 +162,12 @@ mod tests {
         bytes.extend(masked(0x8a, b""));
         bytes.extend(masked(0x88, &[3, 232]));
         let expected = [
-            Received::Other,
-            Received::Ping(b"abc".to_vec()),
-            Received::Other,
-            Received::Other,
-            Received::Other,
-            Received::Close,
+            ReceivedFrame::Other,
+            ReceivedFrame::Ping(b"abc".to_vec()),
+            ReceivedFrame::Other,
+            ReceivedFrame::Other,
+            ReceivedFrame::Other,
+            ReceivedFrame::Close,
         ];
         for piece in [1, 7, 100_000] {
             assert_eq!(read(&bytes, piece).unwrap(), expected, "{piece}");

@@ -12,7 +12,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::frames::{CloseCode, Opcode, Reader, Received, write, write_close};
+use super::frames::{CloseCode, Opcode, Reader, ReceivedFrame, write, write_close};
 use crate::{delivery::Delivery, streams::Piecewise, tunnel::Tunnel};
 
 /// A client that is silent is asked this often whether it is there; one that is gone is noticed when nothing can be sent to it.
@@ -112,9 +112,9 @@ fn answers(
             return Err(CloseCode::TooMuch);
         }
         match received {
-            Received::Ping(payload) => write(Opcode::Pong, &payload, out),
-            Received::Close => return Err(CloseCode::Normal),
-            Received::Other => {}
+            ReceivedFrame::Ping(payload) => write(Opcode::Pong, &payload, out),
+            ReceivedFrame::Close => return Err(CloseCode::Normal),
+            ReceivedFrame::Other => {}
         }
     }
     Ok(())

@@ -15,16 +15,16 @@ const EVERYTHING: &str = r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}
 
 /// The attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Attacker {
     /// Full rights on roles and bindings of the namespace `lab`, and a few others there. A service account with a token.
     Tenant,
     /// May write roles and bindings of the cluster. A user with a certificate.
     Operator,
 }
-use Who::{Operator, Tenant};
+use Attacker::{Operator, Tenant};
 
 /// One attack: what is sent, and how it is refused: the code, and a part of the message.
-type Attack<'a> = (Who, &'a str, String, &'a str, String, u16, &'a str);
+type Attack<'a> = (Attacker, &'a str, String, &'a str, String, u16, &'a str);
 
 fn role(name: &str, rules: &str) -> String {
     format!(

@@ -21,12 +21,12 @@ const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
 /// A request, and the key that it is for.
-struct Asked {
+struct SentRequest {
     object: Value,
     key: String,
 }
 
-fn ask(name: &str, signer: &str, subject: (&str, &str), names: Vec<SanType>) -> Asked {
+fn ask(name: &str, signer: &str, subject: (&str, &str), names: Vec<SanType>) -> SentRequest {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, subject.1);
@@ -39,7 +39,7 @@ fn ask(name: &str, signer: &str, subject: (&str, &str), names: Vec<SanType>) -> 
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
         "spec": {"signerName": signer, "request": STANDARD.encode(pem), "usages": ["digital signature", purpose]},
     });
-    Asked { object, key: key.serialize_pem() }
+    SentRequest { object, key: key.serialize_pem() }
 }
 
 struct World {
@@ -84,7 +84,7 @@ impl World {
         tokio::time::timeout(Duration::from_secs(60), look).await.expect("a decision in time")
     }
 
-    async fn issued(&self, asked: &Asked) -> Option<Pem> {
+    async fn issued(&self, asked: &SentRequest) -> Option<Pem> {
         let found = self.condition(asked.object["metadata"]["name"].as_str().unwrap(), "Issued").await;
         let certificate = STANDARD.decode(found["status"]["certificate"].as_str().unwrap()).unwrap();
         Some(Pem { certificate: String::from_utf8(certificate).unwrap(), key: asked.key.clone() })
@@ -129,7 +129,7 @@ async fn a_node_with_a_bootstrap_token_gets_a_certificate_and_renews_it() {
 
     // With its certificate it gets the next one, and none for another node.
     let second = ask("second", KUBELET_CLIENT, subject, Vec::new());
-    let send = |asked: &Asked| {
+    let send = |asked: &SentRequest| {
         let body = asked.object.to_string();
         let (cluster, node) = (&world.cluster, node.as_ref());
         async move { cluster.send(node, None, "POST", REQUESTS, &body).await }

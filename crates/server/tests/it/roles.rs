@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
-use lazaret_server::{Access, Authorizer, Features, Rbac, Server, ServerOptions, Stored, User};
+use lazaret_server::{Access, Authorizer, Features, ObjectStore, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
 
 async fn server(authorizer: Box<dyn Authorizer>) -> Server {
@@ -43,7 +43,7 @@ async fn send(server: &Server, user: &User, line: &str, content_type: &str, body
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Authorizer for Recorder {
-    fn access(&self, _: &Stored, user: &User, access: Access<'_>) -> Result<(), String> {
+    fn access(&self, _: &ObjectStore, user: &User, access: Access<'_>) -> Result<(), String> {
         if user.name == "asker" {
             let Access { verb, group, resource, subresource, namespace, name, .. } = access;
             let slash = if subresource.is_empty() { "" } else { "/" };
@@ -53,7 +53,7 @@ impl Authorizer for Recorder {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, verb: &str, path: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, verb: &str, path: &str) -> Result<(), String> {
         self.0.lock().unwrap().push(format!("{verb} {path}"));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The lease: each process competes for it by the election that ships. Calls take time, fail, get lost, and arrive when their sender has given them up.
 
-use lazaret_leader::{ElectionStep, LeaseRecord, LeaseWrite, Tell};
+use lazaret_leader::{ElectionStep, LeaseRecord, LeaseWrite, TermNotice};
 
 use crate::{
     coverage::Mark,
@@ -82,7 +82,7 @@ impl World {
         }
         let (process, at) = (controller.process, controller.instants(self.now));
         controller.election.pass(at);
-        let Tell { wakes, .. } = controller.election.tell(at);
+        let TermNotice { wakes, .. } = controller.election.tell(at);
         let next = controller.election.next(at);
         if wakes {
             self.leadership_changed(number);

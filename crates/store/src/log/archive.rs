@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use lazaret_storage::StorageError;
 
 use super::header::{FileKind, Header};
-use super::reading::{self, Reading};
+use super::reading::{self, LoadedState};
 use super::{Segment, segment_name, snapshot, snapshot_name, temporary_name};
 use crate::disk::{Disk, RealDisk, create_private_dir};
 use crate::error::{ArchiveError, OpenError};
@@ -98,7 +98,7 @@ pub fn back_up(dir: &Path, file: &Path, options: &Options) -> Result<Archived, A
     if file.symlink_metadata().is_ok() {
         return Err(ArchiveError::Exists(file.to_path_buf()));
     }
-    let Reading { state, next_seq, .. } = read(dir, options)?;
+    let LoadedState { state, next_seq, .. } = read(dir, options)?;
     let header = Header {
         kind: FileKind::Snapshot,
         number: 1,
@@ -187,7 +187,7 @@ pub fn restore(
 }
 
 /// Reads a directory whose files may be replaced meanwhile.
-fn read(dir: &Path, options: &Options) -> Result<Reading, ArchiveError> {
+fn read(dir: &Path, options: &Options) -> Result<LoadedState, ArchiveError> {
     let disk = RealDisk::read_only(dir.to_path_buf());
     let mut attempt = 1;
     loop {

@@ -24,7 +24,7 @@ use crate::store::FIRST_REVISION;
 
 /// The state read from the files of a store.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct LoadedState {
     pub(super) state: State,
     pub(super) history: History,
     pub(super) next_seq: u64,
@@ -61,7 +61,7 @@ pub(super) struct FileRead {
 }
 
 /// Reads what a disk holds.
-pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<Reading, OpenError> {
+pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<LoadedState, OpenError> {
     let files = Files::list(disk)?;
     let mut read = Vec::new();
     let base = match files.snapshots.last() {
@@ -91,7 +91,7 @@ pub(super) fn read(disk: &dyn Disk, options: &Options) -> Result<Reading, OpenEr
         Some(last) => Some(replay.segments(disk, first_segment, last)?),
         None => None,
     };
-    Ok(Reading {
+    Ok(LoadedState {
         state: replay.state,
         history: replay.history,
         next_seq: replay.next_seq,
@@ -151,7 +151,7 @@ impl Files {
 
 /// How far the frames of a segment reach.
 #[derive(Clone, Copy)]
-enum Until {
+enum SegmentEnd {
     /// To the end of the file, but for a torn frame: the last segment.
     TornTail,
     /// To the end of the file.
@@ -176,14 +176,14 @@ impl Replay<'_> {
         for number in first..last {
             let next = self.open(disk, number + 1)?;
             let until = if next.opened.counts_previous {
-                Until::Offset(next.opened.header.count)
+                SegmentEnd::Offset(next.opened.header.count)
             } else {
-                Until::End
+                SegmentEnd::End
             };
             self.segment(&mut current, number, until)?;
             current = next;
         }
-        self.segment(&mut current, last, Until::TornTail)?;
+        self.segment(&mut current, last, SegmentEnd::TornTail)?;
         Ok(current)
     }
 
@@ -196,17 +196,22 @@ impl Replay<'_> {
         Ok(LastSegment { opened, name, file, end, last_frame: 0, size })
     }
 
-    fn segment(&mut self, segment: &mut LastSegment, number: u64, until: Until) -> Result<(), OpenError> {
+    fn segment(
+        &mut self,
+        segment: &mut LastSegment,
+        number: u64,
+        until: SegmentEnd,
+    ) -> Result<(), OpenError> {
         self.check_header(&segment.opened.header, number, &segment.name)?;
         let name = segment.name.as_str();
         let damaged =
             |offset: u64, what: &str| OpenError::Damaged { file: name.into(), offset, what: what.into() };
         let limit = match until {
-            Until::TornTail | Until::End => segment.size,
-            Until::Offset(offset) if offset > segment.size => {
+            SegmentEnd::TornTail | SegmentEnd::End => segment.size,
+            SegmentEnd::Offset(offset) if offset > segment.size => {
                 return Err(damaged(segment.size, "it is shorter than the next segment says"));
             }
-            Until::Offset(offset) => offset,
+            SegmentEnd::Offset(offset) => offset,
         };
         let mut frames = 0;
         loop {
@@ -220,7 +225,7 @@ impl Replay<'_> {
                     frames += 1;
                 }
                 Found::End => break,
-                Found::Unreadable(_) if matches!(until, Until::TornTail) => {
+                Found::Unreadable(_) if matches!(until, SegmentEnd::TornTail) => {
                     self.judge_tail(&*segment.file, name, offset, segment.size)?;
                     break;
                 }

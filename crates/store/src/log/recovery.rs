@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use lazaret_storage::StorageError;
 
 use super::header::{FileKind, Header};
-use super::reading::{self, Files, LastSegment, Reading};
+use super::reading::{self, Files, LastSegment, LoadedState};
 use super::snapshot::remove_superseded;
 use super::{Limits, LogEngine, Repair, SEGMENT, Segment, SnapshotMode};
 use crate::counters::Counters;
@@ -43,7 +43,7 @@ pub(crate) fn recover(
     let mut read_only = None;
     let log_bytes =
         reading.files.iter().filter(|file| file.name.starts_with(SEGMENT)).map(|file| file.bytes).sum();
-    let Reading { state, history, next_seq, base_revision, first_segment, last, .. } = reading;
+    let LoadedState { state, history, next_seq, base_revision, first_segment, last, .. } = reading;
     let segment = match last {
         Some(mut last) => {
             settle_tail(&mut last, &counters)?;
@@ -103,7 +103,7 @@ fn settle_tail(last: &mut LastSegment, counters: &Counters) -> Result<(), Storag
         let bytes = last.size - last.end;
         last.file.set_size(last.end).map_err(when("cut torn tail of"))?;
         counters.tail_bytes_cut.fetch_add(bytes, Ordering::Relaxed);
-        counters.observer.tell(&Notice::TailCut { file: last.name.clone(), offset: last.end, bytes });
+        counters.observer.notify(&Notice::TailCut { file: last.name.clone(), offset: last.end, bytes });
     }
     rewrite(&mut *last.file, last.last_frame..last.end).map_err(when("rewrite last frame of"))?;
     last.file.sync().map_err(when("sync"))

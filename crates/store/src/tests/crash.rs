@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lazaret_storage::{Event, TxnError};
 
-use super::rig::{Contents, Forecast, Rig, random_group, small_options};
+use super::rig::{Contents, ExpectedCommit, Rig, random_group, small_options};
 use crate::error::OpenError;
 use crate::fault::{Fault, FaultyDisk, Random};
 use crate::options::Options;
@@ -16,21 +16,26 @@ const GROUPS: usize = 50;
 
 /// The expected state, whatever the disk does.
 #[derive(Debug, Clone)]
-pub(super) struct Truth {
+pub(super) struct ExpectedState {
     pub(super) revision: u64,
     contents: Contents,
     /// Every event since the beginning.
     events: Vec<Arc<Event>>,
     /// The last group, if it was not acknowledged: it may be there or not.
-    doubtful: Option<Forecast>,
+    doubtful: Option<ExpectedCommit>,
 }
 
-impl Truth {
-    pub(super) fn new() -> Truth {
-        Truth { revision: FIRST_REVISION, contents: Contents::new(), events: Vec::new(), doubtful: None }
+impl ExpectedState {
+    pub(super) fn new() -> ExpectedState {
+        ExpectedState {
+            revision: FIRST_REVISION,
+            contents: Contents::new(),
+            events: Vec::new(),
+            doubtful: None,
+        }
     }
 
-    fn accept(&mut self, forecast: Forecast) {
+    fn accept(&mut self, forecast: ExpectedCommit) {
         self.revision = forecast.revision;
         self.contents = forecast.contents;
         self.events.extend(forecast.events);
@@ -65,7 +70,7 @@ impl Truth {
 }
 
 /// Works until done or until the disk gives up. Tells whether it gave up.
-pub(super) fn work(rig: &mut Rig, truth: &mut Truth, random: &mut Random, groups: usize) -> bool {
+pub(super) fn work(rig: &mut Rig, truth: &mut ExpectedState, random: &mut Random, groups: usize) -> bool {
     for _ in 0..groups {
         if random.below(12) == 0 {
             let oldest = rig.shared.oldest();
@@ -122,7 +127,7 @@ fn steps_of(seed: u64, options: &Options, groups: usize) -> u64 {
     let disk = FaultyDisk::new(seed);
     let mut rig = Rig::open(&disk, options).unwrap();
     let snapshots_before = rig.shared.stats(0).snapshots;
-    assert!(!work(&mut rig, &mut Truth::new(), &mut Random(seed), groups));
+    assert!(!work(&mut rig, &mut ExpectedState::new(), &mut Random(seed), groups));
     assert!(rig.shared.stats(0).snapshots > snapshots_before, "the work is long enough for a snapshot");
     disk.steps()
 }
@@ -137,7 +142,7 @@ fn a_crash_at_every_step_loses_nothing_acknowledged() {
                 let context = format!("seed {seed} step {step} image {image}");
                 let disk = FaultyDisk::new(seed);
                 disk.plan(step, Fault::Crash);
-                let mut truth = Truth::new();
+                let mut truth = ExpectedState::new();
                 let mut random = Random(seed);
                 if let Ok(mut rig) = Rig::open(&disk, &options) {
                     work(&mut rig, &mut truth, &mut random, GROUPS);
@@ -167,7 +172,7 @@ fn a_refused_step_stops_writes_and_loses_nothing_acknowledged() {
             let kind =
                 [std::io::ErrorKind::StorageFull, std::io::ErrorKind::Other][usize::from(step % 2 == 0)];
             disk.plan(step, Fault::Refuse(kind));
-            let mut truth = Truth::new();
+            let mut truth = ExpectedState::new();
             let mut random = Random(seed);
             if let Ok(mut rig) = Rig::open(&disk, &options) {
                 let stopped = work(&mut rig, &mut truth, &mut random, GROUPS);

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
-use super::crash::{Truth, after_crash, work};
+use super::crash::{ExpectedState, after_crash, work};
 use super::rig::{Rig, random_group, small_options};
 use crate::error::OpenError;
 use crate::fault::{Fault, FaultyDisk, Random};
@@ -33,7 +33,7 @@ fn live(seed: u64, options: &Options, seen: &mut Seen) {
     let mut random = Random(seed);
     let mut disk = FaultyDisk::new(seed);
     let mut rig = Rig::open(&disk, options).unwrap();
-    let mut truth = Truth::new();
+    let mut truth = ExpectedState::new();
     for round in 0..ROUNDS {
         let context = format!("seed {seed} round {round}");
         fail_for_a_while(&disk, &mut random);
@@ -159,8 +159,8 @@ fn after_a_failed_sync_no_old_file_is_trusted() {
 
 #[test]
 fn a_store_heals_by_itself_and_tells_what_happened() {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let notes = Arc::clone(&told);
+    let notices: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notes = Arc::clone(&notices);
     let observer = Observer::new(move |notice: &Notice| notes.lock().unwrap().push(notice.to_string()));
     let disk = FaultyDisk::new(5);
     let store = Store::open_on(Arc::new(disk.clone()), Options { observer, ..Options::default() }).unwrap();
@@ -181,11 +181,11 @@ fn a_store_heals_by_itself_and_tells_what_happened() {
     assert!(store.get("/b").is_none());
     let stats = store.stats();
     assert_eq!((stats.failures, stats.heals, stats.read_only), (1, 1, None));
-    let told = told.lock().unwrap().clone();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].starts_with("the store is read-only: append to log-0000000001: "), "{told:?}");
-    assert!(told[1].starts_with("the store is still read-only after 1 attempts: create "), "{told:?}");
-    assert_eq!(told[2], "the store takes writes again after 2 attempts, from revision 3");
+    let notices = notices.lock().unwrap().clone();
+    assert_eq!(notices.len(), 3, "{notices:?}");
+    assert!(notices[0].starts_with("the store is read-only: append to log-0000000001: "), "{notices:?}");
+    assert!(notices[1].starts_with("the store is still read-only after 1 attempts: create "), "{notices:?}");
+    assert_eq!(notices[2], "the store takes writes again after 2 attempts, from revision 3");
 }
 
 /// An encrypted store begins a new segment when it is opened. If the disk is too full for that, reading works, and

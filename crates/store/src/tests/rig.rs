@@ -30,7 +30,7 @@ pub(super) struct Rig {
 
 /// The expected result of a commit.
 #[derive(Debug, Clone)]
-pub(super) struct Forecast {
+pub(super) struct ExpectedCommit {
     pub(super) revision: u64,
     pub(super) contents: Contents,
     pub(super) events: Vec<Arc<Event>>,
@@ -72,7 +72,7 @@ impl Rig {
         !self.committer.is_read_only()
     }
 
-    pub(super) fn forecast(&self, txns: &[Vec<Op>]) -> Forecast {
+    pub(super) fn forecast(&self, txns: &[Vec<Op>]) -> ExpectedCommit {
         let state = self.shared.state();
         let mut draft = Draft::new(state.index, state.revision);
         for ops in txns {
@@ -81,7 +81,7 @@ impl Rig {
         let (mut index, changes) = draft.finish();
         changes.apply_to(&mut index);
         let contents = index.all().map(|item| (item.key.clone(), Arc::clone(item))).collect();
-        Forecast { revision: changes.revision, contents, events: changes.events }
+        ExpectedCommit { revision: changes.revision, contents, events: changes.events }
     }
 
     pub(super) fn contents(&self) -> Contents {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::{
+    blockable_service::blockable_service,
     rivals,
-    road::road,
     stage::{DRIVER, Stage, taint},
 };
 
@@ -24,7 +24,7 @@ fn who_gets_the_lease_does_not_go_by_a_rule_that_was_deleted_before() {
     let stage = rivals::stage();
     let first = rivals::start(&stage, "first", rivals::LONG, stage.cluster.client());
     rivals::until_held_by(&stage, "first");
-    let (client, guard) = road(&stage, "devicetaintrules");
+    let (client, guard) = blockable_service(&stage, "devicetaintrules");
     let second = rivals::start(&stage, "second", rivals::LONG, client);
     stage.until("the second watches", || if guard.watches() > 0 { Ok(()) } else { Err("not yet".into()) });
     stage.template("one", &json!([]));

@@ -1,6 +1,7 @@
 //! The whole control plane, played from outside: a driver's taint or an administrator's rule goes in, pods move.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod blockable_service;
 mod clock;
 mod daemons;
 mod effects;
@@ -16,7 +17,6 @@ mod recovery;
 mod replacement;
 mod restart;
 mod rivals;
-mod road;
 mod rules;
 mod scheduling;
 mod services;

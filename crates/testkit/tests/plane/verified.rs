@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
+    blockable_service::blockable_service,
     rivals,
-    road::road,
     stage::{DRIVER, Stage, pod, taint},
 };
 
@@ -27,7 +27,7 @@ fn conditions(stage: &Stage, rule: &str) -> Vec<Value> {
 #[test]
 fn no_rule_says_that_all_is_over_before_its_controller_has_seen_the_pods() {
     let stage = rivals::stage();
-    let (client, guard) = road(&stage, "pods");
+    let (client, guard) = blockable_service(&stage, "pods");
     let controllers = rivals::start(&stage, "only", rivals::LONG, client);
     rivals::until_held_by(&stage, "only");
     stage.rule("v1", "nothing", &json!({"driver": DRIVER, "device": "none"}), &taint("NoExecute"));

@@ -50,7 +50,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         Ok(schedule) => schedule,
         Err(why) => {
             let message = format!("unparseable schedule: {:?} : {why}", spec.schedule);
-            Limits::tell_once(context, warning(cron, "UnparseableSchedule", message), plan);
+            Limits::write_event_once(context, warning(cron, "UnparseableSchedule", message), plan);
             return;
         }
     };
@@ -59,7 +59,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         Some(next) => plan.look_again(Timestamp::from_secs(next)),
         None => {
             let message = format!("invalid schedule: {} : {NEVER_DUE}", spec.schedule);
-            Limits::tell_once(context, warning(cron, "InvalidSchedule", message), plan);
+            Limits::write_event_once(context, warning(cron, "InvalidSchedule", message), plan);
             return;
         }
     }
@@ -79,7 +79,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
             if let Some(missed) = schedule.latest(last, now) {
                 let time = meta::wire_time(Timestamp::from_secs(missed)).0;
                 let message = format!("Missed scheduled time to start a job: {time}");
-                Limits::tell_once(context, warning(cron, "MissSchedule", message), plan);
+                Limits::write_event_once(context, warning(cron, "MissSchedule", message), plan);
             }
         }
     }

@@ -7,13 +7,13 @@ use crate::{jobs, meta, prelude::*, writes};
 
 /// For which time a job was made last, as far as the status or a job knows.
 pub(super) fn last_scheduled(cron: &CronJob, mine: &[Arc<Job>]) -> Option<Timestamp> {
-    let told =
+    let recorded =
         cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(meta::timestamp);
     let made = mine.iter().filter_map(|job| {
         let time: jiff::Timestamp = meta::annotation(&job.metadata, SCHEDULED)?.parse().ok()?;
         Some(Timestamp::from_millis(time.as_millisecond()))
     });
-    made.chain(told).max()
+    made.chain(recorded).max()
 }
 
 /// Writes the status, if it says something else.

@@ -19,7 +19,7 @@ pub(super) fn manage(daemons: &Daemons<'_>, plan: &mut Plan) {
             None if admitted.runs => missing.push((*name, 0)),
             None => {}
             Some(here) if admitted.stays => {
-                let here = Here::of(daemons, name, here, &mut surplus, plan);
+                let here = NodePods::of(daemons, name, here, &mut surplus, plan);
                 let replaces = here.failures.is_some() || (daemons.surges() && !here.pauses);
                 if replaces && here.active.is_empty() && admitted.runs {
                     missing.push((*name, here.failures.unwrap_or(0)));
@@ -48,7 +48,7 @@ pub(super) fn manage(daemons: &Daemons<'_>, plan: &mut Plan) {
 
 /// A node's pods that are not leaving.
 #[derive(Default)]
-struct Here<'a> {
+struct NodePods<'a> {
     /// Those that have not finished. Finished ones are deleted, which makes room for another.
     active: Vec<&'a Arc<Pod>>,
     /// How many failed in a row, if one that failed is deleted now.
@@ -57,7 +57,7 @@ struct Here<'a> {
     pauses: bool,
 }
 
-impl<'a> Here<'a> {
+impl<'a> NodePods<'a> {
     fn of(
         daemons: &Daemons<'_>,
         node: &str,
@@ -68,7 +68,7 @@ impl<'a> Here<'a> {
         let mut here = Self::default();
         for pod in pods.iter().filter(|pod| !meta::is_leaving(&pod.metadata)) {
             let key = Key::of(&pod.metadata);
-            let told = match pods::phase(pod) {
+            let event = match pods::phase(pod) {
                 "Failed" => {
                     let (failures, at) = next_attempt(daemons.now, pod);
                     if at > daemons.now {
@@ -90,7 +90,7 @@ impl<'a> Here<'a> {
                     continue;
                 }
             };
-            plan.write(Write::Event(told));
+            plan.write(Write::Event(event));
             surplus.push(pod);
         }
         here

@@ -79,7 +79,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     if selector::is_empty(&set.spec.selector) {
         let why = "This daemon set is selecting all pods. A non-empty selector is required.".to_owned();
         let note = Note { kind: EventType::Warning, ..note(set, "SelectingAll", why) };
-        Limits::tell_once(context, note, plan);
+        Limits::write_event_once(context, note, plan);
         return;
     }
     let kinds = (&resource::DAEMON_SETS, &resource::PODS);

@@ -48,7 +48,7 @@ fn selected<'a>(world: &'a World, namespace: &str, labels: &BTreeMap<String, Str
 /// The Services that a change of a pod or node concerns.
 fn concerned_services(world: &World, change: &Change, keys: &mut Vec<Key>) {
     match (&change.old, &change.new) {
-        (Some(Object::Pod(old)), Some(Object::Pod(new))) if leads_alike(old, new) => {}
+        (Some(Object::Pod(old)), Some(Object::Pod(new))) if has_same_endpoint(old, new) => {}
         (Some(Object::Pod(_)), _) | (_, Some(Object::Pod(_))) => {
             let versions = [&change.old, &change.new].into_iter().flatten();
             versions.for_each(|pod| services_of(world, pod.metadata(), keys));
@@ -73,7 +73,7 @@ fn services_of(world: &World, pod: &ObjectMeta, keys: &mut Vec<Key>) {
 }
 
 /// Whether nothing has changed that endpoints say of a pod.
-fn leads_alike(old: &Pod, new: &Pod) -> bool {
+fn has_same_endpoint(old: &Pod, new: &Pod) -> bool {
     let facts = |pod: &Pod| {
         (
             pods::is_ready(pod),

@@ -46,7 +46,7 @@ pub(super) fn pods(
             body["metadata"]["annotations"][name] = json!(value);
         }
         body["spec"]["hostname"] = json!(format!("{}-{index}", meta::name(&job.metadata)));
-        tell_index(&mut body);
+        set_index_variable(&mut body);
         create(context, job, body, plan);
     }
 }
@@ -62,7 +62,7 @@ fn create(context: &Context<'_>, job: &Job, mut body: Value, plan: &mut Plan) {
 }
 
 /// Every container learns the pod's number from its environment.
-fn tell_index(pod: &mut Value) {
+fn set_index_variable(pod: &mut Value) {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
             let mut variables = container["env"].as_array().cloned().unwrap_or_default();

@@ -140,7 +140,7 @@ fn manage(
     let waits = spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some();
     let room = wanted.min(context.limits.owner_pods_max);
     if let Some(why) = context.limits.refusal(wanted) {
-        Limits::tell_once(context, note(job, EventType::Warning, "FailedCreate", why), plan);
+        Limits::write_event_once(context, note(job, EventType::Warning, "FailedCreate", why), plan);
     }
     let missing = room.saturating_sub(active.len() + if waits { leaving } else { 0 });
     if missing == 0 || spec.suspend == Some(true) {

@@ -38,7 +38,7 @@ pub(super) fn report(
         }),
         ..old.clone()
     };
-    let mut told = suspend(&mut new, suspended, &now)
+    let mut event = suspend(&mut new, suspended, &now)
         .map(|(reason, message)| note(job, EventType::Normal, reason, message.to_owned()));
     if let Some(target) = target {
         let (reason, message) = (target.reason.as_str(), target.message.as_str());
@@ -48,7 +48,7 @@ pub(super) fn report(
             set(&mut new, target.end(), "True", reason, message, &now);
             if target.success {
                 new.completion_time = Some(now);
-                told = Some(note(job, EventType::Normal, "Completed", "Job completed".to_owned()));
+                event = Some(note(job, EventType::Normal, "Completed", "Job completed".to_owned()));
             } else {
                 let reason = match reason {
                     "DeadlineExceeded" => "DeadlineExceeded",
@@ -57,7 +57,7 @@ pub(super) fn report(
                     "FailedIndexes" => "FailedIndexes",
                     _ => "BackoffLimitExceeded",
                 };
-                told = Some(note(job, EventType::Warning, reason, target.message));
+                event = Some(note(job, EventType::Warning, reason, target.message));
             }
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn report(
         return;
     }
     let write = writes::status(&resource::JOBS, &job.metadata, body(&new));
-    match told {
+    match event {
         Some(note) => plan.write_and_tell(write, note),
         None => plan.write(write),
     }

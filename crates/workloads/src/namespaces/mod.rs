@@ -52,7 +52,12 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         }
         plan.look_again(context.now.plus_secs(LOOK_SECS));
         if plan.is_empty() {
-            tell(context, plan, namespace, &conditions::Remaining::of(contents(), context.failure));
+            report_remaining(
+                context,
+                plan,
+                namespace,
+                &conditions::Remaining::of(contents(), context.failure),
+            );
         }
         return;
     }
@@ -77,7 +82,12 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
 }
 
 /// Writes into the status what remains, once it has been the same for a while.
-fn tell(context: &Context<'_>, plan: &mut Plan, namespace: &Namespace, remaining: &conditions::Remaining) {
+fn report_remaining(
+    context: &Context<'_>,
+    plan: &mut Plan,
+    namespace: &Namespace,
+    remaining: &conditions::Remaining,
+) {
     let Some(status) = remaining.status(namespace, context.now) else { return };
     // 0 is the mark of a namespace that is empty.
     let mark = names::number_of(&format!("{remaining:?}")) | 1;

@@ -84,7 +84,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let places = Places::of(set, &claimed.mine, context.limits.owner_pods_max);
     if let Some(why) = context.limits.refusal(size(set.spec.replicas.unwrap_or(1))) {
         let note = Note { kind: EventType::Warning, ..note(set, "FailedCreate", why) };
-        Limits::tell_once(context, note, plan);
+        Limits::write_event_once(context, note, plan);
     }
     if !meta::is_leaving(&set.metadata)
         && fill(context, &places, &revisions, plan)

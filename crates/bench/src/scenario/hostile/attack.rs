@@ -26,7 +26,7 @@ const PATCH_BYTES: usize = 900_000;
 
 /// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Harm {
+enum AttackKind {
     /// Sends a third of a body and waits.
     HalfSentBody,
     /// Connects and says nothing.
@@ -42,16 +42,16 @@ enum Harm {
 }
 
 /// The clients of each kind, of a hundred.
-const MIX: &[(Harm, usize)] = &[
-    (Harm::HalfSentBody, 30),
-    (Harm::Silence, 20),
-    (Harm::UnreadList, 20),
-    (Harm::UnreadWatch, 10),
-    (Harm::ExpensiveList, 10),
-    (Harm::LargePatch, 10),
+const MIX: &[(AttackKind, usize)] = &[
+    (AttackKind::HalfSentBody, 30),
+    (AttackKind::Silence, 20),
+    (AttackKind::UnreadList, 20),
+    (AttackKind::UnreadWatch, 10),
+    (AttackKind::ExpensiveList, 10),
+    (AttackKind::LargePatch, 10),
 ];
 
-fn harm(number: usize) -> Harm {
+fn harm(number: usize) -> AttackKind {
     let mut left = number % 100;
     for (harm, count) in MIX {
         if left < *count {
@@ -59,7 +59,7 @@ fn harm(number: usize) -> Harm {
         }
         left -= count;
     }
-    Harm::Silence
+    AttackKind::Silence
 }
 
 /// An attack that is going on; it ends when this goes.
@@ -130,7 +130,7 @@ struct Client {
 }
 
 impl Client {
-    async fn repeat(self, harm: Harm) {
+    async fn repeat(self, harm: AttackKind) {
         while !self.stop.load(Ordering::Relaxed) {
             if let Ok(mut connection) = self.tenant.connect().await {
                 // To be cut is what an attacker has to expect.
@@ -140,22 +140,22 @@ impl Client {
         }
     }
 
-    async fn harm(&self, harm: Harm, connection: &mut Connection) -> Result<()> {
+    async fn harm(&self, harm: AttackKind, connection: &mut Connection) -> Result<()> {
         match harm {
-            Harm::HalfSentBody => {
+            AttackKind::HalfSentBody => {
                 let request = self.tenant.announce(&self.path, ANNOUNCED_BYTES);
                 connection.send(&request).await?;
                 connection.send(&vec![b' '; SENT_BYTES]).await?;
                 connection.wait_for_end().await
             }
-            Harm::Silence => connection.wait_for_end().await,
-            Harm::UnreadList => self.unread(connection, &self.path).await,
-            Harm::UnreadWatch => self.unread(connection, &format!("{}?watch=true", self.path)).await,
-            Harm::ExpensiveList => {
+            AttackKind::Silence => connection.wait_for_end().await,
+            AttackKind::UnreadList => self.unread(connection, &self.path).await,
+            AttackKind::UnreadWatch => self.unread(connection, &format!("{}?watch=true", self.path)).await,
+            AttackKind::ExpensiveList => {
                 let path = format!("{}?labelSelector=nothing%3Dlike-it", self.path);
                 self.ask_on(connection, &self.tenant.get(&path)).await
             }
-            Harm::LargePatch => {
+            AttackKind::LargePatch => {
                 let body = format!(r#"{{"data":{{"key":"{}"}}}}"#, "x".repeat(PATCH_BYTES));
                 self.ask_on(connection, &self.tenant.patch(&format!("{}/map-0", self.path), &body)).await
             }

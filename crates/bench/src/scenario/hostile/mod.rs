@@ -16,7 +16,7 @@ use super::{evict, schedule};
 use crate::{
     bench::Bench,
     clock,
-    load::{self, Shape, Until},
+    load::{self, LoadEnd, Shape},
     objects::{LABEL, NAMESPACES, meta},
     report::{Phase, Report},
     target::Target,
@@ -85,7 +85,7 @@ async fn prepare(bench: &mut Bench<'_>) -> Result<(Target, Target)> {
     let token = bench.caller.create(&format!("{namespace}/serviceaccounts/tenant/token"), &request).await?;
     let token = token["status"]["token"].as_str().context("the tenant's token")?.to_owned();
     let (target, path, run) = (bench.target.clone(), format!("{namespace}/configmaps"), bench.run.clone());
-    let shape = Shape { clients: 16, until: Until::Sent(OBJECTS), rate: 0 };
+    let shape = Shape { clients: 16, until: LoadEnd::Sent(OBJECTS), rate: 0 };
     let filler = "x".repeat(2_000);
     let request = move |number: usize| {
         let object = format!(

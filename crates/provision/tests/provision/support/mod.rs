@@ -22,8 +22,8 @@ use k8s_openapi::{
 use lazaret_containers::ContainerSpec;
 use lazaret_images::{Image, ImageConfig};
 use lazaret_provision::{
-    Disk, Given, ImageUser, Lookup, NodeFacts, Objects, PodFiles, Reading, SpecError, SubPath, VolumePath,
-    container_spec,
+    ContainerInputs, Disk, ImageUser, Lookup, NodeFacts, Objects, PodFiles, Reading, SpecError, SubPath,
+    VolumePath, container_spec,
 };
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ impl Default for World {
 
 impl World {
     pub(crate) fn describe(&self, pod: &Pod, container: &str) -> Result<ContainerSpec, SpecError> {
-        let given = Given {
+        let given = ContainerInputs {
             facts: &self.facts,
             config_maps: &self.config_maps,
             secrets: &self.secrets,

@@ -40,7 +40,7 @@ pub(super) struct Attempt<'a> {
 }
 
 /// Inputs besides the objects of an attempt.
-pub(super) struct Surroundings<'a> {
+pub(super) struct AttemptContext<'a> {
     pub(super) features: &'a Features,
     /// A stored object by group, plural, namespace and name.
     pub(super) stored: &'a dyn Fn(&str, &str, &str, &str) -> Option<Value>,

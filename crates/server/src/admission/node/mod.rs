@@ -13,16 +13,16 @@ mod tokens;
 use lazaret_json::Value;
 use lazaret_kinds::Kind;
 
-use self::attempt::{Attempt, Operation, Refusal, Surroundings, Verdict};
+use self::attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict};
 use crate::{ApiError, auth::node::node_name, call::Call};
 
 /// The decision.
-fn admit(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+fn admit(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
     if attempt.node.is_empty() {
         return Err(Refusal::Forbidden(format!("could not determine node from user {:?}", attempt.user)));
     }
     match (attempt.group, attempt.resource, attempt.subresource) {
-        ("", "pods", "") => pods::pod(attempt, around),
+        ("", "pods", "") => pods::pod(attempt, context),
         ("", "pods", "status") => pods::status(attempt),
         ("", "pods", "eviction") => pods::eviction(attempt),
         ("", "pods", other) => Err(Refusal::Forbidden(format!(
@@ -31,7 +31,7 @@ fn admit(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
         ("", "nodes", _) => nodes::node(attempt),
         ("", "persistentvolumeclaims", "status") => claims::status(attempt),
         ("", "persistentvolumeclaims", _) => Err(Refusal::from("may only update PVC status")),
-        ("", "serviceaccounts", "token") => tokens::token(attempt, around),
+        ("", "serviceaccounts", "token") => tokens::token(attempt, context),
         ("certificates.k8s.io", "certificatesigningrequests", _) => own::certificate_request(attempt),
         ("coordination.k8s.io", "leases", _) => own::lease(attempt),
         ("storage.k8s.io", "csinodes", _) => own::csi_node(attempt),
@@ -86,12 +86,12 @@ fn check(
     let stored = |group: &str, plural: &str, namespace: &str, name: &str| {
         call.server.get(lazaret_kinds::find(group, plural)?, namespace, name)
     };
-    let around = Surroundings {
+    let context = AttemptContext {
         features: call.server.features(),
         stored: &stored,
         may: &|access| call.server.may(call.user, access).is_ok(),
     };
-    admit(&attempt, &around).map_err(|refusal| answer(&call.kind, name, &refusal))
+    admit(&attempt, &context).map_err(|refusal| answer(&call.kind, name, &refusal))
 }
 
 fn answer(kind: &Kind, name: &str, refusal: &Refusal) -> ApiError {

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::attempt::{Attempt, Operation, Refusal, Surroundings, Verdict, same};
+use super::attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict, same};
 use crate::{
     auth::node::references::{MIRROR, config_maps, is_mirror, list, secrets, text},
     object,
@@ -54,10 +54,10 @@ const PROJECTED: &[(&str, &str)] = &[
     ("podCertificate", "podcertificates"),
 ];
 
-pub(super) fn pod(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+pub(super) fn pod(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
     let node = attempt.node;
     match attempt.operation {
-        Operation::Create => create(attempt, around),
+        Operation::Create => create(attempt, context),
         Operation::Delete if is_bound_to(attempt.old, node) => Ok(()),
         Operation::Delete => Err(Refusal::Forbidden(format!(
             "node {node:?} can only delete pods with spec.nodeName set to itself"
@@ -108,7 +108,7 @@ pub(super) fn is_bound_to(pod: &Value, node: &str) -> bool {
     pod["spec"]["nodeName"] == node
 }
 
-fn create(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+fn create(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
     let (node, pod) = (attempt.node, attempt.object);
     if !is_mirror(pod) {
         return Err(Refusal::Forbidden(format!(
@@ -120,7 +120,7 @@ fn create(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
             "node {node:?} can only create pods with spec.nodeName set to itself"
         )));
     }
-    owner(node, pod, around)?;
+    owner(node, pod, context)?;
     match other_objects(pod) {
         Ok(None) => Ok(()),
         Ok(Some(what)) => {
@@ -131,7 +131,7 @@ fn create(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
 }
 
 /// A mirror pod belongs to its node, and to it alone.
-fn owner(node: &str, pod: &Value, around: &Surroundings<'_>) -> Verdict {
+fn owner(node: &str, pod: &Value, context: &AttemptContext<'_>) -> Verdict {
     let refuse = |why: &str| Err(Refusal::Forbidden(format!("node {node:?} {why}")));
     let owners: Vec<&Value> = list(&pod["metadata"], "ownerReferences").collect();
     let owner = match owners.as_slice() {
@@ -148,7 +148,7 @@ fn owner(node: &str, pod: &Value, around: &Surroundings<'_>) -> Verdict {
     if owner["blockOwnerDeletion"] == true {
         return refuse("must not set blockOwnerDeletion on an owner reference");
     }
-    let Some(stored) = (around.stored)("", "nodes", "", node) else {
+    let Some(stored) = (context.stored)("", "nodes", "", node) else {
         return Err(Refusal::NotFound("", "nodes", node.to_owned()));
     };
     let (said, uid) = (owner["uid"].as_str().unwrap_or_default(), object::meta(&stored, "uid"));

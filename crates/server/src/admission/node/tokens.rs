@@ -4,7 +4,7 @@ use lazaret_json::Value;
 use lazaret_kinds::Access;
 
 use super::{
-    attempt::{Attempt, Operation, Refusal, Surroundings, Verdict},
+    attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict},
     pods::is_bound_to,
 };
 use crate::{
@@ -26,7 +26,7 @@ const MIGRATED: &[(&str, &str)] = &[
     ("vsphereVolume", "csi.vsphere.vmware.com"),
 ];
 
-pub(super) fn token(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
+pub(super) fn token(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
     if attempt.operation != Operation::Create {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(super) fn token(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict
     let Some(uid) = text(reference, "uid") else {
         return Err(Refusal::from("node requested token with a pod binding without a uid"));
     };
-    let Some(pod) = (around.stored)("", "pods", attempt.namespace, name) else {
+    let Some(pod) = (context.stored)("", "pods", attempt.namespace, name) else {
         return Err(Refusal::NotFound("", "pods", name.to_owned()));
     };
     if object::meta(&pod, "uid") != uid {
@@ -50,15 +50,15 @@ pub(super) fn token(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict
     if !is_bound_to(&pod, attempt.node) {
         return Err(Refusal::from("node requested token bound to a pod scheduled on a different node"));
     }
-    if around.features.is_on(AUDIENCES) {
-        audience(attempt, around, &spec["audiences"], &pod).map_err(Refusal::Forbidden)?;
+    if context.features.is_on(AUDIENCES) {
+        audience(attempt, context, &spec["audiences"], &pod).map_err(Refusal::Forbidden)?;
     }
     Ok(())
 }
 
 fn audience(
     attempt: &Attempt<'_>,
-    around: &Surroundings<'_>,
+    context: &AttemptContext<'_>,
     audiences: &Value,
     pod: &Value,
 ) -> Result<(), String> {
@@ -67,7 +67,7 @@ fn audience(
         [one] => one.as_str().unwrap_or_default(),
         _ => return Err("node may only request 0 or 1 audiences".into()),
     };
-    if is_named(around, pod, wanted).map_err(|why| format!("error validating audience {wanted:?}: {why}"))? {
+    if is_named(context, pod, wanted).map_err(|why| format!("error validating audience {wanted:?}: {why}"))? {
         return Ok(());
     }
     let access = Access {
@@ -79,14 +79,14 @@ fn audience(
         name: attempt.name,
         fields: &[],
     };
-    if (around.may)(access) {
+    if (context.may)(access) {
         return Ok(());
     }
     Err(format!("{} is not authorized to request tokens for audience {wanted:?}", attempt.user))
 }
 
 /// Whether a volume of the pod needs a token for an audience: itself, or through its driver.
-fn is_named(around: &Surroundings<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
+fn is_named(context: &AttemptContext<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
     let mut errors = Vec::new();
     for volume in list(&pod["spec"], "volumes") {
         let mut tokens = list(&volume["projected"], "sources").map(|source| &source["serviceAccountToken"]);
@@ -95,10 +95,10 @@ fn is_named(around: &Surroundings<'_>, pod: &Value, audience: &str) -> Result<bo
             return Ok(true);
         }
         let driver = match volume_claim(pod, volume) {
-            Some(claim) => driver_of_claim(around, object::meta(pod, "namespace"), &claim),
+            Some(claim) => driver_of_claim(context, object::meta(pod, "namespace"), &claim),
             None => Ok(driver_of(volume)),
         };
-        match driver.and_then(|driver| driver.map_or(Ok(false), |name| wants(around, &name, audience))) {
+        match driver.and_then(|driver| driver.map_or(Ok(false), |name| wants(context, &name, audience))) {
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(error) => errors.push(error),
@@ -119,20 +119,20 @@ fn driver_of(source: &Value) -> Option<String> {
 }
 
 fn driver_of_claim(
-    around: &Surroundings<'_>,
+    context: &AttemptContext<'_>,
     namespace: &str,
     claim: &str,
 ) -> Result<Option<String>, String> {
-    let found = (around.stored)("", "persistentvolumeclaims", namespace, claim)
+    let found = (context.stored)("", "persistentvolumeclaims", namespace, claim)
         .ok_or_else(|| format!("persistentvolumeclaim {claim:?} not found"))?;
     let volume = found["spec"]["volumeName"].as_str().unwrap_or_default();
-    let found = (around.stored)("", "persistentvolumes", "", volume)
+    let found = (context.stored)("", "persistentvolumes", "", volume)
         .ok_or_else(|| format!("persistentvolume {volume:?} not found"))?;
     Ok(driver_of(&found["spec"]))
 }
 
-fn wants(around: &Surroundings<'_>, driver: &str, audience: &str) -> Result<bool, String> {
-    let found = (around.stored)("storage.k8s.io", "csidrivers", "", driver)
+fn wants(context: &AttemptContext<'_>, driver: &str, audience: &str) -> Result<bool, String> {
+    let found = (context.stored)("storage.k8s.io", "csidrivers", "", driver)
         .ok_or_else(|| format!("csidriver.storage.k8s.io {driver:?} not found"))?;
     let mut requests = list(&found["spec"], "tokenRequests");
     Ok(requests.any(|request| request["audience"].as_str().unwrap_or_default() == audience))

@@ -7,7 +7,7 @@ use lazaret_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{client::Hook, limits::WebhookLimits, response};
-use crate::{ApiError, Stored, random};
+use crate::{ApiError, ObjectStore, random};
 
 /// An annotation for an audit log is cut at this number of bytes.
 const ANNOTATION_BYTES_MAX: usize = 10 << 10;
@@ -16,12 +16,12 @@ const ANNOTATIONS_MAX: usize = 20;
 
 /// Whether webhooks of a configuration may change objects; as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum WebhookType {
     Mutating,
     Validating,
 }
 
-impl Stage {
+impl WebhookType {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Mutating => "admit",
@@ -32,8 +32,8 @@ impl Stage {
 
 /// How a webhook is asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) stage: Stage,
+pub(super) struct CallOptions {
+    pub(super) stage: WebhookType,
     pub(super) dry_run: bool,
     /// When the whole request ends.
     pub(super) deadline: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Asked {
 
 /// The answer of a webhook that allows a request.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct WebhookAnswer {
     pub(super) patch: Option<Value>,
     pub(super) warnings: Vec<String>,
 }
@@ -58,16 +58,20 @@ pub(super) enum CallError {
 }
 
 pub(super) struct Caller<'a> {
-    pub(super) stored: &'a Stored,
+    pub(super) stored: &'a ObjectStore,
     pub(super) limits: &'a WebhookLimits,
     pub(super) hook: &'a Hook,
 }
 
 impl Caller<'_> {
-    pub(super) async fn call(&self, review: &Value, asked: &Asked) -> Result<Answer, CallError> {
+    pub(super) async fn call(
+        &self,
+        review: &Value,
+        options: &CallOptions,
+    ) -> Result<WebhookAnswer, CallError> {
         let webhook = &self.hook.webhook;
         let failed = |why: String, code| CallError::Failed { why, code };
-        if asked.dry_run && !webhook.supports_dry_run {
+        if options.dry_run && !webhook.supports_dry_run {
             let why = format!("admission webhook {:?} does not support dry run", webhook.name);
             return Err(CallError::Internal(Box::new(ApiError::bad_request(why))));
         }
@@ -76,11 +80,11 @@ impl Caller<'_> {
             return Err(failed(why.to_owned(), 400));
         };
         let now = Instant::now();
-        if now >= asked.deadline {
+        if now >= options.deadline {
             let error = ApiError::request_timeout("request did not complete within requested timeout");
             return Err(CallError::Internal(Box::new(error)));
         }
-        let deadline = asked.deadline.min(now + Duration::from_secs(webhook.timeout_seconds));
+        let deadline = options.deadline.min(now + Duration::from_secs(webhook.timeout_seconds));
         let uid = random::uid();
         let url = self.hook.url(seconds(deadline - now));
         let posted = timeout_at(deadline, self.post(&uid, version.api_version(), review, &url)).await;
@@ -92,7 +96,7 @@ impl Caller<'_> {
         };
         let answer = response::read(status, &body, version)
             .map_err(|error| failed(format!("failed to call webhook: {}", error.why), error.code))?;
-        let answer = response::verify(answer, &uid, version, asked.stage == Stage::Mutating)
+        let answer = response::verify(answer, &uid, version, options.stage == WebhookType::Mutating)
             .map_err(|why| failed(format!("received invalid webhook response: {why}"), 503))?;
         self.note(&answer.annotations, &uid);
         if !answer.allowed {
@@ -104,7 +108,7 @@ impl Caller<'_> {
         if patch.is_some() && answer.patch_type != "JSONPatch" {
             return Err(failed(format!("unsupported patch type {:?}", answer.patch_type), 400));
         }
-        Ok(Answer { patch, warnings: answer.warnings })
+        Ok(WebhookAnswer { patch, warnings: answer.warnings })
     }
 
     async fn post(

@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{connection, resolve, trust};
-use crate::{Stored, input, log_pace::LogPace};
+use crate::{ObjectStore, input, log_pace::LogPace};
 
 /// A longer answer is none: no patch of an object of 1.5 MiB is longer.
 const RESPONSE_BYTES_MAX: usize = input::BODY_BYTES_MAX;
@@ -37,10 +37,10 @@ pub(crate) struct Hook {
     pub(super) calls: Semaphore,
     pub(super) log: LogPace,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<IdleConnection>>,
 }
 
-struct Idle {
+struct IdleConnection {
     /// Host and port that it is connected to.
     to: String,
     since: Instant,
@@ -75,7 +75,7 @@ impl fmt::Debug for Hook {
 }
 
 /// Where a call goes.
-struct Place {
+struct CallTarget {
     /// Host and port to connect to.
     to: String,
     /// The name that the certificate must be for.
@@ -116,19 +116,19 @@ impl Hook {
         format!("https://{authority}/{path}?timeout={timeout_seconds}s")
     }
 
-    fn place(&self, stored: &Stored) -> Result<Place, PostError> {
+    fn place(&self, stored: &ObjectStore) -> Result<CallTarget, PostError> {
         match &self.webhook.address {
             Address::Url(text) => {
                 let url = Url::parse(text).map_err(PostError::new)?;
                 let port = url.port.unwrap_or(HTTPS_PORT);
                 let host = url.authority();
                 let bracketed = Url { port: None, ..url.clone() }.authority();
-                Ok(Place { to: format!("{bracketed}:{port}"), name: url.host, host })
+                Ok(CallTarget { to: format!("{bracketed}:{port}"), name: url.host, host })
             }
             Address::Service { namespace, name, port, .. } => {
                 let to = resolve::endpoint(stored, namespace, name, *port).map_err(PostError::new)?;
                 let name = format!("{name}.{namespace}.svc");
-                Ok(Place { to, host: format!("{name}:{port}"), name })
+                Ok(CallTarget { to, host: format!("{name}:{port}"), name })
             }
         }
     }
@@ -150,7 +150,7 @@ impl Hook {
     /// anything was sent, a new one is. A redirection is an answer like any other: nothing is called that the configuration does not name.
     pub(super) async fn post(
         &self,
-        stored: &Stored,
+        stored: &ObjectStore,
         url: &str,
         body: Bytes,
     ) -> Result<(u16, Bytes), PostError> {
@@ -210,11 +210,11 @@ impl Hook {
     fn keep(&self, to: String, sender: SendRequest<Full<Bytes>>) {
         let mut idle = self.idle();
         if idle.len() < IDLE_CONNECTIONS_MAX && !sender.is_closed() {
-            idle.push(Idle { to, since: Instant::now(), sender });
+            idle.push(IdleConnection { to, since: Instant::now(), sender });
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<IdleConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

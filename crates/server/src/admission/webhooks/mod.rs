@@ -21,13 +21,13 @@ use super::attributes::{self, Subject};
 use crate::{ApiError, Server, call::Call};
 
 use self::{
-    call::{Asked, CallError, Caller, Stage},
+    call::{CallError, CallOptions, Caller, WebhookType},
     client::Hook,
 };
 
 /// A webhook that is to be called, and its review.
 #[derive(Debug)]
-pub(super) struct Due {
+pub(super) struct PendingCall {
     hook: Arc<Hook>,
     /// The version of the resource in the review.
     version: String,
@@ -49,7 +49,7 @@ pub(super) fn due(
     hooks: &[Arc<Hook>],
     attributes: &Attributes<'_>,
     name: &str,
-) -> Result<Vec<Due>, ApiError> {
+) -> Result<Vec<PendingCall>, ApiError> {
     let mut due = Vec::new();
     for hook in hooks {
         due.extend(due_one(call, hook, attributes, name)?);
@@ -62,12 +62,12 @@ fn due_one(
     hook: &Arc<Hook>,
     attributes: &Attributes<'_>,
     name: &str,
-) -> Result<Option<Due>, ApiError> {
+) -> Result<Option<PendingCall>, ApiError> {
     match hook.webhook.matches(attributes, call) {
         Matched::No => Ok(None),
         Matched::InVersion(version) => {
             let review = Webhook::review(attributes, &version);
-            Ok(Some(Due { hook: hook.clone(), version, review }))
+            Ok(Some(PendingCall { hook: hook.clone(), version, review }))
         }
         Matched::Failed(why) => Err(ApiError::forbidden(&call.kind, name, &why)),
     }
@@ -76,7 +76,7 @@ fn due_one(
 /// Calls all at once. The first refusal in their order counts.
 pub(super) async fn validate(
     call: &Call<'_>,
-    due: Vec<Due>,
+    due: Vec<PendingCall>,
     dry_run: bool,
     mut warnings: Vec<String>,
 ) -> Result<Vec<String>, ApiError> {
@@ -84,8 +84,8 @@ pub(super) async fn validate(
     let mut calls = JoinSet::new();
     for (at, due) in due.into_iter().enumerate() {
         let (server, deadline) = (call.server.clone(), call.held.deadline());
-        let asked = Asked { stage: Stage::Validating, dry_run, deadline };
-        calls.spawn(async move { (at, ask(&server, &due, &asked).await) });
+        let options = CallOptions { stage: WebhookType::Validating, dry_run, deadline };
+        calls.spawn(async move { (at, ask(&server, &due, &options).await) });
     }
     let mut answers = Vec::new();
     while let Some(answer) = calls.join_next().await {
@@ -117,7 +117,7 @@ pub(super) async fn mutate(
     subject: Subject<'_>,
     again: &(impl Fn(&mut Value) -> Result<(), ApiError> + Sync),
 ) -> Result<Mutated, ApiError> {
-    let mut round = Round::default();
+    let mut round = Reinvocations::default();
     let mut done = Mutated { object: subject.new.clone(), ..Mutated::default() };
     for (at, hook) in hooks.iter().enumerate() {
         step(call, hook, at, subject, &mut done, &mut round).await?;
@@ -143,13 +143,13 @@ pub(super) async fn mutate(
 
 /// Which webhooks are called once more.
 #[derive(Debug, Default)]
-struct Round {
+struct Reinvocations {
     /// Called, and would be called again if others changed the object.
     called: BTreeSet<usize>,
     again: BTreeSet<usize>,
 }
 
-impl Round {
+impl Reinvocations {
     fn call_again(&mut self) {
         self.again.append(&mut self.called);
     }
@@ -161,7 +161,7 @@ async fn step(
     at: usize,
     subject: Subject<'_>,
     done: &mut Mutated,
-    round: &mut Round,
+    round: &mut Reinvocations,
 ) -> Result<(), ApiError> {
     let now = Subject { new: &done.object, ..subject };
     let Some(due) = attributes::with(call, now, |request| due_one(call, hook, request, subject.name))
@@ -170,9 +170,9 @@ async fn step(
         return Ok(());
     };
     let dry_run = subject.delete.map_or(call.query.dry_run(), |delete| delete.dry_run);
-    let asked = Asked { stage: Stage::Mutating, dry_run, deadline: call.held.deadline() };
+    let options = CallOptions { stage: WebhookType::Mutating, dry_run, deadline: call.held.deadline() };
     let waiting = begin(call, std::iter::once(hook))?;
-    let answer = ask(call.server, &due, &asked).await;
+    let answer = ask(call.server, &due, &options).await;
     drop(waiting);
     let answer = answer.map_err(|error| {
         let mut warnings = done.warnings.clone();
@@ -196,7 +196,7 @@ async fn step(
 
 fn patched(
     call: &Call<'_>,
-    due: &Due,
+    due: &PendingCall,
     patch: &Value,
     before: &Value,
     subject: Subject<'_>,
@@ -226,14 +226,18 @@ fn begin<'a>(
 }
 
 /// Calls one webhook; a failure that is ignored is an answer that changes nothing.
-async fn ask(server: &Server, due: &Due, asked: &Asked) -> Result<call::Answer, ApiError> {
+async fn ask(
+    server: &Server,
+    due: &PendingCall,
+    options: &CallOptions,
+) -> Result<call::WebhookAnswer, ApiError> {
     let (webhook, operation) = (&due.hook.webhook, operation(&due.review));
     let caller = Caller { stored: server.stored(), limits: server.webhook_limits(), hook: &due.hook };
     let started = crate::clock::instant();
-    let answer = caller.call(&due.review, asked).await;
+    let answer = caller.call(&due.review, options).await;
     let took = started.elapsed();
     let metrics = server.metrics().webhooks();
-    let observed = metrics.of(&webhook.name, asked.stage.name(), operation);
+    let observed = metrics.of(&webhook.name, options.stage.name(), operation);
     match answer {
         Ok(answer) => {
             observed.answered(took, false, 200);
@@ -257,7 +261,7 @@ async fn ask(server: &Server, due: &Due, asked: &Asked) -> Result<call::Answer, 
                     "a webhook failed, and its failures are ignored"
                 );
             }
-            Ok(call::Answer::default())
+            Ok(call::WebhookAnswer::default())
         }
         Err(CallError::Rejected(error)) => {
             observed.answered(took, true, error.code);

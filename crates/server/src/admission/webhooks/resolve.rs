@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_storage::RangeOptions;
 
-use crate::{Stored, object};
+use crate::{ObjectStore, object};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
@@ -11,7 +11,12 @@ const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 ///
 /// # Errors
 /// Why there is none, as Kubernetes says it.
-pub(super) fn endpoint(stored: &Stored, namespace: &str, name: &str, port: u16) -> Result<String, String> {
+pub(super) fn endpoint(
+    stored: &ObjectStore,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<String, String> {
     let found = |plural: &str| stored.get(lazaret_kinds::find("", plural)?, namespace, name);
     let service = found("services").ok_or_else(|| format!("service {name:?} not found"))?;
     let kind = service["spec"]["type"].as_str().unwrap_or("ClusterIP");
@@ -30,12 +35,12 @@ pub(super) fn endpoint(stored: &Stored, namespace: &str, name: &str, port: u16) 
         .ok_or_else(|| format!("no endpoints available for service {name:?}"))
 }
 
-fn of_slices(stored: &Stored, namespace: &str, name: &str, port_name: &str) -> Option<String> {
+fn of_slices(stored: &ObjectStore, namespace: &str, name: &str, port_name: &str) -> Option<String> {
     let kind = lazaret_kinds::find("discovery.k8s.io", "endpointslices")?;
     let range =
         stored.store().range(object::key(kind, namespace, "").as_bytes(), &RangeOptions::default()).ok()?;
     range.items.iter().find_map(|item| {
-        let slice = stored.trees().get(item);
+        let slice = stored.object_cache().get(item);
         if slice["metadata"]["labels"][SERVICE_NAME_LABEL].as_str() != Some(name) {
             return None;
         }

@@ -107,7 +107,7 @@ fn rules_cover_as_in_kubernetes() {
         ("nothing wanted", &[], &[], &[]),
     ] {
         let of = |list: &[&str]| rules(&list.iter().map(|text| rule(text)).collect::<Vec<_>>().into());
-        let expected = if missing.is_empty() { Ok(()) } else { Err(Uncovered::Missing(of(missing))) };
+        let expected = if missing.is_empty() { Ok(()) } else { Err(CoverError::Missing(of(missing))) };
         assert_eq!(covers(&of(held), &of(wanted)), expected, "{name}");
     }
 }
@@ -118,7 +118,7 @@ fn a_rule_of_both_kinds_is_two() {
     let both = json!([{"apiGroups": ["v1"], "verbs": ["get"], "resources": ["builds"], "nonResourceURLs": ["/apis"]}]);
     assert_eq!(covers(&rules(&both), &rules(&both)), Ok(()));
     let held = rules(&json!([rule("v1|builds|get")]));
-    assert_eq!(covers(&held, &rules(&both)), Err(Uncovered::Missing(rules(&json!([rule("/apis|get")])))));
+    assert_eq!(covers(&held, &rules(&both)), Err(CoverError::Missing(rules(&json!([rule("/apis|get")])))));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_role_of_too_many_combinations_is_refused_unless_one_held_rule_covers_it() {
     let wanted = rules(
         &json!([{"apiGroups": many("g"), "resources": many("r"), "verbs": many("v"), "resourceNames": many("n")}]),
     );
-    assert_eq!(covers(&[], &wanted), Err(Uncovered::TooMany));
+    assert_eq!(covers(&[], &wanted), Err(CoverError::TooMany));
     assert_eq!(covers(&rules(&json!([rule("*|*|*")])), &wanted), Ok(()));
 }
 
@@ -209,12 +209,12 @@ proptest! {
         let gained: Vec<String> = allowed(&wanted).into_iter().filter(|one| !before.contains(one)).collect();
         match covers(&held, &wanted) {
             Ok(()) => prop_assert!(gained.is_empty(), "{gained:?}"),
-            Err(Uncovered::Missing(missing)) => {
+            Err(CoverError::Missing(missing)) => {
                 prop_assert!(!gained.is_empty(), "refused although nothing is gained");
                 let both = [held, missing].concat();
                 prop_assert!(covers(&both, &wanted).is_ok(), "what is missing is all that is missing");
             }
-            Err(Uncovered::TooMany) => prop_assert!(false, "so few rules"),
+            Err(CoverError::TooMany) => prop_assert!(false, "so few rules"),
         }
     }
 }

@@ -6,7 +6,7 @@ use lazaret_json::Value;
 use lazaret_storage::{RangeOptions, Watch};
 
 use super::graph::Graph;
-use crate::{Stored, object};
+use crate::{ObjectStore, object};
 
 /// The graph, brought up to date by each query: with the changes since the last one, or from all objects where these are no longer
 /// known. Costs nothing while no node sends requests.
@@ -57,7 +57,7 @@ static SOURCES: [Source; 4] = [
 
 impl Feed {
     /// Asks the graph as of everything that was written before this was called.
-    pub(super) fn ask<T>(&self, stored: &Stored, question: impl FnOnce(&Graph) -> T) -> T {
+    pub(super) fn ask<T>(&self, stored: &ObjectStore, question: impl FnOnce(&Graph) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { graph, watches } = &mut *state;
         for (source, watch) in SOURCES.iter().zip(watches) {
@@ -74,12 +74,12 @@ impl Feed {
 }
 
 /// Takes in what changed. False when that is no longer known.
-fn follow(stored: &Stored, graph: &mut Graph, source: &Source, prefix: &str, watch: &mut Watch) -> bool {
+fn follow(stored: &ObjectStore, graph: &mut Graph, source: &Source, prefix: &str, watch: &mut Watch) -> bool {
     loop {
         match watch.try_next() {
             Ok(None) => return true,
             Ok(Some(event)) => {
-                let object = event.new.as_ref().map(|item| stored.trees().get(item));
+                let object = event.new.as_ref().map(|item| stored.object_cache().get(item));
                 set(graph, source, prefix, &event.key, object.as_ref());
             }
             Err(_) => return false,
@@ -88,11 +88,11 @@ fn follow(stored: &Stored, graph: &mut Graph, source: &Source, prefix: &str, wat
 }
 
 /// Takes in all objects, and watches from there.
-fn begin(stored: &Stored, graph: &mut Graph, source: &Source, prefix: &str) -> Option<Watch> {
+fn begin(stored: &ObjectStore, graph: &mut Graph, source: &Source, prefix: &str) -> Option<Watch> {
     (source.forget)(graph);
     let range = stored.store().range(prefix.as_bytes(), &RangeOptions::default()).ok()?;
     for item in &range.items {
-        set(graph, source, prefix, &item.key, Some(&stored.trees().get(item)));
+        set(graph, source, prefix, &item.key, Some(&stored.object_cache().get(item)));
     }
     stored.store().watch(prefix.into(), range.revision).ok()
 }

@@ -9,8 +9,8 @@ mod tests;
 
 use lazaret_kinds::{Access, User};
 
-use self::{feed::Feed, rules::Asker};
-use crate::Stored;
+use self::{feed::Feed, rules::RequestingNode};
+use crate::ObjectStore;
 
 pub(crate) use rules::LEASE_NAMESPACE;
 
@@ -31,7 +31,7 @@ impl NodeAuthorizer {
     ///
     /// # Errors
     /// Why this authorizer does not permit it; empty for a user that is not a node.
-    pub(super) fn access(&self, stored: &Stored, user: &User, access: Access<'_>) -> Result<(), String> {
+    pub(super) fn access(&self, stored: &ObjectStore, user: &User, access: Access<'_>) -> Result<(), String> {
         let Some(node) = node_name(user) else { return Err(String::new()) };
         if node.is_empty() {
             return Err(format!("unknown node for user {:?}", user.name));
@@ -39,6 +39,6 @@ impl NodeAuthorizer {
         let is_related = |vertex, namespace: &str, name: &str| {
             self.feed.ask(stored, |graph| graph.has_path(node, vertex, namespace, name))
         };
-        Asker { node, features: stored.features(), is_related: &is_related }.decide(access)
+        RequestingNode { node, features: stored.features(), is_related: &is_related }.decide(access)
     }
 }

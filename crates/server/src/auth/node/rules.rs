@@ -27,7 +27,7 @@ const ALL_NODES: &[(&[&str], &str, &[&str])] = &[
 ];
 
 /// A node that asks, and what is known of it.
-pub(super) struct Asker<'a> {
+pub(super) struct RequestingNode<'a> {
     pub(super) node: &'a str,
     pub(super) features: &'a Features,
     /// Whether a path leads from an object to the node.
@@ -40,7 +40,7 @@ fn no(why: &str) -> Decision {
     Err(why.to_owned())
 }
 
-impl Asker<'_> {
+impl RequestingNode<'_> {
     /// Permits, or says why this authorizer does not.
     pub(super) fn decide(&self, access: Access<'_>) -> Decision {
         match (access.group, access.resource) {

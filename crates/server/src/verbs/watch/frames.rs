@@ -14,7 +14,7 @@ use crate::{
     metrics::OpenWatch,
     negotiate::Form,
     object,
-    recent::{FrameKey, Seen},
+    recent_events::{FrameKey, RecentEvent},
     request::Verb,
     selector::Selector,
     table,
@@ -71,7 +71,7 @@ impl Frames {
 
     /// One change, as this watch sees it through its selector; empty when it does not.
     pub(super) fn event(&mut self, event: &Arc<Event>) -> Bytes {
-        let seen = self.server.recent().get(event);
+        let seen = self.server.recent_events().get(event);
         let Some((name, stored)) = self.change(event, &seen) else { return Bytes::new() };
         self.open.event();
         if !matches!(self.form, Form::Json) {
@@ -87,7 +87,7 @@ impl Frames {
         })
     }
 
-    fn change(&self, event: &Event, seen: &Seen) -> Option<(&'static str, Bytes)> {
+    fn change(&self, event: &Event, seen: &RecentEvent) -> Option<(&'static str, Bytes)> {
         let shows =
             |object: Option<&Value>| object.is_some_and(|object| self.selector.matches(&self.kind, object));
         let (before, after) = if self.selector.is_everything() {

@@ -8,19 +8,19 @@ use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_memory::Memory;
-use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, Stored, User};
+use lazaret_server::{Access, Authorizer, Features, ObjectStore, Server, ServerOptions, User};
 use lazaret_storage::Storage;
 use lazaret_store::Store;
 
 #[derive(Debug)]
-pub(crate) struct Everybody;
+pub(crate) struct AllowAll;
 
-impl Authorizer for Everybody {
-    fn access(&self, _: &Stored, _: &User, _: Access<'_>) -> Result<(), String> {
+impl Authorizer for AllowAll {
+    fn access(&self, _: &ObjectStore, _: &User, _: Access<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn path(&self, _: &Stored, _: &User, _: &str, _: &str) -> Result<(), String> {
+    fn path(&self, _: &ObjectStore, _: &User, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 }
@@ -58,7 +58,7 @@ impl Api {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
-            authorizer: Box::new(Everybody),
+            authorizer: Box::new(AllowAll),
             token_keys: None,
         };
         Self { server: Server::new(store, options), user: User { name: "tester".into(), ..User::default() } }

@@ -42,7 +42,7 @@ pub(crate) struct WebhookServer {
 }
 
 /// Looks for a request before a test gives up.
-const PATIENCE_LOOKS: usize = 60_000;
+const POLLS_MAX: usize = 60_000;
 
 impl WebhookServer {
     pub(crate) async fn start(answer: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
@@ -104,7 +104,7 @@ impl WebhookServer {
 
     /// Waits until `count` reviews have come.
     pub(crate) async fn reached(&self, count: usize) {
-        for _ in 0..PATIENCE_LOOKS {
+        for _ in 0..POLLS_MAX {
             if self.seen.lock().unwrap().len() >= count {
                 return;
             }

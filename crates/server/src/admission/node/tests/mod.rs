@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, Features};
 
-use super::{Attempt, Operation, Refusal, Surroundings, admit};
+use super::{Attempt, AttemptContext, Operation, Refusal, admit};
 
 pub(super) const PERMITTED: &str = "";
 
@@ -71,7 +71,7 @@ impl World {
             let asked = format!("{} {} {}/{}", access.verb, access.resource, access.namespace, access.name);
             self.granted.contains(&asked.as_str())
         };
-        match admit(&attempt, &Surroundings { features: &self.features, stored: &stored, may: &may }) {
+        match admit(&attempt, &AttemptContext { features: &self.features, stored: &stored, may: &may }) {
             Ok(()) => PERMITTED.into(),
             Err(Refusal::Forbidden(why)) => why,
             Err(Refusal::NotFound(_, plural, name)) => format!("{plural} {name:?} not found"),

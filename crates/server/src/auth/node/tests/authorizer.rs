@@ -1,7 +1,7 @@
 use lazaret_kinds::{Access, Features};
 
 use super::sample;
-use crate::{auth::node::rules::Asker, selector::parse_fields};
+use crate::{auth::node::rules::RequestingNode, selector::parse_fields};
 
 const UNRELATED: &str = "no relationship found between node 'node0' and this object";
 const READ_ONE: &str = "can only get individual resources of this type";
@@ -250,7 +250,7 @@ fn ask(node: &str, features: &Features, case: &str) -> String {
     let access =
         Access { verb, group: group(resource), resource, subresource, namespace, name, fields: &fields };
     let is_related = |vertex, namespace: &str, name: &str| graph.has_path(node, vertex, namespace, name);
-    match (Asker { node, features, is_related: &is_related }).decide(access) {
+    match (RequestingNode { node, features, is_related: &is_related }).decide(access) {
         Ok(()) => PERMITTED.into(),
         Err(why) if why.is_empty() => NOTHING_SAID.into(),
         Err(why) => why,

@@ -13,18 +13,18 @@ use super::connect::Permit;
 use crate::Chunks;
 
 /// A body that a node sends, for as long as it does.
-pub(super) struct Flowing {
+pub(super) struct NodeBody {
     body: Incoming,
     _held: Permit,
 }
 
-impl Flowing {
+impl NodeBody {
     pub(super) fn new(body: Incoming, held: Permit) -> Self {
         Self { body, _held: held }
     }
 }
 
-impl Chunks for Flowing {
+impl Chunks for NodeBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             match Pin::new(&mut self.body).poll_frame(context) {

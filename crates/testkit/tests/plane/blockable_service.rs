@@ -1,4 +1,4 @@
-//! A way to the server on which the watches of one resource can be held up.
+//! A client service on which the watches of one resource can be held up.
 
 use std::{
     pin::Pin,
@@ -18,9 +18,9 @@ use tower_service::Service;
 
 use crate::stage::Stage;
 
-/// A way to the server on which the watches of one resource can be held up.
+/// A client service on which the watches of one resource can be held up.
 #[derive(Clone)]
-struct Road {
+struct BlockableService {
     inner: kube::Client,
     plural: &'static str,
     blocked: watch::Receiver<bool>,
@@ -46,16 +46,17 @@ impl Guard {
 }
 
 /// A client of the server whose watches of this resource can be held up, and the guard that does so.
-pub(crate) fn road(stage: &Stage, plural: &'static str) -> (kube::Client, Guard) {
+pub(crate) fn blockable_service(stage: &Stage, plural: &'static str) -> (kube::Client, Guard) {
     let (block, blocked) = watch::channel(false);
     let watches = Arc::new(AtomicU64::new(0));
-    let road = Road { inner: stage.cluster.client(), plural, blocked, watches: Arc::clone(&watches) };
-    let client = stage.cluster.block_on(async move { kube::Client::new(road, "default") });
+    let blockable_service =
+        BlockableService { inner: stage.cluster.client(), plural, blocked, watches: Arc::clone(&watches) };
+    let client = stage.cluster.block_on(async move { kube::Client::new(blockable_service, "default") });
     (client, Guard { block, watches })
 }
 
-impl Service<Request<Body>> for Road {
-    type Response = Response<Held>;
+impl Service<Request<Body>> for BlockableService {
+    type Response = Response<BlockableBody>;
     type Error = kube::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, kube::Error>> + Send>>;
 
@@ -72,30 +73,30 @@ impl Service<Request<Body>> for Road {
         Box::pin(async move {
             let response = inner.send(request).await?;
             let wait = held.then(|| free(blocked.clone()));
-            Ok(response.map(|body| Held { body, wait, blocked }))
+            Ok(response.map(|body| BlockableBody { body, wait, blocked }))
         })
     }
 }
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Done as soon as the road is free.
+/// Done as soon as the service is not blocked.
 fn free(mut blocked: watch::Receiver<bool>) -> Wait {
     Box::pin(async move {
-        // A road whose guard is gone is free.
+        // A service whose guard is gone is not blocked.
         let _ = blocked.wait_for(|blocked| !blocked).await;
     })
 }
 
-/// An answer of which nothing comes through while the road is blocked.
-struct Held {
+/// An answer of which nothing comes through while the service is blocked.
+struct BlockableBody {
     body: Body,
     /// `None` for what is never held up.
     wait: Option<Wait>,
     blocked: watch::Receiver<bool>,
 }
 
-impl HttpBody for Held {
+impl HttpBody for BlockableBody {
     type Data = Bytes;
     type Error = <Body as HttpBody>::Error;
 

@@ -9,7 +9,7 @@ use crate::PodTerm;
 
 /// The terms of pods on nodes. As many as pods on nodes have different ones.
 #[derive(Debug, Default)]
-pub(crate) struct Apart {
+pub(crate) struct AntiAffinityTerms {
     terms: Vec<Term>,
     places: HashMap<PodTerm, usize, FxBuildHasher>,
     vacant: Vec<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct Term {
     pub(crate) nodes: BTreeMap<u32, usize>,
 }
 
-impl Apart {
+impl AntiAffinityTerms {
     /// The terms that some pod has, in no particular but always the same order.
     pub(crate) fn terms(&self) -> impl Iterator<Item = &Term> {
         self.terms.iter().filter(|term| !term.nodes.is_empty())
@@ -81,25 +81,25 @@ mod tests {
     #[test]
     fn what_nobody_says_is_forgotten_and_its_place_used_again() {
         let term = |topology: &str| PodTerm { topology: topology.into(), ..PodTerm::default() };
-        let shown = |apart: &Apart| {
-            let all = apart.terms().map(|term| (term.term.topology.to_string(), term.nodes.clone()));
+        let shown = |terms: &AntiAffinityTerms| {
+            let all = terms.terms().map(|term| (term.term.topology.to_string(), term.nodes.clone()));
             all.collect::<Vec<_>>()
         };
         use alloc::string::ToString;
-        let mut apart = Apart::default();
-        apart.add(&[term("a"), term("b")], 1);
-        apart.add(&[term("a")], 1);
-        apart.add(&[term("a")], 2);
+        let mut terms = AntiAffinityTerms::default();
+        terms.add(&[term("a"), term("b")], 1);
+        terms.add(&[term("a")], 1);
+        terms.add(&[term("a")], 2);
         assert_eq!(
-            shown(&apart),
+            shown(&terms),
             [("a".to_string(), [(1, 2), (2, 1)].into()), ("b".to_string(), [(1, 1)].into())]
         );
-        apart.remove(&[term("a"), term("b")], 1);
-        apart.remove(&[term("a")], 2);
-        assert_eq!(shown(&apart), [("a".to_string(), [(1, 1)].into())]);
-        apart.add(&[term("c")], 3);
-        assert_eq!(apart.terms.len(), 2, "the place of b");
-        apart.remove(&[term("unknown")], 3);
-        assert_eq!(shown(&apart).len(), 2);
+        terms.remove(&[term("a"), term("b")], 1);
+        terms.remove(&[term("a")], 2);
+        assert_eq!(shown(&terms), [("a".to_string(), [(1, 1)].into())]);
+        terms.add(&[term("c")], 3);
+        assert_eq!(terms.terms.len(), 2, "the place of b");
+        terms.remove(&[term("unknown")], 3);
+        assert_eq!(shown(&terms).len(), 2);
     }
 }

@@ -6,24 +6,24 @@ use lazaret_json::Value;
 use lazaret_kinds::{Features, Kind};
 use lazaret_storage::Storage;
 
-use crate::{object, trees::Trees};
+use crate::{object, object_cache::ObjectCache};
 
 /// A store, the objects read from it last, and the features that are on.
-pub struct Stored {
+pub struct ObjectStore {
     store: Arc<dyn Storage>,
-    trees: Arc<Trees>,
+    object_cache: Arc<ObjectCache>,
     features: Features,
 }
 
-impl fmt::Debug for Stored {
+impl fmt::Debug for ObjectStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stored").field("revision", &self.store.revision()).finish_non_exhaustive()
+        f.debug_struct("ObjectStore").field("revision", &self.store.revision()).finish_non_exhaustive()
     }
 }
 
-impl Stored {
+impl ObjectStore {
     pub(crate) fn new(store: Arc<dyn Storage>, features: Features) -> Self {
-        Self { store, trees: Arc::default(), features }
+        Self { store, object_cache: Arc::default(), features }
     }
 
     /// The store.
@@ -43,12 +43,12 @@ impl Stored {
     }
 
     /// The objects written last.
-    pub(crate) fn trees(&self) -> &Arc<Trees> {
-        &self.trees
+    pub(crate) fn object_cache(&self) -> &Arc<ObjectCache> {
+        &self.object_cache
     }
 
     /// A stored object.
     pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
-        self.store.get(object::key(kind, namespace, name).as_bytes()).map(|item| self.trees.get(&item))
+        self.store.get(object::key(kind, namespace, name).as_bytes()).map(|item| self.object_cache.get(&item))
     }
 }

@@ -21,7 +21,7 @@ const OBJECTS_MAX: usize = 8192;
 const BYTES_MAX: usize = 16 << 10;
 
 /// The trees of the objects written last, of those that are still there.
-pub(crate) struct Trees {
+pub(crate) struct ObjectCache {
     slots: Vec<Slot>,
     /// Places that are taken.
     count: AtomicUsize,
@@ -33,19 +33,19 @@ const NOT_KEPT: &[u8] = b"/core/events/";
 /// The last object whose key led to this place, and its tree.
 type Slot = Mutex<Option<(Arc<Item>, Value)>>;
 
-impl fmt::Debug for Trees {
+impl fmt::Debug for ObjectCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Trees")
+        f.write_str("ObjectCache")
     }
 }
 
-impl Default for Trees {
+impl Default for ObjectCache {
     fn default() -> Self {
         Self { slots: (0..OBJECTS_MAX).map(|_| Mutex::new(None)).collect(), count: AtomicUsize::new(0) }
     }
 }
 
-impl Trees {
+impl ObjectCache {
     /// The tree of a stored object, see [`object::decode`].
     pub(crate) fn get(&self, item: &Arc<Item>) -> Value {
         let slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn the_last_written_are_known_and_the_others_are_read() {
         let store = Store::ephemeral(Options::default()).unwrap();
-        let trees = Trees::default();
+        let object_cache = ObjectCache::default();
         let write = |name: &str| {
             let tree = json!({"metadata": {"name": name}, "spec": {"n": 1}});
             store.txn_blocking(vec![Op::create(name, object::encode(&tree).unwrap())]).unwrap();
@@ -120,28 +120,28 @@ mod tests {
             (item, tree)
         };
         let (item, tree) = write("/a/x");
-        trees.put(&item, tree.clone());
-        assert!(trees.get(&item)["spec"].is(&tree["spec"]));
-        assert_eq!(trees.get(&item)["metadata"]["resourceVersion"], item.modified.to_string());
+        object_cache.put(&item, tree.clone());
+        assert!(object_cache.get(&item)["spec"].is(&tree["spec"]));
+        assert_eq!(object_cache.get(&item)["metadata"]["resourceVersion"], item.modified.to_string());
         let (other, _) = write("/a/y");
-        assert_eq!(trees.get(&other)["metadata"]["name"], "/a/y");
+        assert_eq!(object_cache.get(&other)["metadata"]["name"], "/a/y");
         let long = json!({"metadata": {"name": "/a/z"}, "spec": {"text": "x".repeat(BYTES_MAX)}});
         store.txn_blocking(vec![Op::create("/a/z", object::encode(&long).unwrap())]).unwrap();
         let item_of_long = store.get("/a/z").unwrap();
-        trees.put(&item_of_long, long.clone());
-        assert!(!trees.get(&item_of_long)["spec"].is(&long["spec"]), "what is long is read anew");
-        assert_eq!(trees.get(&item_of_long)["spec"], long["spec"]);
+        object_cache.put(&item_of_long, long.clone());
+        assert!(!object_cache.get(&item_of_long)["spec"].is(&long["spec"]), "what is long is read anew");
+        assert_eq!(object_cache.get(&item_of_long)["spec"], long["spec"]);
         let (event, tree) = write("/core/events/default/x");
-        trees.put(&event, tree.clone());
-        assert!(!trees.get(&event)["spec"].is(&tree["spec"]), "events are read anew");
+        object_cache.put(&event, tree.clone());
+        assert!(!object_cache.get(&event)["spec"].is(&tree["spec"]), "events are read anew");
         let next =
             Arc::new(Item { modified: item.modified + 1, value: other.value.clone(), ..(*item).clone() });
-        assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another version in the same place");
-        assert_eq!(trees.len(), 1);
-        trees.forget(&other);
-        assert_eq!(trees.len(), 1, "it was another's");
-        trees.forget(&next);
-        trees.forget(&next);
-        assert_eq!(trees.len(), 0);
+        assert_eq!(object_cache.get(&next)["metadata"]["name"], "/a/y", "another version in the same place");
+        assert_eq!(object_cache.len(), 1);
+        object_cache.forget(&other);
+        assert_eq!(object_cache.len(), 1, "it was another's");
+        object_cache.forget(&next);
+        object_cache.forget(&next);
+        assert_eq!(object_cache.len(), 0);
     }
 }

@@ -11,7 +11,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     LabelSelector, Labels, Node, Pod, PodTerm, Spread,
-    apart::Term,
+    anti_affinity::Term,
     node_rules,
     nodes::{NodeState, Nodes},
     why::Refusal,
@@ -22,7 +22,7 @@ type Counts = HashMap<Text, i64, FxBuildHasher>;
 
 /// Where pods are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct PodLocations<'a> {
     pub(crate) nodes: &'a Nodes,
     pub(crate) namespaces: &'a BTreeMap<Text, alloc::sync::Arc<Labels>>,
     /// Pods that are left out of account, ascending.
@@ -31,7 +31,7 @@ pub(crate) struct Surroundings<'a> {
 
 /// The effect of a pod's affinity terms, and of those of others, on each node.
 #[derive(Debug, Default)]
-pub(crate) struct Neighbours {
+pub(crate) struct AffinityCounts {
     /// For each term, where pods are that satisfy all of them.
     affinity: Vec<(Text, Counts)>,
     /// Only the pod itself satisfies the terms: it may be the first.
@@ -55,8 +55,8 @@ struct SpreadCounts {
     own: i64,
 }
 
-impl Neighbours {
-    pub(crate) fn of(pod: &Pod, around: Surroundings<'_>) -> Self {
+impl AffinityCounts {
+    pub(crate) fn of(pod: &Pod, around: PodLocations<'_>) -> Self {
         let spec = &pod.spec;
         let mut found = Self { kept_away_from: kept_away_from(pod, around), ..Self::default() };
         if !spec.affinity.is_empty() {
@@ -68,10 +68,10 @@ impl Neighbours {
                 .collect();
             found.is_first = found.affinity.iter().all(|(_, counts)| counts.is_empty()) && all(pod);
         }
-        let apart = spec.anti_affinity.iter().map(|term| {
+        let anti_affinity_terms = spec.anti_affinity.iter().map(|term| {
             (term.topology.clone(), around.count(&term.topology, |other| around.selects(term, other)))
         });
-        found.anti_affinity = apart.collect();
+        found.anti_affinity = anti_affinity_terms.collect();
         if spec.spread.iter().any(|spread| spread.required) {
             found.spread = spread_counts(pod, around, true);
         }
@@ -105,7 +105,7 @@ impl Neighbours {
 }
 
 /// The score of each node by the pod's preferred pod affinity. `None`: it has none.
-pub(crate) fn preferences(pod: &Pod, around: Surroundings<'_>, nodes: &[&NodeState]) -> Option<Vec<i64>> {
+pub(crate) fn preferences(pod: &Pod, around: PodLocations<'_>, nodes: &[&NodeState]) -> Option<Vec<i64>> {
     if pod.spec.preferred_pods.is_empty() {
         return None;
     }
@@ -131,7 +131,7 @@ pub(crate) fn preferences(pod: &Pod, around: Surroundings<'_>, nodes: &[&NodeSta
 }
 
 /// How many of its like are near each of the nodes, where that had better be even. `None`: it does not care.
-pub(crate) fn crowding(pod: &Pod, around: Surroundings<'_>, nodes: &[&NodeState]) -> Option<Vec<i64>> {
+pub(crate) fn spread_scores(pod: &Pod, around: PodLocations<'_>, nodes: &[&NodeState]) -> Option<Vec<i64>> {
     if pod.spec.spread.iter().all(|spread| spread.required) {
         return None;
     }
@@ -146,7 +146,7 @@ pub(crate) fn crowding(pod: &Pod, around: Surroundings<'_>, nodes: &[&NodeState]
     Some(nodes.iter().map(mark).collect())
 }
 
-impl<'a> Surroundings<'a> {
+impl<'a> PodLocations<'a> {
     /// Whether a term means a pod.
     fn selects(&self, term: &PodTerm, pod: &Pod) -> bool {
         let namespace = &pod.key.namespace;
@@ -190,9 +190,11 @@ impl<'a> Surroundings<'a> {
 }
 
 /// By label: the values at which a pod is that keeps away from this one.
-fn kept_away_from(pod: &Pod, around: Surroundings<'_>) -> BTreeMap<Text, Counts> {
+fn kept_away_from(pod: &Pod, around: PodLocations<'_>) -> BTreeMap<Text, Counts> {
     let mut found: BTreeMap<Text, Counts> = BTreeMap::new();
-    for Term { term, nodes } in around.nodes.apart().terms().filter(|term| around.selects(&term.term, pod)) {
+    for Term { term, nodes } in
+        around.nodes.anti_affinity_terms().terms().filter(|term| around.selects(&term.term, pod))
+    {
         for (&node, &pods) in nodes {
             let Some(state) = around.nodes.get(node).filter(|state| around.leaves(term, state) < pods) else {
                 continue;
@@ -205,7 +207,7 @@ fn kept_away_from(pod: &Pod, around: Surroundings<'_>) -> BTreeMap<Text, Counts>
     found
 }
 
-fn spread_counts(pod: &Pod, around: Surroundings<'_>, required: bool) -> Vec<SpreadCounts> {
+fn spread_counts(pod: &Pod, around: PodLocations<'_>, required: bool) -> Vec<SpreadCounts> {
     let rules: Vec<&Spread> = pod.spec.spread.iter().filter(|spread| spread.required == required).collect();
     let mut found: Vec<SpreadCounts> = rules
         .iter()

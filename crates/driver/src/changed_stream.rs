@@ -11,18 +11,18 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::grpc::Spoil;
+use crate::grpc::ChangeBytes;
 
 /// Bytes that are changed at a time.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// A connection; what it sends passes through `spoil` first.
-pub(crate) struct Spoilt {
+/// A connection; what it sends passes through `change_bytes` first.
+pub(crate) struct ChangedStream {
     pub(crate) stream: UnixStream,
-    pub(crate) spoil: Option<Spoil>,
+    pub(crate) change_bytes: Option<ChangeBytes>,
 }
 
-impl AsyncRead for Spoilt {
+impl AsyncRead for ChangedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -32,15 +32,17 @@ impl AsyncRead for Spoilt {
     }
 }
 
-impl AsyncWrite for Spoilt {
+impl AsyncWrite for ChangedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Some(spoil) = &self.spoil else { return Pin::new(&mut self.stream).poll_write(context, bytes) };
+        let Some(change_bytes) = &self.change_bytes else {
+            return Pin::new(&mut self.stream).poll_write(context, bytes);
+        };
         let mut changed = bytes[..bytes.len().min(CHUNK_BYTES)].to_vec();
-        spoil(&mut changed);
+        change_bytes(&mut changed);
         Pin::new(&mut self.stream).poll_write(context, &changed)
     }
 
@@ -49,7 +51,7 @@ impl AsyncWrite for Spoilt {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.spoil.is_none() {
+        if self.change_bytes.is_none() {
             return Pin::new(&mut self.stream).poll_write_vectored(context, parts);
         }
         let first = parts.iter().find(|part| !part.is_empty()).map_or(&[][..], |part| part);

@@ -20,13 +20,13 @@ use crate::{
 };
 
 /// Bound on the kinds of node remembered in one search over nodes.
-const ALIKE_MAX: usize = 256;
+const FAILED_NODES_MAX: usize = 256;
 
 /// Nodes on which nothing was found, for one set of claims.
 #[derive(Default)]
-pub(crate) struct Alike(HashMap<Vec<u64>, WhyNot, FxBuildHasher>);
+pub(crate) struct FailedNodes(HashMap<Vec<u64>, WhyNot, FxBuildHasher>);
 
-impl Alike {
+impl FailedNodes {
     /// Why nothing was found on a node like this one.
     pub(crate) fn recall(&self, state: &mut State<'_, '_>) -> Option<WhyNot> {
         if self.0.is_empty() { None } else { self.0.get(&likeness(state)?).cloned() }
@@ -34,7 +34,7 @@ impl Alike {
 
     /// Nothing was found on this node.
     pub(crate) fn remember(&mut self, state: &mut State<'_, '_>, why: &WhyNot) {
-        if self.0.len() < ALIKE_MAX
+        if self.0.len() < FAILED_NODES_MAX
             && let Some(seen) = likeness(state)
         {
             self.0.insert(seen, why.clone());

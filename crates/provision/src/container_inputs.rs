@@ -12,7 +12,7 @@ pub type Lookup<T> = BTreeMap<String, Result<Arc<T>, String>>;
 
 /// The input from which a container is described.
 #[derive(Clone, Copy)]
-pub struct Given<'a> {
+pub struct ContainerInputs<'a> {
     /// The node.
     pub facts: &'a NodeFacts,
     /// Config maps of the pod's namespace, by name.
@@ -34,9 +34,9 @@ pub struct Given<'a> {
 }
 
 /// Without config maps and secrets.
-impl fmt::Debug for Given<'_> {
+impl fmt::Debug for ContainerInputs<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Given").field("volumes", &self.volumes).finish_non_exhaustive()
+        formatter.debug_struct("ContainerInputs").field("volumes", &self.volumes).finish_non_exhaustive()
     }
 }
 

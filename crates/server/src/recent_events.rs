@@ -15,12 +15,12 @@ use crate::object;
 const EVENTS_MAX: usize = 128;
 
 /// The events of the last moment, with what was made of them.
-pub(crate) struct Recent {
-    slots: Vec<Mutex<Option<Arc<Seen>>>>,
+pub(crate) struct RecentEvents {
+    slots: Vec<Mutex<Option<Arc<RecentEvent>>>>,
 }
 
 /// An event, its objects parsed once and its texts written once, on first use.
-pub(crate) struct Seen {
+pub(crate) struct RecentEvent {
     event: Arc<Event>,
     old: OnceLock<Value>,
     new: OnceLock<Value>,
@@ -36,27 +36,27 @@ pub(crate) struct FrameKey {
     pub(crate) api_version: Arc<str>,
 }
 
-impl fmt::Debug for Recent {
+impl fmt::Debug for RecentEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recent")
+        f.write_str("RecentEvents")
     }
 }
 
-impl Default for Recent {
+impl Default for RecentEvents {
     fn default() -> Self {
         Self { slots: (0..EVENTS_MAX).map(|_| Mutex::new(None)).collect() }
     }
 }
 
-impl Recent {
+impl RecentEvents {
     /// The cache entry of an event.
-    pub(crate) fn get(&self, event: &Arc<Event>) -> Arc<Seen> {
+    pub(crate) fn get(&self, event: &Arc<Event>) -> Arc<RecentEvent> {
         let slot = usize::try_from(event.revision).unwrap_or_default() % EVENTS_MAX;
         let mut slot = self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seen) = slot.as_ref().filter(|seen| Arc::ptr_eq(&seen.event, event)) {
             return seen.clone();
         }
-        let seen = Arc::new(Seen::new(event.clone()));
+        let seen = Arc::new(RecentEvent::new(event.clone()));
         // One who is behind does not take the place of what all others look at.
         if slot.as_ref().is_none_or(|known| known.event.revision < event.revision) {
             *slot = Some(seen.clone());
@@ -65,7 +65,7 @@ impl Recent {
     }
 }
 
-impl Seen {
+impl RecentEvent {
     fn new(event: Arc<Event>) -> Self {
         Self { event, old: OnceLock::new(), new: OnceLock::new(), frames: Mutex::new(Vec::new()) }
     }
@@ -107,7 +107,7 @@ mod tests {
         let mut watch = store.watch("/a/", store.revision()).unwrap();
         store.txn_blocking(vec![Op::create("/a/x", r#"{"n":1}"#)]).unwrap();
         let event = watch.try_next().unwrap().unwrap();
-        let recent = Recent::default();
+        let recent = RecentEvents::default();
         let first = recent.get(&event);
         assert!(Arc::ptr_eq(&first, &recent.get(&event)));
         assert_eq!(first.new_object().unwrap()["n"], 1);
@@ -129,7 +129,7 @@ mod tests {
             events.push(watch.try_next().unwrap().unwrap());
         }
         let (first, last) = (&events[0], &events[EVENTS_MAX]);
-        let recent = Recent::default();
+        let recent = RecentEvents::default();
         let newest = recent.get(last);
         assert!(Arc::ptr_eq(&recent.get(first).event, first));
         assert!(Arc::ptr_eq(&newest, &recent.get(last)));

@@ -10,12 +10,12 @@ use tracing::warn;
 
 /// The incarnations that the core has been told of: those that a list leaves out are gone.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct KnownObjects {
     claims: BTreeMap<ObjectKey, Uid>,
     classes: BTreeMap<ObjectKey, Uid>,
 }
 
-impl Told {
+impl KnownObjects {
     pub(super) fn hear(&mut self, heard: Heard, mut tell: impl FnMut(News)) {
         match heard {
             Heard::Barred(resource, why) => {

@@ -4,7 +4,7 @@ use crate::effect::{EffectId, SetPodCondition};
 
 /// One write of a pod's status at a time.
 #[derive(Debug)]
-pub(crate) struct Saying {
+pub(crate) struct ConditionWrite {
     /// In flight; `None` once it has failed and waits to be tried again.
     pub(crate) effect: Option<EffectId>,
     pub(crate) sent: SetPodCondition,

@@ -15,7 +15,7 @@ use crate::{node_run::RunArgs, output, signal};
 
 /// Flags of a node beside its control plane.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct HereArgs {
+pub(crate) struct LocalNodeArgs {
     /// Run pods on this machine as well: it joins as a node
     #[arg(long, conflicts_with = "api_only")]
     pub(crate) node: bool,
@@ -47,7 +47,7 @@ enum Driver {
 /// How many devices the example driver has, and what it looks like: as `lazaret driver example` has it.
 const DRIVER: &str = "gpu.example.com";
 /// Looks for the Node that is being registered.
-const REGISTRATION_LOOKS: usize = 100;
+const REGISTRATION_POLLS_MAX: usize = 100;
 const REGISTRATION_PAUSE: Duration = Duration::from_millis(20);
 /// How often the NVIDIA driver reads counters; events it sees at once.
 const NVIDIA_POLL: Duration = Duration::from_secs(5);
@@ -56,13 +56,13 @@ const RECOVER_AFTER: Duration = Duration::from_secs(5);
 
 /// A node that runs in this process.
 #[derive(Debug)]
-pub(super) struct Here {
+pub(super) struct LocalNode {
     agent: Agent,
     driver: Option<Driver>,
     stops_pods: bool,
 }
 
-impl HereArgs {
+impl LocalNodeArgs {
     /// The name of the node, if there is one.
     pub(super) fn node_name(&self) -> Result<Option<String>> {
         self.node.then(|| self.run.node_name()).transpose()
@@ -76,7 +76,7 @@ impl HereArgs {
         local: IpAddr,
         devices: usize,
         authority: String,
-    ) -> Result<Option<Here>> {
+    ) -> Result<Option<LocalNode>> {
         let Some(node) = self.node_name()? else { return Ok(None) };
         let root = self.node_root.clone().unwrap_or_else(|| data.join("node"));
         let root = std::path::absolute(&root).context("--node-root")?;
@@ -108,14 +108,14 @@ impl HereArgs {
             Some(DriverName::Nvidia) => Some(Driver::Nvidia(start_nvidia(server, node, root, cdi).await?)),
             None => None,
         };
-        Ok(Some(Here { agent, driver, stops_pods: self.run.stop_pods }))
+        Ok(Some(LocalNode { agent, driver, stops_pods: self.run.stop_pods }))
     }
 }
 
 /// Waits a moment for the Node, whose UID is in everything that a driver publishes. A driver that is too early tries again by itself.
 async fn wait_for_node(server: &Server, name: &str) {
-    let nodes: Api<Node> = Api::all(server.client(super::parts::ourselves()));
-    for _ in 0..REGISTRATION_LOOKS {
+    let nodes: Api<Node> = Api::all(server.client(super::parts::own_user()));
+    for _ in 0..REGISTRATION_POLLS_MAX {
         if matches!(nodes.get_opt(name).await, Ok(Some(_))) {
             return;
         }
@@ -141,7 +141,7 @@ async fn start_example(
         recover_after: RECOVER_AFTER,
         faults: Vec::new(),
     };
-    let client = server.client(super::parts::ourselves());
+    let client = server.client(super::parts::own_user());
     let example = lazaret_example::start_with(client, options, Extras::default()).await;
     example.context("start the example driver")
 }
@@ -158,11 +158,11 @@ async fn start_nvidia(server: &Server, node: String, kubelet_root: PathBuf, cdi:
         poll: NVIDIA_POLL,
         pod_uid: None,
     };
-    let client = server.client(super::parts::ourselves());
+    let client = server.client(super::parts::own_user());
     lazaret_nvidia::start(client, options).await.context("start the NVIDIA driver")
 }
 
-impl Here {
+impl LocalNode {
     /// Lets go of the node. Its containers run on, unless they were to stop with it.
     pub(super) async fn stop(mut self) {
         if self.stops_pods {

@@ -9,7 +9,7 @@ use crate::{
 
 /// How far a check is described.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AuthorizerCheck {
     /// `authorizer`, or that of a service account.
     Authorizer(Option<ServiceAccount>),
     Path(Option<ServiceAccount>, Text),
@@ -18,7 +18,7 @@ pub(crate) enum Asked {
     Decision(Decision),
 }
 
-impl Asked {
+impl AuthorizerCheck {
     pub(crate) const fn step(&self) -> Step {
         match self {
             Self::Authorizer(_) => Step::Authorizer,

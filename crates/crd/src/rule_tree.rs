@@ -12,7 +12,7 @@ use lazaret_schema::DEPTH_MAX;
 
 use crate::{
     cel_values::{datum, shape},
-    lists::Earlier,
+    lists::OldItems,
     structural::Structural,
 };
 
@@ -28,17 +28,17 @@ const REASONS: &[&str] =
 
 /// The rules of a schema and of what is below it, where there are any.
 #[derive(Debug)]
-pub(crate) struct Laws {
+pub(crate) struct RuleTree {
     schema: Value,
     is_object: bool,
-    rules: Vec<Law>,
-    fields: BTreeMap<String, Laws>,
-    each: Option<Box<Laws>>,
-    items: Option<Box<Laws>>,
+    rules: Vec<ValidationRule>,
+    fields: BTreeMap<String, RuleTree>,
+    each: Option<Box<RuleTree>>,
+    items: Option<Box<RuleTree>>,
 }
 
 #[derive(Debug)]
-struct Law {
+struct ValidationRule {
     rule: Rule,
     message: String,
     made_message: Option<Rule>,
@@ -47,13 +47,13 @@ struct Law {
     at: Vec<String>,
 }
 
-impl Laws {
+impl RuleTree {
     /// Reads and compiles the rules of a schema. A rule that does not compile is skipped: it was refused when the definition was written.
     pub(crate) fn read(schema: &Value, is_object: bool) -> Option<Self> {
         let variables = |optional_old| Variables { this: shape(schema, is_object), optional_old };
-        let law = |said: &Value| {
+        let validation = |said: &Value| {
             let variables = variables(is_true(said, "optionalOldSelf"));
-            Some(Law {
+            Some(ValidationRule {
                 rule: compile_rule(text(said, "rule"), &variables).ok()?,
                 message: text(said, "message").to_owned(),
                 made_message: compile_message(text(said, "messageExpression"), &variables).ok(),
@@ -63,8 +63,8 @@ impl Laws {
         };
         let inner =
             |schema: &Value| schema.is_object().then(|| Self::read(schema, false)).flatten().map(Box::new);
-        let laws = Self {
-            rules: list(schema, KEYWORD).iter().filter_map(law).collect(),
+        let tree = Self {
+            rules: list(schema, KEYWORD).iter().filter_map(validation).collect(),
             fields: entries(schema, "properties")
                 .filter_map(|(name, schema)| Some((name.to_string(), Self::read(schema, false)?)))
                 .collect(),
@@ -74,78 +74,78 @@ impl Laws {
             schema: schema.clone(),
         };
         let empty =
-            laws.rules.is_empty() && laws.fields.is_empty() && laws.each.is_none() && laws.items.is_none();
-        (!empty).then_some(laws)
+            tree.rules.is_empty() && tree.fields.is_empty() && tree.each.is_none() && tree.items.is_none();
+        (!empty).then_some(tree)
     }
 
     /// Which rules an object that is well formed does not keep.
     pub(crate) fn check(&self, schema: &Structural, value: &Value, old: Option<&Value>, errors: &mut Errors) {
-        Court { errors, left: COST_MAX }.value(self, schema, (value, old), &mut String::new(), 0);
+        RuleEvaluator { errors, left: COST_MAX }.value(self, schema, (value, old), &mut String::new(), 0);
     }
 }
 
-struct Court<'a> {
+struct RuleEvaluator<'a> {
     errors: &'a mut Errors,
     left: u64,
 }
 
 /// A value, and its old value where it can be found.
-type States<'v> = (&'v Value, Option<&'v Value>);
+type ValueAndOld<'v> = (&'v Value, Option<&'v Value>);
 
-impl Court<'_> {
+impl RuleEvaluator<'_> {
     /// `None` when all that rules may cost is spent.
     fn value(
         &mut self,
-        laws: &Laws,
+        tree: &RuleTree,
         schema: &Structural,
-        (value, old): States<'_>,
+        (value, old): ValueAndOld<'_>,
         path: &mut String,
         depth: usize,
     ) -> Option<()> {
         if depth > DEPTH_MAX || value.is_null() {
             return Some(());
         }
-        self.rules(laws, (value, old), path)?;
+        self.rules(tree, (value, old), path)?;
         let length = path.len();
         for (name, value) in value.as_object().into_iter().flatten() {
-            let Some(laws) = laws.fields.get(name.as_str()).or(laws.each.as_deref()) else { continue };
+            let Some(tree) = tree.fields.get(name.as_str()).or(tree.each.as_deref()) else { continue };
             let Some(schema) = schema.child(name) else { continue };
             push(path, name);
-            self.value(laws, schema, (value, old.and_then(|old| old.get(name))), path, depth + 1)?;
+            self.value(tree, schema, (value, old.and_then(|old| old.get(name))), path, depth + 1)?;
             path.truncate(length);
         }
-        let (Some(laws), Some(inner)) = (&laws.items, &schema.items) else { return Some(()) };
-        let earlier = Earlier::of(schema, old);
+        let (Some(tree), Some(inner)) = (&tree.items, &schema.items) else { return Some(()) };
+        let earlier = OldItems::of(schema, old);
         for (at, item) in value.as_array().into_iter().flatten().enumerate() {
             path.push_str(&format!("[{at}]"));
-            self.value(laws, inner, (item, earlier.get(schema, item)), path, depth + 1)?;
+            self.value(tree, inner, (item, earlier.get(schema, item)), path, depth + 1)?;
             path.truncate(length);
         }
         Some(())
     }
 
-    fn rules(&mut self, laws: &Laws, (value, old): States<'_>, path: &str) -> Option<()> {
-        if laws.rules.is_empty() {
+    fn rules(&mut self, tree: &RuleTree, (value, old): ValueAndOld<'_>, path: &str) -> Option<()> {
+        if tree.rules.is_empty() {
             return Some(());
         }
-        let this = datum(&laws.schema, value, laws.is_object);
-        let before = old.map(|old| datum(&laws.schema, old, laws.is_object));
-        for law in &laws.rules {
+        let this = datum(&tree.schema, value, tree.is_object);
+        let before = old.map(|old| datum(&tree.schema, old, tree.is_object));
+        for validation in &tree.rules {
             // A rule that was added later must not prevent changes elsewhere in the object.
-            let stays = !law.rule.uses_old() && old == Some(value);
-            if stays || before.is_none() && !law.rule.goes_without_old() {
+            let stays = !validation.rule.uses_old() && old == Some(value);
+            if stays || before.is_none() && !validation.rule.needs_no_old() {
                 continue;
             }
-            let (held, cost) = law.rule.holds(&this, before.as_ref());
-            let kind = text(&laws.schema, "type");
+            let (held, cost) = validation.rule.holds(&this, before.as_ref());
+            let kind = text(&tree.schema, "type");
             match held {
                 Ok(true) => {}
                 Ok(false) => {
-                    let message = self.message(law, &this, before.as_ref());
-                    self.refuse(law, path, kind, message);
+                    let message = self.message(validation, &this, before.as_ref());
+                    self.refuse(validation, path, kind, message);
                 }
                 Err(error) => {
-                    let why = format!("{error}: evaluating rule: {}", law.rule.expression().trim());
+                    let why = format!("{error}: evaluating rule: {}", validation.rule.expression().trim());
                     self.errors.invalid(shown(path), kind, why);
                 }
             }
@@ -159,8 +159,8 @@ impl Court<'_> {
         Some(())
     }
 
-    fn message(&mut self, law: &Law, this: &Datum, before: Option<&Datum>) -> String {
-        if let Some(rule) = &law.made_message {
+    fn message(&mut self, validation: &ValidationRule, this: &Datum, before: Option<&Datum>) -> String {
+        if let Some(rule) = &validation.made_message {
             let (made, cost) = rule.message(this, before);
             self.left = self.left.saturating_sub(cost);
             let good = |made: &String| {
@@ -170,17 +170,17 @@ impl Court<'_> {
                 return made.trim().to_owned();
             }
         }
-        match law.message.trim() {
-            "" => format!("failed rule: {}", law.rule.expression().trim()),
+        match validation.message.trim() {
+            "" => format!("failed rule: {}", validation.rule.expression().trim()),
             said => said.to_owned(),
         }
     }
 
-    fn refuse(&mut self, law: &Law, path: &str, kind: &str, message: String) {
+    fn refuse(&mut self, validation: &ValidationRule, path: &str, kind: &str, message: String) {
         let mut path = path.to_owned();
-        law.at.iter().for_each(|name| push(&mut path, name));
+        validation.at.iter().for_each(|name| push(&mut path, name));
         let path = shown(&path);
-        match law.reason.as_str() {
+        match validation.reason.as_str() {
             "FieldValueRequired" => self.errors.required(path, &message),
             "FieldValueForbidden" => self.errors.forbidden(path, message),
             "FieldValueDuplicate" => self.errors.push(path, FieldProblem::Duplicate(kind.into())),
@@ -334,7 +334,7 @@ mod tests {
 
     fn wrong(value: &Value, old: Option<&Value>) -> Vec<String> {
         let (schema, mut errors) = (schema(), Errors::new());
-        Laws::read(&schema, true).unwrap().check(&Structural::read(&schema), value, old, &mut errors);
+        RuleTree::read(&schema, true).unwrap().check(&Structural::read(&schema), value, old, &mut errors);
         errors.list().iter().map(ToString::to_string).collect()
     }
 

@@ -28,7 +28,7 @@ const END_TIME: Duration = Duration::from_secs(1);
 
 /// The container that is asked.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct TargetContainer<'a> {
     pub(super) shared: &'a Shared,
     pub(super) uid: &'a str,
     pub(super) container: &'a Container,
@@ -59,7 +59,7 @@ pub(super) async fn probe(
         ProbeKind::Liveness => &container.liveness_probe,
     };
     let Some(probe) = probe else { return failed("", "there is no such probe") };
-    let asked = Asked { shared, uid: &pod.uid, container, id, limit };
+    let asked = TargetContainer { shared, uid: &pod.uid, container, id, limit };
     let result = match timeout(limit, asked.by(probe)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
@@ -76,7 +76,7 @@ pub(super) fn container_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container
     all.into_iter().find(|container| container.name == name)
 }
 
-impl Asked<'_> {
+impl TargetContainer<'_> {
     async fn by(&self, probe: &Probe) -> Result<String, String> {
         if let Some(exec) = &probe.exec {
             self.exec(exec).await

@@ -44,7 +44,7 @@ pub struct Identity {
 
 /// Looks after the certificate of a webhook.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct CertificateManager {
     client: Client,
     identity: Identity,
     metrics: Metrics,
@@ -91,7 +91,7 @@ struct ClientConfig {
     ca_bundle: String,
 }
 
-impl Keeper {
+impl CertificateManager {
     pub(crate) fn new(
         client: Client,
         identity: Identity,
@@ -104,22 +104,22 @@ impl Keeper {
     /// Never ends.
     pub(crate) async fn run(mut self) {
         let mut pause = RETRY_MIN;
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             match self.look().await {
                 Ok(()) => {
-                    told.clear();
+                    reported.clear();
                     pause = CHECK_EVERY;
                 }
                 Err(why) => {
-                    if told != why {
+                    if reported != why {
                         tracing::warn!(
                             why,
                             name = self.identity.name,
                             "the webhook is not set up; trying again"
                         );
                     }
-                    told = why;
+                    reported = why;
                     pause = if self.served.is_some() { CHECK_EVERY } else { (pause * 2).min(CHECK_EVERY) };
                 }
             }
@@ -131,7 +131,7 @@ impl Keeper {
     async fn look(&mut self) -> Result<(), String> {
         let certificates = self.shared().await?;
         self.serve(&certificates)?;
-        self.tell(&certificates).await
+        self.publish_bundle(&certificates).await
     }
 
     /// The certificate that all replicas serve with: the one of the Secret, made or renewed where that is due.
@@ -204,7 +204,7 @@ impl Keeper {
     }
 
     /// Writes the authority to the API server's configuration, if it differs.
-    async fn tell(&self, certificates: &Certificates) -> Result<(), String> {
+    async fn publish_bundle(&self, certificates: &Certificates) -> Result<(), String> {
         let name = &self.identity.name;
         let bytes = match self.client.send(Call::get(&CONFIGURATIONS, "", name)).await {
             Ok(bytes) => bytes,
@@ -270,10 +270,10 @@ mod tests {
                 {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": "new"},
             ])
         );
-        let told: Configuration = serde_json::from_value(
+        let reported: Configuration = serde_json::from_value(
             json!({"metadata": {}, "webhooks": [{"clientConfig": {"caBundle": "new"}}]}),
         )
         .unwrap();
-        assert_eq!(bundle_patch(&told, "new"), None);
+        assert_eq!(bundle_patch(&reported, "new"), None);
     }
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 
-use crate::command::{CommandError, Wrong};
+use crate::command::{CommandError, SliceFault};
 
 /// The device of a stale slice. It is nowhere.
 const STALE_DEVICE: &str = "stale-0";
@@ -13,7 +13,7 @@ pub(crate) async fn publish(
     client: &kube::Client,
     driver: &str,
     node: &str,
-    wrong: Wrong,
+    wrong: SliceFault,
 ) -> Result<(), CommandError> {
     let failed = |error: kube::Error| CommandError::Api(error.to_string());
     let api: Api<ResourceSlice> = Api::all(client.clone());
@@ -22,8 +22,8 @@ pub(crate) async fn publish(
     let newest = slices.iter().max_by_key(|slice| slice.spec.pool.generation);
     let newest = newest.ok_or_else(|| CommandError::Api("no slice is published yet".into()))?;
     match wrong {
-        Wrong::Silent => Ok(()),
-        Wrong::Stale => {
+        SliceFault::Silent => Ok(()),
+        SliceFault::Stale => {
             let mut slice = ResourceSlice {
                 metadata: ObjectMeta {
                     generate_name: Some(format!("{:05x}-{driver}-{node}-", slices.len())),
@@ -37,7 +37,7 @@ pub(crate) async fn publish(
             slice.spec.devices = Some(vec![Device { name: STALE_DEVICE.into(), ..Device::default() }]);
             api.create(&PostParams::default(), &slice).await.map(drop).map_err(failed)
         }
-        Wrong::Incomplete => {
+        SliceFault::Incomplete => {
             let mut slice = newest.clone();
             slice.spec.pool.generation += 1;
             slice.spec.pool.resource_slice_count += 1;

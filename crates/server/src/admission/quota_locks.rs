@@ -8,15 +8,15 @@ use tokio::sync::{Mutex, MutexGuard};
 const TURNS: usize = 64;
 
 /// Lets those who write in a namespace with quotas go one after the other.
-pub(crate) struct QuotaTurns(Vec<Mutex<()>>);
+pub(crate) struct QuotaLocks(Vec<Mutex<()>>);
 
-impl Default for QuotaTurns {
+impl Default for QuotaLocks {
     fn default() -> Self {
         Self((0..TURNS).map(|_| Mutex::new(())).collect())
     }
 }
 
-impl QuotaTurns {
+impl QuotaLocks {
     pub(super) async fn take(&self, namespace: &str) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         hasher.write(namespace.as_bytes());

@@ -8,29 +8,29 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSpec, Text};
 
-use crate::{Pod, causes::Cause, needs::Needs, why::Why};
+use crate::{Pod, causes::Cause, needs::Needs, why::PendingReason};
 
 /// Bound on the kinds of pods in the cache; the oldest is removed.
 const KINDS_MAX: usize = 64;
 
 /// The cached verdicts.
 #[derive(Debug, Default)]
-pub(crate) struct Memo {
+pub(crate) struct VerdictCache {
     /// How often something of each kind happened.
     happened: [u64; Cause::ALL.len()],
-    found: VecDeque<Finding>,
+    found: VecDeque<CachedVerdict>,
 }
 
 #[derive(Debug)]
-struct Finding {
+struct CachedVerdict {
     pod: Arc<Pod>,
     claims: Vec<Arc<ClaimSpec>>,
-    why: Arc<Why>,
+    why: Arc<PendingReason>,
     message: Text,
     happened: [u64; Cause::ALL.len()],
 }
 
-impl Memo {
+impl VerdictCache {
     /// Something happened that can help pods which wait for it.
     pub(crate) fn note(&mut self, cause: Cause) {
         self.happened[cause as usize] += 1;
@@ -38,9 +38,14 @@ impl Memo {
 
     /// Why a pod that is like this one fits nowhere, if that is still so. `by_labels`: whether some pod keeps others
     /// away by their labels.
-    pub(crate) fn recall(&self, pod: &Pod, needs: &Needs, by_labels: bool) -> Option<(Arc<Why>, Text)> {
+    pub(crate) fn recall(
+        &self,
+        pod: &Pod,
+        needs: &Needs,
+        by_labels: bool,
+    ) -> Option<(Arc<PendingReason>, Text)> {
         let by_labels = by_labels || !pod.spec.affinity.is_empty() || !pod.spec.spread.is_empty();
-        let is_like = |finding: &&Finding| {
+        let is_like = |finding: &&CachedVerdict| {
             finding.pod.spec == pod.spec
                 && (!by_labels || finding.pod.labels == pod.labels)
                 && finding.pod.key.namespace == pod.key.namespace
@@ -55,12 +60,18 @@ impl Memo {
     }
 
     /// The pod fits nowhere.
-    pub(crate) fn remember(&mut self, pod: &Arc<Pod>, needs: &Needs, why: &Arc<Why>, message: &Text) {
+    pub(crate) fn remember(
+        &mut self,
+        pod: &Arc<Pod>,
+        needs: &Needs,
+        why: &Arc<PendingReason>,
+        message: &Text,
+    ) {
         if needs.allocations.iter().any(Option::is_some) {
             return;
         }
         let happened = self.happened;
-        let is_current = |finding: &Finding| {
+        let is_current = |finding: &CachedVerdict| {
             finding
                 .why
                 .causes()
@@ -73,10 +84,10 @@ impl Memo {
         }
         let claims = needs.claims.iter().map(|claim| claim.claim.spec.clone()).collect();
         let (why, message) = (why.clone(), message.clone());
-        self.found.push_back(Finding { pod: pod.clone(), claims, why, message, happened });
+        self.found.push_back(CachedVerdict { pod: pod.clone(), claims, why, message, happened });
     }
 
-    fn holds(&self, finding: &Finding) -> bool {
+    fn holds(&self, finding: &CachedVerdict) -> bool {
         let same = |cause: Cause| finding.happened[cause as usize] == self.happened[cause as usize];
         finding.why.causes().iter().all(same)
     }

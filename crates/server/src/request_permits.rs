@@ -14,10 +14,10 @@ const REQUEST_SECONDS_MAX: u64 = 60;
 
 /// The seat and other places of one request. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held(Arc<Mutex<Places>>);
+pub(crate) struct RequestPermits(Arc<Mutex<PermitState>>);
 
 #[derive(Debug, Default)]
-struct Places {
+struct PermitState {
     seat: Option<Seat>,
     /// Among requests with large bodies.
     turn: Option<OwnedSemaphorePermit>,
@@ -26,7 +26,7 @@ struct Places {
     deadline: Option<Instant>,
 }
 
-impl Held {
+impl RequestPermits {
     /// The resources held by a request over a connection.
     pub(crate) fn new(seat: Seat) -> Self {
         let held = Self::default();
@@ -71,7 +71,7 @@ impl Held {
         *places.deadline.get_or_insert_with(|| Instant::now() + Duration::from_secs(REQUEST_SECONDS_MAX))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, PermitState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
