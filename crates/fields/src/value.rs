@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lazaret_json::{Map, Text, Value};
 use lazaret_model::Quantity;
-use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin, builtin_with_quantities};
+use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin, builtin_quantity_fields};
 
 /// The text of a field, empty if absent.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -210,21 +210,18 @@ pub fn canonical_quantities(object: &mut Value, shape: &str) {
     }
 }
 
+/// Goes where quantities can stand, and nowhere else: what is looked at to be changed is copied.
 fn canonical(schema: &Schema, ty: TypeId, value: &mut Value) {
-    // Most of an object has none, and what is looked at to be changed is copied.
-    if !builtin_with_quantities().contains(&ty) {
-        return;
-    }
     match (schema.get(ty), value) {
         (Type::Scalar(Scalar::Quantity), value) => {
             if let Some(quantity) = quantity(value) {
                 *value = quantity.to_string().into();
             }
         }
-        (Type::Struct(shape), Value::Object(map)) => {
-            for (name, value) in map.iter_mut().filter(|(_, value)| !value.is_null()) {
-                if let Some(field) = shape.fields.get(name.as_str()) {
-                    canonical(schema, field.ty, value);
+        (Type::Struct(_), Value::Object(map)) => {
+            for (name, ty) in builtin_quantity_fields(ty) {
+                if let Some(value) = map.get_mut(name).filter(|value| !value.is_null()) {
+                    canonical(schema, *ty, value);
                 }
             }
         }

@@ -26,6 +26,6 @@ pub use protobuf::{Envelope, ProtobufError, decode_message, open_envelope};
 pub use raw::read_raw;
 pub use strict::{Finding, check};
 pub use table::{
-    Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin, builtin_with_quantities,
+    Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin, builtin_quantity_fields,
     builtin_with_raw,
 };

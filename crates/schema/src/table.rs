@@ -240,10 +240,20 @@ pub fn builtin_with_raw() -> &'static BTreeSet<TypeId> {
     FOUND.get_or_init(|| builtin().leading_to(&Type::Any(Holder::Raw)))
 }
 
-/// The built-in types in which quantities can stand.
-pub fn builtin_with_quantities() -> &'static BTreeSet<TypeId> {
-    static FOUND: OnceLock<BTreeSet<TypeId>> = OnceLock::new();
-    FOUND.get_or_init(|| builtin().leading_to(&Type::Scalar(Scalar::Quantity)))
+/// The fields of a built-in struct in which quantities can stand, and their types.
+#[must_use]
+pub fn builtin_quantity_fields(of: TypeId) -> &'static [(&'static str, TypeId)] {
+    static FOUND: OnceLock<BTreeMap<TypeId, Vec<(&'static str, TypeId)>>> = OnceLock::new();
+    let find = || {
+        let leading = builtin().leading_to(&Type::Scalar(Scalar::Quantity));
+        let fields = |id: &TypeId| {
+            let fields =
+                builtin().get_struct(*id)?.fields.iter().map(|(name, field)| (name.as_str(), field.ty));
+            Some((*id, fields.filter(|(_, ty)| leading.contains(ty)).collect()))
+        };
+        leading.iter().filter_map(fields).collect()
+    };
+    FOUND.get_or_init(find).get(&of).map_or(&[], Vec::as_slice)
 }
 
 impl Schema {
