@@ -101,6 +101,26 @@ impl Scheduler {
         self.wake_refused(key, leaves_room);
     }
 
+    /// Nobody is to have a claim after all. What was written of it, or may have been, counts until it is seen: whether the claim goes is not known yet.
+    pub(crate) fn unwant_all(&mut self, key: &ObjectKey) {
+        let Some(entry) = self.claim_writes.get_mut(key) else { return };
+        entry.wanted.clear();
+        entry.unwanted.clear();
+        entry.deallocate = false;
+        if let Some(write) = &mut entry.write {
+            write.pods.clear();
+        }
+        match self.book.get(key).filter(|claim| claim.claim.uid == entry.uid).cloned() {
+            Some(claim) => self.close_if_seen(key, &claim),
+            // It is gone, or was never written: it has to be seen first.
+            None => {
+                let uid = entry.uid.clone();
+                self.free(&uid);
+                self.claim_writes.close(key);
+            }
+        }
+    }
+
     /// Wakes pods that were refused for what was under way for a claim, if nothing of it is left. What was written and
     /// is not seen yet wakes them when it is.
     fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {
