@@ -101,7 +101,7 @@ impl Scheduler {
         self.wake_refused(key, leaves_room);
     }
 
-    /// Nobody is to have a claim after all. What was written of it, or may have been, counts until it is seen: whether the claim goes is not known yet.
+    /// No pod is to have a claim after all. An allocation that was written, or may have been, counts until it is seen: the claim may stay.
     pub(crate) fn unwant_all(&mut self, key: &ObjectKey) {
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
         entry.wanted.clear();
@@ -112,7 +112,7 @@ impl Scheduler {
         }
         match self.book.get(key).filter(|claim| claim.claim.uid == entry.uid).cloned() {
             Some(claim) => self.close_if_seen(key, &claim),
-            // It is gone, or was never written: it has to be seen first.
+            // It is gone, or not seen yet, and then it was not written.
             None => {
                 let uid = entry.uid.clone();
                 self.free(&uid);

@@ -20,7 +20,7 @@ use crate::{
     world::World,
 };
 
-/// What agents decided before they wrote it, by number and life of the agent.
+/// Decisions of agents, by number and life of the agent: they are written later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decided {
     /// By claim: the devices that it was given. A write that is repeated was decided before.
