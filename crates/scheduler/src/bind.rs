@@ -320,8 +320,7 @@ impl Scheduler {
 
     /// Has a claim deleted that was made for extended resources and is of no use.
     pub(crate) fn delete_claim(&mut self, owner: u32, claim: ObjectKey, uid: Uid) {
-        self.claim_writes.close(&claim);
-        self.free(&uid);
+        self.unwant_all(&claim);
         let delete = DeleteExtendedClaim { claim, uid };
         self.outbox.launch(Purpose::Delete(owner), EffectKind::DeleteExtendedClaim(delete));
     }

@@ -101,6 +101,26 @@ impl Scheduler {
         self.wake_refused(key, leaves_room);
     }
 
+    /// No pod is to have a claim after all. An allocation that was written, or may have been, counts until it is seen: the claim may stay.
+    pub(crate) fn unwant_all(&mut self, key: &ObjectKey) {
+        let Some(entry) = self.claim_writes.get_mut(key) else { return };
+        entry.wanted.clear();
+        entry.unwanted.clear();
+        entry.deallocate = false;
+        if let Some(write) = &mut entry.write {
+            write.pods.clear();
+        }
+        match self.claim_cache.get(key).filter(|claim| claim.claim.uid == entry.uid).cloned() {
+            Some(claim) => self.close_if_seen(key, &claim),
+            // It is gone, or not seen yet, and then it was not written.
+            None => {
+                let uid = entry.uid.clone();
+                self.free(&uid);
+                self.claim_writes.close(key);
+            }
+        }
+    }
+
     /// Wakes pods that were refused because of writes in flight for a claim, if none is left. A write that is done and
     /// not seen yet wakes them when it is.
     fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {

@@ -2,7 +2,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports to a terminal")]
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     process::ExitCode,
+    thread::ScopedJoinHandle,
     time::{Duration, Instant},
 };
 
@@ -227,6 +229,8 @@ struct Swept {
     steps: u64,
     seeds: u64,
     failure: Option<(u64, Violation)>,
+    /// The first seed in which a core panicked.
+    panicked: Option<u64>,
 }
 
 /// Seeds until one fails.
@@ -238,13 +242,16 @@ fn sweep(args: &Args) -> ExitCode {
     let parts: Vec<Swept> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             (0..jobs).map(|job| scope.spawn(move || part(args, job, jobs, begun))).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        let done =
+            |thread: ScopedJoinHandle<'_, Swept>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        threads.into_iter().map(done).collect()
     });
     let mut total = Swept::default();
     for part in parts {
         total.coverage.add(&part.coverage);
         total.steps += part.steps;
         total.seeds += part.seeds;
+        total.panicked = total.panicked.into_iter().chain(part.panicked).min();
         total.failure = match (total.failure, part.failure) {
             (Some(one), Some(other)) => Some(if one.0 <= other.0 { one } else { other }),
             (one, other) => one.or(other),
@@ -259,6 +266,10 @@ fn sweep(args: &Args) -> ExitCode {
     println!("reached:\n{}", total.coverage);
     for mark in total.coverage.missing() {
         println!("warning: never reached: {}", mark.name());
+    }
+    if let Some(seed) = total.panicked {
+        println!("seed {seed} panicked, as said above: --replay {seed}");
+        return ExitCode::FAILURE;
     }
     match total.failure {
         None => {
@@ -280,7 +291,12 @@ fn part(args: &Args, job: u64, jobs: u64, begun: Instant) -> Swept {
     let siblings = args.limits().siblings();
     let mine = |seed: &u64| seed / siblings % jobs == job;
     for seed in (args.start..args.start + args.seeds).filter(mine) {
-        let outcome = runner.run(&Scenario::draw(seed, args.limits()), None);
+        let scenario = Scenario::draw(seed, args.limits());
+        let outcome = catch_unwind(AssertUnwindSafe(|| runner.run(&scenario, None)));
+        let Ok(outcome) = outcome else {
+            swept.panicked = Some(seed);
+            return swept;
+        };
         swept.seeds += 1;
         swept.steps += outcome.steps;
         swept.coverage.add(&outcome.coverage);

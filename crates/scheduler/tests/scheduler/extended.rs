@@ -117,3 +117,37 @@ fn devices_in_use_are_counted() {
     let placed = ["p", "q", "r"].iter().filter(|name| world.node_of(name).is_some()).count();
     assert_eq!(placed, 2);
 }
+
+/// The watch has not shown that the claim of `p` is allocated, and deleting it has failed: nobody else gets its device.
+#[test]
+fn what_was_allocated_counts_until_the_claim_is_seen_to_be_gone() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_pod(asking("p", GPU, 1));
+    let create = world.scheduler.poll_effect().unwrap();
+    world.perform(create);
+    let made = std::mem::take(&mut world.news);
+    made.into_iter().for_each(|input| world.tell(input));
+    let reserve = world.scheduler.poll_effect().unwrap();
+    assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{:?}", reserve.kind);
+    world.perform(reserve);
+    let unseen = std::mem::take(&mut world.news);
+    world.add_pod(asking("q", GPU, 1));
+    for _ in 0..8 {
+        let Some(effect) = world.scheduler.poll_effect() else { break };
+        if matches!(effect.kind, EffectKind::SetExtendedClaim(_) | EffectKind::DeleteExtendedClaim(_)) {
+            world.faults.push(Outcome::RetryLater);
+        }
+        world.perform(effect);
+    }
+    let is_made = |kind: &&EffectKind| matches!(kind, EffectKind::CreateExtendedClaim(_));
+    assert!(world.log.iter().any(|kind| matches!(kind, EffectKind::DeleteExtendedClaim(_))));
+    assert_eq!(world.log.iter().filter(is_made).count(), 1, "{:?}", world.log);
+
+    unseen.into_iter().for_each(|input| world.tell(input));
+    world.settle();
+    world.pass(20_000);
+    let placed = ["p", "q"].iter().filter(|name| world.node_of(name).is_some()).count();
+    assert_eq!((placed, world.claims.len()), (1, 1));
+    assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
+}

@@ -37,7 +37,7 @@ const FLUSH_MS: i64 = i64::MAX / 4;
 /// More than any world has.
 const PODS_MAX: i64 = 1_000_000;
 
-/// The specs of pods, and the conditions of those that wait.
+/// The specs of pods, and the statuses of those that wait.
 #[derive(Debug)]
 pub(crate) struct Placing {
     plain: Arc<PodSpec>,
@@ -319,7 +319,7 @@ fn tolerate_for_ever(claim: &mut ResourceClaim) {
     }
 }
 
-/// The allocation of a mutant, with the tolerations that the claim has.
+/// An allocation of a mutant, with the tolerations that the claim has.
 fn tolerating_as_asked(claim: &ResourceClaim, allocation: &Allocation) -> Allocation {
     let mut allocation = allocation.clone();
     let asked = request_of(claim).map_or(&[][..], |request| &request.tolerations);
@@ -354,7 +354,7 @@ impl Ear<'_> {
         self.tell(Input::Node(Arc::new(node)));
     }
 
-    /// The objects that the watches began with.
+    /// Tells the first lists of the watches.
     fn begin(&mut self, reports: usize) -> Progress {
         let (api, heard) = (self.api, self.gaps.began);
         self.workloads.groups().for_each(|group| self.tell(Input::Group(Arc::new(group))));

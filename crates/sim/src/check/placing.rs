@@ -20,7 +20,7 @@ use crate::{
     world::World,
 };
 
-/// Decisions of agents that are not written yet, by number and life of the agent.
+/// Decisions of agents, by number and life of the agent: they are written later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decided {
     /// By claim: the devices that it was given. A write that is repeated was decided before.
@@ -32,6 +32,7 @@ pub(crate) struct Decided {
 }
 
 /// A device that a pod wants.
+#[derive(PartialEq)]
 struct Wanted {
     class: Text,
     tolerations: Vec<Toleration>,
@@ -126,12 +127,17 @@ impl World {
         let seen = self.seen(leader);
         let waits =
             |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
+        let free = self.free_devices(seen);
+        // Pods that want the same are looked at once.
+        let mut nowhere: Vec<Vec<Wanted>> = Vec::new();
         let found = seen.pods().filter(|pod| waits(pod)).find_map(|pod| {
-            let wanted = self.wanted(pod.pod)?;
-            let mut nodes = (0..self.config.nodes).map(palette::node);
-            let node = nodes.find(|node| self.has_room(seen, node, &wanted, now))?;
-            let why = self.schedulers.agents[leader].core.why(&pod.key);
-            let why = why.map(|why| why.message());
+            let wanted = self.wanted(pod.pod).filter(|wanted| !nowhere.contains(wanted))?;
+            let node = free.iter().find(|(_, devices)| has_room(seen, devices, &wanted, now));
+            let Some((node, _)) = node else {
+                nowhere.push(wanted);
+                return None;
+            };
+            let why = self.schedulers.agents[leader].core.why(&pod.key).map(|why| why.message());
             Some(format!("{} could go to {node}: {why:?}", pod.key))
         });
         if let Some(detail) = found {
@@ -164,25 +170,37 @@ impl World {
         Some(wanted)
     }
 
-    /// Whether a node has free devices for all of it.
-    fn has_room(&self, seen: Seen<'_>, node: &Text, wanted: &[Wanted], now: Timestamp) -> bool {
-        let mut taken = BTreeSet::new();
-        wanted.iter().all(|one| {
-            let class = DeviceSelector { class: Some(one.class.clone()), ..DeviceSelector::default() };
-            let all = (0..self.api.catalog.devices()).filter_map(|device| u32::try_from(device).ok());
-            let found = all.map(|device| self.api.catalog.id(device)).find(|id| {
-                let device = seen.device(id);
-                id.pool == *node
-                    && !taken.contains(id)
-                    && seen.is_allocatable(device)
-                    && seen.used(device) == Use::default()
-                    && reference::selects(seen, Some(&class), device)
-                    && !is_blocked(seen, id, &one.tolerations)
-                    && !is_left_soon(seen, id, &one.tolerations, now)
-            });
-            found.is_some_and(|id| taken.insert(id))
-        })
+    /// By node: devices that nobody has and that can be given out.
+    fn free_devices(&self, seen: Seen<'_>) -> BTreeMap<Text, Vec<DeviceId>> {
+        let mut free: BTreeMap<Text, Vec<DeviceId>> =
+            (0..self.config.nodes).map(|number| (palette::node(number), Vec::new())).collect();
+        for number in (0..self.api.catalog.devices()).filter_map(|number| u32::try_from(number).ok()) {
+            let id = self.api.catalog.id(number);
+            let device = seen.device(&id);
+            if seen.is_allocatable(device)
+                && seen.used(device) == Use::default()
+                && let Some(of_node) = free.get_mut(&id.pool)
+            {
+                of_node.push(id);
+            }
+        }
+        free
     }
+}
+
+/// Whether these devices of a node do for all that is wanted.
+fn has_room(seen: Seen<'_>, free: &[DeviceId], wanted: &[Wanted], now: Timestamp) -> bool {
+    let mut taken = BTreeSet::new();
+    wanted.iter().all(|one| {
+        let class = DeviceSelector { class: Some(one.class.clone()), ..DeviceSelector::default() };
+        let found = free.iter().find(|id| {
+            !taken.contains(id)
+                && reference::selects(seen, Some(&class), seen.device(id))
+                && !is_blocked(seen, id, &one.tolerations)
+                && !is_left_soon(seen, id, &one.tolerations, now)
+        });
+        found.is_some_and(|id| taken.insert(id))
+    })
 }
 
 /// Whether a device has a taint that keeps it from a claim with these tolerations.
