@@ -53,7 +53,7 @@ pub(crate) async fn write_all(
     let mut correlator = Correlator::default();
     while let Some(mut note) = notes.recv().await {
         note.message = cut(&note.message).to_owned();
-        let Some(written) = correlator.hear(clock.unix(), note.text(&node)) else {
+        let Some(written) = correlator.correlate(clock.unix(), note.text(&node)) else {
             debug!(reason = note.reason, "an event is left out: there are too many about its object");
             continue;
         };

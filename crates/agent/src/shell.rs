@@ -190,13 +190,13 @@ async fn work(
                 steps::log_input(&input);
                 node.handle(clock.now(), input);
             },
-            news = hear(&mut running) => if let Some((runner, _)) = &mut running { runner.hear(clock, news, &mut node) },
+            news = next_pod_input(&mut running) => if let Some((runner, _)) = &mut running { runner.handle_input(clock, news, &mut node) },
             () = clock.sleep_until(wake) => {
                 node.tick(clock.now());
                 running.iter_mut().for_each(|(runner, _)| runner.tick(clock));
             }
             Some(()) = lines.ordered.recv() => match &mut running {
-                Some((runner, _)) => runner.hear(clock, run::PodInput::Shutdown, &mut node),
+                Some((runner, _)) => runner.handle_input(clock, run::PodInput::Shutdown, &mut node),
                 None => drop(lines.shut_down.send_replace(true)),
             },
             () = stopped(&mut lines.stopping) => break,
@@ -211,7 +211,7 @@ async fn work(
 }
 
 /// News of pods; for ever none where none are run.
-async fn hear(running: &mut Running) -> run::PodInput {
+async fn next_pod_input(running: &mut Running) -> run::PodInput {
     let news = match running {
         Some((_, heard)) => heard.recv().await,
         None => None,

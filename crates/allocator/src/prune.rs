@@ -179,7 +179,7 @@ impl Analysis {
             let choices = request.asks.clone().filter_map(|ask| self.choice(state, ask)).collect();
             needs.needs.push(Need { claim, choices });
         }
-        needs.short() || needs.unmatched() || needs.undistinct() || needs.crowded()
+        needs.short() || needs.unmatched() || needs.lacks_distinct_values() || needs.lacks_devices()
     }
 
     fn choice(&self, state: &State<'_, '_>, ask: usize) -> Option<Choice> {
@@ -367,7 +367,7 @@ impl Needs<'_, '_, '_> {
     }
 
     /// Some constraint needs more different values than there are left.
-    fn undistinct(&self) -> bool {
+    fn lacks_distinct_values(&self) -> bool {
         self.each_constraint(Rule::Distinct).any(|(claim, constraint)| {
             let mut wanted = 0_i64;
             let mut values: BTreeSet<u32> = BTreeSet::new();
@@ -388,7 +388,7 @@ impl Needs<'_, '_, '_> {
     }
 
     /// Together the requests want more devices than there are for them, or no assignment gives each its own.
-    fn crowded(&self) -> bool {
+    fn lacks_devices(&self) -> bool {
         let asks = self.needs.iter().filter_map(Need::only).filter(|choice| !self.is_admin(choice));
         let exclusive: Vec<&Choice> = asks
             .filter(|choice| choice.count > 0 && !choice.domain.meets(&self.analysis.shareable))

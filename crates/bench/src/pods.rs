@@ -74,7 +74,7 @@ impl Pods {
         let pods = Rc::new(Self::default());
         let (heard, target) = (Rc::downgrade(&pods), target.clone());
         pods._watch.borrow_mut().spawn_local(async move {
-            let each = |line: &[u8]| heard.upgrade().map_or(Ok(()), |pods| pods.hear(line));
+            let each = |line: &[u8]| heard.upgrade().map_or(Ok(()), |pods| pods.read_event(line));
             let Err(failed) = watch(&target, &format!("{path}?watch=true"), Some(version), each).await;
             if let Some(pods) = heard.upgrade() {
                 *pods.failed.borrow_mut() = Some(failed);
@@ -147,7 +147,7 @@ impl Pods {
         change(&mut seen[number]);
     }
 
-    fn hear(&self, line: &[u8]) -> Result<()> {
+    fn read_event(&self, line: &[u8]) -> Result<()> {
         let event: Event<'_> = serde_json::from_slice(line).context("read an event")?;
         let gone = match &*event.kind {
             "ADDED" | "MODIFIED" => false,

@@ -11,7 +11,7 @@ pub(crate) fn features(release: Release, text: &str, parts: &[Part]) -> Result<F
     let mut features = Features::of(release);
     features.parse(text).map_err(|error| anyhow!("--feature-gates: {error}"))?;
     for gate in Features::without_effect(text, parts) {
-        output::note(&format!("warning: --feature-gates: {gate} {}", where_it_acts(gate)));
+        output::note(&format!("warning: --feature-gates: {gate} {}", component_of(gate)));
     }
     Ok(features)
 }
@@ -22,7 +22,7 @@ pub(crate) fn turns_on(text: &str, gate: &str) -> bool {
     pairs.any(|(name, value)| name.trim() == gate && value.trim().eq_ignore_ascii_case("true"))
 }
 
-fn where_it_acts(gate: &str) -> &'static str {
+fn component_of(gate: &str) -> &'static str {
     match Features::parts_of(gate) {
         [] => "is known and has no effect: nothing here depends on it",
         [Part::Server, ..] => "has an effect in the API server only: set it there",

@@ -139,12 +139,12 @@ impl Shell {
                 () = self.inventory.changed.notified() => {}
                 () = self.clock.sleep_until(wake.map(|wake| wake.at)) => {}
                 Some((id, answer)) = answers.recv() => self.core.acknowledge(self.clock.now(), id, answer),
-                Some(news) = news.recv() => self.hear(news),
+                Some(news) = news.recv() => self.handle_event(news),
             }
         }
     }
 
-    fn hear(&mut self, news: SliceEvent) {
+    fn handle_event(&mut self, news: SliceEvent) {
         let now = self.clock.now();
         match news {
             SliceEvent::Listed(slices, version) => self.core.list(now, slices, &version),

@@ -59,8 +59,9 @@ impl Sockets {
     /// # Errors
     /// When a path is too long.
     pub fn single(driver: &str, registry: &Path, data: &Path) -> Result<Self, SocketError> {
-        let registration = first_short_enough(registry, &[format!("{driver}@reg.sock"), hashed(driver, "")])?;
-        let service = first_short_enough(data, &["dra.sock".into()])?;
+        let registration =
+            first_name_that_fits(registry, &[format!("{driver}@reg.sock"), hashed(driver, "")])?;
+        let service = first_name_that_fits(data, &["dra.sock".into()])?;
         Ok(Self { registration, service })
     }
 
@@ -70,8 +71,8 @@ impl Sockets {
     /// When a path is too long.
     pub fn classic(driver: &str, registry: &Path, data: &Path) -> Result<Self, SocketError> {
         let short = hashed(driver, "").replace("@reg.sock", "@cls.sock");
-        let registration = first_short_enough(registry, &[format!("{driver}@cls.sock"), short])?;
-        let service = first_short_enough(data, &["cls.sock".into()])?;
+        let registration = first_name_that_fits(registry, &[format!("{driver}@cls.sock"), short])?;
+        let service = first_name_that_fits(data, &["cls.sock".into()])?;
         Ok(Self { registration, service })
     }
 
@@ -86,9 +87,9 @@ impl Sockets {
             format!("{driver}-{short}@reg.sock"),
             hashed(driver, pod_uid),
         ];
-        let registration = first_short_enough(registry, &names)?;
+        let registration = first_name_that_fits(registry, &names)?;
         let service =
-            first_short_enough(data, &[format!("dra-{pod_uid}.sock"), format!("dra-{short}.sock")])?;
+            first_name_that_fits(data, &[format!("dra-{pod_uid}.sock"), format!("dra-{short}.sock")])?;
         Ok(Self { registration, service })
     }
 }
@@ -98,7 +99,7 @@ fn hashed(driver: &str, pod_uid: &str) -> String {
     format!("dra-{}@reg.sock", URL_SAFE_NO_PAD.encode(&digest(&SHA256, &both).as_ref()[..16]))
 }
 
-fn first_short_enough(directory: &Path, names: &[String]) -> Result<PathBuf, SocketError> {
+fn first_name_that_fits(directory: &Path, names: &[String]) -> Result<PathBuf, SocketError> {
     let mut last = PathBuf::new();
     for name in names {
         last = directory.join(name);

@@ -34,10 +34,7 @@ pub(crate) enum Place {
 
 impl Archive {
     /// Looks a tar file through. Nothing when it has no file with one of the `marks`: then it is something else.
-    pub(crate) fn look_through(
-        file: File,
-        marks: &[&str],
-    ) -> Result<(File, Option<BTreeMap<String, Place>>)> {
+    pub(crate) fn scan(file: File, marks: &[&str]) -> Result<(File, Option<BTreeMap<String, Place>>)> {
         let mut places = BTreeMap::new();
         let mut is_marked = false;
         let mut reader = tar::Reader::new(io::BufReader::new(At { file: &file, position: 0, end: u64::MAX }));

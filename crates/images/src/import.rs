@@ -96,7 +96,7 @@ fn is_compressed(file: &File) -> Result<bool> {
 }
 
 fn import_tar(store: &Store, limits: &Limits, file: File, name: Option<&str>) -> Result<Vec<Image>> {
-    let (file, places) = Archive::look_through(file, &[LAYOUT, DOCKER_MANIFEST])?;
+    let (file, places) = Archive::scan(file, &[LAYOUT, DOCKER_MANIFEST])?;
     match places {
         Some(places) => import_archive(store, limits, &Archive::Tar { file, places }, name),
         None => import_root_file_system(store, limits, &file, name),

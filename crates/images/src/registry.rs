@@ -220,7 +220,7 @@ impl<'a> Registry<'a> {
             }
             if status == StatusCode::UNAUTHORIZED && !has_proven {
                 has_proven = true;
-                self.prove(response.headers()).await?;
+                self.authenticate(response.headers()).await?;
                 continue;
             }
             return Err(self.refused(response, path).await);

@@ -239,7 +239,7 @@ impl Node {
         // An operation that has nothing to do ends at once, and its pod may go on.
         loop {
             self.advance_pods(now);
-            if !self.carry_on(now) {
+            if !self.take_over_work(now) {
                 break;
             }
         }
@@ -268,7 +268,7 @@ impl Node {
     }
 
     /// Takes over what the manager wants to be done. Whether an operation ended.
-    fn carry_on(&mut self, now: Millis) -> bool {
+    fn take_over_work(&mut self, now: Millis) -> bool {
         let mut ended = false;
         while let Some((id, effect)) = self.manager.poll_awaited() {
             match effect {

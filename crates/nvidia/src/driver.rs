@@ -180,7 +180,7 @@ pub async fn start(client: kube::Client, options: Options) -> Result<Nvidia, Run
         kit = kit.rolling_update(uid);
     }
     let running = kit.start(Shared { cards: Arc::clone(&cards), health: Arc::clone(&health) }).await?;
-    tasks.spawn(publish_more(running.publisher().clone(), cards, Arc::clone(&health)));
+    tasks.spawn(publish_late_cards(running.publisher().clone(), cards, Arc::clone(&health)));
     Ok(Nvidia { running, gpus, health, _tasks: tasks })
 }
 
@@ -189,7 +189,7 @@ fn pools(cards: &Cards) -> BTreeMap<String, Pool> {
 }
 
 /// Publishes GPUs that answered only after the start.
-async fn publish_more(publisher: Publisher, cards: Arc<Cards>, health: Arc<Health>) {
+async fn publish_late_cards(publisher: Publisher, cards: Arc<Cards>, health: Arc<Health>) {
     loop {
         health.found.notified().await;
         if let Err(error) = publisher.publish(pools(&cards)) {

@@ -179,7 +179,7 @@ impl Watch {
                 self.look(health)?;
                 since_look = Duration::ZERO;
                 // Now that they were looked at.
-                if cards.take_more() {
+                if cards.take_late_cards() {
                     health.changed.notify_one();
                     health.found.notify_one();
                 }

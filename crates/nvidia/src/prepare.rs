@@ -79,7 +79,7 @@ impl Cards {
     }
 
     /// Whether there are cards to publish that answered only after the start. They are asked for once.
-    pub(crate) fn take_more(&self) -> bool {
+    pub(crate) fn take_late_cards(&self) -> bool {
         std::mem::take(&mut self.found.write().unwrap_or_else(PoisonError::into_inner).is_more)
     }
 

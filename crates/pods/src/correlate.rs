@@ -76,7 +76,7 @@ struct Event {
 
 impl Correlator {
     /// The event to write for this text; `None` when there are too many about its object.
-    pub fn hear(&mut self, now: Millis, mut said: EventText) -> Option<Written> {
+    pub fn correlate(&mut self, now: Millis, mut said: EventText) -> Option<Written> {
         let message = self.combine(now, &mut said);
         let stamp = self.last_stamp.saturating_add(1).max(now.saturating_mul(NANOSECONDS_PER_MILLI));
         let (uid, is_warning) = (said.uid.clone(), said.is_warning);

@@ -189,7 +189,7 @@ impl Machine for Publisher {
             Turn::Acknowledged(id, reply) => self.acknowledge(now, id, reply.into()),
         }
         if self.leads {
-            self.think(now);
+            self.plan_next(now);
         }
     }
 
@@ -331,7 +331,7 @@ impl Publisher {
     }
 
     /// Decides what to do next.
-    fn think(&mut self, now: Timestamp) {
+    fn plan_next(&mut self, now: Timestamp) {
         // The driver has not said what it wants.
         let Some(desired) = &self.desired else { return };
         // Nothing has been listed.

@@ -155,7 +155,7 @@ impl Scheduler {
                 }
             }
             None => {
-                self.displace(ix);
+                self.remove_pod_from_node(ix);
                 let on = self.nodes.place(name, ix, pod);
                 self.set_on(ix, Some(on));
             }
@@ -168,7 +168,7 @@ impl Scheduler {
         self.abandon(ix);
         self.queue.leave(ix);
         self.set_nominated(ix, None);
-        self.displace(ix);
+        self.remove_pod_from_node(ix);
     }
 
     pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {
@@ -185,11 +185,11 @@ impl Scheduler {
     }
 
     /// Gives back the room that a pod takes up on a node.
-    pub(crate) fn displace(&mut self, ix: u32) {
+    pub(crate) fn remove_pod_from_node(&mut self, ix: u32) {
         let Some(on) = self.pods.get_mut(ix).and_then(|entry| entry.on.take()) else { return };
         // It may have left for them; where that does not help, no room is kept for them any more.
         self.wake_nominated(on);
-        self.nodes.displace(on, ix);
+        self.nodes.remove_pod_from_node(on, ix);
         self.happened(Cause::Room);
         self.happened(Cause::Neighbours);
         // As long as it existed the devices of its group's claims were not released.

@@ -128,7 +128,7 @@ impl Scheduler {
         };
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name };
         let consumer = self.claim_cache.consumer(&pod, &key);
-        self.overlay.remove(&extended.stand_in);
+        self.overlay.remove(&extended.planned_claim_uid);
         self.overlay.insert(&uid, &extended.allocation);
         let entry = self.claim_writes.open(&key, &uid);
         entry.allocation = Some(extended.allocation.clone());
@@ -286,7 +286,7 @@ impl Scheduler {
             return;
         }
         self.abandon(ix);
-        self.displace(ix);
+        self.remove_pod_from_node(ix);
         self.queue.back_off(self.now, ix);
         let why = PendingReason::of(Verdict::Failed(message.to_string()));
         let message = why.message().into();
@@ -304,7 +304,7 @@ impl Scheduler {
             return;
         };
         if let Some(extended) = flight.extended.take() {
-            self.free(&extended.stand_in);
+            self.free(&extended.planned_claim_uid);
             if let Some((key, uid)) = extended.made {
                 flight.claims.retain(|other| *other != key);
                 self.delete_claim(ix, key, uid);
@@ -314,7 +314,7 @@ impl Scheduler {
             self.set_node_allocatable(ix, Arc::new([]), Purpose::Aside);
         }
         for key in flight.claims {
-            self.unwant_claim(ix, &pod, &key);
+            self.drop_reservation(ix, &pod, &key);
         }
     }
 

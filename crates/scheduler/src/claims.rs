@@ -123,7 +123,7 @@ impl ClaimCache {
     }
 
     /// Whether no other consumer than this pod, or its group, uses a claim.
-    pub(crate) fn is_free_but_for(&self, claim: &Claim, pod: &Pod) -> bool {
+    pub(crate) fn is_used_only_by(&self, claim: &Claim, pod: &Pod) -> bool {
         let uid = self.user(pod, claim);
         claim.claim.reserved_for.iter().all(|consumer| consumer.uid == *uid)
     }

@@ -128,7 +128,7 @@ impl Scheduler {
             }
         }
         if let Some(extended) = &placement.extended {
-            self.overlay.insert(&extended.stand_in, &extended.allocation);
+            self.overlay.insert(&extended.planned_claim_uid, &extended.allocation);
         }
         let flight = Flight {
             claims,
@@ -215,7 +215,7 @@ impl Scheduler {
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()
-            .filter(|claim| claim.claim.allocation.is_some() && self.claim_cache.is_free_but_for(claim, pod))
+            .filter(|claim| claim.claim.allocation.is_some() && self.claim_cache.is_used_only_by(claim, pod))
             .filter(|claim| !self.is_used_by_group(claim, pod))
             .filter(|claim| blocks(claim))
             .collect();

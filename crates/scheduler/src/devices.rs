@@ -81,7 +81,7 @@ impl Devices<'_> {
     ) -> Result<SearchResult<Chosen<'n>>, AllocateError> {
         let mut refused = Vec::new();
         for group in self.group_by_resources(nodes) {
-            let made = self.unmade(&group.resources);
+            let made = self.planned_claim(&group.resources);
             let mut claims = self.open.to_vec();
             claims.extend(made.as_ref().map(|(claim, _)| claim.clone()));
             if let Some(first) = group.nodes.first().filter(|_| claims.is_empty()) {
@@ -169,7 +169,7 @@ impl Devices<'_> {
     }
 
     /// The claim that would have to be made.
-    fn unmade(&self, resources: &[Text]) -> Option<(Arc<ResourceClaim>, Arc<[Mapping]>)> {
+    fn planned_claim(&self, resources: &[Text]) -> Option<(Arc<ResourceClaim>, Arc<[Mapping]>)> {
         if resources.is_empty() {
             return None;
         }
@@ -177,7 +177,7 @@ impl Devices<'_> {
         let (spec, mappings) = extended::requests(pod, resources, self.extended.delegated);
         let claim = ResourceClaim {
             key: ObjectKey { namespace: pod.key.namespace.clone(), name: UNMADE.into() },
-            uid: stand_in(pod),
+            uid: planned_claim_uid(pod),
             extended_resource: true,
             spec: Arc::new(spec),
             ..ResourceClaim::default()
@@ -201,7 +201,7 @@ fn missed(claims: &[Arc<ResourceClaim>], allocations: &[Allocation]) -> i64 {
 }
 
 /// Under which the devices of a claim are held as long as it is not made.
-fn stand_in(pod: &Pod) -> Uid {
+fn planned_claim_uid(pod: &Pod) -> Uid {
     alloc::format!("{UNMADE}{}", pod.uid).into()
 }
 
@@ -213,7 +213,7 @@ fn chosen<'n>(
     // The claim that is to be made was asked for last.
     let last = if made.is_some() { allocations.pop() } else { None };
     let extended = made.zip(last).map(|((claim, mappings), allocation)| ExtendedClaim {
-        stand_in: claim.uid.clone(),
+        planned_claim_uid: claim.uid.clone(),
         spec: claim.spec.clone(),
         mappings,
         allocation: Arc::new(allocation),

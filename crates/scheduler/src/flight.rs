@@ -32,7 +32,7 @@ pub(crate) struct Flight {
 #[derive(Clone, Debug)]
 pub(crate) struct ExtendedClaim {
     /// Under which its devices are held as long as there is no claim.
-    pub(crate) stand_in: Uid,
+    pub(crate) planned_claim_uid: Uid,
     pub(crate) spec: Arc<ClaimSpec>,
     pub(crate) mappings: Arc<[Mapping]>,
     pub(crate) allocation: Arc<Allocation>,

@@ -62,7 +62,7 @@ impl Scheduler {
         }
         let pods = self.waiting_members(first, gang);
         self.rehearsing = true;
-        let mut found = self.rehearse(pods, missing);
+        let mut found = self.place_tentatively(pods, missing);
         let mut again = None;
         if found.placed.len() < missing {
             let placed: Vec<(u32, Arc<Pod>)> = self.take_back(&mut found.placed);
@@ -70,7 +70,7 @@ impl Scheduler {
             if found.refused.iter().any(|(_, _, verdict)| matches!(verdict, Verdict::Nowhere(_))) {
                 let refused = found.refused.iter().map(|(pod_ix, pod, _)| (*pod_ix, pod.clone()));
                 let order = refused.chain(placed.iter().cloned()).chain(found.left.iter().cloned()).collect();
-                again = Some(self.rehearse(order, missing));
+                again = Some(self.place_tentatively(order, missing));
             }
             found.left.extend(placed);
         }
@@ -83,7 +83,7 @@ impl Scheduler {
             None => found,
         };
         self.rehearsing = false;
-        self.conclude(gang, found);
+        self.bind_or_give_up(gang, found);
     }
 
     /// How many pods of a gang wait and can be tried.
@@ -110,7 +110,7 @@ impl Scheduler {
     }
 
     /// Places pods tentatively until `missing` are placed and all were tried, or enough cannot be placed any more.
-    fn rehearse(&mut self, pods: Vec<(u32, Arc<Pod>)>, missing: usize) -> TentativePlacements {
+    fn place_tentatively(&mut self, pods: Vec<(u32, Arc<Pod>)>, missing: usize) -> TentativePlacements {
         let mut found = TentativePlacements::default();
         let all = pods.len();
         for (ix, pod) in pods {
@@ -136,7 +136,7 @@ impl Scheduler {
         let mut pods = Vec::with_capacity(placed.len());
         for (ix, pod, _) in placed.drain(..).rev() {
             self.abandon(ix);
-            self.displace(ix);
+            self.remove_pod_from_node(ix);
             pods.push((ix, pod));
         }
         pods.reverse();
@@ -144,7 +144,7 @@ impl Scheduler {
     }
 
     // DEVIATION(gang-placement): Kubernetes also makes pods leave for a gang.
-    fn conclude(&mut self, gang: &Gang, found: TentativePlacements) {
+    fn bind_or_give_up(&mut self, gang: &Gang, found: TentativePlacements) {
         if !found.placed.is_empty() {
             // Pods with affinity to them, or that wait for an even spread, need not wait until they are bound.
             self.happened(Cause::Neighbours);

@@ -43,9 +43,9 @@ impl Scheduler {
                 self.set_uncertain(ix);
             }
             if let Some(extended) = flight.extended {
-                self.free(&extended.stand_in);
+                self.free(&extended.planned_claim_uid);
             }
-            self.displace(ix);
+            self.remove_pod_from_node(ix);
             self.queue.back_off(self.now, ix);
         }
         for key in self.claim_writes.keys() {

@@ -151,7 +151,7 @@ impl Nodes {
     }
 
     /// A pod is not on a node any more.
-    pub(crate) fn displace(&mut self, ix: u32, pod_ix: u32) {
+    pub(crate) fn remove_pod_from_node(&mut self, ix: u32, pod_ix: u32) {
         let Some(state) = invariant!(self.slots.get_mut(ix), "the number of a node leads to it") else {
             return;
         };

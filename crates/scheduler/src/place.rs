@@ -79,7 +79,7 @@ impl Scheduler {
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
         match only {
             Some(node) => search.restrict(node),
-            None => search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated)),
+            None => search.try_first(self.pods.get(ix).and_then(|entry| entry.nominated)),
         }
         let mut devices = Devices {
             allocator: &mut self.allocator,
@@ -161,7 +161,7 @@ impl Scheduler {
                 None => claims::check_classes(claim, &self.fleet.snapshot())?,
             }
             let unclaimed = |entry: &Entry| entry.coming() == 0 && entry.is_seen(claim.version);
-            let alone = || entry.is_none_or(unclaimed) && self.claim_cache.is_free_but_for(claim, pod);
+            let alone = || entry.is_none_or(unclaimed) && self.claim_cache.is_used_only_by(claim, pod);
             if given.as_deref().is_some_and(|given| self.shares.has_mapping(given)) && !alone() {
                 return Err(ClaimProblem::NotShareable(key.clone()));
             }

@@ -70,7 +70,7 @@ impl Scheduler {
     }
 
     /// A pod is not to have a claim after all.
-    pub(crate) fn unwant_claim(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
+    pub(crate) fn drop_reservation(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
         let may_be_bound = self.may_be_bound(pod_ix);
         // A claim of a group stays reserved for its other pods until the group is gone.
         let is_shared = self.claim_cache.sharing(pod, key).is_some();
@@ -210,16 +210,16 @@ impl Scheduler {
         if !self.leads {
             self.close_if_seen(key, &claim);
         } else if !entry.wanted.is_empty() {
-            self.give_out_reservation(key, &claim, version);
+            self.send_reservation(key, &claim, version);
         } else if !entry.unwanted.is_empty() || entry.deallocate {
-            self.give_out_release(key, &claim, version);
+            self.send_release(key, &claim, version);
         } else {
             self.close_if_seen(key, &claim);
         }
         done.into_iter().for_each(|pod| self.claim_ready(pod, key));
     }
 
-    fn give_out_reservation(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
+    fn send_reservation(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
         let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
         else {
             return;
@@ -242,7 +242,7 @@ impl Scheduler {
         entry.write = Some(Write { effect, version, pods, allocates, releases: false, deallocates: false });
     }
 
-    fn give_out_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
+    fn send_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
         let Some(entry) = invariant!(self.claim_writes.get_mut(key), "a claim that is written has an entry")
         else {
             return;

@@ -48,13 +48,13 @@ pub(crate) fn scores(
         add(&mut totals, &marks, WEIGHT_SPREAD, true);
     }
     for (total, state) in totals.iter_mut().zip(nodes) {
-        *total = *total * EQUALS + among_equals(state, packing);
+        *total = *total * EQUALS + tie_break(state, packing);
     }
     totals
 }
 
 /// Pods that ask for little next to large nodes make no difference in percents; their number does. Kubernetes draws lots.
-fn among_equals(state: &NodeState, packing: Packing) -> i64 {
+fn tie_break(state: &NodeState, packing: Packing) -> i64 {
     let pods = as_score(state.pods.len()).min(EQUALS - 1);
     match packing {
         Packing::Spread => EQUALS - 1 - pods,

@@ -105,7 +105,7 @@ impl<'a> Search<'a> {
     }
 
     /// Room was made on this node: it is tried alone, before all others.
-    pub(crate) fn begin_with(&mut self, node: Option<u32>) {
+    pub(crate) fn try_first(&mut self, node: Option<u32>) {
         self.first = node;
     }
 

@@ -62,7 +62,7 @@ impl Answer {
     }
 
     /// The answer to a client that may have it already; `known` is its `If-None-Match`.
-    pub(crate) fn unless_known(self, known: Option<&str>) -> Self {
+    pub(crate) fn not_modified_if(self, known: Option<&str>) -> Self {
         let has = |tag: u64| known.is_some_and(|known| known.split(',').any(|one| one.trim() == quoted(tag)));
         if self.tag.is_some_and(has) { Self { code: 304, body: Body::full(""), ..self } } else { self }
     }

@@ -109,7 +109,7 @@ impl Server {
                     let query = parts.uri.query().unwrap_or_default();
                     self.other(user, &OtherRequest { method: &parts.method, path: &path, query }, form)?
                 };
-                return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
+                return Ok(answer.not_modified_if(text(header::IF_NONE_MATCH)));
             }
         };
         let mut target = target;

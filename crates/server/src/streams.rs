@@ -74,11 +74,11 @@ impl Streams {
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     #[allow(clippy::disallowed_methods, reason = "a task for each stream, which ends with it")]
     fn execute(&self, stream: F) {
-        tokio::spawn(patiently(self.patience, stream));
+        tokio::spawn(with_stall_timeout(self.patience, stream));
     }
 }
 
-async fn patiently(patience: Duration, stream: impl Future<Output = ()>) {
+async fn with_stall_timeout(patience: Duration, stream: impl Future<Output = ()>) {
     let progress = Arc::new(Progress::default());
     let mut stream = pin!(PROGRESS.scope(progress.clone(), stream));
     let mut known = NOT_WAITING;

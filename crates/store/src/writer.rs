@@ -74,7 +74,7 @@ impl WriteRecovery {
     fn check(&mut self, committer: &mut Committer) {
         while committer.is_read_only()
             && let Some(wait) = self.state.plan(committer.groups())
-            && remind(self.queue.clone(), wait).is_err()
+            && schedule_recovery(self.queue.clone(), wait).is_err()
         {
             thread::sleep(wait);
             committer.heal();
@@ -84,7 +84,7 @@ impl WriteRecovery {
 }
 
 /// Asks the writer to heal after `wait`, on a thread that ends with that: a store that is well has none.
-fn remind(queue: mpsc::WeakSender<Message>, wait: Duration) -> io::Result<()> {
+fn schedule_recovery(queue: mpsc::WeakSender<Message>, wait: Duration) -> io::Result<()> {
     let reminder = move || {
         thread::sleep(wait);
         if let Some(queue) = queue.upgrade() {

@@ -8,7 +8,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Sorts pods so that those that are missed least come first. `related` are all pods that do the same work: where many
 /// of them share a node, one of those goes first.
-pub(crate) fn by_dispensability(now: Timestamp, pods: &mut [Arc<Pod>], related: &[Arc<Pod>]) {
+pub(crate) fn sort_for_deletion(now: Timestamp, pods: &mut [Arc<Pod>], related: &[Arc<Pod>]) {
     let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in related.iter().filter(|pod| pods::is_active(pod)) {
         *on_node.entry(pods::node(pod)).or_default() += 1;
@@ -127,7 +127,7 @@ mod tests {
         for at in 0..9 {
             related.push(pod(&format!("r{at}"), "n2", "Running", None, 800, &none));
         }
-        by_dispensability(now, &mut all, &related);
+        sort_for_deletion(now, &mut all, &related);
         let order: Vec<&str> = all.iter().map(|pod| meta::name(&pod.metadata)).collect();
         assert_eq!(order, ["unbound", "pending", "unready", "cheap", "crowded", "young", "restarted", "old"]);
     }

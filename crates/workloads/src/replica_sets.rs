@@ -96,7 +96,7 @@ fn manage(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc
         return;
     }
     let mut dispensable = active.to_vec();
-    rank::by_dispensability(context.now, &mut dispensable, &related(context.world, set));
+    rank::sort_for_deletion(context.now, &mut dispensable, &related(context.world, set));
     for pod in dispensable.iter().take((active.len() - wanted).min(BURST_MAX)) {
         let message = format!("Deleted pod: {}", meta::name(&pod.metadata));
         plan.write_and_tell(

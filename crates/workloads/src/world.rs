@@ -224,7 +224,7 @@ impl World {
         let old = self.get(resource, &key);
         let object = match &old {
             Some(old) if !meta::is_newer(object.metadata(), old.metadata()) => return None,
-            Some(old) if old.uid() == object.uid() => keep_departure(old, object),
+            Some(old) if old.uid() == object.uid() => keep_deletion(old, object),
             Some(old) => {
                 self.gone.insert(old.uid().to_owned());
                 self.graph.mark_absent(resource, &key, old.uid());
@@ -319,7 +319,7 @@ impl World {
 }
 
 /// A departure is never taken back, whatever late news says.
-fn keep_departure(old: &Object, new: Object) -> Object {
+fn keep_deletion(old: &Object, new: Object) -> Object {
     match &old.metadata().deletion_timestamp {
         Some(at) if new.metadata().deletion_timestamp.is_none() => {
             new.with_metadata(|metadata| metadata.deletion_timestamp = Some(at.clone()))

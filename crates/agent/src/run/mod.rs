@@ -80,7 +80,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// News from the API, from the runtime, and of what became of actions.
-    pub(crate) fn hear(&mut self, clock: Clock, news: PodInput, node: &mut Node) {
+    pub(crate) fn handle_input(&mut self, clock: Clock, news: PodInput, node: &mut Node) {
         match news {
             PodInput::Pods(pods) => self.pods(clock, pods, node),
             PodInput::Pod(pod) => self.pod(clock, *pod, node),
@@ -88,10 +88,11 @@ impl Runner {
                 self.gone(clock, &object.pod.metadata.uid.unwrap_or_default(), node);
             }
             PodInput::Services(all) => self.shared.change_services(|services| {
-                *services = all.into_iter().map(|service| (key(&service), slim(service))).collect();
+                *services =
+                    all.into_iter().map(|service| (key(&service), without_unused_fields(service))).collect();
             }),
             PodInput::Service(service) => self.shared.change_services(|services| {
-                services.insert(key(&service), slim(*service));
+                services.insert(key(&service), without_unused_fields(*service));
             }),
             PodInput::ServiceGone(service) => {
                 self.shared.change_services(|services| drop(services.remove(&key(&service))));
@@ -343,7 +344,7 @@ fn key(service: &Service) -> (String, String) {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-fn slim(mut service: Service) -> Service {
+fn without_unused_fields(mut service: Service) -> Service {
     service.metadata.managed_fields = None;
     service
 }

@@ -76,7 +76,7 @@ async fn fetch(
     let _place = shared.pulls.acquire().await;
     match tokio::time::timeout(PULL_TIMEOUT, shared.images.pull(image, &keychain)).await {
         Ok(Ok(found)) => Ok((found, Some(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)))),
-        Ok(Err(error)) => match present_after_all(shared, image, policy).await {
+        Ok(Err(error)) => match local_fallback(shared, image, policy).await {
             Some(found) => Ok((found, None)),
             None => Err((error.reason(), error.to_string())),
         },
@@ -87,7 +87,7 @@ async fn fetch(
 /// An image that was imported has no registry: where it cannot be asked, `Always` accepts the local image.
 ///
 /// DEVIATION(imported-images): kubelet fails the container. A name that says which registry it is from is held to `Always`.
-async fn present_after_all(shared: &Shared, image: &str, policy: PullPolicy) -> Option<Image> {
+async fn local_fallback(shared: &Shared, image: &str, policy: PullPolicy) -> Option<Image> {
     let names_registry = image.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']));
     if policy != PullPolicy::Always || names_registry {
         return None;

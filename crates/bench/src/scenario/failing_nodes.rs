@@ -23,7 +23,7 @@ pub(super) struct FirstSeen {
 
 impl FirstSeen {
     /// Takes in an event of a watch; `node` says of which node its object tells it, if it does.
-    pub(super) fn hear(&self, line: &[u8], node: impl Fn(&Value) -> Option<&str>) -> Result<()> {
+    pub(super) fn read_event(&self, line: &[u8], node: impl Fn(&Value) -> Option<&str>) -> Result<()> {
         let at = clock::now();
         let event: Value = serde_json::from_slice(line).context("read an event")?;
         if let Some(node) = node(&event["object"]) {

@@ -36,8 +36,8 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     let target = bench.target.clone();
     let (start, mut measured) = (clock::now(), Vec::new());
     tokio::select! {
-        failed = pods::watch(&target, &slices, None, |line| reported.hear(line, reported_node)) => return failed.map(drop),
-        failed = pods::watch(&target, &rules, None, |line| tainted.hear(line, tainted_node)) => return failed.map(drop),
+        failed = pods::watch(&target, &slices, None, |line| reported.read_event(line, reported_node)) => return failed.map(drop),
+        failed = pods::watch(&target, &rules, None, |line| tainted.read_event(line, tainted_node)) => return failed.map(drop),
         done = nodes(bench, &reported, &tainted, &mut measured) => done?,
     }
     report.phases.push(Phase::new("signal in a slice to taint in a rule", start, &measured));

@@ -47,7 +47,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     let target = bench.target.clone();
     let (before, start) = (machine::cpu_seconds(controller.process), clock::now());
     let measured = tokio::select! {
-        failed = pods::watch(&target, &rules, None, |line| tainted.hear(line, tainted_node)) => return failed.map(drop),
+        failed = pods::watch(&target, &rules, None, |line| tainted.read_event(line, tainted_node)) => return failed.map(drop),
         done = send(bench, &tainted) => done?,
     };
     let (cpu, seconds) = (machine::cpu_seconds(controller.process) - before, start.elapsed().as_secs_f64());

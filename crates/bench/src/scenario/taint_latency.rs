@@ -30,7 +30,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     let target = bench.target.clone();
     let (start, mut measured) = (clock::now(), Vec::new());
     tokio::select! {
-        failed = pods::watch(&target, &path, None, |line| reported.hear(line, reported_node)) => return failed.map(drop),
+        failed = pods::watch(&target, &path, None, |line| reported.read_event(line, reported_node)) => return failed.map(drop),
         done = nodes(bench, &pods, &reported, &mut measured) => done?,
     }
     report.phases.push(Phase::new("slice tainted to pod deleted", start, &measured));

@@ -177,7 +177,7 @@ impl Session {
                 while self.output() {}
                 return Some(ended.code);
             }
-            if ready[0] && !self.hear() {
+            if ready[0] && !self.read_agent() {
                 self.child.kill();
                 self.child.reap();
                 return None;
@@ -226,7 +226,7 @@ impl Session {
     }
 
     /// Takes what the agent sent; false when it is gone.
-    fn hear(&mut self) -> bool {
+    fn read_agent(&mut self) -> bool {
         match rustix::io::read(std::io::stdin(), &mut self.buffer[..]) {
             Ok(count) if count > 0 => self.decoder.push(&self.buffer[..count]),
             Err(Errno::AGAIN | Errno::INTR) => return true,

@@ -70,10 +70,10 @@ impl Agent for ControllerAgent {
 
     fn hear(&mut self, now: Timestamp, news: News) {
         let Self { core, known_objects, tainted, .. } = self;
-        if tainted.as_ref().is_some_and(|tainted| tainted.hear(&news)) {
+        if tainted.as_ref().is_some_and(|tainted| tainted.apply(&news)) {
             return;
         }
-        known_objects.hear(news, |news| core.handle(now, &(), DriverInput::News(news)));
+        known_objects.apply(news, |news| core.handle(now, &(), DriverInput::News(news)));
     }
 
     fn think(&mut self, now: Timestamp) {

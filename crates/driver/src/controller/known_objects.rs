@@ -16,7 +16,7 @@ pub(super) struct KnownObjects {
 }
 
 impl KnownObjects {
-    pub(super) fn hear(&mut self, heard: Heard, mut tell: impl FnMut(News)) {
+    pub(super) fn apply(&mut self, heard: Heard, mut tell: impl FnMut(News)) {
         match heard {
             Heard::Barred(resource, why) => {
                 warn!(kind = resource.kind, %why, "cannot be read: get, list and watch must be permitted");

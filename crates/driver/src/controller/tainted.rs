@@ -27,7 +27,7 @@ impl TaintedDevices {
     }
 
     /// Takes note of rules. `false`: the news are of something else.
-    pub(super) fn hear(&self, news: &News) -> bool {
+    pub(super) fn apply(&self, news: &News) -> bool {
         if news.resource() != RULES {
             return false;
         }

@@ -16,7 +16,7 @@ impl Registry<'_> {
     }
 
     /// Gets what the registry wants to see: a token of its token server, or the password itself.
-    pub(super) async fn prove(&self, headers: &HeaderMap) -> Result<(), Failure> {
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<(), Failure> {
         let challenge = headers
             .get_all(WWW_AUTHENTICATE)
             .iter()

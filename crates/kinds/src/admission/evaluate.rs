@@ -102,7 +102,7 @@ impl CompiledPolicy {
         let program = match &self.program {
             Ok(program) => program,
             Err(why) => {
-                self.cannot_be_asked(None, &format!("failed to configure policy: {why}"), verdict);
+                self.note_failure(None, &format!("failed to configure policy: {why}"), verdict);
                 return;
             }
         };
@@ -127,7 +127,7 @@ impl CompiledPolicy {
                 }
                 Err(why) => {
                     let why = format!("failed to configure binding: {why}");
-                    self.cannot_be_asked(Some(binding), &why, verdict);
+                    self.note_failure(Some(binding), &why, verdict);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl CompiledPolicy {
                         verdict.notes.push((self.name.clone(), key.clone(), cut(value).to_owned()));
                     }
                 }
-                Err(why) => self.cannot_be_asked(Some(binding), &why, verdict),
+                Err(why) => self.note_failure(Some(binding), &why, verdict),
             }
         }
     }
@@ -219,7 +219,7 @@ impl CompiledPolicy {
         }
     }
 
-    fn cannot_be_asked(&self, binding: Option<&Binding>, why: &str, verdict: &mut Verdict) {
+    fn note_failure(&self, binding: Option<&Binding>, why: &str, verdict: &mut Verdict) {
         if !self.ignores_failures {
             self.deny(binding, why, INVALID, verdict);
         }

@@ -72,10 +72,12 @@ impl<'a> LogReader<'a> {
         let mut file = match File::open(self.path).await {
             Ok(file) => file,
             // A container that was made just now has written nothing.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match self.appears(&is_running).await {
-                Some(file) => file,
-                None => return Ok(()),
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match self.wait_for_file(&is_running).await {
+                    Some(file) => file,
+                    None => return Ok(()),
+                }
+            }
             Err(error) => return Err(error.into()),
         };
         if let Some(lines) = self.selection.tail_lines {
@@ -114,7 +116,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// Waits for a file that is not there yet.
-    async fn appears(&self, is_running: &(impl Fn() -> bool + Send)) -> Option<File> {
+    async fn wait_for_file(&self, is_running: &(impl Fn() -> bool + Send)) -> Option<File> {
         let mut wait = POLL_MIN;
         while self.selection.follow && is_running() && !self.pieces.is_closed() {
             sleep(wait).await;

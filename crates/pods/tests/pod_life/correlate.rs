@@ -20,7 +20,7 @@ fn the_same_event_is_counted_and_after_a_burst_rarely() {
     let mut counts = Vec::new();
     // A probe that fails each second for an hour.
     for second in 0..3_600 {
-        let written = correlator.hear(second * 1_000, said("a", "no answer"));
+        let written = correlator.correlate(second * 1_000, said("a", "no answer"));
         counts.extend(written.map(|written| (written.stamp, written.count, written.message)));
     }
     let first = counts[0].0;
@@ -39,16 +39,16 @@ fn the_same_event_is_counted_and_after_a_burst_rarely() {
 #[test]
 fn messages_that_all_differ_become_one_event() {
     let mut correlator = Correlator::default();
-    let hear = |correlator: &mut Correlator, number: u64| {
-        correlator.hear(number * 400_000, said("a", &format!("attempt {number}"))).unwrap()
+    let correlate = |correlator: &mut Correlator, number: u64| {
+        correlator.correlate(number * 400_000, said("a", &format!("attempt {number}"))).unwrap()
     };
-    let all: Vec<Written> = (0..20).map(|number| hear(&mut correlator, number)).collect();
+    let all: Vec<Written> = (0..20).map(|number| correlate(&mut correlator, number)).collect();
     let stamps: BTreeSet<u64> = all.iter().map(|written| written.stamp).collect();
     assert_eq!(stamps.len(), 10, "nine of their own, and one for the rest");
     assert_eq!((all[8].count, all[8].message.as_str()), (1, "attempt 8"));
     assert_eq!((all[19].count, all[19].message.as_str()), (11, "(combined from similar events): attempt 19"));
     // After ten minutes without such events they are written separately again.
-    let later = correlator.hear(20 * 400_000 + 600_000, said("a", "attempt 20")).unwrap();
+    let later = correlator.correlate(20 * 400_000 + 600_000, said("a", "attempt 20")).unwrap();
     assert_eq!((later.count, later.message.as_str()), (1, "attempt 20"));
 }
 
@@ -56,14 +56,14 @@ fn messages_that_all_differ_become_one_event() {
 fn objects_do_not_hinder_each_other_and_few_are_remembered() {
     let mut correlator = Correlator::default();
     for number in 0..40 {
-        correlator.hear(0, said("noisy", &format!("{number}")));
+        correlator.correlate(0, said("noisy", &format!("{number}")));
     }
-    assert_eq!(correlator.hear(0, said("noisy", "x")), None);
+    assert_eq!(correlator.correlate(0, said("noisy", "x")), None);
     let quiet = EventText { is_warning: false, ..said("noisy", "of another type") };
-    assert!(correlator.hear(0, quiet).is_some());
+    assert!(correlator.correlate(0, quiet).is_some());
     let mut stamps = BTreeSet::new();
     for number in 0..5_000 {
-        stamps.insert(correlator.hear(0, said(&format!("pod-{number}"), "x")).unwrap().stamp);
+        stamps.insert(correlator.correlate(0, said(&format!("pod-{number}"), "x")).unwrap().stamp);
     }
     assert_eq!(stamps.len(), 5_000, "no two events have one name");
     assert_eq!(correlator.remembered(), 3 * 1_024);

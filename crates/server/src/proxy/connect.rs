@@ -19,7 +19,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    location::{Location, is_nowhere, is_own},
+    location::{Location, is_own, is_unroutable},
     trust::NodeTrust,
 };
 use crate::Server;
@@ -101,7 +101,7 @@ async fn dial(location: &Location, is_unverified: bool) -> Result<TcpStream, Str
     let mut why = format!("dial tcp: lookup {host}: no such host");
     for address in found {
         // A name may lead anywhere, whatever an address may not.
-        if is_nowhere(address.ip()) || is_unverified && is_own(address.ip()) {
+        if is_unroutable(address.ip()) || is_unverified && is_own(address.ip()) {
             why = format!("dial tcp {address}: address not allowed");
             continue;
         }

@@ -37,7 +37,7 @@ impl Location {
             Some(port) => u16::try_from(port).map_err(|_| format!("node {name} has no port {port}"))?,
         };
         let fine = match host.parse::<IpAddr>() {
-            Ok(ip) => !is_nowhere(ip),
+            Ok(ip) => !is_unroutable(ip),
             Err(_) => is_host_name(&host),
         };
         if !fine {
@@ -58,7 +58,7 @@ impl Location {
 }
 
 /// Addresses at which no node can be.
-pub(super) fn is_nowhere(ip: IpAddr) -> bool {
+pub(super) fn is_unroutable(ip: IpAddr) -> bool {
     let ip = plain(ip);
     let link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),

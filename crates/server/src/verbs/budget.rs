@@ -52,7 +52,7 @@ pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<
                 ));
             }
         };
-        if passes_over(&budget, pod) {
+        if allows_unready(&budget, pod) {
             return Ok(Charge::NotReady { budget: object::meta(&budget, "name").to_owned() });
         }
         let taken = taken(budgets, &budget, object::meta(pod, "name"), &Call::timestamp())?;
@@ -73,7 +73,7 @@ pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<
 }
 
 /// A pod that is not ready may go without being counted, if the budget says so or has enough healthy ones.
-fn passes_over(budget: &Value, pod: &Value) -> bool {
+fn allows_unready(budget: &Value, pod: &Value) -> bool {
     let (healthy, desired) = health(budget);
     let policy = &budget["spec"]["unhealthyPodEvictionPolicy"];
     !is_ready(pod) && (policy == "AlwaysAllow" || desired > 0 && healthy >= desired)
@@ -107,7 +107,11 @@ fn taken(kind: &Kind, budget: &Value, pod: &str, now: &str) -> Result<Value, Api
         );
     }
     if allowed == 0 {
-        return Err(ApiError::too_many_requests(VIOLATION, 0).with_cause(CAUSE, &why_none(name, budget), ""));
+        return Err(ApiError::too_many_requests(VIOLATION, 0).with_cause(
+            CAUSE,
+            &none_allowed_reason(name, budget),
+            "",
+        ));
     }
     let mut budget = budget.clone();
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
@@ -126,7 +130,7 @@ pub(super) fn behind(name: &str) -> ApiError {
 }
 
 /// Why a budget that allows none does so, as well as its status tells.
-fn why_none(name: &str, budget: &Value) -> String {
+fn none_allowed_reason(name: &str, budget: &Value) -> String {
     let (healthy, desired) = health(budget);
     let refusal = budget["status"]["conditions"].as_array().into_iter().flatten().find(|condition| {
         condition["type"] == "DisruptionAllowed"
@@ -222,9 +226,9 @@ mod tests {
     fn a_pod_that_is_not_ready_may_go_when_enough_are_healthy() {
         let pod = |ready: &str| json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
         let budget = |healthy: i64, policy: Option<&str>| json!({"spec": {"unhealthyPodEvictionPolicy": policy}, "status": {"currentHealthy": healthy, "desiredHealthy": 2}});
-        assert!(passes_over(&budget(2, None), &pod("False")));
-        assert!(!passes_over(&budget(1, None), &pod("False")));
-        assert!(passes_over(&budget(1, Some("AlwaysAllow")), &pod("False")));
-        assert!(!passes_over(&budget(2, None), &pod("True")));
+        assert!(allows_unready(&budget(2, None), &pod("False")));
+        assert!(!allows_unready(&budget(1, None), &pod("False")));
+        assert!(allows_unready(&budget(1, Some("AlwaysAllow")), &pod("False")));
+        assert!(!allows_unready(&budget(2, None), &pod("True")));
     }
 }

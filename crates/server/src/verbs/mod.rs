@@ -45,7 +45,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
     // A definition has consequences, and so has the end of an object whose definition waits for it.
     let defines = call.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
     if verb.writes() && (defines || call.kind.verbs == Verbs::Ending) {
-        settle_to_the_end(call.server).await?;
+        settle_all(call.server).await?;
     }
     Ok(answer)
 }
@@ -55,7 +55,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
     clippy::disallowed_methods,
     reason = "the task ends by itself, and is waited for while somebody asks"
 )]
-async fn settle_to_the_end(server: &Server) -> Result<(), ApiError> {
+async fn settle_all(server: &Server) -> Result<(), ApiError> {
     let server = server.clone();
     tokio::spawn(async move { settle(&server).await }).await.map_err(ApiError::internal)?
 }

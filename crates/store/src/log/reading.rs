@@ -254,7 +254,7 @@ impl Replay<'_> {
     fn judge_tail(&self, file: &dyn DiskFile, name: &str, offset: u64, size: u64) -> Result<(), OpenError> {
         let mut rest = vec![0; usize::try_from(size - offset).unwrap_or(usize::MAX)];
         file.read_at(offset, &mut rest).map_err(StorageError::when("read", name))?;
-        match tail::judge(&rest, offset, self.next_seq) {
+        match tail::classify_tail(&rest, offset, self.next_seq) {
             Tail::Torn => Ok(()),
             Tail::Damaged(what) => Err(OpenError::Damaged { file: name.into(), offset, what: what.into() }),
         }

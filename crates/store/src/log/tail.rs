@@ -21,7 +21,7 @@ pub(super) enum Tail {
 }
 
 /// Judges `rest`, the bytes from `offset` to the end of the file, where the frame numbered `seq` should begin.
-pub(super) fn judge(rest: &[u8], offset: u64, seq: u64) -> Tail {
+pub(super) fn classify_tail(rest: &[u8], offset: u64, seq: u64) -> Tail {
     if is_zero(rest) {
         return Tail::Torn;
     }
@@ -101,7 +101,7 @@ mod tests {
     fn cut_anywhere_is_torn() {
         let whole = frames(1);
         for len in 0..whole.len() {
-            assert_eq!(judge(&whole[..len], 1000, 7), Tail::Torn, "cut at {len}");
+            assert_eq!(classify_tail(&whole[..len], 1000, 7), Tail::Torn, "cut at {len}");
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
                         *byte = 0;
                     }
                 }
-                assert_eq!(judge(&torn, offset, 7), Tail::Torn, "offset {offset} lost {lost:b}");
+                assert_eq!(classify_tail(&torn, offset, 7), Tail::Torn, "offset {offset} lost {lost:b}");
             }
         }
     }
@@ -130,7 +130,10 @@ mod tests {
             for bit in 0..whole.len() * 8 {
                 let mut flipped = whole.clone();
                 flipped[bit / 8] ^= 1 << (bit % 8);
-                assert!(matches!(judge(&flipped, offset, 7), Tail::Damaged(_)), "offset {offset} bit {bit}");
+                assert!(
+                    matches!(classify_tail(&flipped, offset, 7), Tail::Damaged(_)),
+                    "offset {offset} bit {bit}"
+                );
             }
         }
     }
@@ -139,9 +142,9 @@ mod tests {
     fn lost_sectors_with_commits_after_them_are_damage() {
         let mut bytes = frames(2);
         bytes[..600].fill(0);
-        assert!(matches!(judge(&bytes, 0, 7), Tail::Damaged(_)));
+        assert!(matches!(classify_tail(&bytes, 0, 7), Tail::Damaged(_)));
         let mut bytes = frames(2);
         bytes[512..1024].fill(0);
-        assert!(matches!(judge(&bytes, 0, 7), Tail::Damaged(_)));
+        assert!(matches!(classify_tail(&bytes, 0, 7), Tail::Damaged(_)));
     }
 }

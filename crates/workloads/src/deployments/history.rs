@@ -25,7 +25,7 @@ pub(super) fn keep_revision(wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) {
     let next = next_revision(sets);
     let known = sets::revision(new);
     let mut changes = serde_json::Map::new();
-    for (name, value) in sets::handed_on(wanted.deployment) {
+    for (name, value) in sets::inherited_annotations(wanted.deployment) {
         if meta::annotation(&new.metadata, &name) != Some(&value) {
             changes.insert(name, json!(value));
         }

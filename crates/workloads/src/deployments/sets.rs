@@ -96,7 +96,7 @@ fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
 }
 
 /// The annotations that a deployment hands on.
-pub(super) fn handed_on(deployment: &Deployment) -> BTreeMap<String, String> {
+pub(super) fn inherited_annotations(deployment: &Deployment) -> BTreeMap<String, String> {
     let annotations = deployment.metadata.annotations.iter().flatten();
     annotations
         .filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()))
@@ -129,7 +129,7 @@ pub(super) fn create(world: &World, wanted: &Wanted<'_>, revision: i64, size: i3
     template["metadata"]["labels"][HASH] = json!(hash);
     let mut selector = json!(deployment.spec.selector);
     selector["matchLabels"][HASH] = json!(hash);
-    let mut annotations = json!(handed_on(deployment));
+    let mut annotations = json!(inherited_annotations(deployment));
     annotations[REVISION] = json!(revision.to_string());
     for (name, value) in size_annotations(wanted).as_object().into_iter().flatten() {
         annotations[name] = value.clone();

@@ -69,7 +69,7 @@ pub(super) fn target(context: &Context<'_>, job: &Job, all: &[Arc<Pod>], tally: 
         return Some(target);
     }
     if let Some(message) =
-        spec.success_policy.as_ref().and_then(|policy| indexes::suffice(policy, &tally.completed))
+        spec.success_policy.as_ref().and_then(|policy| indexes::met_criterion(policy, &tally.completed))
     {
         return Some(Target { success: true, reason: "SuccessPolicy".to_owned(), message });
     }

@@ -68,7 +68,7 @@ pub(super) fn doubles(spec: &JobSpec, active: &[Arc<Pod>]) -> Vec<String> {
 }
 
 /// Whether the numbers that are done are enough by a job's own rules, and by which.
-pub(super) fn suffice(policy: &SuccessPolicy, completed: &BTreeSet<i32>) -> Option<String> {
+pub(super) fn met_criterion(policy: &SuccessPolicy, completed: &BTreeSet<i32>) -> Option<String> {
     let met = policy.rules.iter().position(|rule| {
         let wanted = rule.succeeded_indexes.as_deref().map(parse);
         let relevant =
@@ -96,7 +96,7 @@ mod tests {
         ];
         for (rules, done, expected) in rows {
             let policy: SuccessPolicy = serde_json::from_value(json!({"rules": rules})).unwrap();
-            assert_eq!(suffice(&policy, &parse(done)).is_some(), expected, "{rules} {done}");
+            assert_eq!(met_criterion(&policy, &parse(done)).is_some(), expected, "{rules} {done}");
         }
     }
 

@@ -129,7 +129,7 @@ fn manage(
     };
     let doubles = if tally.indexed { indexes::doubles(spec, &active) } else { Vec::new() };
     if active.len() > wanted || !doubles.is_empty() {
-        rank::by_dispensability(context.now, &mut active, &[]);
+        rank::sort_for_deletion(context.now, &mut active, &[]);
         let named: BTreeSet<&str> = doubles.iter().map(String::as_str).collect();
         active.sort_by_key(|pod| !named.contains(meta::name(&pod.metadata)));
         let surplus = active.len().saturating_sub(wanted).max(doubles.len());

@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_subdomain, validate_label_name};
 
-use super::volumes::no_backsteps;
+use super::volumes::check_no_parent_steps;
 use crate::{
     Errors,
     check::{dns_label, name, not_supported},
@@ -141,7 +141,7 @@ fn file_key(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     }
     match text(source, "path") {
         "" => errors.required(path.field("path"), ""),
-        file => no_backsteps(errors, &path.field("path"), file),
+        file => check_no_parent_steps(errors, &path.field("path"), file),
     }
 }
 

@@ -6,7 +6,7 @@ use lazaret_json::Value;
 
 use super::{
     choice,
-    volumes::{descending, no_backsteps},
+    volumes::{check_no_parent_steps, descending},
 };
 use crate::{
     Errors, FieldProblem,
@@ -121,7 +121,7 @@ fn device(
     } else if !first_of_place {
         errors.invalid(path.field("devicePath"), place, "must be unique");
     }
-    no_backsteps(errors, &path.field("devicePath"), place);
+    check_no_parent_steps(errors, &path.field("devicePath"), place);
 }
 
 /// The volume of a file with variables.

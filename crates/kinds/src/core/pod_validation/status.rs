@@ -32,7 +32,7 @@ pub(in crate::core) fn status(errors: &mut Errors, new: &Value, old: &Value) {
     for (field, containers) in
         [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
     {
-        no_revival(
+        check_not_restarted(
             errors,
             &path.field(field),
             (list(status, field), list(&old["status"], field)),
@@ -90,7 +90,7 @@ fn conditions(errors: &mut Errors, path: &Path<'_>, status: &Value) {
 }
 
 /// A container that has ended for good stays so.
-fn no_revival(
+fn check_not_restarted(
     errors: &mut Errors,
     path: &Path<'_>,
     (new, old): (&[Value], &[Value]),

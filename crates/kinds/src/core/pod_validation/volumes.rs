@@ -149,7 +149,7 @@ fn host_path(errors: &mut Errors, path: &Path<'_>, source: &Value) {
         errors.required(path.field("path"), "");
         return;
     }
-    no_backsteps(errors, &path.field("path"), text(source, "path"));
+    check_no_parent_steps(errors, &path.field("path"), text(source, "path"));
     choice(errors, path, source, "type", HOST_PATH_TYPES);
 }
 
@@ -279,11 +279,11 @@ pub(super) fn descending(errors: &mut Errors, path: &Path<'_>, text: &str) {
     if text.starts_with('/') {
         errors.invalid(path, text, "must be a relative path");
     }
-    no_backsteps(errors, path, text);
+    check_no_parent_steps(errors, path, text);
 }
 
 /// A path without `..`.
-pub(super) fn no_backsteps(errors: &mut Errors, path: &Path<'_>, text: &str) {
+pub(super) fn check_no_parent_steps(errors: &mut Errors, path: &Path<'_>, text: &str) {
     if text.split('/').any(|part| part == "..") {
         errors.invalid(path, text, "must not contain '..'");
     }
