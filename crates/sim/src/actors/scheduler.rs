@@ -104,10 +104,14 @@ impl Part for Scheduler {
         matches!(kind, EffectKind::Event(_))
     }
 
-    fn check(world: &mut World, number: usize, kind: &EffectKind) {
+    fn decisions_made(&self) -> u64 {
+        self.decisions()
+    }
+
+    fn check(world: &mut World, number: usize, kind: &EffectKind, is_new: bool) {
         match kind {
-            EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve),
-            EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid),
+            EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve, is_new),
+            EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid, is_new),
             EffectKind::ReleaseClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetExtendedClaim(_)
