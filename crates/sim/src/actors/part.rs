@@ -55,8 +55,18 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
         true
     }
 
-    /// A decision is judged by what the agent had been told.
-    fn check(_world: &mut World, _number: usize, _kind: &Self::Kind) {}
+    /// How many decisions it has made, where they are made when effects are asked for.
+    fn decisions_made(&self) -> u64 {
+        0
+    }
+
+    /// An effect is judged by what the agent had been told. `is_new`: it was decided now. It may as well have waited for its turn, or be repeated.
+    fn check(_world: &mut World, _number: usize, _kind: &Self::Kind, _is_new: bool) {}
+
+    /// Whether a late write may arrive when its sender was given up, or its process is gone.
+    fn may_outlive_its_sender(_kind: &Self::Kind) -> bool {
+        true
+    }
 
     /// The server does what an effect says. `in_part`: of several writes the first alone.
     fn perform(world: &mut World, kind: &Self::Kind, in_part: bool) -> Reply;
@@ -266,9 +276,11 @@ impl World {
             if agent.turn.may_take(lasting, all) == Take::None {
                 return;
             }
+            let before = agent.core.decisions_made();
             let Some(effect) = agent.core.poll_effect() else { return };
+            let is_new = agent.core.decisions_made() > before;
             let leads = agent.turn.leads();
-            P::check(self, number, &effect.kind);
+            P::check(self, number, &effect.kind, is_new);
             let crew = P::crew(self);
             let agent = &mut crew.agents[number];
             if !agent.turn.may_send(lasting) {
@@ -337,6 +349,11 @@ impl World {
     fn post_arrives<P: Part>(&mut self, mut post: Post<P::Kind>) {
         let kind = &post.effect.kind;
         if post.is_late {
+            let is_left = self.controllers[post.controller].process != post.process
+                || P::crew(self).agents[post.controller].life != post.life;
+            if is_left && !P::may_outlive_its_sender(kind) {
+                return;
+            }
             self.coverage.hit(Mark::PartLate);
             let _unheard = P::perform(self, kind, false);
             return;

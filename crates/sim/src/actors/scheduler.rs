@@ -104,10 +104,14 @@ impl Part for Scheduler {
         matches!(kind, EffectKind::Event(_))
     }
 
-    fn check(world: &mut World, number: usize, kind: &EffectKind) {
+    fn decisions_made(&self) -> u64 {
+        self.decisions()
+    }
+
+    fn check(world: &mut World, number: usize, kind: &EffectKind, is_new: bool) {
         match kind {
-            EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve),
-            EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid),
+            EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve, is_new),
+            EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid, is_new),
             EffectKind::ReleaseClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetExtendedClaim(_)
@@ -118,6 +122,12 @@ impl Part for Scheduler {
             | EffectKind::ChangeClassicClaim(_)
             | EffectKind::Event(_) => {}
         }
+    }
+
+    /// The next scheduler does not know of an allocation that its predecessor sent and that is not written: if it arrives later, a device is given twice.
+    /// No precondition of a claim prevents that, and the one scheduler that knows of it waits 30 seconds.
+    fn may_outlive_its_sender(kind: &EffectKind) -> bool {
+        !matches!(kind, EffectKind::ReserveClaim(reserve) if reserve.allocation.is_some())
     }
 
     fn perform(world: &mut World, kind: &EffectKind, in_part: bool) -> Reply {

@@ -23,8 +23,6 @@ use crate::{
 /// Decisions of agents, by number and life of the agent: they are written later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decided {
-    /// By claim: the devices that it was given. A write that is repeated was decided before.
-    given: BTreeMap<(usize, u64, Uid), Vec<DeviceId>>,
     /// By pod with an extended resource: devices that it could not have when its claim was asked for.
     blocked: BTreeMap<(usize, u64, Uid), BTreeSet<DeviceId>>,
     /// Claims whose devices a person took back, whoever was about to use them.
@@ -40,31 +38,29 @@ struct Wanted {
 
 impl World {
     /// A claim for an extended resource is asked for. Its devices were chosen before that, and are written after.
-    pub(crate) fn note_blocked(&mut self, number: usize, pod: &Uid) {
+    pub(crate) fn note_blocked(&mut self, number: usize, pod: &Uid, is_new: bool) {
+        let key = (number, self.schedulers.agents[number].life, pod.clone());
+        if !is_new {
+            self.checker.decided.blocked.remove(&key);
+            return;
+        }
         let seen = self.seen(number);
         let all = (0..self.api.catalog.devices()).filter_map(|device| u32::try_from(device).ok());
         let blocked: BTreeSet<DeviceId> =
             all.map(|device| self.api.catalog.id(device)).filter(|id| is_blocked(seen, id, &[])).collect();
-        let key = (number, self.schedulers.agents[number].life, pod.clone());
         self.checker.decided.blocked.insert(key, blocked);
     }
 
-    /// A scheduler gives devices away: by what it had been told, the claim tolerates their taints.
-    pub(crate) fn check_given(&mut self, number: usize, reserve: &ReserveClaim) {
+    /// A scheduler gives devices away: by what it had been told when it decided, the claim tolerates their taints.
+    pub(crate) fn check_given(&mut self, number: usize, reserve: &ReserveClaim, is_new: bool) {
         let Some(allocation) = &reserve.allocation else { return };
         let life = self.schedulers.agents[number].life;
-        let devices = allocation.results.iter().map(|result| result.device.clone()).collect::<Vec<_>>();
-        let given = &mut self.checker.decided.given;
-        let before = given.insert((number, life, reserve.uid.clone()), devices.clone());
-        if before == Some(devices) {
-            return;
-        }
         let owner = self.extended_owner(&reserve.claim, &reserve.uid);
         let blocked = owner.and_then(|pod| self.checker.decided.blocked.get(&(number, life, pod)));
         let seen = self.seen(number);
         let wrong = allocation.results.iter().find(|result| match blocked {
             Some(blocked) => blocked.contains(&result.device),
-            None => is_blocked(seen, &result.device, &result.tolerations),
+            None => is_new && is_blocked(seen, &result.device, &result.tolerations),
         });
         if let Some(detail) = wrong.map(|result| format!("{} gets {}", reserve.claim, result.device)) {
             self.violate("no device is given with a taint that is not tolerated", detail);
