@@ -2,7 +2,6 @@
 
 use alloc::{boxed::Box, sync::Arc};
 
-use lazaret_invariant::invariant;
 use lazaret_machine::{Backoff, EffectId, Outcome};
 use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
@@ -328,10 +327,8 @@ impl Reconciler {
     pub(super) fn asked(&mut self, now: Timestamp, task: &Text, result: Option<JobResult>) {
         let (Some(result), Some((name, _))) = (result, task.rsplit_once('-')) else { return };
         let Some(number) = self.incidents.get(name).and_then(|written| written.number) else { return };
-        let Some(incident) = invariant!(self.lifecycle.incident(number), "a number leads to its incident")
-        else {
-            return;
-        };
+        // It ended by earlier news of the same batch, which is not taken over yet.
+        let Some(incident) = self.lifecycle.incident(number) else { return };
         if incident.task_name() != *task {
             return;
         }

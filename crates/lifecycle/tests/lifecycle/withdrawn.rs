@@ -1,6 +1,6 @@
 //! A repair or validation that its policy does not want any more, and wants again later.
 
-use lazaret_lifecycle::{ChildKind, Incident, Input, Mode, Notice, Policy, Stage, WriteKind};
+use lazaret_lifecycle::{ChildKind, ChildTarget, Incident, Input, Mode, Notice, Policy, Stage, WriteKind};
 use lazaret_model::Text;
 
 use crate::{
@@ -126,4 +126,19 @@ fn a_repair_has_its_whole_time_whatever_was_observed_before() {
         leader.work(&mut server, |_| false);
         assert_eq!(self::incident(&server).step, 1, "and not more");
     }
+}
+
+/// The policy and the Job are heard of in one batch: the incident is over by the first, and the second is of no use.
+#[test]
+fn a_result_that_comes_with_the_end_of_its_incident_is_passed_over() {
+    let (mut server, mut leader) = repairing();
+    leader.now += 16 * MINUTE;
+    leader.policy(observing());
+    assert_eq!(leader.core.lifecycle().incidents().count(), 0, "it is calm, and nothing is enforced");
+    let mut job =
+        server.children.values().find(|child| child.target.kind() == ChildKind::Job).cloned().unwrap();
+    job.target = ChildTarget::Job { result: Some(Ok(())) };
+    leader.hear(Notice::Child(job));
+    leader.work(&mut server, |_| false);
+    assert_eq!(incident(&server).stage, Stage::Cleared);
 }

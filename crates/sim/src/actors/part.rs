@@ -63,7 +63,7 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
     /// An effect is judged by what the agent had been told. `is_new`: it was decided now. It may as well have waited for its turn, or be repeated.
     fn check(_world: &mut World, _number: usize, _kind: &Self::Kind, _is_new: bool) {}
 
-    /// Whether a late write may arrive when its sender was given up, or its process is gone.
+    /// Whether a late write may arrive when its sender was given up or leads no more, or its process is gone.
     fn may_outlive_its_sender(_kind: &Self::Kind) -> bool {
         true
     }
@@ -116,6 +116,8 @@ pub(crate) struct Post<K> {
     life: u64,
     effect: Effect<K>,
     reply: Reply,
+    /// The term in which it was sent.
+    term: Option<u64>,
     /// The sender gave it up before it arrived.
     is_late: bool,
 }
@@ -290,7 +292,8 @@ impl World {
             } else {
                 let (life, delay) = (agent.life, crew.rng.below(latency / 2 + 1));
                 let reply = Outcome::Unknown.into();
-                let post = Post { controller: number, process, life, effect, reply, is_late: false };
+                let post =
+                    Post { controller: number, process, life, effect, reply, term: None, is_late: false };
                 self.push(self.now + delay, P::step(PartStep::Send(post)));
             }
             if !leads {
@@ -328,7 +331,8 @@ impl World {
             return;
         }
         let at = self.now + self.wire::<P>();
-        if self.believed(number).is_none() {
+        post.term = self.believed(number);
+        if post.term.is_none() {
             self.coverage.hit(Mark::PartWithheld);
             post.reply = Fate::Withheld.outcome().into();
             return self.push(at, P::step(PartStep::Answer(post)));
@@ -350,7 +354,8 @@ impl World {
         let kind = &post.effect.kind;
         if post.is_late {
             let is_left = self.controllers[post.controller].process != post.process
-                || P::crew(self).agents[post.controller].life != post.life;
+                || P::crew(self).agents[post.controller].life != post.life
+                || self.believed(post.controller) != post.term;
             if is_left && !P::may_outlive_its_sender(kind) {
                 return;
             }
