@@ -124,10 +124,23 @@ impl Part for Scheduler {
         }
     }
 
-    /// The next scheduler does not know of an allocation that its predecessor sent and that is not written: if it arrives later, a device is given twice.
-    /// No precondition of a claim prevents that, and the one scheduler that knows of it waits 30 seconds.
+    /// The next scheduler does not know of an allocation or a binding that its predecessor sent and that is not written. An allocation that arrives
+    /// later gives a device twice, and a binding may find its pod without claims. No precondition of a claim or a pod prevents that, and the one
+    /// scheduler that knows of it waits 30 seconds.
     fn may_outlive_its_sender(kind: &EffectKind) -> bool {
-        !matches!(kind, EffectKind::ReserveClaim(reserve) if reserve.allocation.is_some())
+        match kind {
+            EffectKind::ReserveClaim(reserve) => reserve.allocation.is_none(),
+            EffectKind::Bind(_) => false,
+            EffectKind::ReleaseClaim(_)
+            | EffectKind::CreateExtendedClaim(_)
+            | EffectKind::DeleteExtendedClaim(_)
+            | EffectKind::SetExtendedClaim(_)
+            | EffectKind::SetNodeAllocatable(_)
+            | EffectKind::SetPodCondition(_)
+            | EffectKind::Evict(_)
+            | EffectKind::ChangeClassicClaim(_)
+            | EffectKind::Event(_) => true,
+        }
     }
 
     fn perform(world: &mut World, kind: &EffectKind, in_part: bool) -> Reply {
