@@ -18,6 +18,8 @@ const KUBECTL: &str = "kubectl.txt";
 const HELM: &str = "helm.txt";
 /// axe, which finds what people with a screen reader or without a mouse cannot use in a page.
 const AXE: &str = "axe.txt";
+/// Node with npm, for modules of the dashboard without a browser.
+const NODE: &str = "node.txt";
 
 /// Runs a program; what it said is part of the failure.
 #[track_caller]
@@ -38,7 +40,7 @@ pub(crate) fn run_with(command: &mut Command, input: &[u8]) -> String {
         })
     });
     let output = output.unwrap_or_else(|error| {
-        panic!("run {command:?}: {error}. The whole suite needs python3 with venv and pip, and nodejs with npm, as README.md says")
+        panic!("run {command:?}: {error}. The whole suite needs python3 with venv and pip, as README.md says")
     });
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, complaints) = (text(&output.stdout), text(&output.stderr));
@@ -77,9 +79,10 @@ pub(crate) fn axe() -> PathBuf {
     scripts.into_iter().find(|script| script.is_file()).unwrap_or_else(|| panic!("no axe.min.js in {AXE}"))
 }
 
-/// Node, for modules of the dashboard without a browser: the one that `NODE` names, or the one of this machine.
+/// Node: the one that `NODE` names, or one that is known to work.
 pub(crate) fn node() -> Command {
-    Command::new(env::var_os("NODE").unwrap_or_else(|| "node".into()))
+    let own = || environment(NODE).join("bin/node").into();
+    Command::new(env::var_os("NODE").unwrap_or_else(own))
 }
 
 /// The script of the TypeScript compiler, in the version that the dashboard is checked with.
@@ -92,7 +95,10 @@ pub(crate) fn typescript() -> PathBuf {
             fs::copy(dashboard.join(file), folder.join(file)).unwrap();
         }
         let quiet = ["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
-        run(Command::new("npm").args(quiet).args(["--fetch-retries", "10"]).current_dir(folder));
+        run(Command::new(environment(NODE).join("bin/npm"))
+            .args(quiet)
+            .args(["--fetch-retries", "10"])
+            .current_dir(folder));
     });
     folder.join("node_modules/typescript/bin/tsc")
 }
