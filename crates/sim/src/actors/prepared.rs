@@ -78,9 +78,16 @@ impl World {
         nodes.iter().for_each(|node| self.plan_report(node));
     }
 
-    /// A person removed the allocation of a claim and answers for it.
+    /// A person removed the allocation of a claim and answers for it. Its kubelet looks whether it was asked about that.
     pub(crate) fn forget_prepared(&mut self, claim: &Uid) {
-        self.prepared.by_device.retain(|_, (holder, _)| holder != claim);
+        let mut nodes = BTreeSet::new();
+        self.prepared.by_device.retain(|device, (holder, _)| {
+            if holder == claim {
+                nodes.insert(device.pool.clone());
+            }
+            holder != claim
+        });
+        nodes.iter().for_each(|node| self.plan_report(node));
     }
 
     /// Whether a kubelet has prepared devices for a claim. A mutant answers before it has looked.
