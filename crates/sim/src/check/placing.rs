@@ -25,6 +25,8 @@ use crate::{
 pub(crate) struct Decided {
     /// By pod with an extended resource: devices that it could not have when its claim was asked for.
     blocked: BTreeMap<(usize, u64, Uid), BTreeSet<DeviceId>>,
+    /// By claim: the devices of the last allocation that was sent. One of which nothing became known is a claim's own when its pod is decided on anew.
+    given: BTreeMap<(usize, u64, Uid), Vec<DeviceId>>,
     /// Claims whose devices a person took back, whoever was about to use them.
     taken: BTreeSet<Uid>,
 }
@@ -58,6 +60,9 @@ impl World {
         let owner = self.extended_owner(&reserve.claim, &reserve.uid);
         let blocked = owner.and_then(|pod| self.checker.decided.blocked.get(&(number, life, pod)));
         let seen = self.seen(number);
+        let devices: Vec<DeviceId> = allocation.results.iter().map(|result| result.device.clone()).collect();
+        let key = (number, life, reserve.uid.clone());
+        let is_new = is_new && self.checker.decided.given.get(&key) != Some(&devices);
         let wrong = allocation.results.iter().find(|result| match blocked {
             Some(blocked) => blocked.contains(&result.device),
             None => is_new && is_blocked(seen, &result.device, &result.tolerations),
@@ -65,6 +70,7 @@ impl World {
         if let Some(detail) = wrong.map(|result| format!("{} gets {}", reserve.claim, result.device)) {
             self.violate("no device is given with a taint that is not tolerated", detail);
         }
+        self.checker.decided.given.insert(key, devices);
     }
 
     /// The pod for whose extended resource a claim was made.
