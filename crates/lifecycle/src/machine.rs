@@ -306,8 +306,8 @@ impl Lifecycle {
             };
             let was_gone = incident.waits_for == POLICY_GONE;
             // Its repair, and the time that it has, follow from the steps.
-            let is_repaired = incident.stage == Stage::Repairing;
-            if is_new_mode || was_gone || is_repaired {
+            let is_repairing = incident.stage == Stage::Repairing;
+            if is_new_mode || was_gone || is_repairing {
                 if (was_gone || lacked_step(incident.step))
                     && let Some(incident) = open_mut(&mut self.incidents, number)
                 {
