@@ -11,15 +11,21 @@ const RETRY_MS_MAX: i64 = 30_000;
 
 /// While other items are queued, one of this many is a [routine](Agenda::with_routine) one.
 const ROUTINE_SHARE: u32 = 8;
+/// Routine that was due this long ago gets every second place: a node that does not renew its lease for 40 s is taken for dead.
+const ROUTINE_LATE_MS: i64 = 10_000;
+const LATE_SHARE: u32 = 2;
 
 /// Each item is in it at most once in each role, so it never holds more than there are items.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
     order: VecDeque<T>,
-    /// Queued as well; they go while `order` is empty, and otherwise one in [`ROUTINE_SHARE`].
-    routine: VecDeque<T>,
+    /// Queued as well, each with the time at which it was; they go while `order` is empty, and otherwise one in [`ROUTINE_SHARE`], or one in
+    /// [`LATE_SHARE`] while the first is late.
+    routine: VecDeque<(Timestamp, T)>,
     is_routine: fn(&T) -> bool,
     since_routine: u32,
+    /// When it was last asked what is due.
+    now: Timestamp,
     queued: BTreeSet<T>,
     timers: BTreeSet<(Timestamp, T)>,
     timer_of: BTreeMap<T, Timestamp>,
@@ -37,6 +43,7 @@ impl<T: Ord + Clone> Agenda<T> {
             routine: VecDeque::new(),
             is_routine: |_| false,
             since_routine: 0,
+            now: Timestamp::EPOCH,
             queued: BTreeSet::new(),
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
@@ -56,8 +63,11 @@ impl<T: Ord + Clone> Agenda<T> {
     /// Look at it soon.
     pub(crate) fn touch(&mut self, item: T) {
         if !self.busy.contains(&item) && self.queued.insert(item.clone()) {
-            let queue = if (self.is_routine)(&item) { &mut self.routine } else { &mut self.order };
-            queue.push_back(item);
+            if (self.is_routine)(&item) {
+                self.routine.push_back((self.now, item));
+            } else {
+                self.order.push_back(item);
+            }
         }
     }
 
@@ -74,6 +84,7 @@ impl<T: Ord + Clone> Agenda<T> {
 
     /// Queues what is due.
     pub(crate) fn wake(&mut self, now: Timestamp) {
+        self.now = now;
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, item)) = self.timers.pop_first() {
                 self.timer_of.remove(&item);
@@ -94,9 +105,11 @@ impl<T: Ord + Clone> Agenda<T> {
 
     fn pop(&mut self) -> Option<T> {
         self.since_routine += 1;
-        if self.order.is_empty() || self.since_routine >= ROUTINE_SHARE {
+        let is_late = |(queued, _): &(Timestamp, T)| self.now.millis_since(*queued) >= ROUTINE_LATE_MS;
+        let share = if self.routine.front().is_some_and(is_late) { LATE_SHARE } else { ROUTINE_SHARE };
+        if self.order.is_empty() || self.since_routine >= share {
             self.since_routine = 0;
-            if let Some(item) = self.routine.pop_front() {
+            if let Some((_, item)) = self.routine.pop_front() {
                 return Some(item);
             }
         }
@@ -151,7 +164,8 @@ impl<T: Ord + Clone> Agenda<T> {
 
     /// Nothing is wanted any more, nor any answer.
     pub(crate) fn clear(&mut self) {
-        *self = Self { last: self.last, is_routine: self.is_routine, ..Self::new(self.in_flight_max) };
+        let fresh = Self::new(self.in_flight_max);
+        *self = Self { last: self.last, is_routine: self.is_routine, now: self.now, ..fresh };
     }
 }
 
@@ -199,6 +213,16 @@ mod tests {
         agenda.touch(1);
         agenda.touch(100);
         assert_eq!((agenda.next(), agenda.next()), (Some(100), Some(1)));
+    }
+
+    #[test]
+    fn routine_that_is_late_gets_every_second_place() {
+        let mut agenda = Agenda::new(1).with_routine(|item| *item < 100);
+        agenda.wake(at(0));
+        (0..150).for_each(|item| agenda.touch(item));
+        agenda.wake(at(ROUTINE_LATE_MS));
+        let first: Vec<i32> = std::iter::from_fn(|| agenda.next()).take(20).collect();
+        assert_eq!(first.iter().filter(|item| **item < 100).count(), 10, "{first:?}");
     }
 
     #[test]
