@@ -127,7 +127,8 @@ impl World {
         let by_policy = |incident: &&&Incident| incident.handled.abandoned.is_none();
         let new = all.iter().filter(by_policy).map(|incident| &incident.device);
         let new: BTreeSet<DeviceId> = new.filter(|device| !was_out(device)).cloned().collect();
-        // A node that a person took out of service at the same time is no more out by another of its devices.
+        // A node that a person took out of service in this step is no more out by another of its devices. It does not count against the others:
+        // the machine may have heard of the person last.
         let by_persons = all.iter().filter(|incident| incident.handled.abandoned.is_some());
         let by_persons: BTreeSet<DeviceId> = by_persons.map(|incident| incident.device.clone()).collect();
         let is_older = |device: &&DeviceId| was_out(device) || by_persons.contains(*device);
@@ -136,9 +137,10 @@ impl World {
             let limit = self.limit(number, now, guard);
             let unit = |device: &DeviceId| limit_unit(&limit, device);
             let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
-            let before = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
+            let older = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
+            let before = out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
             let still_out = still_out.iter().filter_map(unit).collect::<BTreeSet<_>>();
-            let added = new.iter().filter(|unit| !before.contains(unit) && !still_out.contains(unit)).count();
+            let added = new.iter().filter(|unit| !older.contains(unit) && !still_out.contains(unit)).count();
             // An incident that is over as the machine has decided, and whose taint was never written, keeps nothing out of service.
             let is_tainted = |unit: &Unit| limit.out.contains(unit);
             let before: BTreeSet<Unit> =
