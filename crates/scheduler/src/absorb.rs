@@ -239,7 +239,12 @@ impl Scheduler {
 
     /// Whether a pod may be bound without being seen to be.
     pub(crate) fn may_be_bound(&self, ix: u32) -> bool {
-        self.pods.get(ix).is_some_and(|entry| self.now < entry.uncertain_until)
+        self.bound_unknown_until(ix).is_some()
+    }
+
+    /// Until when a pod may be bound without being seen to be, if it may.
+    pub(crate) fn bound_unknown_until(&self, ix: u32) -> Option<Timestamp> {
+        self.pods.get(ix).map(|entry| entry.uncertain_until).filter(|until| self.now < *until)
     }
 
     /// It is not known whether a pod was bound.

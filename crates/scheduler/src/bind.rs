@@ -305,12 +305,13 @@ impl Scheduler {
         };
         if let Some(extended) = flight.extended.take() {
             self.free(&extended.planned_claim_uid);
-            if let Some((key, uid)) = extended.made {
+            // A pod that may be bound may run with it: the claim stays until that is known.
+            if let Some((key, uid)) = extended.made.filter(|_| !unknown) {
                 flight.claims.retain(|other| *other != key);
                 self.delete_claim(ix, key, uid);
             }
         }
-        if flight.stated && !self.may_be_bound(ix) {
+        if flight.stated && !unknown {
             self.set_node_allocatable(ix, Arc::new([]), Purpose::Aside);
         }
         for key in flight.claims {

@@ -197,9 +197,7 @@ impl Scheduler {
     /// A claim that only this pod uses may hold devices with which the pod can go nowhere: they are released,
     /// one claim at a time, and the pod is tried again when that is seen.
     fn release_blocking_claims(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
-        if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
-            && self.now < until
-        {
+        if let Some(until) = self.bound_unknown_until(ix) {
             return self.set_timer(until, TimerKey::Retry(ix));
         }
         let Ok(claims) = claims::resolve(&self.claim_cache, pod) else { return };

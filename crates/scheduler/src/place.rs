@@ -21,7 +21,7 @@ use crate::{
     search::{self, Search},
     share::ShareIds,
     shares::{Footprint, Shares},
-    state::Scheduler,
+    state::{Scheduler, TimerKey},
     why::{ClaimProblem, Verdict},
 };
 
@@ -124,6 +124,11 @@ impl Scheduler {
         let mut needs = Needs::default();
         if !pod.spec.containers.is_empty() {
             needs.extended = extended::wanted(pod, &self.delegated);
+            // It may run with the claim of that attempt, seen or not.
+            if let Some(until) = self.bound_unknown_until(ix).filter(|_| !needs.extended.is_empty()) {
+                self.set_timer(until, TimerKey::Retry(ix));
+                return Err(ClaimProblem::MayBeBound);
+            }
             // Of an earlier attempt: it may not fit the node that is found now.
             if let Some(left) =
                 self.claim_cache.made_for(&pod.uid).and_then(|key| self.claim_cache.get(key)).cloned()

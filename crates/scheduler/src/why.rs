@@ -147,6 +147,8 @@ pub enum ClaimProblem {
     },
     /// The claim's devices are being released.
     BeingFreed(ObjectKey),
+    /// A binding of the pod got no answer: it may run with the claim that was made for its extended resources.
+    MayBeBound,
     /// The claim's devices did not get ready.
     NotReady {
         /// The claim.
@@ -193,6 +195,7 @@ impl ClaimProblem {
             | Self::NotShareable(_)
             | Self::PodLevelTooSmall { .. }
             | Self::BeingFreed(_)
+            | Self::MayBeBound
             | Self::NoClass { .. } => None,
         }
     }
@@ -270,6 +273,7 @@ impl PendingReason {
                 | ClaimProblem::GangTooLarge { .. }
                 | ClaimProblem::ClassicInGang(_)
                 | ClaimProblem::BeingFreed(_)
+                | ClaimProblem::MayBeBound
                 | ClaimProblem::NotReady { .. }
                 | ClaimProblem::NotShareable(_)
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
@@ -386,6 +390,9 @@ impl fmt::Display for ClaimProblem {
             Self::BeingFreed(claim) => {
                 write!(f, "the devices of resourceclaim {:?} are being given back", claim.name.as_str())
             }
+            Self::MayBeBound => f.write_str(
+                "it is not known yet whether the pod was bound; it is decided on anew if it was not",
+            ),
             Self::NotReady { claim, message } => {
                 write!(f, "resourceclaim {:?}: {message}", claim.name.as_str())
             }

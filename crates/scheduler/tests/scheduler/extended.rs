@@ -151,3 +151,82 @@ fn what_was_allocated_counts_until_the_claim_is_seen_to_be_gone() {
     assert_eq!((placed, world.claims.len()), (1, 1));
     assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
 }
+
+/// Passes a second in which the watch shows no pod.
+fn pass_without_pods(world: &mut World, hidden: &mut Vec<Input>) {
+    world.now = world.now.plus_millis(1_000);
+    world.tell(Input::Tick);
+    for _ in 0..100 {
+        if let Some(effect) = world.scheduler.poll_effect() {
+            if matches!(effect.kind, EffectKind::Bind(_)) && world.node_of("p").is_none() {
+                world.faults.push(Outcome::Unknown);
+            }
+            world.perform(effect);
+        }
+        for input in std::mem::take(&mut world.news) {
+            if matches!(input, Input::Pod(_)) {
+                hidden.push(input);
+            } else {
+                world.tell(input);
+            }
+        }
+    }
+}
+
+/// The answer to the binding is lost, later ones are refused because the pod is bound, and the watch is behind: the pod runs with the claim.
+#[test]
+fn the_claim_of_a_pod_that_may_be_bound_is_not_deleted() {
+    for loses_lease in [false, true] {
+        let mut world = world();
+        world.node("a", 1_000, 1);
+        world.add_pod(asking("p", GPU, 1));
+        let mut hidden = Vec::new();
+        for second in 0..20 {
+            pass_without_pods(&mut world, &mut hidden);
+            if loses_lease && second == 2 {
+                world.tell(Input::LostLeadership);
+                world.tell(Input::BecameLeader);
+            }
+        }
+        assert_eq!(world.node_of("p").as_deref(), Some("a"));
+        let is_deleted = world.log.iter().any(|kind| matches!(kind, EffectKind::DeleteExtendedClaim(_)));
+        assert!(!is_deleted, "{:?}", world.log);
+        assert_eq!(world.claims.len(), 1);
+        assert!(world.claims.values().all(|claim| !claim.claim.reserved_for.is_empty()));
+
+        hidden.into_iter().for_each(|input| world.tell(input));
+        world.settle();
+        world.pass(60_000);
+        assert_eq!((world.claims.len(), world.node_of("p").as_deref()), (1, Some("a")));
+        let sizes = world.scheduler.sizes();
+        assert_eq!((sizes.in_flight, sizes.claims_in_flight), (0, 0));
+    }
+}
+
+#[test]
+fn a_pod_that_was_not_bound_after_all_is_decided_on_anew() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_pod(asking("p", GPU, 1));
+    for _ in 0..10 {
+        world.now = world.now.plus_millis(1_000);
+        world.tell(Input::Tick);
+        for _ in 0..100 {
+            if let Some(effect) = world.scheduler.poll_effect() {
+                if matches!(effect.kind, EffectKind::Bind(_)) {
+                    world.faults.push(Outcome::Conflict);
+                }
+                world.perform(effect);
+            }
+            for input in std::mem::take(&mut world.news) {
+                world.tell(input);
+            }
+        }
+    }
+    assert_eq!((world.node_of("p"), world.claims.len()), (None, 1));
+    for _ in 0..60 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+    assert_eq!(world.claims.len(), 1);
+}

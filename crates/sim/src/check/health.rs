@@ -123,14 +123,19 @@ impl World {
         let still_out = self.health.incidents.values().map(|stored| &stored.incident);
         let still_out = still_out.filter(|one| one.is_enforced && one.stage.is_out_of_service());
         let still_out: BTreeSet<DeviceId> = still_out.map(|one| one.device.clone()).collect();
-        // A device that a person gave up is out of service, whatever a guard permits.
-        let by_policy = |incident: &&&Incident| incident.handled.abandoned.is_none();
-        let new = all.iter().filter(by_policy).map(|incident| &incident.device);
+        // A device that a person gave up, or said to be repaired, is out of service, whatever a guard permits.
+        let by_person = |incident: &&&Incident| {
+            let stored =
+                self.health.incidents.get(&incident.name).map(|stored| stored.incident.handled.repaired);
+            let is_repaired = incident.handled.repaired.is_some_and(|at| stored != Some(Some(at)));
+            incident.handled.abandoned.is_some() || is_repaired
+        };
+        let new = all.iter().filter(|incident| !by_person(incident)).map(|incident| &incident.device);
         let new: BTreeSet<DeviceId> = new.filter(|device| !was_out(device)).cloned().collect();
         // A node that a person took out of service in this step is no more out by another of its devices. It does not count against the others:
         // the machine may have heard of the person last.
-        let by_persons = all.iter().filter(|incident| incident.handled.abandoned.is_some());
-        let by_persons: BTreeSet<DeviceId> = by_persons.map(|incident| incident.device.clone()).collect();
+        let by_persons = all.iter().filter(by_person).map(|incident| incident.device.clone());
+        let by_persons: BTreeSet<DeviceId> = by_persons.collect();
         let is_older = |device: &&DeviceId| was_out(device) || by_persons.contains(*device);
         let mut complaint = None;
         for guard in self.guards_of_health(number).iter().filter(|_| !new.is_empty()) {
@@ -138,7 +143,8 @@ impl World {
             let unit = |device: &DeviceId| limit_unit(&limit, device);
             let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
             let older = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
-            let before = out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
+            let before =
+                out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
             let still_out = still_out.iter().filter_map(unit).collect::<BTreeSet<_>>();
             let added = new.iter().filter(|unit| !older.contains(unit) && !still_out.contains(unit)).count();
             // An incident that is over as the machine has decided, and whose taint was never written, keeps nothing out of service.
