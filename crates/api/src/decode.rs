@@ -10,7 +10,7 @@ use crate::{
     convert::{self, ClaimTemplate, Version},
     field::{FieldError, Path},
     fields,
-    wire::{Nullable, Place, Read},
+    wire::{self, Nullable, Place, Read},
 };
 
 /// An object of a kind that matters here, or the mention of one that does not.
@@ -88,7 +88,7 @@ pub(crate) fn decode(header: &Header, text: &str) -> Result<Object, FieldError> 
 /// When a field is wrong.
 pub fn decode_as(group: &str, version: &str, kind: &str, text: &str) -> Result<Object, FieldError> {
     match (group, kind) {
-        ("", "Pod") => Ok(Object::Pod(convert::pod(parse(text)?)?)),
+        ("", "Pod") => Ok(Object::Pod(decode_pod(text)?)),
         ("", "Node") => Ok(Object::Node(convert::node(parse(text)?)?)),
         (POD_GROUP_API, "PodGroup") => Ok(Object::Group(convert::pod_group(parse(text)?)?)),
         ("resource.k8s.io", _) => decode_resource(kind, version, text),
@@ -96,6 +96,14 @@ pub fn decode_as(group: &str, version: &str, kind: &str, text: &str) -> Result<O
         ("lazaret.dev", "DeviceTaintRule" | "ResourceSlicePatch") => decode_superset(kind, version, text),
         _ => Ok(Object::Other(kind.to_owned())),
     }
+}
+
+fn decode_pod(text: &str) -> Result<Pod, FieldError> {
+    let wire::Pod { metadata, spec, status } = parse(text)?;
+    let mut spec = spec.0;
+    let node = std::mem::take(&mut spec.node_name.0);
+    let template = convert::pod_template(&metadata.0, spec)?;
+    convert::pod(metadata.0, node, &template, status.0)
 }
 
 fn decode_resource(kind: &str, version: &str, text: &str) -> Result<Object, FieldError> {

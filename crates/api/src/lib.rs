@@ -20,6 +20,7 @@ mod health;
 mod last_published;
 mod load;
 mod mark;
+mod outline;
 mod review;
 mod time;
 mod unprepare;
@@ -33,7 +34,7 @@ pub use classic::{
     classic_status_to_json, read_classic_claim, read_classic_class, read_classic_pod,
     read_classic_pod_claims, reference_to_json,
 };
-pub use convert::ClaimTemplate;
+pub use convert::{ClaimTemplate, PodTemplate};
 pub use decode::{Object, decode_as, decode_json};
 pub use field::FieldError;
 pub use guard::read_guard;
@@ -43,7 +44,8 @@ pub use health::{
 };
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
-pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};
+pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, REPLACEMENT_MARK, eviction_mark_to_text};
+pub use outline::PodOutline;
 pub use review::{approval_to_text, rule_request_to_text};
 pub use time::{format_time, format_time_precise, parse_time};
 pub use unprepare::{

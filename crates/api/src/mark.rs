@@ -11,6 +11,8 @@ pub const EVICTION_MARK: &str = "lazaret.dev/evicted-by";
 pub const EVICTION_SAY: &str = "lazaret.dev/eviction";
 /// The label of pods that leave together where a rule says `groups: Together`.
 pub const EVICTION_GROUP: &str = "lazaret.dev/group";
+/// The annotation, label and scheduling gate that a replacement writes on a pod.
+pub const REPLACEMENT_MARK: &str = "lazaret.dev/replacement";
 /// A longer one is not ours.
 const BYTES_MAX: usize = 8 * 1024;
 

@@ -20,11 +20,11 @@ const DRIVER: &str = "gpu.example.com";
 const DEVICES: usize = 8;
 const NOW: Timestamp = Timestamp::from_secs(1_000);
 
-fn apply_node(fleet: &mut Fleet, node: usize) {
+fn node_objects(node: usize) -> [Object; 2] {
     let name: Text = format!("node-{node}").into();
-    fleet.apply(Object::Node(Arc::new(Node { name: name.clone(), ..Node::default() })));
+    let facts = Object::Node(Arc::new(Node { name: name.clone(), ..Node::default() }));
     let device = |number: usize| Device { name: format!("gpu-{number}").into(), ..Device::default() };
-    fleet.apply(Object::Slice(Arc::new(ResourceSlice {
+    let slice = Object::Slice(Arc::new(ResourceSlice {
         name: name.clone(),
         uid: name.clone(),
         driver: DRIVER.into(),
@@ -32,10 +32,21 @@ fn apply_node(fleet: &mut Fleet, node: usize) {
         nodes: NodeScope::Node(name),
         devices: (0..DEVICES).map(device).collect(),
         ..ResourceSlice::default()
-    })));
+    }));
+    [facts, slice]
+}
+
+fn apply_node(fleet: &mut Fleet, node: usize) {
+    node_objects(node).into_iter().for_each(|object| fleet.apply(object));
 }
 
 fn apply_pod(fleet: &mut Fleet, node: usize, device: usize) -> LeavingPod {
+    let (objects, pod) = pod_objects(node, device);
+    objects.into_iter().for_each(|object| fleet.apply(object));
+    pod
+}
+
+fn pod_objects(node: usize, device: usize) -> ([Object; 2], LeavingPod) {
     let name = format!("pod-{node}-{device}");
     let (key, uid) = (ObjectKey::new("default", name.as_str()), Text::from(name.as_str()));
     let id = DeviceId::new(DRIVER, format!("node-{node}"), format!("gpu-{device}"));
@@ -51,7 +62,7 @@ fn apply_pod(fleet: &mut Fleet, node: usize, device: usize) -> LeavingPod {
         skip_node_operations: vec![],
     };
     let request = DeviceRequest { class: "gpu".into(), ..DeviceRequest::default() };
-    fleet.apply(Object::Claim(Arc::new(ResourceClaim {
+    let claim = Object::Claim(Arc::new(ResourceClaim {
         key: key.clone(),
         uid: format!("claim-{name}").into(),
         spec: Arc::new(ClaimSpec {
@@ -66,8 +77,8 @@ fn apply_pod(fleet: &mut Fleet, node: usize, device: usize) -> LeavingPod {
             uid: uid.clone(),
         }],
         ..ResourceClaim::default()
-    })));
-    fleet.apply(Object::Pod(Arc::new(Pod {
+    }));
+    let facts = Object::Pod(Arc::new(Pod {
         key: key.clone(),
         uid: uid.clone(),
         node: Some(format!("node-{node}").into()),
@@ -75,8 +86,8 @@ fn apply_pod(fleet: &mut Fleet, node: usize, device: usize) -> LeavingPod {
         claims: vec![PodClaim { name: "gpu".into(), source: ClaimSource::Claim(key.name.clone()) }],
         eviction_group: Some("all".into()),
         ..Pod::default()
-    })));
-    LeavingPod { pod: key, uid, devices: vec![id] }
+    }));
+    ([claim, facts], LeavingPod { pod: key, uid, devices: vec![id] })
 }
 
 fn class() -> Object {
@@ -95,6 +106,37 @@ fn cluster(nodes: usize, free: usize) -> (Fleet, Vec<LeavingPod>) {
         pods.extend((0..used).map(|device| apply_pod(&mut fleet, node, device)));
     }
     (fleet, pods)
+}
+
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) * 1024
+}
+
+/// Each controller that looks at devices has a fleet of its own; the objects in them are shared.
+#[test]
+fn the_cost_of_one_more_fleet_of_the_same_objects() {
+    const NODES: usize = 5_000;
+    const PODS_PER_NODE: usize = 4;
+    let mut objects = vec![class()];
+    for node in 0..NODES {
+        objects.extend(node_objects(node));
+        objects.extend((0..PODS_PER_NODE).flat_map(|device| pod_objects(node, device).0));
+    }
+    let mut fleets = Vec::new();
+    for number in 1..=3 {
+        let (before, start) = (resident_bytes(), Instant::now());
+        let mut fleet = Fleet::new();
+        objects.iter().cloned().for_each(|object| fleet.apply(object));
+        let changes = fleet.take_changes();
+        assert_eq!(changes.pods.len(), NODES * PODS_PER_NODE);
+        drop(changes);
+        fleets.push(fleet);
+        let (grown, took) = (resident_bytes().saturating_sub(before), start.elapsed());
+        let mb = grown as f64 / 1e6;
+        println!("fleet {number} of {} objects: {mb:.1} MB more, {took:?}", objects.len());
+    }
 }
 
 #[test]

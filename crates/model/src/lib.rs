@@ -10,6 +10,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod amounts;
 mod attribute;
 mod claim;
 mod clock;
@@ -20,12 +21,15 @@ mod eviction_spec;
 mod group;
 mod guard;
 mod intern;
+mod labels;
 mod last_published;
 mod name;
 mod named;
 mod node;
+mod node_allocatable;
 mod patience;
 mod pod;
+mod pod_spec;
 mod quantity;
 mod recently_out;
 mod rule;
@@ -38,6 +42,7 @@ mod unprepare;
 mod version;
 mod window;
 
+pub use amounts::{Amounts, whole_units};
 pub use attribute::{AttrId, AttrNames, AttrValue, QualifiedName, VersionValue};
 pub use claim::{
     Allocation, AllocationMode, ClaimConfig, ClaimSpec, ConfigSource, Constraint, ConstraintKind, Consumer,
@@ -60,6 +65,7 @@ pub use guard::{
     Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share, Unit, WindowStatus, within,
 };
 pub use intern::{Interner, Symbol};
+pub use labels::{LabelSelector, Labels};
 pub use last_published::LastPublished;
 pub use name::{
     NameError, NamePart, validate_c_identifier, validate_dns_label, validate_dns_subdomain,
@@ -68,9 +74,15 @@ pub use name::{
 };
 pub use named::Named;
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
+pub use node_allocatable::{NodeAllocatableStatus, Overhead};
 pub use patience::{Patience, patience};
 pub use pod::{
-    ClaimSource, Condition, ConditionStatus, EvictionMark, NodeRequirements, Owner, Pod, PodClaim, PodPhase,
+    ClaimSource, Condition, ConditionStatus, DeviceHealth, EvictionMark, NodeRequirements, Owner, Pod,
+    PodClaim, PodPhase, RarePodFields,
+};
+pub use pod_spec::{
+    CPU_MILLI_ASSUMED, Container, DEFAULT_SCHEDULER, Extended, HostPort, MEMORY_ASSUMED, PodLevel, PodSpec,
+    PodTerm, Role, ScoredAmounts, Spread,
 };
 pub use quantity::{Format, Quantity, QuantityError};
 pub use recently_out::RecentlyOut;

@@ -2,15 +2,22 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
-use crate::{EvictionSay, Node, NodeSelector, ObjectKey, Taint, Text, Timestamp, Toleration, Uid, tolerates};
+use crate::{
+    EvictionSay, Labels, Node, NodeAllocatableStatus, NodeSelector, ObjectKey, PodSpec, Taint, Text,
+    Timestamp, Toleration, Uid, tolerates,
+};
 
-/// A pod.
+/// A pod, as far as any core of a control plane reads it. It is decoded once for all of them; each takes the fields that it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Pod {
     /// Where it is.
     pub key: ObjectKey,
     /// The incarnation.
     pub uid: Uid,
+    /// Its labels; pods of one template share them.
+    pub labels: Arc<Labels>,
+    /// Its scheduling requirements; pods of one template share them.
+    pub spec: Arc<PodSpec>,
     /// The node it is bound to.
     pub node: Option<Text>,
     /// How far it is.
@@ -27,6 +34,10 @@ pub struct Pod {
     pub priority: i32,
     /// When it was made.
     pub created: Option<Timestamp>,
+    /// When it began to run.
+    pub started: Option<Timestamp>,
+    /// `status.nominatedNodeName`.
+    pub nominated: Option<Text>,
     /// Its controller, for people to recognise it.
     pub owner: Option<Owner>,
     /// Conditions of its status.
@@ -39,6 +50,41 @@ pub struct Pod {
     pub evicted_by: Option<Box<EvictionMark>>,
     /// Which nodes it may run on; `None`: all that are not tainted.
     pub node_requirements: Option<Arc<NodeRequirements>>,
+    /// Fields that few pods have.
+    pub rare: Option<Box<RarePodFields>>,
+}
+
+/// Fields that few pods have.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RarePodFields {
+    /// The kubelet's own pod, which only the kubelet can replace.
+    pub mirror: bool,
+    /// The annotation that a replacement wrote on it.
+    pub replacement: Option<Text>,
+    /// `status.nodeAllocatableResourceClaimStatuses`.
+    pub node_allocatable: Vec<NodeAllocatableStatus>,
+    /// The health of its devices, as kubelet reports it; at most [`Self::DEVICE_HEALTH_MAX`] entries.
+    pub device_health: Vec<DeviceHealth>,
+}
+
+impl RarePodFields {
+    /// Entries of one pod that are read: as many as a claim has devices, for each of several claims.
+    pub const DEVICE_HEALTH_MAX: usize = 256;
+}
+
+/// The health of a device that a pod uses, from the pod's status.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DeviceHealth {
+    /// The claim, in the pod's namespace.
+    pub claim: Text,
+    /// Only devices for this request.
+    pub request: Option<Text>,
+    /// `driver/pool/device`, or the name of a CDI device.
+    pub resource: Text,
+    /// `Healthy`, `Unhealthy` or `Unknown`.
+    pub health: Text,
+    /// For people.
+    pub message: Text,
 }
 
 /// Which nodes a pod may run on, devices and resources aside.

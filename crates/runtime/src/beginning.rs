@@ -19,13 +19,13 @@ pub(crate) struct Beginning<M> {
 /// # Errors
 /// When it is no object, or has no such metadata.
 pub fn read_metadata<'de, M: Deserialize<'de>>(json: &'de [u8]) -> Result<M, serde_json::Error> {
+    let json = core::str::from_utf8(json).map_err(serde_json::Error::custom)?;
     Beginning::read(json).map(|beginning| beginning.metadata)
 }
 
 impl<'de, M: Deserialize<'de>> Beginning<M> {
     /// Reads on behind the metadata only where the kind does not stand before it, as it does in what servers send by themselves.
-    pub(crate) fn read(json: &'de [u8]) -> Result<Self, serde_json::Error> {
-        let json = core::str::from_utf8(json).map_err(serde_json::Error::custom)?;
+    pub(crate) fn read(json: &'de str) -> Result<Self, serde_json::Error> {
         let (mut metadata, mut says_kind) = (None, false);
         let fields = Fields { metadata: &mut metadata, says_kind: &mut says_kind };
         let read = fields.deserialize(&mut serde_json::Deserializer::from_str(json));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn read(json: &str) -> Result<(&str, bool), String> {
-        Beginning::<Metadata<'_>>::read(json.as_bytes())
+        Beginning::<Metadata<'_>>::read(json)
             .map(|beginning| (beginning.metadata.name, beginning.says_kind))
             .map_err(|error| error.to_string())
     }

@@ -32,6 +32,7 @@ mod reply;
 mod resource;
 mod share;
 mod tasks;
+mod templates;
 mod turn;
 
 pub use agent::{Agent, AgentOptions, Perform, ViewWish};

@@ -11,16 +11,18 @@ use std::{
     },
 };
 
-use bytes::Bytes;
-use lazaret_api::{ClaimTemplate, FieldError};
+use lazaret_api::{ClaimTemplate, FieldError, Object as Read, PodOutline};
 use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, PodGroup, ResourceClaim, ResourceSlice,
     ResourceSlicePatch, Text, Uid,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::value::RawValue;
 
-use crate::{CallError, Resource, beginning::Beginning, share::Shared};
+use crate::{CallError, PODS, Resource, beginning::Beginning, share::Shared, templates::PodTemplates};
 
 /// A change of one resource, as an agent receives it.
 #[derive(Clone, Debug)]
@@ -48,7 +50,7 @@ impl News {
     }
 }
 
-/// An object. Its bytes are shared; each of its readings is made when first asked for.
+/// An object. Each of its readings is made when first asked for.
 pub struct Object {
     /// Where it is.
     pub key: ObjectKey,
@@ -57,7 +59,7 @@ pub struct Object {
     /// Its version, for preconditions.
     pub resource_version: Text,
     resource: Resource,
-    bytes: Bytes,
+    text: Box<str>,
     typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     cache: Option<Arc<DecodeCache>>,
     /// There is a newer version, or it is gone, and whoever hears of this one will hear of that.
@@ -71,6 +73,7 @@ pub struct Object {
 pub(crate) struct DecodeCache {
     kept: Mutex<Kept>,
     shared: Mutex<Shared>,
+    templates: Mutex<PodTemplates>,
 }
 
 #[derive(Default)]
@@ -95,6 +98,24 @@ impl fmt::Debug for DecodeCache {
 impl DecodeCache {
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn templates(&self) -> MutexGuard<'_, PodTemplates> {
+        self.templates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decodes a pod; its template is decoded once for all pods that have it. `None` when its form is unusual.
+    fn pod(&self, json: &str) -> Result<Option<Pod>, FieldError> {
+        let Some(outline) = PodOutline::read(json) else { return Ok(None) };
+        let known = self.templates().get(outline.key());
+        let template = if let Some(template) = known {
+            template
+        } else {
+            let template = Arc::new(PodOutline::template(json)?);
+            self.templates().insert(outline.key(), Arc::clone(&template));
+            template
+        };
+        outline.pod(&template).map(Some)
     }
 
     fn keep(&self, reading: Arc<dyn Any + Send + Sync>, bytes: usize) {
@@ -140,7 +161,6 @@ pub enum Model {
 
 impl From<lazaret_api::Object> for Model {
     fn from(object: lazaret_api::Object) -> Self {
-        use lazaret_api::Object as Read;
         match object {
             Read::Slice(slice) => Self::Slice(Arc::new(slice)),
             Read::Class(class) => Self::Class(Arc::new(class)),
@@ -185,7 +205,7 @@ impl Object {
     /// # Errors
     /// When it is not an object with metadata. The text after the metadata is not looked at: a reader of the object finds out whether it is whole.
     pub fn new(resource: &Resource, text: impl AsRef<[u8]>) -> Result<Self, serde_json::Error> {
-        let text = text.as_ref();
+        let text = core::str::from_utf8(text.as_ref()).map_err(serde_json::Error::custom)?;
         let Beginning { metadata, says_kind } = Beginning::<Metadata<'_>>::read(text)?;
         let (key, uid, resource_version) = (
             ObjectKey::new(metadata.namespace, metadata.name),
@@ -197,7 +217,7 @@ impl Object {
         } else {
             format!(r#""apiVersion":"{}","kind":"{}","#, resource.api_version(), resource.kind)
         };
-        let bytes = whole(text, &head, metadata.record.map(RawValue::get));
+        let text = whole(text, &head, metadata.record.map(RawValue::get));
         let (typed, model) = (Mutex::default(), OnceLock::new());
         let outdated = Arc::default();
         Ok(Self {
@@ -205,7 +225,7 @@ impl Object {
             uid,
             resource_version,
             resource: *resource,
-            bytes,
+            text,
             typed,
             cache: None,
             outdated,
@@ -236,15 +256,14 @@ impl Object {
 
     /// Its JSON.
     #[must_use]
-    pub fn json(&self) -> &Bytes {
-        &self.bytes
+    pub fn json(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 
     /// Its JSON as text, which takes less time to read than bytes.
     #[must_use]
     pub fn text(&self) -> &str {
-        // It was UTF-8 when it was made.
-        core::str::from_utf8(&self.bytes).unwrap_or_default()
+        &self.text
     }
 
     /// The object in the form that the cores use, decoded at the first call.
@@ -254,7 +273,14 @@ impl Object {
     pub fn model(&self) -> Result<&Model, &FieldError> {
         let decode = || {
             let Resource { group, version, kind, .. } = self.resource;
-            let mut read = lazaret_api::decode_as(group, version, kind, self.text())?;
+            let pod = match &self.cache {
+                Some(cache) if self.resource == PODS => cache.pod(self.text())?,
+                Some(_) | None => None,
+            };
+            let mut read = match pod {
+                Some(pod) => Read::Pod(pod),
+                None => lazaret_api::decode_as(group, version, kind, self.text())?,
+            };
             if let Some(cache) = &self.cache {
                 cache.shared().share(&self.key, &self.uid, &mut read);
             }
@@ -279,7 +305,7 @@ impl Object {
         *typed = Some(Arc::downgrade(&any));
         drop(typed);
         if let Some(cache) = &self.cache {
-            cache.keep(any, self.bytes.len());
+            cache.keep(any, self.text.len());
         }
         Ok(read)
     }
@@ -287,44 +313,33 @@ impl Object {
 
 /// The object with `head` in front of its fields and without `managedFields`: no code here reads which manager wrote a field, and that record is
 /// longer than most objects.
-fn whole(bytes: &[u8], head: &str, record: Option<&str>) -> Bytes {
-    let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
-    let cut = record.and_then(|record| place_of(bytes, record)).unwrap_or(start..start);
-    // To the byte: it is kept for as long as the object is.
-    let mut text = Vec::with_capacity(bytes.len() + head.len() - cut.len());
-    text.extend_from_slice(&bytes[..start]);
-    text.extend_from_slice(head.as_bytes());
-    text.extend_from_slice(&bytes[start..cut.start]);
-    text.extend_from_slice(&bytes[cut.end..]);
-    text.into()
+fn whole(text: &str, head: &str, record: Option<&str>) -> Box<str> {
+    let start = text.find('{').map_or(0, |at| at + 1);
+    let cut = record.and_then(|record| place_of(text, record)).unwrap_or(start..start);
+    [&text[..start], head, &text[start..cut.start], &text[cut.end..]].concat().into()
 }
 
 /// Where the field with this value stands, its name and one comma included.
-fn place_of(bytes: &[u8], value: &str) -> Option<Range<usize>> {
-    const NAME: &[u8] = b"\"managedFields\"";
-    let at = (value.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
-    let name = memchr::memmem::rfind(&bytes[..at], NAME)?;
-    let is_space = |byte: &&u8| byte.is_ascii_whitespace();
-    let after = at + value.len();
-    let spaces = bytes[after..].iter().take_while(is_space).count();
-    if bytes.get(after + spaces) == Some(&b',') {
-        return Some(name..after + spaces + 1);
+fn place_of(text: &str, value: &str) -> Option<Range<usize>> {
+    const NAME: &str = "\"managedFields\"";
+    let is_space = |c: char| c.is_ascii_whitespace();
+    let at = (value.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let name = memchr::memmem::rfind(text[..at].as_bytes(), NAME.as_bytes())?;
+    let after = &text[at + value.len()..];
+    if let Some(rest) = after.trim_start_matches(is_space).strip_prefix(',') {
+        return Some(name..text.len() - rest.len());
     }
-    let spaces = bytes[..name].iter().rev().take_while(is_space).count();
-    let comma = name.checked_sub(spaces + 1).filter(|comma| bytes[*comma] == b',');
-    Some(comma.unwrap_or(name)..after)
+    let before = text[..name].trim_end_matches(is_space);
+    Some(before.strip_suffix(',').map_or(name, str::len)..at + value.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PODS;
 
     #[test]
     fn what_a_list_leaves_out_is_put_back() {
-        let bare = Bytes::from_static(
-            br#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"},"spec":{}}"#,
-        );
+        let bare = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"},"spec":{}}"#;
         let object = Object::new(&PODS, bare).unwrap();
         assert_eq!((object.key.to_string().as_str(), object.uid.as_str()), ("n/a", "u"));
         assert!(matches!(object.model(), Ok(Model::Pod(_))));
@@ -365,7 +380,7 @@ mod tests {
         ] {
             let mut expected: serde_json::Value = serde_json::from_str(text).unwrap();
             expected["metadata"].as_object_mut().unwrap().remove("managedFields");
-            let object = Object::new(&PODS, Bytes::from(text.to_owned())).unwrap();
+            let object = Object::new(&PODS, text).unwrap();
             let mut found: serde_json::Value = serde_json::from_slice(object.json()).unwrap();
             found.as_object_mut().unwrap().remove("apiVersion");
             expected["kind"] = "Pod".into();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use lazaret_api::Object as Read;
-use lazaret_model::{Allocation, ClaimSource, ClaimSpec, ObjectKey, Owner, Pod, ResourceClaim, Text, Uid};
+use lazaret_model::{Allocation, ClaimSpec, ObjectKey, Owner, Pod, ResourceClaim, Text, Uid};
 
 /// Texts that are remembered at most, about a megabyte of them. When there are more, all are forgotten: objects keep theirs.
 const TEXTS_MAX: usize = 16_384;
@@ -54,13 +54,7 @@ impl Shared {
     fn share_pod(&mut self, key: &ObjectKey, uid: &Uid, pod: &mut Pod) {
         identify(key, uid, &mut pod.key, &mut pod.uid);
         self.owner(pod.owner.as_mut());
-        pod.node.iter_mut().chain(&mut pod.group).for_each(|text| self.text(text));
-        for claim in &mut pod.claims {
-            self.text(&mut claim.name);
-            if let ClaimSource::Template { template, .. } = &mut claim.source {
-                self.text(template);
-            }
-        }
+        pod.node.iter_mut().chain(&mut pod.nominated).for_each(|text| self.text(text));
         for condition in &mut pod.conditions {
             self.text(&mut condition.kind);
             self.text(&mut condition.reason);
@@ -137,6 +131,8 @@ fn identify(key: &ObjectKey, uid: &Uid, read_key: &mut ObjectKey, read_uid: &mut
 
 #[cfg(test)]
 mod tests {
+    use lazaret_model::ClaimSource;
+
     use super::*;
     use crate::{CLAIMS, Model, Object, PODS, object::DecodeCache};
 

@@ -131,7 +131,11 @@ impl Scheduler {
             self.queue.enter(self.now, ix, pod.spec.priority, gated);
         } else if gated {
             self.queue.gate(ix);
-        } else if old.claims != pod.claims || old.labels != pod.labels || old.spec != pod.spec {
+        } else if old.claims != pod.claims
+            || old.classic != pod.classic
+            || old.labels != pod.labels
+            || old.spec != pod.spec
+        {
             self.queue.wake(self.now, ix);
         }
     }

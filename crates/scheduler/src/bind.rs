@@ -3,7 +3,7 @@
 use alloc::{format, string::ToString, sync::Arc, vec::Vec};
 
 use lazaret_invariant::invariant;
-use lazaret_model::{ObjectKey, Owner, Text, Timestamp, Uid};
+use lazaret_model::{NodeAllocatableStatus, ObjectKey, Owner, Text, Timestamp, Uid};
 
 use crate::{
     Pod,
@@ -15,7 +15,6 @@ use crate::{
     flight::{ExtendedClaim, Phase},
     outbox::Purpose,
     ready::{Readiness, readiness},
-    shares::NodeAllocatableStatus,
     state::{Scheduler, TimerKey},
     why::{PendingReason, Verdict},
 };

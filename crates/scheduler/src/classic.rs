@@ -51,7 +51,7 @@ impl Scheduler {
 
     /// Whether a pod waits for classic claims.
     pub(crate) fn negotiates(&self, pod: &Pod) -> bool {
-        self.options.classic && !pod.spec.classic.is_empty()
+        self.options.classic && !pod.classic.is_empty()
     }
 
     pub(crate) fn negotiate(&mut self, input: NegotiationInput) {
@@ -66,7 +66,7 @@ impl Scheduler {
         let known = lazaret_classic::Pod {
             key: pod.key.clone(),
             uid: pod.uid.clone(),
-            claims: pod.spec.classic.clone(),
+            claims: pod.classic.clone(),
             containers: Vec::new(),
             node: pod.node.clone(),
             ended: pod.phase.is_finished(),

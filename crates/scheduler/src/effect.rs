@@ -3,9 +3,9 @@
 use alloc::{sync::Arc, vec::Vec};
 
 pub use lazaret_machine::{EffectId, Outcome};
-use lazaret_model::{Allocation, ClaimSpec, Consumer, ObjectKey, Owner, Text, Timestamp, Uid};
-
-use crate::shares::NodeAllocatableStatus;
+use lazaret_model::{
+    Allocation, ClaimSpec, Consumer, NodeAllocatableStatus, ObjectKey, Owner, Text, Timestamp, Uid,
+};
 
 /// The finalizer of claims that are allocated.
 pub const CLAIM_FINALIZER: &str = "resource.kubernetes.io/delete-protection";

@@ -2,12 +2,9 @@
 
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
-use lazaret_model::{Allocation, ClaimSpec, ObjectKey, Timestamp, Uid};
+use lazaret_model::{Allocation, ClaimSpec, NodeAllocatableStatus, ObjectKey, Timestamp, Uid};
 
-use crate::{
-    effect::{EffectId, Mapping},
-    shares::NodeAllocatableStatus,
-};
+use crate::effect::{EffectId, Mapping};
 
 /// A pod that is being bound.
 #[derive(Debug, Default)]

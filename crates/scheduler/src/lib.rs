@@ -18,7 +18,6 @@ extern crate alloc;
 extern crate std;
 
 mod absorb;
-mod amounts;
 mod anti_affinity;
 mod bind;
 mod causes;
@@ -60,7 +59,6 @@ mod state;
 mod verdict_cache;
 mod why;
 
-pub use amounts::Amounts;
 pub use causes::{Cause, Causes};
 pub use effect::{
     Bind, CLAIM_FINALIZER, CreateExtendedClaim, DeleteExtendedClaim, EXTENDED_CLAIM_ANNOTATION, Effect,
@@ -68,19 +66,16 @@ pub use effect::{
     SetExtendedClaim, SetNodeAllocatable, SetPodCondition, Wake, WakeReason, Written,
 };
 pub use input::{Budget, Claim, DeviceStatus, Input};
-pub use lazaret_machine::{LabelSelector, Labels};
+pub use lazaret_model::{
+    Amounts, CPU_MILLI_ASSUMED, Container, DEFAULT_SCHEDULER, Extended, HostPort, LabelSelector, Labels,
+    MEMORY_ASSUMED, NodeAllocatableStatus, Overhead, PodLevel, PodSpec, PodTerm, Role, ScoredAmounts, Spread,
+};
 pub use node::Node;
 pub use options::{Options, Packing};
-pub use pod::{
-    CPU_MILLI_ASSUMED, Container, Extended, HostPort, MEMORY_ASSUMED, Pod, PodLevel, PodSpec, PodTerm, Role,
-    ScoredAmounts, Spread, Unscheduled,
-};
-pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
+pub use pod::{Pod, Unscheduled};
+pub use shares::node_allocatable_extra;
 pub use state::{Scheduler, Sizes};
 pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, NoFittingNode, PendingReason, Refusal, Verdict};
-
-/// The scheduler of pods that name none.
-pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// Bound on the consumers of a claim.
 pub const CONSUMERS_MAX: usize = 256;

@@ -47,6 +47,7 @@ impl VerdictCache {
         let by_labels = by_labels || !pod.spec.affinity.is_empty() || !pod.spec.spread.is_empty();
         let is_like = |finding: &&CachedVerdict| {
             finding.pod.spec == pod.spec
+                && finding.pod.classic == pod.classic
                 && (!by_labels || finding.pod.labels == pod.labels)
                 && finding.pod.key.namespace == pod.key.namespace
                 && finding.claims.len() == needs.claims.len()

@@ -14,9 +14,11 @@ pub(super) fn name(meta: &mut wire::ObjectMeta) -> Result<Text> {
 
 /// Namespace and name. An absent namespace is `default`, as in `kubectl apply`.
 pub(super) fn key(meta: &mut wire::ObjectMeta) -> Result<ObjectKey> {
-    let namespace = std::mem::take(&mut meta.namespace.0);
-    let namespace = if namespace.is_empty() { "default".into() } else { namespace.into() };
-    Ok(ObjectKey { namespace, name: name(meta)? })
+    Ok(ObjectKey { namespace: namespace(meta), name: name(meta)? })
+}
+
+pub(super) fn namespace(meta: &wire::ObjectMeta) -> Text {
+    if meta.namespace.0.is_empty() { "default".into() } else { meta.namespace.0.as_str().into() }
 }
 
 /// The owner that controls the object.
@@ -47,15 +49,18 @@ pub(super) fn condition(condition: wire::Condition) -> Condition {
 }
 
 pub(crate) fn node_selector(selector: wire::NodeSelector) -> NodeSelector {
-    let requirements = |list: Vec<wire::Requirement>| list.into_iter().map(requirement).collect();
-    let term = |term: wire::NodeSelectorTerm| NodeSelectorTerm {
-        match_expressions: requirements(term.match_expressions.0),
-        match_fields: requirements(term.match_fields.0),
-    };
-    NodeSelector { terms: selector.node_selector_terms.0.into_iter().map(term).collect() }
+    NodeSelector { terms: selector.node_selector_terms.0.into_iter().map(node_term).collect() }
 }
 
-fn requirement(requirement: wire::Requirement) -> Requirement {
+pub(super) fn node_term(term: wire::NodeSelectorTerm) -> NodeSelectorTerm {
+    let requirements = |list: Vec<wire::Requirement>| list.into_iter().map(requirement).collect();
+    NodeSelectorTerm {
+        match_expressions: requirements(term.match_expressions.0),
+        match_fields: requirements(term.match_fields.0),
+    }
+}
+
+pub(super) fn requirement(requirement: wire::Requirement) -> Requirement {
     Requirement {
         key: requirement.key.0.into(),
         operator: Operator::from_name(&requirement.operator.0),

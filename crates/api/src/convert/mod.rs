@@ -5,6 +5,9 @@ mod core;
 mod from_wire;
 mod limits;
 mod meta;
+mod pod;
+mod pod_amounts;
+mod pod_spec;
 mod rule;
 mod slice;
 mod superset;
@@ -15,12 +18,14 @@ use crate::field::{FieldError, Path};
 
 pub(crate) use self::{
     claim::{claim, class, template},
-    core::{node, pod, pod_group},
+    core::{node, pod_group},
     meta::node_selector,
+    pod::{pod, pod_template},
     rule::{patch, rule},
     slice::{attribute_of, capacity_of, slice},
 };
 pub use claim::ClaimTemplate;
+pub use pod::PodTemplate;
 
 type Result<T> = std::result::Result<T, FieldError>;
 

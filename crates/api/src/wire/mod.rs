@@ -6,6 +6,7 @@
 mod claim;
 mod core;
 mod meta;
+mod pod;
 mod read;
 mod rule;
 mod scalar;
@@ -17,8 +18,12 @@ pub(crate) use self::{
         DeviceClass, DeviceResult, Opaque, Request, ResourceClaim, ResourceClaimTemplate, Selector,
         Toleration,
     },
-    core::{Affinity, Node, Pod, PodClaim, PodClaimStatus, PodGroup},
+    core::{Node, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
+    pod::{
+        Affinity, Amounts, Container, ContainerStatus, LabelSelector, NodeAllocatableStatus, Pod, PodClaim,
+        PodClaimStatus, PodSpec, PodStatus, PodTerm, SpreadConstraint,
+    },
     rule::{
         DeviceSelector, DeviceTaintRule, Eviction, ResourceSlicePatch, RuleEvictions, RuleSpec, Taint, Window,
     },

@@ -15,7 +15,10 @@ use lazaret_runtime::{
 };
 use serde_json::json;
 
-pub(crate) use self::{devices::ClassicDevices, read::claim_news};
+pub(crate) use self::{
+    devices::ClassicDevices,
+    read::{claim_news, may_have_claims},
+};
 use crate::{
     event::Event,
     ledger::Ledger,

@@ -14,7 +14,7 @@ use crate::ledger::Change;
 const CLASSIC_FIELDS: [&[u8]; 2] = [b"\"classicClaimName\"", b"\"template\""];
 
 /// Whether the JSON of a pod may speak of classic claims: most pods have none, and need not be read again.
-pub(super) fn may_have_claims(json: &[u8]) -> bool {
+pub(crate) fn may_have_claims(json: &[u8]) -> bool {
     CLASSIC_FIELDS.iter().any(|field| memmem::find(json, field).is_some())
 }
 

@@ -112,11 +112,11 @@ impl Health {
         match change {
             Change::Set(resource, object) => match *resource {
                 HEALTH_POLICIES => self.policy(now, object),
-                INCIDENTS => match lazaret_api::read_incident(text(object)) {
+                INCIDENTS => match lazaret_api::read_incident(object.text()) {
                     Ok(stored) => self.core.handle(now, Notice::Stored(Box::new(stored))),
                     Err(error) => warn!(incident = %object.key, %error, "an incident cannot be read"),
                 },
-                SIGNALS => match lazaret_api::read_signal(text(object)) {
+                SIGNALS => match lazaret_api::read_signal(object.text()) {
                     Ok(report) => self.core.handle(now, Notice::Report(report)),
                     Err(error) => warn!(signal = %object.key, %error, "a signal cannot be read"),
                 },
@@ -343,10 +343,6 @@ impl Shell for HealthShell {
         }
         health.handle(now, &(), Turn::Acknowledged(effect, wire::with_written(reply)));
     }
-}
-
-fn text(object: &Object) -> &str {
-    core::str::from_utf8(object.json()).unwrap_or_default()
 }
 
 /// Whether claims hold a device, and the namespaces of those claims. A claim with admin access does not use it.

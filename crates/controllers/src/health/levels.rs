@@ -10,11 +10,13 @@ use std::{
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Origin};
 use lazaret_lifecycle::{Input as Heard, Lifecycle, PoolWatch, Source};
-use lazaret_model::{Device, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlice, Text, Timestamp};
+use lazaret_model::{
+    Device, DeviceHealth, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlice, Text, Timestamp,
+};
 use lazaret_runtime::Object;
 
 use super::{
-    pods::Health,
+    pods,
     rules::is_rule,
     tell::{
         Level, LevelsByKey, Tell, attributes, hardware, lowered, patched_attributes, patched_hardware,
@@ -41,7 +43,7 @@ pub(super) struct Levels {
     taints: BTreeMap<DeviceId, LevelsByKey>,
     /// Attributes of devices that patches changed, as they were told.
     patched: BTreeMap<DeviceId, LevelsByKey>,
-    pods: BTreeMap<ObjectKey, Vec<Health>>,
+    pods: BTreeMap<ObjectKey, Vec<DeviceHealth>>,
     /// Of devices that pods say something of.
     health: BTreeMap<DeviceId, BTreeMap<ObjectKey, Level>>,
     /// The same by pod.
@@ -165,7 +167,7 @@ impl Levels {
         self.gone_nodes.insert(name.clone());
     }
 
-    pub(super) fn pod(&mut self, key: &ObjectKey, health: Vec<Health>) {
+    pub(super) fn pod(&mut self, key: &ObjectKey, health: Vec<DeviceHealth>) {
         if self.pods.get(key).map_or(&[][..], Vec::as_slice) == health.as_slice() {
             return;
         }
@@ -390,7 +392,7 @@ impl Levels {
     fn settle_pod(&mut self, now: Timestamp, fleet: &Fleet, pod: &ObjectKey, told: &mut Vec<Heard>) {
         let mut said: BTreeMap<DeviceId, Level> = BTreeMap::new();
         for one in self.pods.get(pod).into_iter().flatten() {
-            let Some(device) = one.device(fleet) else { continue };
+            let Some(device) = pods::device(one, &pod.namespace, fleet) else { continue };
             let message = if one.message.is_empty() {
                 format!("pod {pod} reports {}", one.health)
             } else {

@@ -19,7 +19,7 @@ use crate::{Sources, context::PartContext, writer::Writer};
 pub(crate) const NAME: &str = "taint-replacement";
 
 /// On a released pod and on a copy: the record of the replacement, as an annotation; as a label, to find them by.
-pub(crate) const MARK: &str = "lazaret.dev/replacement";
+pub(crate) const MARK: &str = lazaret_api::REPLACEMENT_MARK;
 
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
 pub(crate) async fn serve(context: PartContext, sources: Sources) {

@@ -3,46 +3,39 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
-    api::{
-        apps::v1::ReplicaSet as ApiReplicaSet,
-        core::v1::{Node as ApiNode, Pod as ApiPod},
-    },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector as WireSelector, OwnerReference, Time},
+    api::{apps::v1::ReplicaSet as ApiReplicaSet, core::v1::Node as ApiNode},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector as WireSelector, Time},
 };
+use lazaret_api::REPLACEMENT_MARK;
 use lazaret_machine::LabelSelector;
-use lazaret_model::{Operator, Owner, Requirement, Text, Timestamp};
+use lazaret_model::{
+    ClaimSource, Condition, ConditionStatus, Operator, Pod as Known, PodPhase, Requirement, Text, Timestamp,
+};
 use lazaret_replacement::{FailingNode, Mark, Node, NodeTaint, Pod, Problem, ReplicaSet};
 use lazaret_runtime::Object;
 
-use super::{MARK, record};
+use super::record;
 
-/// The kubelet's own pods carry this.
-const MIRROR: &str = "kubernetes.io/config.mirror";
-
-pub(super) fn pod(object: &Object, pod: &ApiPod) -> Pod {
-    let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
-    let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    let annotation = |name: &str| metadata.annotations.as_ref().and_then(|annotations| annotations.get(name));
-    let claims = spec.and_then(|spec| spec.resource_claims.as_deref()).unwrap_or_default();
-    let gates = spec.and_then(|spec| spec.scheduling_gates.as_deref()).unwrap_or_default();
-    let node = spec.and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
+pub(super) fn pod(object: &Object, pod: &Known) -> Pod {
+    let is_ready =
+        |condition: &Condition| condition.kind == "Ready" && condition.status == ConditionStatus::True;
+    let rare = pod.rare.as_ref();
     Pod {
         key: object.key.clone(),
         uid: object.uid.clone(),
         version: object.resource_version.clone(),
-        labels: labels(metadata.labels.as_ref()),
-        node: node.map(Text::from),
-        owner: metadata.owner_references.iter().flatten().find_map(controller),
-        created: metadata.creation_timestamp.as_ref().map_or(Timestamp::EPOCH, time),
-        ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
-        finished: phase == "Succeeded" || phase == "Failed",
-        succeeded: phase == "Succeeded",
-        deleting: metadata.deletion_timestamp.is_some(),
-        pinned: claims.iter().any(|claim| claim.resource_claim_name.is_some()),
-        gated: gates.iter().any(|gate| gate.name == MARK),
-        mirror: annotation(MIRROR).is_some(),
-        mark: annotation(MARK).and_then(|text| mark(object, text)),
+        labels: Arc::clone(&pod.labels),
+        node: pod.node.clone(),
+        owner: pod.owner.clone(),
+        created: pod.created.unwrap_or(Timestamp::EPOCH),
+        ready: pod.conditions.iter().any(is_ready),
+        finished: pod.phase.is_finished(),
+        succeeded: pod.phase == PodPhase::Succeeded,
+        deleting: pod.deleting_since.is_some(),
+        pinned: pod.claims.iter().any(|claim| matches!(claim.source, ClaimSource::Claim(_))),
+        gated: pod.spec.gates.iter().any(|gate| gate == REPLACEMENT_MARK),
+        mirror: rare.is_some_and(|rare| rare.mirror),
+        mark: rare.and_then(|rare| mark(object, rare.replacement.as_deref()?)),
     }
 }
 
@@ -117,15 +110,6 @@ pub(super) fn selector(selector: &WireSelector) -> Result<LabelSelector, Problem
         all.requirements.push(Requirement { key: wanted.key.as_str().into(), operator, values });
     }
     Ok(all)
-}
-
-fn controller(owner: &OwnerReference) -> Option<Owner> {
-    (owner.controller == Some(true)).then(|| Owner {
-        group: owner.api_version.split_once('/').map_or("", |(group, _)| group).into(),
-        kind: owner.kind.as_str().into(),
-        name: owner.name.as_str().into(),
-        uid: owner.uid.as_str().into(),
-    })
 }
 
 fn labels(labels: Option<&BTreeMap<String, String>>) -> Arc<BTreeMap<Text, Text>> {

@@ -7,7 +7,7 @@ use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_replacement::{Input, Options, ReadAccess, Replacement, Source};
 use lazaret_runtime::{
-    CallError, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
+    CallError, Model, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
 };
 use tracing::warn;
 
@@ -154,7 +154,11 @@ fn input(change: &Change) -> Option<Input> {
 fn set(resource: Resource, object: &Arc<Object>) -> Option<Result<Input, serde_json::Error>> {
     Some(match resource {
         REPLACEMENT_POLICIES => policy::read(object).map(|policy| Input::Policy(Arc::new(policy))),
-        PODS => object.read().map(|pod| Input::Pod(Arc::new(pods::pod(object, &pod)))),
+        PODS => {
+            // The fleet is fed first, and logs the error of a pod that cannot be decoded.
+            let Ok(Model::Pod(pod)) = object.model() else { return None };
+            Ok(Input::Pod(Arc::new(pods::pod(object, pod))))
+        }
         NODES => object.read().map(|node| Input::Node(Arc::new(pods::node(object, &node)))),
         REPLICA_SETS => object.read().map(|set| Input::ReplicaSet(Arc::new(pods::replica_set(object, &set)))),
         _ => return None,

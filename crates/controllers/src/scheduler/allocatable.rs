@@ -1,66 +1,8 @@
-//! The resources of nodes that the claims of pods take, from the status of pods.
-
-use std::sync::Arc;
+//! The resources of nodes that the claims of pods take, as they are written to the status of pods.
 
 use lazaret_model::Quantity;
-use lazaret_scheduler::{Amounts, NodeAllocatableStatus, Overhead, PodSpec, node_allocatable_extra};
-use serde::Deserialize;
+use lazaret_scheduler::{NodeAllocatableStatus, Overhead};
 use serde_json::{Value, json};
-
-/// An entry of `status.nodeAllocatableResourceClaimStatuses`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Status {
-    resource_claim_name: String,
-    #[serde(default)]
-    containers: Vec<String>,
-    #[serde(default)]
-    mapping: Vec<Mapped>,
-    #[serde(default)]
-    overhead: Vec<Cost>,
-}
-
-#[derive(Deserialize)]
-struct Mapped {
-    name: String,
-    quantity: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Cost {
-    name: String,
-    per_pod: Option<String>,
-    per_container: Option<String>,
-}
-
-/// The resources of its node that a pod with this status takes beside its requests.
-pub(super) fn extra(statuses: &[Status], spec: &PodSpec) -> Option<Arc<Amounts>> {
-    let statuses: Vec<NodeAllocatableStatus> = statuses.iter().map(status).collect();
-    (!statuses.is_empty()).then(|| Arc::new(node_allocatable_extra(&statuses, spec)))
-}
-
-fn status(wire: &Status) -> NodeAllocatableStatus {
-    let amount = |text: &Option<String>| text.as_deref().and_then(|text| Quantity::parse(text).ok());
-    NodeAllocatableStatus {
-        claim: wire.resource_claim_name.as_str().into(),
-        containers: wire.containers.iter().map(|name| name.as_str().into()).collect(),
-        mapping: wire
-            .mapping
-            .iter()
-            .filter_map(|mapped| Some((mapped.name.as_str().into(), amount(&mapped.quantity)?)))
-            .collect(),
-        overhead: wire
-            .overhead
-            .iter()
-            .map(|cost| {
-                let overhead =
-                    Overhead { per_pod: amount(&cost.per_pod), per_container: amount(&cost.per_container) };
-                (cost.name.as_str().into(), overhead)
-            })
-            .collect(),
-    }
-}
 
 /// The entry on the wire; what is empty is left out.
 pub(super) fn to_json(status: &NodeAllocatableStatus) -> Value {
@@ -90,10 +32,13 @@ fn overhead(name: &str, cost: &Overhead) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use lazaret_runtime::{Model, Object, PODS};
+    use lazaret_scheduler::node_allocatable_extra;
+
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn an_entry_that_was_written_is_read_back() {
         let wire = json!([
             {
                 "resourceClaimName": "c", "containers": ["a", "b"],
@@ -102,11 +47,13 @@ mod tests {
             },
             {"resourceClaimName": "d", "mapping": [{"name": "hugepages-2Mi", "quantity": "4Mi"}]},
         ]);
-        let read: Vec<Status> = serde_json::from_value(wire.clone()).unwrap();
-        let written: Vec<Value> = read.iter().map(|entry| to_json(&status(entry))).collect();
+        let pod = json!({"metadata": {"name": "p"}, "status": {"nodeAllocatableResourceClaimStatuses": wire.clone()}});
+        let object = Object::new(&PODS, pod.to_string()).unwrap();
+        let Ok(Model::Pod(pod)) = object.model() else { panic!("no pod") };
+        let read = &pod.rare.as_ref().unwrap().node_allocatable;
+        let written: Vec<Value> = read.iter().map(to_json).collect();
         assert_eq!(Value::from(written), wire);
-        let extra = extra(&read, &PodSpec::default()).unwrap();
+        let extra = node_allocatable_extra(read, &pod.spec);
         assert_eq!((extra.cpu_milli, extra.memory, extra.other("hugepages-2Mi")), (3_000, 1 << 30, 4 << 20));
-        assert_eq!(super::extra(&[], &PodSpec::default()), None);
     }
 }

@@ -1,12 +1,10 @@
 //! Scheduling: runs [`lazaret_scheduler`] and does what it decides.
 
 mod allocatable;
-mod amounts;
 mod claims;
 mod executor;
 mod nodes;
 mod pods;
-mod specs;
 
 use std::sync::Arc;
 
@@ -17,7 +15,6 @@ use lazaret_runtime::{
 };
 use lazaret_scheduler::{Input, Options, Scheduler};
 
-use self::specs::Specs;
 use crate::{
     Sources,
     classic::claim_news,
@@ -46,12 +43,11 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
 pub(crate) struct SchedulerShell {
     ledger: Ledger,
     sources: Sources,
-    specs: Specs,
 }
 
 impl SchedulerShell {
     pub(crate) fn agent(options: Options, sources: Sources) -> MachineAgent<Self> {
-        let shell = Self { ledger: Ledger::default(), sources, specs: Specs::default() };
+        let shell = Self { ledger: Ledger::default(), sources };
         MachineAgent::new(Scheduler::new(options), shell)
     }
 }
@@ -64,9 +60,9 @@ impl Shell for SchedulerShell {
     }
 
     fn hear(&mut self, scheduler: &mut Scheduler, now: Timestamp, news: News) {
-        let Self { ledger, sources, specs } = self;
+        let Self { ledger, sources } = self;
         ledger.changes(news, |change| {
-            if let Some(input) = input(change, *sources, specs) {
+            if let Some(input) = input(change, *sources) {
                 scheduler.handle(now, input);
             }
         });
@@ -77,13 +73,13 @@ impl Shell for SchedulerShell {
     }
 }
 
-fn input(change: Change, sources: Sources, specs: &mut Specs) -> Option<Input> {
+fn input(change: Change, sources: Sources) -> Option<Input> {
     use lazaret_fleet::Input as Device;
     if let Some(news) = claim_news(&change) {
         return Some(Input::Classic(news));
     }
     match change {
-        Change::Set(resource, object) => set(&resource, &object, sources, specs),
+        Change::Set(resource, object) => set(&resource, &object, sources),
         Change::Gone(resource, key, _) => Some(match resource.plural {
             "pods" => Input::PodGone(key),
             "nodes" => Input::NodeGone(key.name),
@@ -100,7 +96,7 @@ fn input(change: Change, sources: Sources, specs: &mut Specs) -> Option<Input> {
     }
 }
 
-fn set(resource: &Resource, object: &Object, sources: Sources, specs: &mut Specs) -> Option<Input> {
+fn set(resource: &Resource, object: &Object, sources: Sources) -> Option<Input> {
     use lazaret_fleet::Input as Device;
     match resource.plural {
         "namespaces" => return nodes::namespace(object).map(|(name, labels)| Input::Namespace(name, labels)),
@@ -108,11 +104,7 @@ fn set(resource: &Resource, object: &Object, sources: Sources, specs: &mut Specs
         _ => {}
     }
     match object.model() {
-        Ok(Model::Pod(_)) => pods::pod(specs, object).map(|mut pod| {
-            // Where groups are not watched, pods are scheduled without them.
-            pod.group = pod.group.filter(|_| sources.has_groups());
-            Input::Pod(Arc::new(pod))
-        }),
+        Ok(Model::Pod(pod)) => pods::pod(pod, object, sources).map(|pod| Input::Pod(Arc::new(pod))),
         Ok(Model::Group(group)) => Some(Input::Group(Arc::clone(group))),
         Ok(Model::Node(_)) => nodes::node(object).map(|node| Input::Node(Arc::new(node))),
         Ok(Model::Claim(claim)) => Some(Input::Claim(Arc::new(claims::claim(claim, object)))),

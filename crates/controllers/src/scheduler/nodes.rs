@@ -1,22 +1,30 @@
 //! Nodes, namespaces and budgets as the scheduler sees them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::{
-    core::v1::{Namespace, Node as WireNode},
-    policy::v1::PodDisruptionBudget,
+use k8s_openapi::{
+    api::{
+        core::v1::{Namespace, Node as WireNode},
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector as WireSelector,
+    },
 };
 use lazaret_api::read_awaiting;
-use lazaret_model::{AWAITING_UNPREPARE, Effect, REPORTS_UNPREPARED, Taint, Text, Timestamp};
+use lazaret_model::{
+    AWAITING_UNPREPARE, Effect, Operator, Quantity, REPORTS_UNPREPARED, Requirement, Taint, Text, Timestamp,
+    whole_units,
+};
 use lazaret_runtime::{Model, Object};
-use lazaret_scheduler::{Budget, Labels, Node};
-
-use super::{amounts, pods};
+use lazaret_scheduler::{Amounts, Budget, LabelSelector, Labels, Node};
 
 pub(super) fn node(object: &Object) -> Option<Node> {
     let Ok(Model::Node(facts)) = object.model() else { return None };
     let typed = object.read::<WireNode>().ok()?;
     let allocatable = typed.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let quantities: BTreeMap<&str, Quantity> =
+        allocatable.into_iter().flatten().filter_map(quantity).collect();
     let spec = typed.spec.as_ref();
     let annotation = |name: &str| typed.metadata.annotations.as_ref()?.get(name);
     // The scheduler keeps taints apart: a node that is tainted is the same node to the allocator.
@@ -29,11 +37,15 @@ pub(super) fn node(object: &Object) -> Option<Node> {
         facts,
         taints: spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten().map(taint).collect(),
         unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
-        allocatable: allocatable.map(amounts::listed).unwrap_or_default(),
-        pods_max: allocatable.and_then(|list| list.get("pods")).map_or(0, |pods| amounts::whole(&pods.0)),
+        pods_max: quantities.get("pods").map_or(0, whole_units),
+        allocatable: Amounts::of(quantities.iter().map(|(name, quantity)| (*name, quantity))),
         reports: annotation(REPORTS_UNPREPARED).is_some_and(|value| value == "true"),
         awaiting: annotation(AWAITING_UNPREPARE).map(|text| read_awaiting(text)).unwrap_or_default(),
     })
+}
+
+fn quantity<'a>((name, wire): (&'a String, &WireQuantity)) -> Option<(&'a str, Quantity)> {
+    Some((name, Quantity::parse(&wire.0).ok()?))
 }
 
 fn taint(wire: &k8s_openapi::api::core::v1::Taint) -> Taint {
@@ -48,7 +60,9 @@ fn taint(wire: &k8s_openapi::api::core::v1::Taint) -> Taint {
 
 pub(super) fn namespace(object: &Object) -> Option<(Text, Arc<Labels>)> {
     let typed = object.read::<Namespace>().ok()?;
-    Some((object.key.name.clone(), Arc::new(pods::labels(typed.metadata.labels.as_ref()))))
+    let labels = typed.metadata.labels.iter().flatten();
+    let labels = labels.map(|(key, value)| (key.as_str().into(), value.as_str().into()));
+    Some((object.key.name.clone(), Arc::new(labels.collect())))
 }
 
 pub(super) fn budget(object: &Object) -> Option<Budget> {
@@ -56,7 +70,7 @@ pub(super) fn budget(object: &Object) -> Option<Budget> {
     let status = typed.status.as_ref();
     Some(Budget {
         key: object.key.clone(),
-        selector: typed.spec.as_ref().and_then(|spec| spec.selector.as_ref()).map(pods::selector),
+        selector: typed.spec.as_ref().and_then(|spec| spec.selector.as_ref()).map(selector),
         allowed: status.and_then(|status| status.disruptions_allowed).map_or(0, i64::from),
         leaving: status
             .and_then(|status| status.disrupted_pods.as_ref())
@@ -65,4 +79,18 @@ pub(super) fn budget(object: &Object) -> Option<Budget> {
             .map(|name| name.as_str().into())
             .collect(),
     })
+}
+
+fn selector(wire: &WireSelector) -> LabelSelector {
+    let mut selector = LabelSelector::default();
+    for (key, value) in wire.match_labels.iter().flatten() {
+        selector.require(key.as_str(), value.as_str());
+    }
+    let listed = wire.match_expressions.iter().flatten().map(|wire| Requirement {
+        key: wire.key.as_str().into(),
+        operator: Operator::from_name(&wire.operator),
+        values: wire.values.iter().flatten().map(|value| value.as_str().into()).collect(),
+    });
+    selector.requirements.extend(listed);
+    selector
 }

@@ -62,7 +62,7 @@ fn pod(at: usize, claim: bool, spec: &Arc<PodSpec>) -> (Arc<Pod>, Option<Arc<Cla
     let pod = Pod {
         key: ObjectKey::new("default", name.as_str()),
         uid: format!("uid-{name}").into(),
-        labels: [("app".into(), format!("app-{}", at % 100).into())].into(),
+        labels: Arc::new([("app".into(), format!("app-{}", at % 100).into())].into()),
         claims: if claim { vec![entry] } else { vec![] },
         spec: spec.clone(),
         ..Pod::default()

@@ -101,7 +101,7 @@ impl World {
                 && claim.is_reserved_for(&bind.uid)
                 && claim.is_available_on(&node)
         };
-        !self.scheduler_knows_classic() || pod.spec.classic.iter().all(ready)
+        !self.scheduler_knows_classic() || pod.classic.iter().all(ready)
     }
 
     fn scheduler_knows_classic(&self) -> bool {
@@ -125,8 +125,7 @@ fn only(node: &Text) -> NodeSelector {
 /// A pod that uses these classic claims.
 fn classic_pod(name: &str, cpu_milli: i64, claims: &[&str]) -> Pod {
     let mut pod = pod(name, cpu_milli, &[]);
-    let spec = Arc::make_mut(&mut pod.spec);
-    spec.classic = claims
+    pod.classic = claims
         .iter()
         .map(|claim| PodClaim { name: (*claim).into(), source: Some(PodClaimSource::Named((*claim).into())) })
         .collect();

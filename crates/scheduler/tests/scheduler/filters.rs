@@ -187,7 +187,7 @@ fn room() {
 }
 
 fn app(name: &str, app: &str) -> Pod {
-    Pod { labels: [("app".into(), app.into())].into(), ..pod(name, 100, &[]) }
+    Pod { labels: Arc::new([("app".into(), app.into())].into()), ..pod(name, 100, &[]) }
 }
 
 fn term(app: &str, topology: &str) -> PodTerm {

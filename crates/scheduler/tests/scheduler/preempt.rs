@@ -126,7 +126,7 @@ fn budgets_are_kept_if_they_can_be() {
     let mut world = World::new(Options::default());
     world.node("a", 1_000, 0);
     world.node("b", 1_000, 0);
-    let labelled = |pod: Pod| Pod { labels: [("app".into(), "web".into())].into(), ..pod };
+    let labelled = |pod: Pod| Pod { labels: Arc::new([("app".into(), "web".into())].into()), ..pod };
     world.add_pod(on("a", labelled(of(1, pod("x", 1_000, &[])))));
     world.add_pod(on("b", of(5, pod("y", 1_000, &[]))));
     let requirement = Requirement { key: "app".into(), operator: Operator::Exists, values: vec![] };

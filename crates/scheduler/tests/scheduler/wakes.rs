@@ -237,7 +237,7 @@ fn a_pod_that_waits_for_devices_is_woken_when_a_claim_is_given_others_by_somebod
 fn a_pod_that_is_spread_is_woken_when_another_begins_to_leave() {
     let spread = |name: &str| {
         let mut pod = pod(name, 100, &[]);
-        pod.labels = [("app".into(), "x".into())].into();
+        pod.labels = Arc::new([("app".into(), "x".into())].into());
         Arc::make_mut(&mut pod.spec).spread = vec![Spread {
             skew_max: 1,
             topology: "kubernetes.io/hostname".into(),

@@ -74,10 +74,7 @@ pub(super) async fn change(
             return Ok(Written { item, warnings });
         }
         let key = call.key(name);
-        let gone = object::is_deleting(&new)
-            && object::finalizers(&new).is_empty()
-            && grace(&new) == 0
-            && !call.kind.rules.is_held(&new);
+        let gone = deletes(call, &new);
         let op = if gone {
             Op::delete(key.as_str(), item.modified)
         } else {
@@ -153,10 +150,19 @@ async fn prepared_update<'a>(
         let validated = admission::validate(call, subject).await;
         warnings.extend(validated.map_err(|error| error.after_warnings(&warnings))?);
     }
-    if !owners_known {
+    // DEVIATION(last-owners): the record of owners of an object that this write deletes is not stored.
+    if !owners_known && !deletes(call, &new) {
         new = tracked(call, Some(old), new);
     }
     Ok((new, warnings, reserved))
+}
+
+/// Whether an update to this object deletes it: it is to be deleted, and nothing keeps it any longer.
+fn deletes(call: &Call<'_>, new: &Value) -> bool {
+    object::is_deleting(new)
+        && object::finalizers(new).is_empty()
+        && grace(new) == 0
+        && !call.kind.rules.is_held(new)
 }
 
 fn updated<'a>(name: &'a str, new: &'a Value, old: &'a Value) -> Subject<'a> {

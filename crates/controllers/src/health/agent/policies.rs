@@ -14,14 +14,14 @@ use super::{
         executor::Deed,
         rules, writes,
     },
-    Health, Verdict, text,
+    Health, Verdict,
 };
 use crate::header::Header;
 
 impl Health {
     pub(super) fn policy(&mut self, now: Timestamp, object: &Object) {
         let name = object.key.name.clone();
-        match lazaret_api::read_health_policy(text(object)) {
+        match lazaret_api::read_health_policy(object.text()) {
             Ok(policy) => {
                 let generation = policy.generation;
                 let known = self.candidates.get(&name).map(|known| known.policy.generation);

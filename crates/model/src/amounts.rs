@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use lazaret_model::Text;
+use crate::{Quantity, Text};
 
 /// An amount of each resource. A resource that is not mentioned has 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,7 +17,33 @@ pub struct Amounts {
     pub others: Vec<(Text, i64)>,
 }
 
+/// A whole number of units, rounded up; a number that is too large to count is the largest.
+#[must_use]
+pub fn whole_units(quantity: &Quantity) -> i64 {
+    quantity.value_i64_rounded_up().unwrap_or(i64::MAX)
+}
+
+fn thousandths(quantity: &Quantity) -> i64 {
+    quantity.milli_exact().unwrap_or_else(|| whole_units(quantity).saturating_mul(1_000))
+}
+
 impl Amounts {
+    /// The amounts of a list of resources. The number of pods of a node is not among them.
+    #[must_use]
+    pub fn of<'a>(list: impl IntoIterator<Item = (&'a str, &'a Quantity)>) -> Self {
+        let mut amounts = Self::default();
+        for (name, quantity) in list {
+            match name {
+                "cpu" => amounts.cpu_milli = thousandths(quantity),
+                "memory" => amounts.memory = whole_units(quantity),
+                "ephemeral-storage" => amounts.ephemeral_storage = whole_units(quantity),
+                "pods" => {}
+                other => amounts.set_other(&other.into(), whole_units(quantity)),
+            }
+        }
+        amounts
+    }
+
     /// How much of a resource other than the three with a field.
     #[must_use]
     pub fn other(&self, name: &str) -> i64 {
@@ -84,6 +110,19 @@ impl Amounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantities_are_rounded_up_and_processors_are_in_thousandths() {
+        for (text, cpu, other) in [("1", 1_000, 1), ("250m", 250, 1), ("1e3", 1_000_000, 1_000)] {
+            let quantity = Quantity::parse(text).unwrap();
+            let amounts = Amounts::of([("cpu", &quantity), ("a/b", &quantity), ("pods", &quantity)]);
+            assert_eq!(
+                (amounts.cpu_milli, amounts.other("a/b"), amounts.others.len()),
+                (cpu, other, 1),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn sums_and_peaks_keep_names_in_order() {

@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
-use lazaret_model::{Operator, Requirement, Text};
+use crate::{Operator, Requirement, Text};
 
 /// Labels by key.
 pub type Labels = BTreeMap<Text, Text>;
