@@ -1,7 +1,5 @@
 //! How objects say what a hollow node should do with them.
 
-use lazaret_model::Timestamp;
-
 /// On a Node: which of its devices fail, see [`failures`](crate::failures).
 pub const FAIL: &str = "hollow.lazaret.dev/fail";
 /// On a Node: how long its driver takes to unprepare the devices of a pod, as in `30s`; no time if not given. Such a node says what is
@@ -39,11 +37,6 @@ pub(crate) fn duration_ms(text: &str) -> Option<i64> {
     // A pod that is to run for longer than anybody will watch it runs for ever.
     #[allow(clippy::cast_possible_truncation, reason = "rounding is meant, and the cast saturates")]
     Some(total.min(1e15) as i64)
-}
-
-/// `at` plus this many milliseconds, or never.
-pub(crate) fn after(at: Timestamp, millis: Option<i64>) -> Timestamp {
-    millis.map_or(Timestamp::NEVER, |millis| at.plus_millis(millis))
 }
 
 #[cfg(test)]

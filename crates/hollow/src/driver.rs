@@ -5,15 +5,15 @@ use std::{
     sync::Arc,
 };
 
+use lazaret_kubelet::Agenda;
 use lazaret_model::{ResourceSlice, Text, Timestamp};
-use lazaret_runtime::{CLASSES, Call, Outcome, SLICES};
+use lazaret_runtime::{CLASSES, Call, EffectId, Outcome, SLICES};
 use tracing::warn;
 
 use crate::{
-    agenda::Agenda,
     effect::Effect,
     failures::{self, Failures},
-    node::SeenNode,
+    node::HollowNode,
     options::HollowOptions,
     slice_json::{self, Published},
 };
@@ -34,7 +34,7 @@ pub struct Driver {
     options: Arc<HollowOptions>,
     leads: bool,
     agenda: Agenda<Item>,
-    effects: VecDeque<(u64, Effect)>,
+    effects: VecDeque<(EffectId, Effect)>,
     nodes: Vec<Publication>,
     numbers: BTreeMap<Text, usize>,
     has_class: bool,
@@ -44,7 +44,7 @@ pub struct Driver {
 /// The state of one node.
 #[derive(Debug, Default)]
 struct Publication {
-    node: Option<SeenNode>,
+    node: Option<HollowNode>,
     failures: Failures,
     slice: Option<Published>,
     /// The last write should be seen by then.
@@ -77,18 +77,22 @@ impl Driver {
     }
 
     /// A node as it is now.
-    pub fn hear_node(&mut self, seen: SeenNode) {
-        let Some(&index) = self.numbers.get(&seen.name) else { return };
+    pub fn hear_node(&mut self, node: HollowNode) {
+        let Some(&index) = self.numbers.get(&node.seen.name) else { return };
         let publication = &mut self.nodes[index];
-        if publication.node.as_ref().is_some_and(|node| node.fail == seen.fail && node.uid == seen.uid) {
+        if publication
+            .node
+            .as_ref()
+            .is_some_and(|known| known.fail == node.fail && known.seen.uid == node.seen.uid)
+        {
             return;
         }
-        match failures::read(seen.fail.as_deref()) {
+        match failures::read(node.fail.as_deref()) {
             Ok(failures) => publication.failures = failures,
             // An annotation that cannot be read changes nothing: a typing error should not bring devices back.
-            Err(error) => warn!(node = %seen.name, %error, "an annotation cannot be understood"),
+            Err(error) => warn!(node = %node.seen.name, %error, "an annotation cannot be understood"),
         }
-        publication.node = Some(seen);
+        publication.node = Some(node);
         publication.hear();
         self.touch(Item::Slice(index));
     }
@@ -101,8 +105,8 @@ impl Driver {
     }
 
     /// All nodes there are.
-    pub fn list_nodes(&mut self, nodes: Vec<SeenNode>) {
-        let there: BTreeSet<Text> = nodes.iter().map(|node| node.name.clone()).collect();
+    pub fn list_nodes(&mut self, nodes: Vec<HollowNode>) {
+        let there: BTreeSet<Text> = nodes.iter().map(|node| node.seen.name.clone()).collect();
         let gone: Vec<Text> = self.numbers.keys().filter(|name| !there.contains(*name)).cloned().collect();
         gone.iter().for_each(|name| self.miss_node(name));
         nodes.into_iter().for_each(|node| self.hear_node(node));
@@ -197,7 +201,7 @@ impl Driver {
     }
 
     /// The outcome of an effect.
-    pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
+    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
         let failed = match outcome {
             Outcome::Done => false,
             Outcome::Gone
@@ -219,13 +223,13 @@ impl Driver {
     }
 
     /// The next thing to be done, and the number to acknowledge it by.
-    pub fn poll(&mut self) -> Option<(u64, Effect)> {
+    pub fn poll(&mut self) -> Option<(EffectId, Effect)> {
         self.effects.pop_front()
     }
 
     /// The node whose devices an effect in flight publishes; none for the class.
     #[must_use]
-    pub fn node_of(&self, id: u64) -> Option<String> {
+    pub fn node_of(&self, id: EffectId) -> Option<String> {
         match self.agenda.in_flight(id)? {
             Item::Class => None,
             Item::Slice(index) => Some(self.options.node_name(*index)),
@@ -235,7 +239,7 @@ impl Driver {
     /// When it wants to think again if nothing happens before.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
-        self.agenda.next_wake().filter(|_| self.leads)
+        self.agenda.next_timer().filter(|_| self.leads).map(|(at, _)| at)
     }
 
     fn make_class(&self) -> Option<Call> {
@@ -247,7 +251,8 @@ impl Driver {
         let publication = &self.nodes[index];
         let node = publication.node.as_ref()?;
         let before = publication.slice.as_ref();
-        let mut wanted = slice_json::slice(&self.options, index, &node.uid, &publication.failures, before);
+        let mut wanted =
+            slice_json::slice(&self.options, index, &node.seen.uid, &publication.failures, before);
         let Some(before) = before else {
             return Some(Call::create(&SLICES, "", wanted.to_string()));
         };

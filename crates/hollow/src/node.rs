@@ -1,11 +1,10 @@
-//! The fields of a node that the machines read.
+//! The fields of a Node's JSON that the machines read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lazaret_api::{read_awaiting, read_unprepared};
-use lazaret_model::{
-    AWAITING_CLASSIC_UNPREPARE, AWAITING_UNPREPARE, REPORTS_UNPREPARED, Text, UNPREPARED, Uid,
-};
+use lazaret_kubelet::SeenNode;
+use lazaret_model::{AWAITING_CLASSIC_UNPREPARE, AWAITING_UNPREPARE, REPORTS_UNPREPARED, UNPREPARED};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,46 +13,26 @@ use crate::{
     node_json::NOT_READY,
 };
 
-/// A node as it is.
+/// A Node as it is.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct SeenNode {
-    /// Its name.
-    pub name: Text,
-    /// Its incarnation.
-    pub uid: Uid,
-    /// Its version.
-    pub version: Text,
-    /// Its condition Ready is True.
-    pub ready: bool,
-    /// Its taints without the one that says it is not ready; `None` if it has no such taint.
-    pub taints_when_ready: Option<Vec<Value>>,
+pub struct HollowNode {
+    /// The fields that its kubelet reads.
+    pub seen: SeenNode,
     /// Which of its devices fail: the annotation.
     pub fail: Option<String>,
-    /// How long its driver takes to unprepare, if that is given.
-    pub unprepare_after_ms: Option<i64>,
-    /// Whether it says that it tells what is prepared.
-    pub reports: bool,
-    /// UIDs of the claims that it is asked about.
-    pub awaiting: BTreeSet<Uid>,
-    /// And of those that it said are not prepared.
-    pub unprepared: BTreeSet<Uid>,
 }
 
-impl SeenNode {
+impl HollowNode {
     /// Reads a node's JSON. `None` if it is no node.
     #[must_use]
     pub fn read(json: &[u8]) -> Option<Self> {
         let wire: Wire = serde_json::from_slice(json).ok()?;
         let metadata = wire.metadata;
         let marked = |taint: &Value| taint["key"] == NOT_READY;
-        let taints_when_ready = wire
-            .spec
-            .taints
-            .iter()
-            .any(marked)
-            .then(|| wire.spec.taints.iter().filter(|taint| !marked(taint)).cloned().collect());
+        let others = || wire.spec.taints.iter().filter(|taint| !marked(taint)).cloned().collect::<Value>();
+        let taints_when_ready = wire.spec.taints.iter().any(marked).then(|| others().to_string().into());
         let annotation = |name: &str| metadata.annotations.get(name).map(String::as_str);
-        Some(Self {
+        let seen = SeenNode {
             name: metadata.name.as_str().into(),
             uid: metadata.uid.as_str().into(),
             version: metadata.resource_version.as_str().into(),
@@ -67,8 +46,8 @@ impl SeenNode {
                 .flat_map(|text| read_awaiting(text).into_iter().map(|one| one.uid))
                 .collect(),
             unprepared: annotation(UNPREPARED).map(read_unprepared).unwrap_or_default(),
-            fail: annotation(FAIL).map(str::to_owned),
-        })
+        };
+        Some(Self { seen, fail: annotation(FAIL).map(str::to_owned) })
     }
 }
 
@@ -119,17 +98,18 @@ mod tests {
 
     #[test]
     fn reads_what_matters() {
-        let node = SeenNode::read(
+        let node = HollowNode::read(
             br#"{"metadata":{"name":"node-1","uid":"u","resourceVersion":"9","annotations":{"hollow.lazaret.dev/fail":"{}"}},
                 "spec":{"taints":[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]},
                 "status":{"conditions":[{"type":"Ready","status":"True"}]}}"#,
         )
         .unwrap();
-        assert!(node.ready);
-        assert_eq!(node.taints_when_ready.map(|taints| taints.len()), Some(1));
+        assert!(node.seen.ready);
+        let others: Value = serde_json::from_str(&node.seen.taints_when_ready.unwrap()).unwrap();
+        assert_eq!(others, serde_json::json!([{"key": "a", "effect": "NoExecute"}]));
         assert_eq!(node.fail.as_deref(), Some("{}"));
-        let bare = SeenNode::read(br#"{"metadata":{"name":"node-1"}}"#).unwrap();
-        assert_eq!((bare.ready, bare.taints_when_ready), (false, None));
-        assert_eq!(SeenNode::read(b"7"), None);
+        let bare = HollowNode::read(br#"{"metadata":{"name":"node-1"}}"#).unwrap();
+        assert_eq!((bare.seen.ready, bare.seen.taints_when_ready), (false, None));
+        assert_eq!(HollowNode::read(b"7"), None);
     }
 }

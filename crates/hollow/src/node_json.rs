@@ -1,6 +1,7 @@
 //! The Node object of a hollow node.
 
 use lazaret_api::format_time;
+use lazaret_kubelet::POD_ADDRESSES;
 use lazaret_model::Timestamp;
 use serde_json::{Value, json};
 
@@ -74,6 +75,15 @@ pub(crate) fn status(options: &HollowOptions, index: usize, now: Timestamp) -> V
     })
 }
 
+/// The taints of a node that is ready, out of the text of a list of them.
+pub(crate) fn taints(others: &str) -> Value {
+    match serde_json::from_str(others) {
+        Ok(Value::Array(others)) if !others.is_empty() => others.into(),
+        // None, for the text was written by `HollowNode::read`.
+        Ok(_) | Err(_) => Value::Null,
+    }
+}
+
 /// The lease of a node, as it is first written.
 pub(crate) fn lease(options: &HollowOptions, index: usize, now: Timestamp) -> Value {
     let name = options.node_name(index);
@@ -98,9 +108,6 @@ pub(crate) fn renewal(options: &HollowOptions, index: usize, now: Timestamp) -> 
 pub(crate) fn host_ip(index: usize) -> String {
     format!("172.{}.{}.{}", 16 + ((index >> 16) & 15), (index >> 8) & 255, index & 255)
 }
-
-/// Addresses of each node for its pods: more than [`PODS_MAX`].
-pub(crate) const POD_ADDRESSES: u8 = 128;
 
 /// The address of a pod: every node has a network of its own.
 pub(crate) fn pod_ip(index: usize, number: u8) -> String {

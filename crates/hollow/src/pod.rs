@@ -1,140 +1,48 @@
-//! The fields of a pod that a hollow node reads.
+//! The fields of a pod's JSON that a hollow node reads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_model::{ObjectKey, Pod, PodPhase, Timestamp};
+use lazaret_kubelet::{Container, RestartPolicy, Script, SeenPod};
+use lazaret_model::Pod;
 use serde::Deserialize;
 
-use crate::annotations::{EXIT_CODE, RUN_FOR, STOP_AFTER, duration_ms};
+use crate::{
+    annotations::{EXIT_CODE, RUN_FOR, STOP_AFTER, duration_ms},
+    node_json,
+};
 
-/// A pod as a node sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeenPod {
-    /// The pod in the form of the model.
-    pub pod: Arc<Pod>,
-    /// How its containers behave.
-    pub script: Script,
-    /// Its containers.
-    pub containers: Vec<Container>,
-    /// Those that run before them.
-    pub init_containers: Vec<Container>,
-    /// Whether containers that exit are started again.
-    pub restart_policy: RestartPolicy,
-    /// It has the node's address.
-    pub host_network: bool,
-    /// How long it may take to stop, while it is being deleted.
-    pub grace_ms: i64,
-    /// The spec's generation.
-    pub generation: i64,
-    /// When it was first seen by its node.
-    pub start_time: Option<Timestamp>,
-    /// Its address.
-    pub address: Option<String>,
-    /// How often its containers were started again.
-    pub restarts: u32,
-    /// Its status says that it is not ready. The node controller writes that while it does not hear from the node.
-    pub is_unready: bool,
-}
-
-/// A container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
-    /// Its name.
-    pub name: String,
-    /// Its image, which nobody pulls.
-    pub image: String,
-}
-
-/// How the containers of a pod behave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Script {
-    /// They exit after this time; `None`: as their restart policy suggests.
-    pub run_for_ms: Option<i64>,
-    /// The exit code.
-    pub exit_code: i32,
-    /// They take this long to stop.
-    pub stop_after_ms: i64,
-}
-
-/// Whether containers that exit are started again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RestartPolicy {
-    /// It is started again.
-    #[default]
-    Always,
-    /// It is started again if it failed.
-    OnFailure,
-    /// Nothing.
-    Never,
-}
-
-impl SeenPod {
-    /// Reads a pod's JSON, of which `pod` is known already. `None` if it is no pod.
-    #[must_use]
-    pub fn read(pod: &Arc<Pod>, json: &[u8]) -> Option<Self> {
-        let wire: Wire = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
-        let annotation = |name: &str| wire.metadata.annotations.get(name).map(String::as_str);
-        let restarts = wire.status.container_statuses.iter().map(|status| status.restart_count).max();
-        Some(Self {
-            pod: Arc::clone(pod),
-            script: Script {
-                run_for_ms: annotation(RUN_FOR).and_then(duration_ms),
-                exit_code: annotation(EXIT_CODE).and_then(|code| code.trim().parse().ok()).unwrap_or(0),
-                stop_after_ms: annotation(STOP_AFTER).and_then(duration_ms).unwrap_or(0),
-            },
-            containers: wire.spec.containers.into_iter().map(Container::from).collect(),
-            init_containers: wire.spec.init_containers.into_iter().map(Container::from).collect(),
-            restart_policy: match wire.spec.restart_policy.as_str() {
-                "Never" => RestartPolicy::Never,
-                "OnFailure" => RestartPolicy::OnFailure,
-                _ => RestartPolicy::Always,
-            },
-            host_network: wire.spec.host_network,
-            grace_ms: wire
-                .metadata
-                .deletion_grace_period_seconds
-                .unwrap_or(wire.spec.termination_grace_period_seconds)
-                .clamp(0, 1_000_000)
-                * 1_000,
-            generation: wire.metadata.generation,
-            start_time: wire.status.start_time.and_then(|time| lazaret_api::parse_time(&time).ok()),
-            address: wire.status.pod_ip,
-            restarts: restarts.unwrap_or(0),
-            is_unready: wire.status.conditions.iter().any(WireCondition::is_unready),
-        })
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn key(&self) -> &ObjectKey {
-        &self.pod.key
-    }
-
-    /// How long its containers run before they exit; `None`: until somebody stops them.
-    #[must_use]
-    pub fn run_for_ms(&self, job_run_ms: i64) -> Option<i64> {
-        self.script.run_for_ms.or(match self.restart_policy {
-            RestartPolicy::Always => None,
-            RestartPolicy::OnFailure | RestartPolicy::Never => Some(job_run_ms),
-        })
-    }
-
-    /// How long its containers take to stop.
-    #[must_use]
-    pub fn stop_ms(&self) -> i64 {
-        self.script.stop_after_ms.min(self.grace_ms)
-    }
-
-    /// The phase of the pod when its containers exit; `None`: they are started again.
-    #[must_use]
-    pub fn phase_after_exit(&self) -> Option<PodPhase> {
-        match (self.restart_policy, self.script.exit_code) {
-            (RestartPolicy::Always, _) => None,
-            (RestartPolicy::OnFailure | RestartPolicy::Never, 0) => Some(PodPhase::Succeeded),
-            (RestartPolicy::OnFailure, _) => None,
-            (RestartPolicy::Never, _) => Some(PodPhase::Failed),
-        }
-    }
+/// Reads the JSON of a pod on the node of this number; `pod` is the same in the form of the model. `None` if it is no pod.
+pub(crate) fn read(pod: &Arc<Pod>, node: usize, json: &[u8]) -> Option<SeenPod> {
+    let wire: Wire = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
+    let annotation = |name: &str| wire.metadata.annotations.get(name).map(String::as_str);
+    let restarts = wire.status.container_statuses.iter().map(|status| status.restart_count).max();
+    Some(SeenPod {
+        pod: Arc::clone(pod),
+        script: Script {
+            run_for_ms: annotation(RUN_FOR).and_then(duration_ms),
+            exit_code: annotation(EXIT_CODE).and_then(|code| code.trim().parse().ok()).unwrap_or(0),
+            stop_after_ms: annotation(STOP_AFTER).and_then(duration_ms).unwrap_or(0),
+        },
+        containers: wire.spec.containers.into_iter().map(Container::from).collect(),
+        init_containers: wire.spec.init_containers.into_iter().map(Container::from).collect(),
+        restart_policy: match wire.spec.restart_policy.as_str() {
+            "Never" => RestartPolicy::Never,
+            "OnFailure" => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Always,
+        },
+        host_network: wire.spec.host_network,
+        grace_ms: wire
+            .metadata
+            .deletion_grace_period_seconds
+            .unwrap_or(wire.spec.termination_grace_period_seconds)
+            .clamp(0, 1_000_000)
+            * 1_000,
+        generation: wire.metadata.generation,
+        start_time: wire.status.start_time.and_then(|time| lazaret_api::parse_time(&time).ok()),
+        address: wire.status.pod_ip.and_then(|address| node_json::pod_number(node, &address)),
+        restarts: restarts.unwrap_or(0),
+        is_unready: wire.status.conditions.iter().any(WireCondition::is_unready),
+    })
 }
 
 #[derive(Deserialize)]
@@ -219,10 +127,12 @@ struct WireContainerStatus {
 
 #[cfg(test)]
 mod tests {
+    use lazaret_model::PodPhase;
+
     use super::*;
 
     fn read(json: &str) -> SeenPod {
-        SeenPod::read(&Arc::new(Pod::default()), json.as_bytes()).unwrap()
+        super::read(&Arc::new(Pod::default()), 0, json.as_bytes()).unwrap()
     }
 
     #[test]
@@ -244,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_no_pod_is_none() {
-        assert_eq!(SeenPod::read(&Arc::default(), b"[]"), None);
-        assert_eq!(SeenPod::read(&Arc::default(), br#"{"metadata":{}}"#), None);
+        assert_eq!(super::read(&Arc::default(), 0, b"[]"), None);
+        assert_eq!(super::read(&Arc::default(), 0, br#"{"metadata":{}}"#), None);
     }
 }

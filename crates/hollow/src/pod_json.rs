@@ -1,10 +1,9 @@
 //! The statuses that a node writes for its pods, each in one patch.
 
 use lazaret_api::format_time;
+use lazaret_kubelet::{Container, EndPod, SeenPod, StartPod};
 use lazaret_model::{PodPhase, Timestamp};
 use serde_json::{Value, json};
-
-use crate::pod::{Container, SeenPod};
 
 /// Where a pod runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +12,10 @@ pub(crate) struct Place {
     pub(crate) pod_ip: String,
 }
 
-/// All containers run since `since`.
-pub(crate) fn running(seen: &SeenPod, place: &Place, since: Timestamp, restarts: u32) -> Value {
-    let (first, since) = (format_time(seen.start_time.unwrap_or(since)), format_time(since));
+/// All containers run.
+pub(crate) fn running(start: &StartPod, place: &Place) -> Value {
+    let (seen, restarts) = (&*start.pod, start.restarts);
+    let (first, since) = (format_time(start.started), format_time(start.since));
     let containers =
         |state: &dyn Fn(&Container) -> Value| seen.containers.iter().map(state).collect::<Vec<_>>();
     let run = |container: &Container| {
@@ -56,17 +56,19 @@ pub(crate) fn ready(seen: &SeenPod, at: Timestamp) -> Value {
     json!({"metadata": {"uid": &*seen.pod.uid}, "status": {"conditions": conditions}})
 }
 
-/// All containers have exited at `at`.
-pub(crate) fn ended(seen: &SeenPod, phase: PodPhase, exit_code: i32, at: Timestamp, restarts: u32) -> Value {
-    let started = format_time(seen.start_time.unwrap_or(at));
-    let at = format_time(at);
+/// All containers have exited.
+pub(crate) fn ended(end: &EndPod) -> Value {
+    let EndPod { pod: seen, exit_code, restarts, .. } = end;
+    let (exit_code, restarts) = (*exit_code, *restarts);
+    let started = format_time(end.started.unwrap_or(end.at));
+    let at = format_time(end.at);
     let exit = |container: &Container| {
         let state = terminated(exit_code, &started, &at);
         let mut status = container_status(container, restarts, state);
         status["containerID"] = format!("hollow://{}/{}/{restarts}", seen.pod.uid, container.name).into();
         status
     };
-    let (name, reason) = match phase {
+    let (name, reason) = match end.phase {
         PodPhase::Succeeded => ("Succeeded", "PodCompleted"),
         PodPhase::Pending | PodPhase::Running | PodPhase::Failed | PodPhase::Unknown => {
             ("Failed", "PodFailed")

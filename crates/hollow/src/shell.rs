@@ -14,10 +14,9 @@ use tracing::debug;
 use crate::{
     driver::Driver,
     effect::Effect,
-    kubelet::Kubelet,
-    node::SeenNode,
+    kubelet::KubeletAgent,
+    node::HollowNode,
     options::{HollowOptions, OptionsError},
-    pod::SeenPod,
     volumes::{SeenClaim, SeenVolume, Volumes},
 };
 
@@ -63,11 +62,7 @@ fn run_fleet(
         "hollow-kubelet",
         hub.metrics(),
         run(
-            move || {
-                let kubelet = Kubelet::new(Arc::clone(&of_kubelet));
-                let kubelet = if by_node { kubelet.leaving_taints() } else { kubelet };
-                KubeletAgent { kubelet, by_node }
-            },
+            move || KubeletAgent::new(Arc::clone(&of_kubelet), by_node),
             sender(),
             hub.listen(&[NODES, PODS, CLAIMS]),
             Leadership::unrivalled(),
@@ -112,9 +107,9 @@ struct Sender {
 
 /// An effect, and the node that wants it done, where that matters.
 #[derive(Clone, Debug)]
-struct Sent {
-    node: Option<String>,
-    effect: Effect,
+pub(crate) struct Sent {
+    pub(crate) node: Option<String>,
+    pub(crate) effect: Effect,
 }
 
 impl Perform<Sent> for Sender {
@@ -147,61 +142,6 @@ impl Perform<Sent> for Sender {
             Ok(()) => Outcome::Done.into(),
             Err(error) => Reply::from(&error),
         }
-    }
-}
-
-struct KubeletAgent {
-    kubelet: Kubelet,
-    by_node: bool,
-}
-
-impl Agent for KubeletAgent {
-    type Effect = Sent;
-
-    fn hear(&mut self, now: Timestamp, news: News) {
-        let kubelet = &mut self.kubelet;
-        match news {
-            News::Listed(NODES, objects, _) => kubelet.list_nodes(each(&objects, node)),
-            News::Set(NODES, object) => node(&object).into_iter().for_each(|node| kubelet.hear_node(node)),
-            News::Gone(NODES, object) => kubelet.miss_node(&object.key.name),
-            News::Listed(PODS, objects, _) => {
-                let pods = each(&objects, |object| pod(kubelet, object));
-                kubelet.list_pods(now, pods);
-            }
-            News::Set(PODS, object) => {
-                let seen = pod(kubelet, &object);
-                seen.into_iter().for_each(|pod| kubelet.hear_pod(now, pod));
-            }
-            News::Gone(PODS, object) => kubelet.miss_pod(&object.key, &object.uid),
-            News::Listed(CLAIMS, objects, _) => kubelet.list_claims(each(&objects, claim)),
-            News::Set(CLAIMS, object) => {
-                claim(&object).into_iter().for_each(|claim| kubelet.hear_claim(claim));
-            }
-            News::Gone(CLAIMS, object) => kubelet.miss_claim(&object.key),
-            News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => {}
-        }
-    }
-
-    fn think(&mut self, now: Timestamp) {
-        self.kubelet.think(now);
-    }
-
-    fn lead(&mut self, now: Timestamp, leading: bool) {
-        self.kubelet.lead(now, leading);
-    }
-
-    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        self.kubelet.acknowledge(now, effect.0, reply.outcome);
-    }
-
-    fn poll(&mut self) -> Option<Emitted<Sent>> {
-        let (id, effect) = self.kubelet.poll()?;
-        let node = self.by_node.then(|| self.kubelet.node_of(id)).flatten();
-        Some(Emitted { id: EffectId(id), kind: Sent { node, effect } })
-    }
-
-    fn wake(&self) -> Option<Wake> {
-        self.kubelet.wake().map(|at| Wake::new(at, "a pod goes on, or a lease is renewed"))
     }
 }
 
@@ -244,13 +184,13 @@ impl Agent for DriverAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        self.driver.acknowledge(now, effect.0, reply.outcome);
+        self.driver.acknowledge(now, effect, reply.outcome);
     }
 
     fn poll(&mut self) -> Option<Emitted<Sent>> {
         let (id, effect) = self.driver.poll()?;
         let node = self.by_node.then(|| self.driver.node_of(id)).flatten();
-        Some(Emitted { id: EffectId(id), kind: Sent { node, effect } })
+        Some(Emitted { id, kind: Sent { node, effect } })
     }
 
     fn wake(&self) -> Option<Wake> {
@@ -293,12 +233,12 @@ impl Agent for VolumesAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply) {
-        self.volumes.acknowledge(now, effect.0, reply.outcome);
+        self.volumes.acknowledge(now, effect, reply.outcome);
     }
 
     fn poll(&mut self) -> Option<Emitted<Sent>> {
         let (id, effect) = self.volumes.poll()?;
-        Some(Emitted { id: EffectId(id), kind: Sent { node: None, effect } })
+        Some(Emitted { id, kind: Sent { node: None, effect } })
     }
 
     fn wake(&self) -> Option<Wake> {
@@ -306,24 +246,12 @@ impl Agent for VolumesAgent {
     }
 }
 
-fn each<T>(objects: &[Arc<Object>], read: impl Fn(&Object) -> Option<T>) -> Vec<T> {
+pub(crate) fn each<T>(objects: &[Arc<Object>], read: impl Fn(&Object) -> Option<T>) -> Vec<T> {
     objects.iter().filter_map(|object| read(object)).collect()
 }
 
-fn node(object: &Object) -> Option<SeenNode> {
-    SeenNode::read(object.json())
-}
-
-fn pod(kubelet: &Kubelet, object: &Object) -> Option<SeenPod> {
-    let Ok(Model::Pod(pod)) = object.model() else { return None };
-    // Pods may be on other nodes, or on none yet: not worth a second reading.
-    let ours = pod.node.as_ref().is_some_and(|node| kubelet.has_node(node));
-    ours.then(|| SeenPod::read(pod, object.json()))?
-}
-
-fn claim(object: &Object) -> Option<Arc<lazaret_model::ResourceClaim>> {
-    let Ok(Model::Claim(claim)) = object.model() else { return None };
-    Some(Arc::clone(claim))
+fn node(object: &Object) -> Option<HollowNode> {
+    HollowNode::read(object.json())
 }
 
 fn slice(object: &Object) -> Option<(Arc<lazaret_model::ResourceSlice>, lazaret_model::Text)> {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use lazaret_kubelet::Agenda;
 use lazaret_model::{ObjectKey, Timestamp};
-use lazaret_runtime::{Call, Outcome, PatchKind, Resource, VOLUME_CLAIMS, VOLUMES};
+use lazaret_runtime::{Call, EffectId, Outcome, PatchKind, Resource, VOLUME_CLAIMS, VOLUMES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{agenda::Agenda, effect::Effect};
+use crate::effect::Effect;
 
 /// The provisioner of simulated volumes.
 pub(crate) const PROVISIONER: &str = "hollow.lazaret.dev/volumes";
@@ -20,12 +21,12 @@ const RECHECK_MS: i64 = 30_000;
 pub struct Volumes {
     leads: bool,
     agenda: Agenda<ObjectKey>,
-    effects: VecDeque<(u64, Effect)>,
+    effects: VecDeque<(EffectId, Effect)>,
     claims: BTreeMap<ObjectKey, SeenClaim>,
     /// Volumes that were made here, by the claim that they are for.
     volumes: BTreeMap<ObjectKey, SeenVolume>,
     /// The UID of what is written about, by effect.
-    written: BTreeMap<u64, String>,
+    written: BTreeMap<EffectId, String>,
     /// The last write for a claim should be seen by then.
     settled: BTreeMap<ObjectKey, (String, Timestamp)>,
 }
@@ -151,7 +152,7 @@ impl Volumes {
     }
 
     /// An effect has ended. The watches deliver its results.
-    pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
+    pub fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
         let done = matches!(outcome, Outcome::Done | Outcome::Gone);
         let uid = self.written.remove(&id);
         if let Some((key, uid)) = self.agenda.land(now, id, !done).zip(uid).filter(|_| done) {
@@ -160,14 +161,14 @@ impl Volumes {
     }
 
     /// The next effect.
-    pub fn poll(&mut self) -> Option<(u64, Effect)> {
+    pub fn poll(&mut self) -> Option<(EffectId, Effect)> {
         self.effects.pop_front()
     }
 
     /// When to think again.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
-        self.agenda.next_wake()
+        self.agenda.next_timer().map(|(at, _)| at)
     }
 
     /// The calls for a claim and its volume, with the UID of the object that they are about.

@@ -87,6 +87,8 @@ marks! {
     NodeAsked = "kubelets asked whether devices are unprepared",
     /// A pod was removed by force, and its kubelet had to find out.
     Forced = "pods removed by force",
+    /// The process of the kubelets ended and started again.
+    KubeletsRestarted = "restarts of the kubelets",
     /// A status of a rule was written.
     StatusWritten = "rule statuses written",
     /// A status said that pods are pending.

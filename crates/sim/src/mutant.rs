@@ -61,6 +61,8 @@ mutants! {
     DoubleAllocation = "double-allocation",
     /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
+    /// Kubelets do not see that they are asked whether devices are unprepared.
+    DeafKubelet = "deaf-kubelet",
     /// The claim controller gets the news of every pod that is gone that it had ended.
     AllEnded = "all-ended",
     /// The scheduler does not see rules.

@@ -187,6 +187,8 @@ ops! {
     Panic = "panic",
     /// The kubelet of node `a` is slow for the rest of the world.
     SlowKubelet = "slow-kubelet",
+    /// The process of the kubelets ends, and starts again `c` ms later.
+    RestartKubelets = "restart-kubelets",
     /// Rule `a` says anew how pods leave, `b`.
     EditEviction = "edit-eviction",
     /// In namespace `a` the eviction API permits that `b` pods are terminating at a time; more than a few: any number.

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_claims::Claims;
-use lazaret_model::{DisruptionGuard, ObjectKey, Text, Uid};
+use lazaret_model::{DisruptionGuard, Text};
 use lazaret_scheduler::Scheduler;
 
 use crate::{
@@ -14,9 +14,11 @@ use crate::{
         drivers::Drivers,
         election::LeaseStep,
         health::{Health, HealthStep},
+        kubelet_watches::Watch,
+        kubelets::{KubeletStep, Kubelets},
         nodes::Reports,
         part::{Crew, PartStep},
-        prepared::Prepared,
+        prepared::AnsweredFor,
         scheduler::Placing,
         turn::Question,
         workloads::Workloads,
@@ -79,20 +81,12 @@ pub(crate) enum Step {
     Publish(usize, usize),
     /// A driver deletes a slice that another has replaced.
     Withdraw(Text),
-    /// A kubelet starts a pod.
-    StartPod(ObjectKey, Uid),
-    /// A pod ends by itself.
-    EndPod(ObjectKey, Uid),
-    /// A kubelet reports that a terminating pod is gone.
-    RemovePod(ObjectKey, Uid),
-    /// A kubelet has unprepared the devices of a pod that was removed by force.
-    Unprepare(Uid),
+    /// Something about the kubelets.
+    Kubelet(Box<KubeletStep>),
     /// Something about the claim controllers.
     Claims(Box<PartStep<lazaret_claims::EffectKind>>),
     /// A watch of nodes delivers what kubelets say.
     DeliverReports(usize),
-    /// A kubelet looks whether it is asked about claims.
-    AnswerAsNode(Text),
     /// Something about the schedulers.
     Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
     /// The owner of a pod makes it anew.
@@ -101,6 +95,13 @@ pub(crate) enum Step {
     Guards(usize),
     /// Something about incidents.
     Health(Box<HealthStep>),
+}
+
+impl Step {
+    /// Whether it comes again and again, also in a world at rest.
+    fn is_routine(&self) -> bool {
+        matches!(self, Self::Lease(_)) || matches!(self, Self::Kubelet(step) if step.is_routine())
+    }
 }
 
 /// A violation of an invariant.
@@ -140,7 +141,8 @@ pub(crate) struct World {
     pub(crate) controllers: [Controller; 2],
     pub(crate) drivers: Drivers,
     pub(crate) workloads: Workloads,
-    pub(crate) prepared: Prepared,
+    pub(crate) kubelets: Kubelets,
+    pub(crate) answered_for: AnsweredFor,
     pub(crate) health: Health,
     /// The claim controllers.
     pub(crate) claims: Crew<Claims>,
@@ -242,7 +244,8 @@ impl World {
             controllers: core::array::from_fn(|number| Controller::new(number, config, None)),
             drivers: Drivers::default(),
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
-            prepared: Prepared::default(),
+            kubelets: Kubelets::new(config),
+            answered_for: AnsweredFor::default(),
             health: Health::new(config.seed),
             claims: Crew::new(config.seed, CLAIMS),
             schedulers: Crew::new(config.seed, SCHEDULERS),
@@ -275,6 +278,7 @@ impl World {
         self.publish_everything();
         self.create_workloads();
         self.tell();
+        self.start_kubelets();
     }
 
     /// The world of a scenario, and what is planned from the start.
@@ -290,6 +294,7 @@ impl World {
             controllers: core::array::from_fn(|number| Controller::new(number, &config, mutant)),
             drivers: born.drivers.clone(),
             workloads: born.workloads.clone(),
+            kubelets: Kubelets::known_by(&born.kubelets, &config),
             written: born.written,
             told: born.told,
             rng: Rng::new(seed, WORLD),
@@ -298,8 +303,6 @@ impl World {
             ..Self::empty(&config)
         };
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
-        world.prepare_everything();
-        world.plan_ends();
         world.start_clients(&population);
         world.population = Some(population);
         for number in 0..world.controllers.len() {
@@ -331,7 +334,7 @@ impl World {
             self.now = self.now.max(at);
             self.read_all_clocks();
             self.steps += 1;
-            if !matches!(step, Step::Lease(_)) {
+            if !step.is_routine() {
                 self.busy -= 1;
             }
             if let Some(later) = self.frozen_until(&step) {
@@ -341,6 +344,7 @@ impl World {
             }
             self.take(step);
             self.tell();
+            self.turn_kubelets();
             self.turn_controllers();
             self.health_turn();
             self.turn_part::<Claims>();
@@ -391,18 +395,14 @@ impl World {
             | Step::Ask(_)
             | Step::Publish(..)
             | Step::Withdraw(_)
-            | Step::StartPod(..)
-            | Step::EndPod(..)
-            | Step::RemovePod(..)
-            | Step::Unprepare(_)
-            | Step::AnswerAsNode(_)
+            | Step::Kubelet(_)
             | Step::Recreate(..) => return None,
         };
         self.controllers.get(controller)?.frozen(self.now)
     }
 
     fn take(&mut self, step: Step) {
-        if self.trace && !matches!(step, Step::Lease(_)) {
+        if self.trace && !step.is_routine() {
             self.say(format_args!("{step:?}"));
         }
         match step {
@@ -427,14 +427,10 @@ impl World {
             Step::Answer(sent) => self.answer(&sent),
             Step::Publish(pool, slice) => self.publish(pool, slice),
             Step::Withdraw(name) => self.withdraw(&name),
-            Step::StartPod(key, uid) => self.start_pod(&key, &uid),
-            Step::EndPod(key, uid) => self.end_pod(&key, &uid, true),
-            Step::RemovePod(key, uid) => self.remove_pod(&key, &uid),
-            Step::Unprepare(pod) => self.unprepare(&pod),
+            Step::Kubelet(step) => self.kubelet_step(*step),
             Step::Claims(step) => self.part_step::<Claims>(*step),
             Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
-            Step::AnswerAsNode(node) => self.answer_as_node(&node),
             Step::Recreate(workload, slot) => self.recreate(workload, slot),
             Step::Guards(controller) => self.hear_guards(controller),
             Step::Health(step) => self.health_step(*step),
@@ -443,7 +439,7 @@ impl World {
 
     /// Plans a step.
     pub(crate) fn push(&mut self, at: u64, step: Step) {
-        if !matches!(step, Step::Lease(_)) {
+        if !step.is_routine() {
             self.busy += 1;
         }
         self.queue.push(at, step);
@@ -488,6 +484,7 @@ impl World {
             controller.reconnect();
         }
         self.workloads.recover();
+        self.recover_kubelets();
         self.mend_classes();
         if self.config.is_large() {
             self.hurry();
@@ -530,8 +527,14 @@ impl World {
                 self.plan_delivery(client, kind);
             }
             match kind {
-                Kind::Pod => self.pods_written(from),
-                Kind::Claim => self.claims_written(from),
+                Kind::Pod => {
+                    self.plan_kubelet_delivery(Watch::Pods);
+                    self.pods_written(from);
+                }
+                Kind::Claim => {
+                    self.plan_kubelet_delivery(Watch::Claims);
+                    self.claims_written(from);
+                }
                 Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
             }
         }
@@ -542,7 +545,6 @@ impl World {
             let logged = &self.api.pods.log()[at];
             let (number, pod) = (logged.number, logged.object.clone());
             let key = self.api.pods.key(number).clone();
-            self.kubelet_sees(&key, pod.as_deref());
             self.owner_sees(&key, number, pod.as_deref());
         }
     }

@@ -80,9 +80,8 @@ impl World {
             Op::Errors => {
                 self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
             }
-            Op::SlowKubelet => {
-                self.workloads.slow_nodes.insert(palette::node(a % self.config.nodes));
-            }
+            Op::SlowKubelet => self.slow_kubelet(palette::node(a % self.config.nodes)),
+            Op::RestartKubelets => self.restart_kubelets(u64::from(c)),
             Op::EditEviction => {
                 let eviction = palette::eviction(b, wall(self.now));
                 self.edit_rule(a, |rule| rule.taint.eviction = eviction);
@@ -244,7 +243,7 @@ impl World {
 
     fn user_pod_ends(&mut self, number: u32, well: bool) {
         if let Some(pod) = self.pod_number(number) {
-            self.end_pod(&pod.key, &pod.uid, well);
+            self.pod_exits(&pod, well);
         }
     }
 
@@ -256,7 +255,7 @@ impl World {
         claim.allocation = None;
         claim.reserved_for.clear();
         self.api.claims.put(&mut self.api.versions, claim);
-        self.forget_prepared(&uid);
+        self.answer_for(uid.clone());
         self.note_taken(uid);
     }
 

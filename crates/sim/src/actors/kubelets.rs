@@ -1,72 +1,284 @@
-//! Kubelets: pods start, end, and take their time to terminate.
+//! The kubelets: the core that ships, one agent for all nodes, in a process and on a loop of its own. Its watches are behind, its writes take time and
+//! fail, their answers get lost, and the process starts again with nothing in memory.
 
-use lazaret_model::{ObjectKey, Pod, PodPhase, Uid};
+use std::collections::BTreeMap;
 
-use crate::world::{Step, World};
+use lazaret_kubelet::{EffectKind, Input, Kubelet, Options, Why};
+use lazaret_leader::{Demand, Fate, Precedence, Take, Turn, TurnOptions};
+use lazaret_machine::{Effect, Machine as _, Outcome, Turn as Told, Wake};
+use lazaret_model::{Text, Uid};
 
-/// A slow kubelet takes so much longer.
-const SLOW_MS: u64 = 30_000;
-/// A kubelet that is asked about a claim prepares it for nobody. It looks again after this time.
-const WAIT_MS: u64 = 500;
-/// A pod starts within this time.
-const START_MS_MAX: u32 = 800;
+use crate::{
+    actors::{kubelet_watches::Watch, news::Progress},
+    api::{EPOCH_MS, Kind, wall},
+    coverage::Mark,
+    palette,
+    rng::Rng,
+    scenario::Config,
+    world::{Step, World},
+};
+
+/// As in the program.
+const OPTIONS: Options =
+    Options { lease_interval_ms: 10_000, job_run_ms: 1_000, in_flight_max: 32, leaves_taints: true };
+const LOOP: TurnOptions =
+    TurnOptions { in_flight_max: OPTIONS.in_flight_max, precedence: Precedence::Patient };
+/// The stream of randomness that delays come from.
+const DELAYS: u64 = 43;
+
+/// The kubelets of all nodes.
+#[derive(Debug)]
+pub(crate) struct Kubelets {
+    pub(crate) core: Kubelet,
+    turn: Turn<Kind>,
+    /// Grows with each process.
+    process: u64,
+    pub(super) is_up: bool,
+    /// The events that it has processed.
+    pub(super) progress: Progress,
+    /// A delivery is planned: of pods, of claims, of nodes.
+    pub(super) planned: [bool; 3],
+    pub(super) is_told: bool,
+    /// When it is called for its work, and when for a lease.
+    work_at: Option<u64>,
+    lease_at: Option<u64>,
+    /// When each node renewed its lease.
+    pub(crate) renewed: BTreeMap<usize, u64>,
+    /// Nodes whose drivers are slow.
+    pub(super) slow: Vec<Text>,
+    /// Pods whose containers exit, well or badly.
+    pub(super) exits: BTreeMap<Uid, bool>,
+    pub(super) rng: Rng,
+}
+
+/// Something that is going to happen to the kubelets.
+#[derive(Debug)]
+pub(crate) enum KubeletStep {
+    /// A watch delivers.
+    Deliver(Watch),
+    /// The process asked to be called, for a lease alone or for more.
+    Tick {
+        /// Only if it is still that process.
+        process: u64,
+        /// For the lease of a node.
+        is_lease: bool,
+    },
+    /// A write reaches the server.
+    Arrive(Post),
+    /// Its answer reaches the process.
+    Answer(Post),
+    /// The process starts again.
+    Restart(u64),
+}
+
+/// A write on its way.
+#[derive(Debug)]
+pub(crate) struct Post {
+    process: u64,
+    effect: Effect<EffectKind>,
+    outcome: Outcome,
+}
+
+impl KubeletStep {
+    /// Whether it comes again and again, also in a world at rest.
+    pub(crate) fn is_routine(&self) -> bool {
+        matches!(self, Self::Tick { is_lease: true, .. })
+    }
+}
+
+impl Kubelets {
+    /// Nodes of which nothing was seen yet.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            core: Kubelet::new(OPTIONS, (0..config.nodes).map(palette::node)),
+            turn: Turn::new(wall(0), LOOP),
+            process: 0,
+            is_up: false,
+            progress: Progress::default(),
+            planned: [false; 3],
+            is_told: false,
+            work_at: None,
+            lease_at: None,
+            renewed: BTreeMap::new(),
+            slow: Vec::new(),
+            exits: BTreeMap::new(),
+            rng: Rng::new(config.seed, DELAYS),
+        }
+    }
+
+    /// The same in a world that begins with what these know.
+    pub(crate) fn known_by(born: &Self, config: &Config) -> Self {
+        let (core, progress) = (born.core.clone(), born.progress.clone());
+        Self { core, progress, is_up: born.is_up, is_told: true, ..Self::new(config) }
+    }
+}
 
 impl World {
-    /// A pod was written: its kubelet may have to act.
-    pub(crate) fn kubelet_sees(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
-        let Some(pod) = pod else { return };
-        let Some(node) = &pod.node else { return };
-        if pod.deleting_since.is_some() {
-            if self.workloads.terminating.insert(pod.uid.clone()) {
-                let slow = if self.workloads.slow_nodes.contains(node) { SLOW_MS } else { 0 };
-                let grace = self.rng.below(u64::from(self.config.grace_ms) + 1);
-                self.push(self.now + grace + slow, Step::RemovePod(key.clone(), pod.uid.clone()));
-            }
-        } else if pod.phase == PodPhase::Pending && self.workloads.starting.insert(pod.uid.clone()) {
-            self.push_soon(START_MS_MAX, Step::StartPod(key.clone(), pod.uid.clone()));
+    /// The process ends, and starts again.
+    pub(crate) fn restart_kubelets(&mut self, down_ms: u64) {
+        if !self.kubelets.is_up {
+            return;
         }
+        self.coverage.hit(Mark::KubeletsRestarted);
+        let old = core::mem::replace(&mut self.kubelets, Kubelets::new(&self.config));
+        let Kubelets { process, renewed, slow, exits, rng, planned, .. } = old;
+        let process = process + 1;
+        self.kubelets = Kubelets {
+            process,
+            renewed,
+            slow,
+            exits,
+            rng,
+            planned,
+            turn: Turn::new(wall(self.now), LOOP),
+            ..Kubelets::new(&self.config)
+        };
+        self.push(self.now + down_ms, Step::Kubelet(Box::new(KubeletStep::Restart(process))));
     }
 
-    pub(crate) fn start_pod(&mut self, key: &ObjectKey, uid: &Uid) {
-        let found = self.api.pods.get(key).filter(|stored| stored.object.uid == *uid);
-        if found.is_some_and(|stored| self.must_wait(stored.object)) {
-            return self.push(self.now + WAIT_MS, Step::StartPod(key.clone(), uid.clone()));
-        }
-        let mut has_ended = false;
-        let is_there = self.api.edit_pod(key, uid, |pod| {
-            has_ended = pod.phase.is_finished();
-            if pod.phase == PodPhase::Pending {
-                pod.phase = PodPhase::Running;
-            }
-        });
-        // Nothing is prepared for a pod that has ended.
-        if is_there && !has_ended {
-            self.prepare(key);
-            self.plan_end(key, uid);
-        }
-    }
-
-    /// A pod ends, well or badly. A terminating pod may still do so.
-    pub(crate) fn end_pod(&mut self, key: &ObjectKey, uid: &Uid, well: bool) {
-        // Nothing has ended whose devices are prepared.
-        self.unprepare(uid);
-        self.api.edit_pod(key, uid, |pod| {
-            if pod.node.is_some() && !pod.phase.is_finished() {
-                pod.phase = if well { PodPhase::Succeeded } else { PodPhase::Failed };
-            }
-        });
-    }
-
-    pub(crate) fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid) {
-        if self.api.pods.get(key).is_some_and(|stored| stored.object.uid == *uid) {
-            // In order: unprepared, a terminal phase, gone.
-            self.unprepare(uid);
-            self.api.edit_pod(key, uid, |pod| {
-                if !pod.phase.is_finished() {
-                    pod.phase = PodPhase::Failed;
+    pub(crate) fn kubelet_step(&mut self, step: KubeletStep) {
+        match step {
+            KubeletStep::Deliver(watch) => self.kubelets_hear(watch),
+            KubeletStep::Tick { process, is_lease } => {
+                let kubelets = &mut self.kubelets;
+                if kubelets.process == process {
+                    let planned = if is_lease { &mut kubelets.lease_at } else { &mut kubelets.work_at };
+                    (*planned, kubelets.is_told) = (None, true);
                 }
-            });
-            self.api.pods.remove(&mut self.api.versions, key);
+            }
+            KubeletStep::Arrive(post) => self.kubelet_write_arrives(post),
+            KubeletStep::Answer(post) => {
+                let kubelets = &mut self.kubelets;
+                if kubelets.process == post.process {
+                    kubelets.turn.landed(wall(self.now));
+                    kubelets.is_told = true;
+                    let answer = Input::Acknowledged { effect: post.effect.id, outcome: post.outcome };
+                    kubelets.core.handle(wall(self.now), answer);
+                }
+            }
+            KubeletStep::Restart(process) => {
+                if self.kubelets.process == process {
+                    self.start_kubelets();
+                }
+            }
+        }
+    }
+
+    /// After each step: kubelets that were told something think.
+    pub(crate) fn turn_kubelets(&mut self) {
+        if !self.kubelets.is_up || !core::mem::take(&mut self.kubelets.is_told) {
+            return;
+        }
+        let now = wall(self.now);
+        let Kubelets { core, turn, .. } = &mut self.kubelets;
+        loop {
+            match turn.stand(now, Some(0), false, true, |_| Some(0)) {
+                Demand::Lead(leads) => core.handle(now, Told::leads(leads).into()),
+                Demand::Hear => turn.heard(),
+                Demand::Ask(..)
+                | Demand::Watch(_)
+                | Demand::List(_)
+                | Demand::Granted(_)
+                | Demand::Wait(_) => break,
+            }
+        }
+        core.handle(now, Input::Tick);
+        turn.begin_to_send(now);
+        while self.kubelets.turn.may_take(Some(0), [0; 3]) == Take::One {
+            let Some(effect) = self.kubelets.core.poll_effect() else { break };
+            if self.kubelets.turn.may_send(Some(0)) {
+                self.send_for_kubelet(effect);
+            }
+        }
+        self.plan_kubelet_ticks();
+    }
+
+    fn send_for_kubelet(&mut self, effect: Effect<EffectKind>) {
+        let process = self.kubelets.process;
+        // Writes that nobody in these worlds reads take no time.
+        let at_once = match &effect.kind {
+            EffectKind::RenewLease { node, .. } => Some(self.renew_for(*node)),
+            EffectKind::Warn(_) => Some(Outcome::Done),
+            EffectKind::Start(start) => {
+                self.check_prepared_once(start.node, &start.pod.pod);
+                None
+            }
+            EffectKind::Register { .. }
+            | EffectKind::SetNodeReady { .. }
+            | EffectKind::Report { .. }
+            | EffectKind::RemoveNotReadyTaint { .. }
+            | EffectKind::SetPodReady { .. }
+            | EffectKind::End(_)
+            | EffectKind::Remove(_) => None,
+        };
+        if let Some(outcome) = at_once {
+            let now = wall(self.now);
+            self.kubelets.turn.landed(now);
+            return self.kubelets.core.handle(now, Input::Acknowledged { effect: effect.id, outcome });
+        }
+        let post = Post { process, effect, outcome: Outcome::Unknown };
+        let at = self.now + self.kubelets.rng.below(u64::from(self.config.latency_ms) + 1);
+        self.push(at, Step::Kubelet(Box::new(KubeletStep::Arrive(post))));
+    }
+
+    fn renew_for(&mut self, node: usize) -> Outcome {
+        if self.kubelet_fault().is_some() {
+            return Outcome::Unknown;
+        }
+        self.kubelets.renewed.insert(node, self.now);
+        Outcome::Done
+    }
+
+    /// The manner in which a write fails, if it does.
+    fn kubelet_fault(&mut self) -> Option<u32> {
+        let errors = self.errors.filter(|errors| errors.until > self.now)?;
+        self.kubelets.rng.chance(errors.permille).then_some(errors.manner)
+    }
+
+    fn kubelet_write_arrives(&mut self, mut post: Post) {
+        // The connections of a process that has ended are closed before the next one lists.
+        if self.kubelets.process != post.process && self.kubelets.is_up {
+            return;
+        }
+        let kind = &post.effect.kind;
+        post.outcome = match self.kubelet_fault().map(|manner| manner % 5) {
+            None => self.write_for_kubelet(kind, false),
+            Some(0) => Outcome::RetryLater,
+            Some(1) => Outcome::Conflict,
+            Some(2) => {
+                let _unheard = self.write_for_kubelet(kind, false);
+                Fate::Panicked.outcome()
+            }
+            Some(3) => Outcome::Unknown,
+            Some(_) => {
+                let _unheard = self.write_for_kubelet(kind, true);
+                Outcome::Unknown
+            }
+        };
+        let at = self.now + self.kubelets.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+        self.push(at, Step::Kubelet(Box::new(KubeletStep::Answer(post))));
+    }
+
+    fn plan_kubelet_ticks(&mut self) {
+        let Kubelets { core, turn, work_at, lease_at, process, .. } = &mut self.kubelets;
+        let Some(wake) = turn.wake(core.next_wake().map(Wake::in_words)) else { return };
+        let virtual_ms = |at: lazaret_model::Timestamp| {
+            u64::try_from(at.as_millis().saturating_sub(EPOCH_MS)).unwrap_or(0).max(self.now + 1)
+        };
+        let mut ticks = Vec::new();
+        let is_due = |planned: &Option<u64>, at: u64| planned.is_none_or(|planned| planned > at);
+        if let Some(at) = core.next_wake_but_leases().map(virtual_ms).filter(|at| is_due(work_at, *at)) {
+            *work_at = Some(at);
+            ticks.push((at, false));
+        }
+        let at = virtual_ms(wake.at);
+        if wake.why == <&str>::from(Why::Lease) && is_due(lease_at, at) {
+            *lease_at = Some(at);
+            ticks.push((at, true));
+        }
+        let process = *process;
+        for (at, is_lease) in ticks {
+            self.push(at, Step::Kubelet(Box::new(KubeletStep::Tick { process, is_lease })));
         }
     }
 }

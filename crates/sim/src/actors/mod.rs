@@ -10,6 +10,8 @@ pub(crate) mod guards;
 pub(crate) mod health;
 pub(crate) mod health_hear;
 pub(crate) mod health_writes;
+pub(crate) mod kubelet_watches;
+pub(crate) mod kubelet_writes;
 pub(crate) mod kubelets;
 pub(crate) mod lives;
 pub(crate) mod news;

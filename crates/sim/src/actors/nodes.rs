@@ -1,25 +1,22 @@
 //! The reports of kubelets, in their Nodes, on the claims that are prepared there, when the claim controller asks.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_claims::AskNode;
 use lazaret_machine::Outcome;
-use lazaret_model::{NodeReport, Text, Uid};
+use lazaret_model::{NodeReport, Text};
 
 use crate::{
+    actors::kubelet_watches::Watch,
     coverage::Mark,
+    mutant::Mutant,
     palette,
     rng::Rng,
     scenario::Config,
     world::{Step, World},
 };
 
-/// A kubelet answers within this time.
-const ANSWER_MS_MAX: u64 = 1_500;
-/// The stream of randomness that its delays come from.
+/// The stream of randomness that delays of its watches come from.
 const REPORTS: u64 = 41;
 
 /// The reports of nodes, and the questions to them.
@@ -49,7 +46,8 @@ impl Reports {
 }
 
 impl World {
-    fn write_report(&mut self, node: &Text, edit: impl FnOnce(&mut NodeReport)) {
+    /// A Node is written.
+    pub(super) fn write_report(&mut self, node: &Text, edit: impl FnOnce(&mut NodeReport)) {
         let reports = &mut self.reports;
         let Some(report) = reports.by_node.get_mut(node) else { return };
         let report = Arc::make_mut(report);
@@ -61,6 +59,7 @@ impl World {
             let delay = self.reports.rng.below(u64::from(self.config.lag_ms) + 1);
             self.push(self.now + delay, Step::DeliverReports(number));
         }
+        self.plan_kubelet_delivery(Watch::Nodes);
     }
 
     /// The watch of nodes of a process delivers.
@@ -80,34 +79,14 @@ impl World {
         if !ask.awaiting.is_empty() {
             self.coverage.hit(Mark::NodeAsked);
         }
-        self.write_report(&ask.node, |report| report.awaiting.clone_from(&ask.awaiting));
-        self.plan_report(&ask.node);
-        Outcome::Done
-    }
-
-    /// A kubelet looks at its Node a while from now.
-    pub(super) fn plan_report(&mut self, node: &Text) {
-        let delay = self.reports.rng.below(ANSWER_MS_MAX);
-        self.push(self.now + delay, Step::AnswerAsNode(node.clone()));
-    }
-
-    /// A kubelet says which of the claims that it is asked about are not prepared.
-    pub(crate) fn answer_as_node(&mut self, node: &Text) {
-        let Some(report) = self.reports.by_node.get(node).cloned() else { return };
-        let asked = report.awaiting.iter().map(|one| &one.uid);
-        let unprepared: BTreeSet<Uid> =
-            asked.filter(|claim| !self.has_prepared(node, claim)).cloned().collect();
-        if unprepared != report.unprepared {
-            self.write_report(node, |report| report.unprepared = unprepared);
-        }
-    }
-
-    /// Whether a kubelet must not prepare a claim yet: it is asked about it, or has not taken back what it said of it. Of a claim that something is
-    /// prepared for it has said nothing.
-    pub(super) fn is_awaited(&self, node: &Text, claim: &Uid) -> bool {
-        let is_listed = self.reports.by_node.get(node).is_some_and(|report| {
-            report.unprepared.contains(claim) || report.awaiting.iter().any(|one| one.uid == *claim)
+        // A mutant has the answer before anybody has looked.
+        let is_hasty = self.mutant == Some(Mutant::Hasty);
+        self.write_report(&ask.node, |report| {
+            report.awaiting.clone_from(&ask.awaiting);
+            if is_hasty {
+                report.unprepared = ask.awaiting.iter().map(|one| one.uid.clone()).collect();
+            }
         });
-        is_listed && !self.prepared.has(node, claim)
+        Outcome::Done
     }
 }

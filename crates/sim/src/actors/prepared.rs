@@ -1,121 +1,129 @@
-//! The claims that kubelets have prepared, and the invariant that a device is prepared for one claim at a time.
+//! The claims that kubelets have prepared, and the invariants about them: a device is prepared for one claim at a time, and unprepared before it is
+//! given back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_model::{DeviceId, ObjectKey, Pod, ResourceClaim, Text, Uid};
 
-use crate::{
-    api::claim_name,
-    coverage::Mark,
-    mutant::Mutant,
-    world::{Step, World},
-};
+use crate::{api::claim_name, coverage::Mark, world::World};
 
-/// A kubelet whose pod was removed by force unprepares its devices within this time.
-const UNPREPARE_MS_MAX: u32 = 8_000;
-
-/// Devices that are given out as a whole, each with the claim that it is prepared for and the pods that use it.
+/// Claims whose allocation a person removed, and answers for it: of these nothing is demanded.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Prepared {
-    by_device: BTreeMap<DeviceId, (Uid, BTreeSet<Uid>)>,
-}
+pub(crate) struct AnsweredFor(BTreeSet<Uid>);
 
-impl Prepared {
-    /// Whether a kubelet has prepared devices for a claim.
-    pub(crate) fn has(&self, node: &Text, claim: &Uid) -> bool {
-        self.by_device.iter().any(|(id, (holder, _))| holder == claim && id.pool == *node)
+impl World {
+    /// Whether a kubelet has prepared a claim.
+    pub(crate) fn has_prepared(&self, node: &Text, claim: &Uid) -> bool {
+        let core = &self.kubelets.core;
+        core.number(node).is_some_and(|node| core.has_prepared(node, claim))
     }
 
     /// Whether devices of a claim are prepared for it.
-    pub(crate) fn is_for(&self, claim: &ResourceClaim) -> bool {
-        whole(claim).any(|device| self.by_device.get(device).is_some_and(|(holder, _)| *holder == claim.uid))
-    }
-}
-
-impl World {
-    /// Kubelets have prepared what pods run with from the start.
-    pub(crate) fn prepare_everything(&mut self) {
-        let running = self.api.pods.iter().map(|stored| stored.object);
-        let running = running.filter(|pod| pod.node.is_some() && !pod.phase.is_finished());
-        let keys: Vec<ObjectKey> = running.map(|pod| pod.key.clone()).collect();
-        keys.iter().for_each(|key| self.prepare(key));
+    pub(crate) fn is_prepared(&self, claim: &ResourceClaim) -> bool {
+        whole(claim).any(|device| self.has_prepared(&device.pool, &claim.uid))
     }
 
-    /// A kubelet prepares the devices of a pod that starts.
-    pub(crate) fn prepare(&mut self, key: &ObjectKey) {
-        let Some(pod) = self.api.pods.get(key).map(|stored| stored.object.clone()) else { return };
-        for claim in self.claims_named_by(&pod) {
-            for device in whole(&claim) {
-                let fresh = || (claim.uid.clone(), BTreeSet::new());
-                let (holder, pods) = self.prepared.by_device.entry(device.clone()).or_insert_with(fresh);
-                if *holder == claim.uid {
-                    pods.insert(pod.uid.clone());
-                    continue;
-                }
-                let detail = format!("{device} is prepared for {holder}, and for {} by {key}", claim.key);
-                self.violate("a device is prepared for one claim at a time", detail);
-                return;
-            }
-        }
-    }
-
-    fn claims_named_by(&self, pod: &Pod) -> Vec<std::sync::Arc<ResourceClaim>> {
+    fn claims_named_by(&self, pod: &Pod) -> Vec<Arc<ResourceClaim>> {
         let named =
             pod.claims.iter().filter_map(|entry| claim_name(&entry.source)).chain(&pod.extended_claim);
         let keys = named.map(|name| ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() });
         keys.filter_map(|key| self.api.claims.get(&key).map(|stored| stored.object.clone())).collect()
     }
 
-    /// Nothing is prepared for a pod any more. Its kubelet looks whether it was asked about that.
-    pub(crate) fn unprepare(&mut self, pod: &Uid) {
-        let mut nodes = BTreeSet::new();
-        self.prepared.by_device.retain(|device, (_, pods)| {
-            if pods.remove(pod) && pods.is_empty() {
-                nodes.insert(device.pool.clone());
-            }
-            !pods.is_empty()
-        });
-        nodes.iter().for_each(|node| self.plan_report(node));
-    }
-
-    /// A person removed the allocation of a claim and answers for it. Its kubelet looks whether it was asked about that.
-    pub(crate) fn forget_prepared(&mut self, claim: &Uid) {
-        let mut nodes = BTreeSet::new();
-        self.prepared.by_device.retain(|device, (holder, _)| {
-            if holder == claim {
-                nodes.insert(device.pool.clone());
-            }
-            holder != claim
-        });
-        nodes.iter().for_each(|node| self.plan_report(node));
-    }
-
-    /// Whether a kubelet has prepared devices for a claim. A mutant answers before it has looked.
-    pub(super) fn has_prepared(&self, node: &Text, claim: &Uid) -> bool {
-        self.mutant != Some(Mutant::Hasty) && self.prepared.has(node, claim)
-    }
-
-    /// The claim controller takes devices back: nobody uses them any more.
-    pub(crate) fn check_given_back(&mut self, claim: &ResourceClaim) {
-        if self.prepared.is_for(claim) {
-            let detail = format!("{} is given back, and its devices are prepared", claim.key);
-            self.violate("devices are unprepared before they are given back", detail);
+    /// A kubelet hears of a pod that is to start: no device that it was given is prepared for another claim. It would not prepare it, but nobody should
+    /// have asked.
+    pub(super) fn check_devices_are_free(&mut self, pod: &Pod) {
+        let is_new = pod.phase == lazaret_model::PodPhase::Pending && pod.deleting_since.is_none();
+        if let Some(node) =
+            pod.node.as_ref().filter(|_| is_new).and_then(|node| self.kubelets.core.number(node))
+        {
+            self.check_prepared_once(node, pod);
         }
     }
 
-    /// Whether a kubelet has to wait before it prepares the claims of a pod.
-    pub(super) fn must_wait(&self, pod: &Pod) -> bool {
-        let Some(node) = &pod.node else { return false };
-        self.claims_named_by(pod).iter().any(|claim| self.is_awaited(node, &claim.uid))
+    /// The devices of a pod are prepared for its claims, or for none.
+    pub(super) fn check_prepared_once(&mut self, node: usize, pod: &Pod) {
+        for claim in self.claims_named_by(pod) {
+            let others = self.kubelets.core.prepared_on(node);
+            let others =
+                others.filter(|(holder, _)| **holder != claim.uid && !self.answered_for.0.contains(*holder));
+            let twice = others.into_iter().find_map(|(holder, devices)| {
+                let device = whole(&claim).find(|device| devices.contains(device))?;
+                Some(format!(
+                    "{device} is prepared for {holder}, and is given to {} of {}",
+                    claim.key, pod.key
+                ))
+            });
+            if let Some(detail) = twice {
+                self.violate("a device is prepared for one claim at a time", detail);
+            }
+        }
+    }
+
+    /// A person removed the allocation of a claim and answers for it.
+    pub(crate) fn answer_for(&mut self, claim: Uid) {
+        self.answered_for.0.insert(claim);
+    }
+
+    /// The claim controller takes devices back: no pod uses them any more.
+    pub(crate) fn check_given_back(&mut self, claim: &ResourceClaim) {
+        if self.is_prepared(claim) && !self.answered_for.0.contains(&claim.uid) {
+            let detail = format!("{} is given back, and its devices are prepared", claim.key);
+            self.violate("devices are unprepared before they are given back", detail);
+        }
     }
 
     /// A user removes a pod without waiting for its kubelet, which finds out later.
     pub(crate) fn remove_by_force(&mut self, pod: &Pod) {
         self.coverage.hit(Mark::Forced);
         self.api.pods.remove(&mut self.api.versions, &pod.key);
-        self.push_soon(UNPREPARE_MS_MAX, Step::Unprepare(pod.uid.clone()));
+    }
+
+    /// Every node renews its lease, every deleted pod is gone, and every pod runs that has what it claims.
+    pub(crate) fn check_kubelets_at_rest(&mut self) {
+        let mut complaints = Vec::new();
+        for node in 0..self.reports.by_node.len() {
+            let renewed = self.kubelets.renewed.get(&node).copied();
+            if renewed.is_none_or(|renewed| self.now - renewed > LEASE_MS) {
+                complaints.push(("nodes renew their leases", format!("node {node} renewed at {renewed:?}")));
+            }
+        }
+        for pod in self.api.pods.iter().map(|stored| stored.object) {
+            let Some(node) = &pod.node else { continue };
+            if pod.deleting_since.is_some() {
+                complaints.push(("a deleted pod goes", pod.key.to_string()));
+            }
+            if pod.phase == lazaret_model::PodPhase::Pending && self.has_its_claims(pod) {
+                complaints.push(("a pod that has its claims runs", format!("{} on {node}", pod.key)));
+            }
+        }
+        for (invariant, detail) in complaints {
+            self.violate(invariant, detail);
+        }
+    }
+
+    /// Whether the claims of a pod are allocated and reserved for it, and their devices prepared for none other.
+    fn has_its_claims(&self, pod: &Pod) -> bool {
+        let claims = self.claims_named_by(pod);
+        let of_others = |claim: &ResourceClaim| {
+            whole(claim).any(|device| {
+                let node = self.kubelets.core.number(&device.pool);
+                let mut prepared = node.into_iter().flat_map(|node| self.kubelets.core.prepared_on(node));
+                prepared.any(|(holder, devices)| *holder != claim.uid && devices.contains(device))
+            })
+        };
+        claims.len() == pod.claims.len() + usize::from(pod.extended_claim.is_some())
+            && claims.iter().all(|claim| {
+                let is_user = |uid: &Uid| *uid == pod.uid || pod.group.is_some();
+                claim.reserved_for.iter().any(|user| is_user(&user.uid))
+                    && claim.allocation.is_some()
+                    && !of_others(claim)
+            })
     }
 }
+
+/// A node that has not renewed its lease for this time counts as lost.
+const LEASE_MS: u64 = 40_000;
 
 fn whole(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceId> {
     let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);

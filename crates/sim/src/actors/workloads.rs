@@ -1,13 +1,11 @@
 //! The owners of pods: deployments, stateful sets, jobs, and people who start a single one.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use hashbrown::HashSet;
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, NodeSelector, NodeSelectorTerm, ObjectKey,
-    Operator, Owner, Pod, PodClaim, PodGroup, PodPhase, Quantity, Requirement, ResourceClaim, Text, Uid,
+    Operator, Owner, Pod, PodClaim, PodGroup, PodPhase, Quantity, Requirement, ResourceClaim, Text,
 };
-use rustc_hash::FxBuildHasher;
 
 use crate::{
     actors::claims::{Specs, request_of, resolve, share_of},
@@ -18,8 +16,6 @@ use crate::{
 
 /// An owner replaces a pod within this time.
 const RECREATE_MS_MAX: u32 = 500;
-/// A job's pod takes at most this long.
-const JOB_MS_MAX: u64 = 60_000;
 /// The most pods that one workload wants.
 const REPLICAS_MAX: u64 = 12;
 /// The names of a pod's claims.
@@ -70,36 +66,24 @@ struct Workload {
     slots: Vec<(Option<ObjectKey>, u32)>,
 }
 
-/// All workloads, and what kubelets and the claim controller know of their pods.
+/// All workloads, and what the claim controller knows of their pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Workloads {
     all: Vec<Workload>,
     /// By number of the pod's key: workload and slot.
     by_pod: Vec<(u32, u32)>,
-    pub(crate) starting: HashSet<Uid, FxBuildHasher>,
-    pub(crate) terminating: HashSet<Uid, FxBuildHasher>,
-    pub(crate) slow_nodes: BTreeSet<Text>,
     pub(crate) specs: Specs,
     rng: Rng,
 }
 
 impl Workloads {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self {
-            all: Vec::new(),
-            by_pod: Vec::new(),
-            starting: HashSet::default(),
-            terminating: HashSet::default(),
-            slow_nodes: BTreeSet::new(),
-            specs: Specs::default(),
-            rng,
-        }
+        Self { all: Vec::new(), by_pod: Vec::new(), specs: Specs::default(), rng }
     }
 
-    /// Kubelets are quick again. Owners soon make no more pods: one that is placed onto a device with a taint that it tolerates for some seconds
+    /// Owners soon make no more pods: one that is placed onto a device with a taint that it tolerates for some seconds
     /// comes and goes for ever.
     pub(crate) fn recover(&mut self) {
-        self.slow_nodes.clear();
         for (_, made) in self.all.iter_mut().flat_map(|workload| &mut workload.slots) {
             *made = (*made).max(RECREATED_MAX - RECREATED_AT_REST);
         }
@@ -132,6 +116,11 @@ impl Workloads {
     /// The pod that a workload wants for the key of this number.
     pub(crate) fn shape(&self, pod: u32) -> Option<&Shape> {
         self.place_of(pod).map(|(workload, _)| &self.all[workload].shape)
+    }
+
+    /// Whether the pod whose key has this number is to end by itself.
+    pub(crate) fn is_job(&self, pod: u32) -> bool {
+        self.place_of(pod).is_some_and(|(workload, _)| self.all[workload].keeper == Keeper::Job)
     }
 
     fn placed(&mut self, pod: u32, workload: usize, slot: usize) {
@@ -353,28 +342,6 @@ impl World {
             reserve(claim, pod);
         }
         Some(node)
-    }
-
-    /// The pods of jobs that run from the start end by themselves.
-    pub(crate) fn plan_ends(&mut self) {
-        let jobs = self.workloads.all.iter().filter(|workload| workload.keeper == Keeper::Job);
-        let pods: Vec<ObjectKey> =
-            jobs.flat_map(|job| &job.slots).filter_map(|(pod, _)| pod.clone()).collect();
-        for key in pods {
-            let running = self.api.pods.get(&key).filter(|stored| stored.object.node.is_some());
-            if let Some(uid) = running.map(|stored| stored.object.uid.clone()) {
-                self.plan_end(&key, &uid);
-            }
-        }
-    }
-
-    /// A job's pod ends by itself.
-    pub(crate) fn plan_end(&mut self, key: &ObjectKey, uid: &Uid) {
-        let place = self.api.pods.number(key).and_then(|pod| self.workloads.place_of(pod));
-        if place.is_some_and(|(number, _)| self.workloads.all[number].keeper == Keeper::Job) {
-            let at = self.now + self.workloads.rng.below(JOB_MS_MAX);
-            self.push(at, Step::EndPod(key.clone(), uid.clone()));
-        }
     }
 
     /// A pod was written: its owner may want another.

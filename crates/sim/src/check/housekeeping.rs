@@ -124,8 +124,7 @@ impl World {
         }
         for claim in self.api.claims.iter().map(|stored| stored.object) {
             // The user that vanished from a shared claim is kept as long as the devices are prepared for the others.
-            let is_idle =
-                |user: &&Consumer| !self.is_user_needed(claim, user) && !self.prepared.is_for(claim);
+            let is_idle = |user: &&Consumer| !self.is_user_needed(claim, user) && !self.is_prepared(claim);
             if let Some(user) = claim.reserved_for.iter().find(is_idle) {
                 let detail = format!("{} is reserved for {}", claim.key, user.name);
                 complaints.push(("no claim is left that no pod uses", detail));
@@ -140,7 +139,7 @@ impl World {
             }
         }
         for report in self.reports.by_node.values() {
-            let is_over = |one: &&Awaited| !self.prepared.has(&report.name, &one.uid);
+            let is_over = |one: &&Awaited| !self.has_prepared(&report.name, &one.uid);
             if let Some(one) = report.awaiting.iter().find(is_over) {
                 let detail = format!("{} is asked about {}", report.name, one.claim);
                 complaints.push(("no node is asked for ever", detail));

@@ -33,6 +33,7 @@ impl World {
         self.check_rules_at_rest();
         self.check_incidents_at_rest();
         self.check_claims_at_rest();
+        self.check_kubelets_at_rest();
         self.check_placement_at_rest();
         self.check_fresh();
         self.check_fixed_point();

@@ -96,7 +96,7 @@ fn weight(op: Op) -> u64 {
         Op::Relist => 5,
         Op::Stall | Op::Crash | Op::HandOver | Op::CutLease | Op::Errors | Op::Freeze => 3,
         Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
-        Op::Repeat | Op::ClockJump | Op::Panic | Op::SlowKubelet => 2,
+        Op::Repeat | Op::ClockJump | Op::Panic | Op::SlowKubelet | Op::RestartKubelets => 2,
         // Drawn apart.
         Op::EditEviction
         | Op::SetBudget
@@ -269,6 +269,7 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         Op::Crash | Op::HandOver => c = rng.pick(&[0, 500, 12_000]),
         Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
         Op::CutLease => c = number(rng, 2_000, 25_000),
+        Op::RestartKubelets => c = rng.pick(&[100, 2_000, 20_000]),
         Op::Errors => c = number(rng, 500, 10_000),
         Op::Freeze => c = rng.pick(&[300, 5_000, 12_000, 40_000]),
         Op::TaintDevice

@@ -1,18 +1,13 @@
 //! Pods: from bound to running, ended, stopped and gone.
 
-use std::collections::BTreeSet;
+use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_model::{ObjectKey, PodPhase, Timestamp, Uid};
-use lazaret_runtime::{Call, PODS, PatchKind};
-use serde_json::{Value, json};
 
-use super::{Item, Kubelet, RECHECK_MS};
 use crate::{
-    annotations::after,
-    effect::Effect,
-    event, node_json,
+    effect::{EffectKind, EndPod, RemovePod, StartPod, Warning},
+    machine::{Item, Kubelet, RECHECK_MS},
     pod::SeenPod,
-    pod_json::{self, Place},
 };
 
 /// A pod that lacks a claim for this time is reported; a shorter wait is only news that comes late.
@@ -26,10 +21,12 @@ const CRASH_PAUSE_MS: i64 = 10_000;
 const CRASH_PAUSE_MS_MAX: i64 = 300_000;
 
 /// A pod on one of the nodes.
-#[derive(Debug)]
-pub(super) struct PodSlot {
-    pub(super) seen: SeenPod,
-    pub(super) node: usize,
+#[derive(Clone, Debug)]
+pub(crate) struct PodSlot {
+    pub(crate) seen: Arc<SeenPod>,
+    /// When it was first started.
+    started: Option<Timestamp>,
+    pub(crate) node: usize,
     /// The last part of its address.
     number: Option<u8>,
     progress: Progress,
@@ -64,7 +61,7 @@ enum Doing {
 }
 
 impl PodSlot {
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         matches!(self.progress, Progress::Running { .. })
     }
 
@@ -72,13 +69,19 @@ impl PodSlot {
         !self.seen.pod.claims.is_empty() || self.seen.pod.extended_claim.is_some()
     }
 
-    pub(super) fn forget_work(&mut self) {
+    pub(crate) fn forget_work(&mut self) {
         (self.doing, self.settled_until) = (None, None);
+    }
+
+    fn end(&self, phase: PodPhase, exit_code: i32, at: Timestamp, restarts: u32) -> EndPod {
+        let (node, pod, started) = (self.node, Arc::clone(&self.seen), self.started);
+        EndPod { node, pod, phase, exit_code, started, at, restarts }
     }
 
     /// When its containers exit by themselves, and when they are started again after that.
     fn exit(&self, since: Timestamp, restarts: u32, job_run_ms: i64) -> (Timestamp, Timestamp) {
-        let exit = after(since, self.seen.run_for_ms(job_run_ms));
+        let exit =
+            self.seen.run_for_ms(job_run_ms).map_or(Timestamp::NEVER, |millis| since.plus_millis(millis));
         let pause = match restarts {
             0 => 0,
             n => CRASH_PAUSE_MS.saturating_mul(1 << (n - 1).min(10)).min(CRASH_PAUSE_MS_MAX),
@@ -89,7 +92,7 @@ impl PodSlot {
 
 impl Kubelet {
     /// A pod as it is now.
-    pub fn hear_pod(&mut self, now: Timestamp, seen: SeenPod) {
+    pub(crate) fn hear_pod(&mut self, now: Timestamp, seen: Arc<SeenPod>) {
         let key = seen.key().clone();
         let node = seen.pod.node.as_ref().and_then(|name| self.numbers.get(name).copied());
         let known = self.pods.get_mut(&key).filter(|slot| slot.seen.pod.uid == seen.pod.uid);
@@ -101,26 +104,33 @@ impl Kubelet {
             }
             return;
         };
-        if seen.pod.phase.is_finished() {
+        let (node, has_ended) = (slot.node, seen.pod.phase.is_finished());
+        if has_ended {
             slot.progress = Progress::Ended;
         }
         let newly_deleted = seen.pod.deleting_since.is_some() && slot.seen.pod.deleting_since.is_none();
         if newly_deleted {
             slot.settled_until = None;
         }
+        slot.started = seen.start_time;
+        let uid = seen.pod.uid.clone();
         slot.seen = seen;
+        if has_ended {
+            // Another client may have written it: the process before this one, or the garbage collection of pods.
+            self.unprepare_for(node, &uid);
+        }
         self.touch(Item::Pod(key));
     }
 
     /// This incarnation of a pod is gone.
-    pub fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid) {
+    pub(crate) fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid) {
         if self.pods.get(key).is_some_and(|slot| slot.seen.pod.uid == *uid) {
             self.drop_pod(key);
         }
     }
 
     /// All pods there are.
-    pub fn list_pods(&mut self, now: Timestamp, pods: Vec<SeenPod>) {
+    pub(crate) fn list_pods(&mut self, now: Timestamp, pods: Vec<Arc<SeenPod>>) {
         let there: BTreeSet<Uid> = pods.iter().map(|seen| seen.pod.uid.clone()).collect();
         let gone = self.pods.iter().filter(|(_, slot)| !there.contains(&slot.seen.pod.uid));
         let gone: Vec<ObjectKey> = gone.map(|(key, _)| key.clone()).collect();
@@ -129,7 +139,7 @@ impl Kubelet {
     }
 
     /// Takes over a pod, as far as it is: it may have been run by a process before this one.
-    fn adopt(&mut self, now: Timestamp, seen: SeenPod, node: usize) {
+    fn adopt(&mut self, now: Timestamp, seen: Arc<SeenPod>, node: usize) {
         let progress = match seen.pod.phase {
             PodPhase::Pending | PodPhase::Unknown => Progress::Waiting,
             PodPhase::Running => {
@@ -137,8 +147,7 @@ impl Kubelet {
             }
             PodPhase::Succeeded | PodPhase::Failed => Progress::Ended,
         };
-        let address = seen.address.as_deref().filter(|_| !seen.host_network);
-        let number = address.and_then(|address| node_json::pod_number(node, address));
+        let number = seen.address.filter(|_| !seen.host_network);
         if let Some(number) = number {
             self.nodes[node].mark(number, true);
         }
@@ -151,6 +160,7 @@ impl Kubelet {
             complained: false,
             stopping_since: None,
             settled_until: None,
+            started: seen.start_time,
             seen,
         };
         let (key, running) = (slot.seen.key().clone(), slot.is_running());
@@ -166,11 +176,14 @@ impl Kubelet {
             if let Some(number) = slot.number {
                 self.nodes[slot.node].mark(number, false);
             }
+            if let Some(waiting) = self.waiting_for_node.get_mut(&slot.node) {
+                waiting.remove(key);
+            }
             self.agenda.forget(&Item::Pod(key.clone()));
         }
     }
 
-    pub(super) fn look_at_pod(&mut self, now: Timestamp, key: &ObjectKey) -> Option<Effect> {
+    pub(crate) fn look_at_pod(&mut self, now: Timestamp, key: &ObjectKey) -> Option<EffectKind> {
         let slot = self.pods.get(key)?;
         if let Some(until) = slot.settled_until.filter(|until| *until > now) {
             self.agenda.later(until, Item::Pod(key.clone()));
@@ -186,16 +199,15 @@ impl Kubelet {
         }
     }
 
-    fn try_start(&mut self, now: Timestamp, key: &ObjectKey) -> Option<Effect> {
+    fn try_start(&mut self, now: Timestamp, key: &ObjectKey) -> Option<EffectKind> {
         let slot = self.pods.get(key)?;
-        let pod = &slot.seen.pod;
-        let Some(lack) = self.lack(pod).or_else(|| self.lack_of_device(slot.node, pod)) else {
+        let (node, pod) = (slot.node, &slot.seen.pod);
+        let lack = self.lack(pod).or_else(|| self.lack_of_word(node, pod));
+        let Some(lack) = lack.or_else(|| self.lack_of_device(node, pod)) else {
             self.prepare(key);
             return self.start(now, key, now, 0);
         };
-        if let Some(claim) = lack.claim {
-            self.wait_for(claim, key);
-        }
+        self.wait_for(lack.wait, node, key);
         let slot = self.pods.get_mut(key)?;
         let complain_at = slot.waiting_since.get_or_insert(now).plus_millis(PATIENCE_MS);
         if slot.complained {
@@ -208,12 +220,23 @@ impl Kubelet {
         slot.complained = true;
         slot.doing = Some(Doing::Complaining);
         let message = format!("Failed to prepare dynamic resources: {}", lack.why);
-        let node = self.options.node_name(slot.node);
-        let event = event::warning(&slot.seen.pod, &node, "FailedPrepareDynamicResources", &message, now);
-        Some(Effect::Calls(vec![event]))
+        let pod = Arc::clone(&slot.seen);
+        Some(EffectKind::Warn(Warning {
+            node,
+            pod,
+            reason: "FailedPrepareDynamicResources",
+            message,
+            at: now,
+        }))
     }
 
-    fn go_on(&mut self, now: Timestamp, key: &ObjectKey, since: Timestamp, restarts: u32) -> Option<Effect> {
+    fn go_on(
+        &mut self,
+        now: Timestamp,
+        key: &ObjectKey,
+        since: Timestamp,
+        restarts: u32,
+    ) -> Option<EffectKind> {
         let slot = self.pods.get(key)?;
         let (exit_at, restart_at) = slot.exit(since, restarts, self.options.job_run_ms);
         let phase = slot.seen.phase_after_exit();
@@ -222,7 +245,8 @@ impl Kubelet {
         if now < next && slot.seen.is_unready && slot.seen.pod.phase == PodPhase::Running {
             let slot = self.pods.get_mut(key)?;
             slot.doing = Some(Doing::Correcting);
-            return Some(Effect::Calls(vec![patch_status(key, &pod_json::ready(&slot.seen, now))]));
+            let pod = Arc::clone(&slot.seen);
+            return Some(EffectKind::SetPodReady { node: slot.node, pod, at: now });
         }
         if now < next {
             if next < Timestamp::NEVER {
@@ -236,30 +260,30 @@ impl Kubelet {
         self.unprepare_for(node, &uid);
         let slot = self.pods.get_mut(key)?;
         slot.doing = Some(Doing::Ending);
-        let status = pod_json::ended(&slot.seen, phase, slot.seen.script.exit_code, now, restarts);
-        Some(Effect::Calls(vec![patch_status(key, &status)]))
+        Some(EffectKind::End(slot.end(phase, slot.seen.script.exit_code, now, restarts)))
     }
 
-    fn start(&mut self, now: Timestamp, key: &ObjectKey, since: Timestamp, restarts: u32) -> Option<Effect> {
+    fn start(
+        &mut self,
+        now: Timestamp,
+        key: &ObjectKey,
+        since: Timestamp,
+        restarts: u32,
+    ) -> Option<EffectKind> {
         let slot = self.pods.get_mut(key)?;
-        let host_ip = node_json::host_ip(slot.node);
-        let pod_ip = if slot.seen.host_network {
-            host_ip.clone()
-        } else {
-            let number = *slot.number.get_or_insert_with(|| self.nodes[slot.node].take_address());
-            node_json::pod_ip(slot.node, number)
-        };
+        let address = (!slot.seen.host_network)
+            .then(|| *slot.number.get_or_insert_with(|| self.nodes[slot.node].take_address()));
         slot.doing = Some(Doing::Starting { since, restarts });
-        slot.seen.start_time.get_or_insert(now);
-        let status = pod_json::running(&slot.seen, &Place { host_ip, pod_ip }, since, restarts);
-        Some(Effect::Calls(vec![patch_status(key, &status)]))
+        let started = *slot.started.get_or_insert(now);
+        let pod = Arc::clone(&slot.seen);
+        Some(EffectKind::Start(StartPod { node: slot.node, pod, address, started, since, restarts }))
     }
 
-    /// Waits for the containers to stop, tells how they ended, and lets the object go.
-    fn stop(&mut self, now: Timestamp, key: &ObjectKey) -> Option<Effect> {
+    /// Waits for the containers to stop, writes how they ended, and deletes the object.
+    fn stop(&mut self, now: Timestamp, key: &ObjectKey) -> Option<EffectKind> {
         let slot = self.pods.get_mut(key)?;
         let since = *slot.stopping_since.get_or_insert(now);
-        let mut calls = Vec::new();
+        let mut end = None;
         if let Progress::Running { restarts, .. } = slot.progress {
             let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
             let removal = if slot.seen.grace_ms == 0 { REMOVAL_MS } else { 0 };
@@ -272,17 +296,14 @@ impl Kubelet {
             }
             self.unprepare_for(node, &uid);
             let slot = self.pods.get(key)?;
-            let status = pod_json::ended(&slot.seen, PodPhase::Failed, TERMINATED, now, restarts);
-            calls.push(patch_status(key, &status));
+            end = Some(slot.end(PodPhase::Failed, TERMINATED, now, restarts));
         }
         let slot = self.pods.get_mut(key)?;
-        let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": &*slot.seen.pod.uid}});
-        calls.push(Call::delete(&PODS, &key.namespace, &key.name, options.to_string()));
         slot.doing = Some(Doing::Removing);
-        Some(Effect::Calls(calls))
+        Some(EffectKind::Remove(RemovePod { node: slot.node, pod: Arc::clone(&slot.seen), end }))
     }
 
-    pub(super) fn pod_written(&mut self, now: Timestamp, key: &ObjectKey, done: bool) {
+    pub(crate) fn pod_written(&mut self, now: Timestamp, key: &ObjectKey, done: bool) {
         let Some(slot) = self.pods.get_mut(key) else { return };
         let Some(doing) = slot.doing.take() else { return };
         if !done {
@@ -298,8 +319,4 @@ impl Kubelet {
             }
         }
     }
-}
-
-fn patch_status(key: &ObjectKey, status: &Value) -> Call {
-    Call::patch(&PODS, &key.namespace, &key.name, "status", PatchKind::Strategic, status.to_string())
 }

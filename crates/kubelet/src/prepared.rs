@@ -1,21 +1,29 @@
 //! Which claims are prepared on which node. A device is prepared for one claim at a time, whatever the control plane says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    vec::Vec,
+};
 
 use lazaret_model::{DeviceId, ObjectKey, Pod, PodClaim, ResourceClaim, Timestamp, Uid};
 
-use super::{Item, Kubelet, claims::Lack, pods::PodSlot};
+use crate::{
+    claims::{Lack, Wait},
+    machine::{Item, Kubelet},
+    pods::PodSlot,
+};
 
 /// The claims prepared on all nodes.
-#[derive(Debug, Default)]
-pub(super) struct PreparedClaims {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PreparedClaims {
     /// By the number of the node and the claim's UID.
     claims: BTreeMap<(usize, Uid), Prepared>,
     /// Devices that are prepared for one claim alone.
     holders: BTreeMap<(usize, DeviceId), Uid>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Prepared {
     key: ObjectKey,
     pods: BTreeSet<Uid>,
@@ -27,7 +35,7 @@ struct Prepared {
 }
 
 impl PreparedClaims {
-    pub(super) fn has(&self, node: usize, claim: &Uid) -> bool {
+    pub(crate) fn has(&self, node: usize, claim: &Uid) -> bool {
         self.claims.contains_key(&(node, claim.clone()))
     }
 
@@ -48,30 +56,53 @@ impl PreparedClaims {
         Some(prepared.key)
     }
 
+    fn on(&self, node: usize) -> impl Iterator<Item = (&Uid, &Prepared)> {
+        let of_node = self.claims.range((node, Uid::default())..).take_while(move |((at, _), _)| *at == node);
+        of_node.map(|((_, claim), one)| (claim, one))
+    }
+
     fn used_by(&self, node: usize, pod: &Uid) -> Vec<Uid> {
-        let of_node = self.claims.range((node, Uid::default())..).take_while(|((at, _), _)| *at == node);
-        of_node.filter(|(_, one)| one.pods.contains(pod)).map(|((_, claim), _)| claim.clone()).collect()
+        self.on(node).filter(|(_, one)| one.pods.contains(pod)).map(|(claim, _)| claim.clone()).collect()
     }
 
     fn unused_on(&self, node: usize) -> Vec<Uid> {
-        let of_node = self.claims.range((node, Uid::default())..).take_while(|((at, _), _)| *at == node);
-        of_node.filter(|(_, one)| one.pods.is_empty()).map(|((_, claim), _)| claim.clone()).collect()
+        self.on(node).filter(|(_, one)| one.pods.is_empty()).map(|(claim, _)| claim.clone()).collect()
     }
 }
 
 impl Kubelet {
+    /// The claims that are prepared on a node, with the devices that each has for itself.
+    pub fn prepared_on(&self, node: usize) -> impl Iterator<Item = (&Uid, &[DeviceId])> {
+        self.prepared.on(node).map(|(claim, one)| (claim, &*one.devices))
+    }
+
+    /// Whether a claim is prepared on a node.
+    #[must_use]
+    pub fn has_prepared(&self, node: usize, claim: &Uid) -> bool {
+        self.prepared.has(node, claim)
+    }
+
+    /// Why a pod cannot have a claim that it was given: its node is asked about it, or said that nothing is prepared for it. Others rely on that.
+    pub(crate) fn lack_of_word(&self, node: usize, pod: &Pod) -> Option<Lack> {
+        let is_awaited =
+            |key: &ObjectKey| self.claims.get(key).is_some_and(|claim| self.is_awaited(node, &claim.uid));
+        let key = claims_of(pod).find(is_awaited)?;
+        let why = format!("claim {} is waited for after another pod was removed before it ended", key.name);
+        Some(Lack { wait: Wait::Node, why })
+    }
+
     /// Why a pod cannot have a device that it was given: another claim has it.
-    pub(super) fn lack_of_device(&self, node: usize, pod: &Pod) -> Option<Lack> {
+    pub(crate) fn lack_of_device(&self, node: usize, pod: &Pod) -> Option<Lack> {
         claims_of(pod).find_map(|key| {
             let claim = self.claims.get(&key)?;
             let (device, holder) = self.prepared.is_taken(node, claim)?;
             let why = format!("device {device} is still prepared for claim {holder}");
-            Some(Lack { claim: Some(holder.clone()), why })
+            Some(Lack { wait: Wait::Claim(holder.clone()), why })
         })
     }
 
     /// Prepares the claims of a pod that starts, or that runs since before this process.
-    pub(super) fn prepare(&mut self, pod: &ObjectKey) {
+    pub(crate) fn prepare(&mut self, pod: &ObjectKey) {
         let Some(slot) = self.pods.get(pod) else { return };
         let (node, uid, stop_ms) = (slot.node, slot.seen.pod.uid.clone(), slot.seen.stop_ms());
         for key in claims_of(&slot.seen.pod) {
@@ -91,7 +122,7 @@ impl Kubelet {
     }
 
     /// Unprepares what only a pod used whose containers have stopped.
-    pub(super) fn unprepare_for(&mut self, node: usize, pod: &Uid) {
+    pub(crate) fn unprepare_for(&mut self, node: usize, pod: &Uid) {
         for claim in self.prepared.used_by(node, pod) {
             let Some(prepared) = self.prepared.claims.get_mut(&(node, claim.clone())) else { continue };
             prepared.pods.remove(pod);
@@ -102,7 +133,7 @@ impl Kubelet {
     }
 
     /// The object of a pod is gone. Where it had ended, nothing is left to do.
-    pub(super) fn forget_user(&mut self, slot: &PodSlot) {
+    pub(crate) fn forget_user(&mut self, slot: &PodSlot) {
         for claim in self.prepared.used_by(slot.node, &slot.seen.pod.uid) {
             let Some(prepared) = self.prepared.claims.get_mut(&(slot.node, claim.clone())) else { continue };
             prepared.pods.remove(&slot.seen.pod.uid);
@@ -113,7 +144,7 @@ impl Kubelet {
     }
 
     /// Unprepares a claim that no pod uses any more, once the containers have stopped and the driver has had its time.
-    pub(super) fn look_at_unused(&mut self, now: Timestamp, node: usize, claim: &Uid) {
+    pub(crate) fn look_at_unused(&mut self, now: Timestamp, node: usize, claim: &Uid) {
         let delay = self.unprepare_ms(node);
         let prepared = self.prepared.claims.get_mut(&(node, claim.clone()));
         let Some(prepared) = prepared.filter(|prepared| prepared.pods.is_empty()) else { return };
@@ -127,19 +158,19 @@ impl Kubelet {
     }
 
     /// How long the driver of a node takes to unprepare.
-    pub(super) fn unprepare_ms(&self, node: usize) -> i64 {
+    pub(crate) fn unprepare_ms(&self, node: usize) -> i64 {
         self.nodes[node].unprepare_after_ms()
     }
 
     /// Looks at all claims that no pod uses any more.
-    pub(super) fn touch_unused(&mut self) {
+    pub(crate) fn touch_unused(&mut self) {
         let unused = self.prepared.claims.iter().filter(|(_, one)| one.pods.is_empty());
         let unused: Vec<(usize, Uid)> = unused.map(|(key, _)| key.clone()).collect();
         unused.into_iter().for_each(|(node, claim)| self.touch(Item::Unprepare(node, claim)));
     }
 
     /// How fast a node unprepares has changed.
-    pub(super) fn touch_users(&mut self, node: usize) {
+    pub(crate) fn touch_users(&mut self, node: usize) {
         for claim in self.prepared.unused_on(node) {
             self.touch(Item::Unprepare(node, claim));
         }

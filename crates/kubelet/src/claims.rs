@@ -1,50 +1,60 @@
 //! Whether a pod has what it claims. A node starts no pod whose claims are not allocated and reserved for it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Owner, POD_GROUP_API, Pod, ResourceClaim, Text};
 
-use super::{Item, Kubelet};
+use crate::machine::{Item, Kubelet};
 
 /// Why a pod cannot start.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Lack {
-    /// The claim to wait for; `None` if the pod itself has to change.
-    pub(super) claim: Option<ObjectKey>,
-    pub(super) why: String,
+pub(crate) struct Lack {
+    pub(crate) wait: Wait,
+    pub(crate) why: String,
+}
+
+/// The object that has to change before it can.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// A claim.
+    Claim(ObjectKey),
+    /// The Node: what it is asked about.
+    Node,
+    /// The pod itself.
+    Pod,
 }
 
 impl Kubelet {
     /// A claim as it is now.
-    pub fn hear_claim(&mut self, claim: Arc<ResourceClaim>) {
+    pub(crate) fn hear_claim(&mut self, claim: Arc<ResourceClaim>) {
         let key = claim.key.clone();
         self.claims.insert(key.clone(), claim);
         self.touch_waiting(&key);
     }
 
     /// No such claim.
-    pub fn miss_claim(&mut self, key: &ObjectKey) {
+    pub(crate) fn miss_claim(&mut self, key: &ObjectKey) {
         self.claims.remove(key);
     }
 
     /// All claims there are.
-    pub fn list_claims(&mut self, claims: Vec<Arc<ResourceClaim>>) {
+    pub(crate) fn list_claims(&mut self, claims: Vec<Arc<ResourceClaim>>) {
         let there: BTreeSet<&ObjectKey> = claims.iter().map(|claim| &claim.key).collect();
         self.claims.retain(|key, _| there.contains(key));
         claims.into_iter().for_each(|claim| self.hear_claim(claim));
     }
 
     /// The first thing that the pod lacks.
-    pub(super) fn lack(&self, pod: &Pod) -> Option<Lack> {
+    pub(crate) fn lack(&self, pod: &Pod) -> Option<Lack> {
         let entries = pod.claims.iter().find_map(|entry| match &entry.source {
             ClaimSource::Claim(name) => self.lack_of(pod, name, false),
             ClaimSource::Template { resolved: Some(None), .. } => None,
             ClaimSource::Template { resolved: Some(Some(name)), .. } => self.lack_of(pod, name, true),
             ClaimSource::Template { resolved: None, .. } => {
-                Some(Lack { claim: None, why: format!("no claim has been made for {}", entry.name) })
+                Some(Lack { wait: Wait::Pod, why: format!("no claim has been made for {}", entry.name) })
             }
             ClaimSource::Unknown => Some(Lack {
-                claim: None,
+                wait: Wait::Pod,
                 why: format!("{} names neither a claim nor a template", entry.name),
             }),
         });
@@ -65,15 +75,19 @@ impl Kubelet {
             }
             Some(_) => return None,
         };
-        Some(Lack { why: format!("claim {name} {why}"), claim: Some(key) })
+        Some(Lack { why: format!("claim {name} {why}"), wait: Wait::Claim(key) })
     }
 
-    /// Looks at the pod again when the claim changes.
-    pub(super) fn wait_for(&mut self, claim: ObjectKey, pod: &ObjectKey) {
-        self.waiting.entry(claim).or_default().insert(pod.clone());
+    /// Looks at the pod again when that changes.
+    pub(crate) fn wait_for(&mut self, wait: Wait, node: usize, pod: &ObjectKey) {
+        match wait {
+            Wait::Claim(claim) => drop(self.waiting.entry(claim).or_default().insert(pod.clone())),
+            Wait::Node => drop(self.waiting_for_node.entry(node).or_default().insert(pod.clone())),
+            Wait::Pod => {}
+        }
     }
 
-    pub(super) fn touch_waiting(&mut self, claim: &ObjectKey) {
+    pub(crate) fn touch_waiting(&mut self, claim: &ObjectKey) {
         for pod in self.waiting.remove(claim).unwrap_or_default() {
             self.touch(Item::Pod(pod));
         }
