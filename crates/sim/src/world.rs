@@ -15,6 +15,7 @@ use crate::{
         election::LeaseStep,
         health::{Health, HealthStep},
         nodes::Reports,
+        object_watches::ObjectWatches,
         part::{Crew, PartStep},
         prepared::Prepared,
         scheduler::Placing,
@@ -95,8 +96,10 @@ pub(crate) enum Step {
     AnswerAsNode(Text),
     /// Something about the schedulers.
     Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
-    /// The owner of a pod makes it anew.
-    Recreate(usize, usize),
+    /// Something about the workload controllers.
+    Workloads(Box<PartStep<lazaret_workloads::Write>>),
+    /// The watches of objects that are kept as JSON deliver.
+    DeliverObjects(usize),
     /// A controller hears of the guards.
     Guards(usize),
     /// Something about incidents.
@@ -146,11 +149,12 @@ pub(crate) struct World {
     pub(crate) claims: Crew<Claims>,
     /// The schedulers.
     pub(crate) schedulers: Crew<Scheduler>,
+    /// The controllers of the owners of pods.
+    pub(crate) workload_controllers: Crew<lazaret_workloads::Workloads>,
+    pub(crate) watches: ObjectWatches,
     pub(crate) placing: Placing,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
-    /// How many pods of a namespace may be terminating for the eviction API to permit one more.
-    pub(crate) budgets: BTreeMap<Text, u32>,
     /// The guards, whose limits no eviction may exceed, by name.
     pub(crate) guards: BTreeMap<Text, Arc<DisruptionGuard>>,
     /// The last write that was scheduled for the watches.
@@ -224,6 +228,8 @@ const WORLD: u64 = 1;
 const WORKLOADS: u64 = 2;
 const CLAIMS: u64 = 40;
 const SCHEDULERS: u64 = 42;
+const WORKLOAD_CONTROLLERS: u64 = 43;
+const OBJECT_WATCHES: u64 = 44;
 
 impl World {
     /// Without anything in it.
@@ -246,10 +252,11 @@ impl World {
             health: Health::new(config.seed),
             claims: Crew::new(config.seed, CLAIMS),
             schedulers: Crew::new(config.seed, SCHEDULERS),
+            workload_controllers: Crew::new(config.seed, WORKLOAD_CONTROLLERS),
+            watches: ObjectWatches::new(Rng::new(config.seed, OBJECT_WATCHES)),
             placing: Placing::default(),
             reports: Reports::new(config),
             errors: None,
-            budgets: BTreeMap::new(),
             guards: BTreeMap::new(),
             written: 0,
             told: [0; Kind::ALL.len()],
@@ -274,6 +281,7 @@ impl World {
     pub(crate) fn populate(&mut self) {
         self.publish_everything();
         self.create_workloads();
+        self.watches.decode(&self.api, self.config.nodes);
         self.tell();
     }
 
@@ -290,6 +298,7 @@ impl World {
             controllers: core::array::from_fn(|number| Controller::new(number, &config, mutant)),
             drivers: born.drivers.clone(),
             workloads: born.workloads.clone(),
+            watches: born.watches.clone(),
             written: born.written,
             told: born.told,
             rng: Rng::new(seed, WORLD),
@@ -298,6 +307,7 @@ impl World {
             ..Self::empty(&config)
         };
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
+        world.watches.draw_from(Rng::new(seed, OBJECT_WATCHES));
         world.prepare_everything();
         world.plan_ends();
         world.start_clients(&population);
@@ -345,6 +355,7 @@ impl World {
             self.health_turn();
             self.turn_part::<Claims>();
             self.turn_part::<Scheduler>();
+            self.turn_part::<lazaret_workloads::Workloads>();
             self.tell();
             self.check_step();
         }
@@ -377,12 +388,14 @@ impl World {
             | Step::Look(controller)
             | Step::BeginAnew(controller, _)
             | Step::DeliverReports(controller)
+            | Step::DeliverObjects(controller)
             | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
             Step::Told(question) => question.controller,
             Step::Health(step) => step.controller()?,
             Step::Claims(step) => step.controller()?,
             Step::Scheduler(step) => step.controller()?,
+            Step::Workloads(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -395,8 +408,7 @@ impl World {
             | Step::EndPod(..)
             | Step::RemovePod(..)
             | Step::Unprepare(_)
-            | Step::AnswerAsNode(_)
-            | Step::Recreate(..) => return None,
+            | Step::AnswerAsNode(_) => return None,
         };
         self.controllers.get(controller)?.frozen(self.now)
     }
@@ -435,7 +447,8 @@ impl World {
             Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
             Step::AnswerAsNode(node) => self.answer_as_node(&node),
-            Step::Recreate(workload, slot) => self.recreate(workload, slot),
+            Step::Workloads(step) => self.part_step::<lazaret_workloads::Workloads>(*step),
+            Step::DeliverObjects(controller) => self.deliver_objects(controller),
             Step::Guards(controller) => self.hear_guards(controller),
             Step::Health(step) => self.health_step(*step),
         }
@@ -477,7 +490,7 @@ impl World {
     fn begin_rest(&mut self) {
         self.resting = true;
         self.errors = None;
-        self.budgets.clear();
+        self.relax_budgets();
         self.lift_guards();
         self.keep_guards_for_health();
         self.lift_limits();
@@ -512,6 +525,7 @@ impl World {
             times.written(written, self.now);
         }
         self.api.catalogue();
+        self.plan_objects();
         let lengths = [
             self.api.slices.log().len(),
             self.api.rules.log().len(),
@@ -543,7 +557,6 @@ impl World {
             let (number, pod) = (logged.number, logged.object.clone());
             let key = self.api.pods.key(number).clone();
             self.kubelet_sees(&key, pod.as_deref());
-            self.owner_sees(&key, number, pod.as_deref());
         }
     }
 

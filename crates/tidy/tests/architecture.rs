@@ -111,6 +111,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "allocator",
             "claims",
             "scheduler",
+            "workloads",
             "api",
         ],
     ),

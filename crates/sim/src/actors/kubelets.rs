@@ -66,7 +66,7 @@ impl World {
                     pod.phase = PodPhase::Failed;
                 }
             });
-            self.api.pods.remove(&mut self.api.versions, key);
+            self.api.remove_pod(self.now, key);
         }
     }
 }
