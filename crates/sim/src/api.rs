@@ -2,6 +2,8 @@
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
 mod notes;
+mod objects;
+mod pods;
 mod table;
 
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use lazaret_model::{
 use crate::{catalog::Catalog, palette};
 
 pub(crate) use notes::ClaimNotes;
+pub(crate) use objects::LoggedObject;
+pub(crate) use pods::{PodNotes, TRACKING};
 pub(crate) use table::Live;
 pub use table::{Key, Logged, Refused, Stored, Table, Versions};
 
@@ -150,6 +154,9 @@ pub struct Api {
     pub versions: Versions,
     pub(crate) catalog: Catalog,
     notes: notes::Notes,
+    /// The owners of pods, and what belongs to them.
+    pub(crate) objects: objects::Objects,
+    pod_notes: pods::PodNotesByUid,
     uids: u64,
 }
 
@@ -227,11 +234,13 @@ impl Api {
         if stored.object.deleting_since.is_some() {
             return Ok(Deleted::Already);
         }
-        let ends = stored.object.node.is_some().then(|| {
-            let deleting_since = Some(wall(now).truncated_to_secs());
-            Arc::new(Pod { deleting_since, ..Pod::clone(stored.object) })
-        });
-        self.pods.record(&mut self.versions, number, ends);
+        if stored.object.node.is_none() {
+            self.remove_pod(now, key);
+            return Ok(Deleted::Begun);
+        }
+        let deleting_since = Some(wall(now).truncated_to_secs());
+        let pod = Arc::new(Pod { deleting_since, ..Pod::clone(stored.object) });
+        self.pods.record(&mut self.versions, number, Some(pod));
         Ok(Deleted::Begun)
     }
 

@@ -85,6 +85,22 @@ marks! {
     PartLate = "writes of other cores that came late",
     /// The claim controller asked a kubelet whether devices are unprepared.
     NodeAsked = "kubelets asked whether devices are unprepared",
+    /// The workload controllers made a pod.
+    PodMade = "pods made for their owners",
+    /// They deleted one.
+    PodDeletedByOwner = "pods deleted by the workload controllers",
+    /// They took the finalizer off the pod of a Job.
+    PodReleased = "pods of Jobs counted and released",
+    /// They deleted an object that is no pod.
+    Collected = "owners of pods deleted by the workload controllers",
+    /// They wrote the status of a Job.
+    JobStatusWritten = "statuses of Jobs written",
+    /// A write of theirs met a newer object, or a name that is taken.
+    OwnerConflict = "writes of the workload controllers that met a conflict",
+    /// A person asked for another number of pods.
+    Scaled = "owners of pods scaled",
+    /// A person deleted an owner of pods.
+    OwnerDeleted = "owners of pods deleted by people",
     /// A pod was removed by force, and its kubelet had to find out.
     Forced = "pods removed by force",
     /// The process of the kubelets ended and started again.

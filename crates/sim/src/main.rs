@@ -19,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// How often progress is printed.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Runs seeded worlds of drivers, kubelets, schedulers, claim and eviction controllers with faults, and checks the
+/// Runs seeded worlds of drivers, kubelets, schedulers, workload, claim and eviction controllers with faults, and checks the
 /// invariants of these cores after every step.
 #[derive(Debug, Parser)]
 #[command(

@@ -145,6 +145,18 @@ mutants! {
     StaleLease = "stale-lease",
     /// An effect that panics is not answered.
     PanicSwallowed = "panic-swallowed",
+    /// The workload controllers do not hear of pods that were made since they began.
+    UnseenPods = "unseen-pods",
+    /// The workload controllers do not hear that pods leave, or are gone.
+    UnseenLeaving = "unseen-leaving",
+    /// The workload controllers do not hear of disruption budgets.
+    UnseenBudgets = "unseen-budgets",
+    /// Pods whose owner is gone are said to be deleted and are not.
+    KeepDependents = "keep-dependents",
+    /// The finalizers of pods are said to be off and are not.
+    KeepFinalizers = "keep-finalizers",
+    /// The status of a Job counts one completion too many.
+    CountCompletionsTwice = "count-completions-twice",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

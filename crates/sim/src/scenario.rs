@@ -183,7 +183,7 @@ ops! {
     Errors = "errors",
     /// The process of controller `a` is stopped for `c` ms and goes on as if nothing had happened.
     Freeze = "freeze",
-    /// The eviction agent of controller `a` panics (`b` even), or the health agent.
+    /// The eviction agent of controller `a` panics (`b` even), or another one.
     Panic = "panic",
     /// The kubelet of node `a` is slow for the rest of the world.
     SlowKubelet = "slow-kubelet",
@@ -203,6 +203,10 @@ ops! {
     Report = "report",
     /// The health policy observes from now on (`b` even) or enforces.
     SetMode = "set-mode",
+    /// A person wants `b` pods of owner `a`.
+    Scale = "scale",
+    /// A person deletes owner `a`, with its pods before or after it, or without them, as `b` says.
+    DeleteOwner = "delete-owner",
 }
 
 impl Op {

@@ -17,6 +17,7 @@ use crate::{
         kubelet_watches::Watch,
         kubelets::{KubeletStep, Kubelets},
         nodes::Reports,
+        object_watches::ObjectWatches,
         part::{Crew, PartStep},
         prepared::AnsweredFor,
         scheduler::Placing,
@@ -89,8 +90,10 @@ pub(crate) enum Step {
     DeliverReports(usize),
     /// Something about the schedulers.
     Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
-    /// The owner of a pod makes it anew.
-    Recreate(usize, usize),
+    /// Something about the workload controllers.
+    Workloads(Box<PartStep<lazaret_workloads::Write>>),
+    /// The watches of objects that are kept as JSON deliver.
+    DeliverObjects(usize),
     /// A controller hears of the guards.
     Guards(usize),
     /// Something about incidents.
@@ -148,11 +151,12 @@ pub(crate) struct World {
     pub(crate) claims: Crew<Claims>,
     /// The schedulers.
     pub(crate) schedulers: Crew<Scheduler>,
+    /// The controllers of the owners of pods.
+    pub(crate) workload_controllers: Crew<lazaret_workloads::Workloads>,
+    pub(crate) watches: ObjectWatches,
     pub(crate) placing: Placing,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
-    /// How many pods of a namespace may be terminating for the eviction API to permit one more.
-    pub(crate) budgets: BTreeMap<Text, u32>,
     /// The guards, whose limits no eviction may exceed, by name.
     pub(crate) guards: BTreeMap<Text, Arc<DisruptionGuard>>,
     /// The last write that was scheduled for the watches.
@@ -226,6 +230,8 @@ const WORLD: u64 = 1;
 const WORKLOADS: u64 = 2;
 const CLAIMS: u64 = 40;
 const SCHEDULERS: u64 = 42;
+const WORKLOAD_CONTROLLERS: u64 = 43;
+const OBJECT_WATCHES: u64 = 44;
 
 impl World {
     /// Without anything in it.
@@ -249,10 +255,11 @@ impl World {
             health: Health::new(config.seed),
             claims: Crew::new(config.seed, CLAIMS),
             schedulers: Crew::new(config.seed, SCHEDULERS),
+            workload_controllers: Crew::new(config.seed, WORKLOAD_CONTROLLERS),
+            watches: ObjectWatches::new(Rng::new(config.seed, OBJECT_WATCHES)),
             placing: Placing::default(),
             reports: Reports::new(config),
             errors: None,
-            budgets: BTreeMap::new(),
             guards: BTreeMap::new(),
             written: 0,
             told: [0; Kind::ALL.len()],
@@ -277,6 +284,7 @@ impl World {
     pub(crate) fn populate(&mut self) {
         self.publish_everything();
         self.create_workloads();
+        self.watches.decode(&self.api, self.config.nodes);
         self.tell();
         self.start_kubelets();
     }
@@ -295,6 +303,7 @@ impl World {
             drivers: born.drivers.clone(),
             workloads: born.workloads.clone(),
             kubelets: Kubelets::known_by(&born.kubelets, &config),
+            watches: born.watches.clone(),
             written: born.written,
             told: born.told,
             rng: Rng::new(seed, WORLD),
@@ -303,6 +312,7 @@ impl World {
             ..Self::empty(&config)
         };
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
+        world.watches.draw_from(Rng::new(seed, OBJECT_WATCHES));
         world.start_clients(&population);
         world.population = Some(population);
         for number in 0..world.controllers.len() {
@@ -349,6 +359,7 @@ impl World {
             self.health_turn();
             self.turn_part::<Claims>();
             self.turn_part::<Scheduler>();
+            self.turn_part::<lazaret_workloads::Workloads>();
             self.tell();
             self.check_step();
         }
@@ -381,12 +392,14 @@ impl World {
             | Step::Look(controller)
             | Step::BeginAnew(controller, _)
             | Step::DeliverReports(controller)
+            | Step::DeliverObjects(controller)
             | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
             Step::Told(question) => question.controller,
             Step::Health(step) => step.controller()?,
             Step::Claims(step) => step.controller()?,
             Step::Scheduler(step) => step.controller()?,
+            Step::Workloads(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -395,8 +408,7 @@ impl World {
             | Step::Ask(_)
             | Step::Publish(..)
             | Step::Withdraw(_)
-            | Step::Kubelet(_)
-            | Step::Recreate(..) => return None,
+            | Step::Kubelet(_) => return None,
         };
         self.controllers.get(controller)?.frozen(self.now)
     }
@@ -431,7 +443,8 @@ impl World {
             Step::Claims(step) => self.part_step::<Claims>(*step),
             Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
-            Step::Recreate(workload, slot) => self.recreate(workload, slot),
+            Step::Workloads(step) => self.part_step::<lazaret_workloads::Workloads>(*step),
+            Step::DeliverObjects(controller) => self.deliver_objects(controller),
             Step::Guards(controller) => self.hear_guards(controller),
             Step::Health(step) => self.health_step(*step),
         }
@@ -473,7 +486,7 @@ impl World {
     fn begin_rest(&mut self) {
         self.resting = true;
         self.errors = None;
-        self.budgets.clear();
+        self.relax_budgets();
         self.lift_guards();
         self.keep_guards_for_health();
         self.lift_limits();
@@ -483,7 +496,6 @@ impl World {
         for controller in &mut self.controllers {
             controller.reconnect();
         }
-        self.workloads.recover();
         self.recover_kubelets();
         self.mend_classes();
         if self.config.is_large() {
@@ -509,6 +521,7 @@ impl World {
             times.written(written, self.now);
         }
         self.api.catalogue();
+        self.plan_objects();
         let lengths = [
             self.api.slices.log().len(),
             self.api.rules.log().len(),
@@ -527,25 +540,13 @@ impl World {
                 self.plan_delivery(client, kind);
             }
             match kind {
-                Kind::Pod => {
-                    self.plan_kubelet_delivery(Watch::Pods);
-                    self.pods_written(from);
-                }
+                Kind::Pod => self.plan_kubelet_delivery(Watch::Pods),
                 Kind::Claim => {
                     self.plan_kubelet_delivery(Watch::Claims);
                     self.claims_written(from);
                 }
                 Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
             }
-        }
-    }
-
-    fn pods_written(&mut self, from: usize) {
-        for at in from..self.api.pods.log().len() {
-            let logged = &self.api.pods.log()[at];
-            let (number, pod) = (logged.number, logged.object.clone());
-            let key = self.api.pods.key(number).clone();
-            self.owner_sees(&key, number, pod.as_deref());
         }
     }
 

@@ -113,6 +113,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "allocator",
             "claims",
             "scheduler",
+            "workloads",
             "api",
         ],
     ),

@@ -194,7 +194,7 @@ impl Controller {
 
     /// The effects that are due now.
     pub fn poll(&mut self, now: Timestamp, world: &World) -> Vec<Effect> {
-        if world.knows(self.rules.needs) {
+        if self.queue.next().is_some_and(|at| at <= now) && world.knows(self.rules.needs) {
             for _ in 0..DECISIONS_MAX {
                 if self.by_effect.len() >= IN_FLIGHT_MAX {
                     break;

@@ -1,6 +1,6 @@
 //! All controllers over one world.
 
-use lazaret_machine::{EffectId, Machine, Outcome, Turn, Wake};
+use lazaret_machine::{EffectId, Machine, Turn, Wake};
 
 use crate::{
     controller::{CONTROLLERS_MAX, Controller},
@@ -56,11 +56,11 @@ impl Machine for Workloads {
             }
             Turn::Tick => {}
             Turn::BecameLeader => self.leads = true,
+            // Another process decides meanwhile: what was decided in this term is decided anew in the next.
             Turn::LostLeadership => {
                 self.leads = false;
-                for effect in core::mem::take(&mut self.ready) {
-                    self.acknowledge(now, effect.id, Outcome::RetryLater.into());
-                }
+                self.ready.clear();
+                self.abandon(now);
             }
             Turn::Acknowledged(id, reply) => self.acknowledge(now, id, reply.into()),
         }
@@ -163,8 +163,8 @@ impl Workloads {
         self.changed(now, changes);
     }
 
-    /// No answer will come to what is in flight: call it when the lead was lost and won again.
-    pub fn abandon(&mut self, now: Timestamp) {
+    /// No answer to what is in flight counts any more.
+    fn abandon(&mut self, now: Timestamp) {
         self.controllers.iter_mut().for_each(|controller| controller.abandon(now));
     }
 

@@ -76,7 +76,10 @@ impl World {
             Op::Panic if b.is_multiple_of(2) => self.panic(controller),
             Op::Panic if (b / 2).is_multiple_of(2) => self.health.give_up(controller),
             Op::Panic if (b / 4).is_multiple_of(2) => self.claims.give_up(controller),
-            Op::Panic => self.schedulers.give_up(controller),
+            Op::Panic if (b / 8).is_multiple_of(2) => self.schedulers.give_up(controller),
+            Op::Panic => self.workload_controllers.give_up(controller),
+            Op::Scale => self.scale(a, b),
+            Op::DeleteOwner => self.delete_owner(a, b),
             Op::Errors => {
                 self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
             }
@@ -93,11 +96,8 @@ impl World {
             Op::Report => self.report(a, b, c),
             Op::SetMode => self.set_mode(b.is_multiple_of(2)),
             Op::SetBudget => {
-                let namespace = Text::from(palette::NAMESPACES[a as usize % palette::NAMESPACES.len()]);
-                match b % 4 {
-                    permitted @ 0..=2 => self.budgets.insert(namespace, permitted),
-                    _ => self.budgets.remove(&namespace),
-                };
+                let namespace = palette::NAMESPACES[a as usize % palette::NAMESPACES.len()];
+                self.set_budget(namespace, Some(b % 4).filter(|permitted| *permitted < 3).map(Into::into));
             }
         }
     }

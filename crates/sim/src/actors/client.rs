@@ -71,6 +71,11 @@ impl Client {
         self.quiet_until[kind as usize] = until;
     }
 
+    /// Until when the watch of a kind says nothing.
+    pub(crate) fn quiet_until(&self, kind: Kind) -> u64 {
+        self.quiet_until[kind as usize]
+    }
+
     pub(crate) fn unstall(&mut self) {
         self.quiet_until = [0; Kind::ALL.len()];
     }
@@ -99,12 +104,16 @@ impl World {
         for client in &mut self.clients {
             client.know(&population.client);
         }
-        (0..CLIENTS).for_each(|number| self.controller_heard(number, &population.changes));
+        for number in 0..CLIENTS {
+            self.watches.begin(number, &self.api);
+            self.controller_heard(number, &population.changes);
+        }
     }
 
     /// Lists everything, as a client that starts does. The server may answer from a cache, as old as the world, and
     /// tell at once what has changed since.
     pub(crate) fn start_client(&mut self, number: usize) {
+        self.watches.begin(number, &self.api);
         let permille = CACHED_PERMILLE[usize::from(self.config.is_large())];
         let cached = self.clients[number].rng.chance(permille) && self.mutant.is_none();
         match self.population.clone().filter(|_| cached) {
@@ -153,6 +162,9 @@ impl World {
             let client = &mut self.clients[number];
             let _lost = client.view.list(&self.api, kind, Listed::Everything);
             return;
+        }
+        if kind == Kind::Node {
+            self.relist_objects(number);
         }
         let before = self.clients[number].view.position(kind);
         self.list(number, kind);

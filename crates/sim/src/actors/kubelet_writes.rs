@@ -63,7 +63,7 @@ impl World {
         }
         match self.api.pods.get(&pod.key) {
             Some(stored) if stored.object.uid == pod.uid => {
-                self.api.pods.remove(&mut self.api.versions, &pod.key);
+                self.api.remove_pod(self.now, &pod.key);
                 Outcome::Done
             }
             Some(_) => Outcome::Conflict,

@@ -1,6 +1,7 @@
 //! Everyone who lives off the API server.
 
 pub(crate) mod admin;
+pub(crate) mod budgets;
 pub(crate) mod claims;
 pub(crate) mod client;
 pub(crate) mod controller;
@@ -16,10 +17,13 @@ pub(crate) mod kubelets;
 pub(crate) mod lives;
 pub(crate) mod news;
 pub(crate) mod nodes;
+pub(crate) mod object_watches;
+pub(crate) mod owners;
 pub(crate) mod part;
 pub(crate) mod people;
 pub(crate) mod prepared;
 pub(crate) mod scheduler;
 pub(crate) mod turn;
+pub(crate) mod workload_controllers;
 pub(crate) mod workloads;
 pub(crate) mod writes;

@@ -12,6 +12,8 @@ pub(crate) struct Progress {
     pub(crate) pods: Live,
     /// Reports of nodes.
     pub(crate) reports: usize,
+    /// Events of objects that are kept as JSON.
+    pub(crate) objects: usize,
 }
 
 /// The first lists of a process's watches, and the events that they missed since.

@@ -4,7 +4,7 @@
 use core::fmt::Debug;
 
 use lazaret_leader::{Demand, Fate, InFlight, Take, Turn, TurnOptions};
-use lazaret_machine::{Effect, Machine, Outcome, Reply, Turn as Told, Wake};
+use lazaret_machine::{Effect, EffectId, Machine, Outcome, Reply, Turn as Told, Wake};
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -70,6 +70,27 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
 
     /// The server does what an effect says. `in_part`: of several writes the first alone.
     fn perform(world: &mut World, kind: &Self::Kind, in_part: bool) -> Reply;
+
+    /// The object that the server returns with its last answer, where the core reads it.
+    fn take_object(_world: &mut World) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// The core gets an answer.
+    fn acknowledge(&mut self, now: Timestamp, effect: EffectId, reply: Reply, _object: Option<Vec<u8>>) {
+        self.handle(now, &(), Told::Acknowledged(effect, reply).into());
+    }
+
+    /// An effect is carried out, and its sender does not hear of it.
+    fn unheard(_world: &mut World, _kind: &Self::Kind) {}
+
+    /// A process that is about to lead asks how far the server is with objects that are none of [`Kind`].
+    fn ask(_world: &mut World, _number: usize) {}
+
+    /// Whether the watches of a process have shown that.
+    fn is_past_fence(_world: &World, _number: usize) -> bool {
+        true
+    }
 }
 
 /// The agents of a core, one in each process.
@@ -116,6 +137,8 @@ pub(crate) struct Post<K> {
     life: u64,
     effect: Effect<K>,
     reply: Reply,
+    /// The object in the answer.
+    object: Option<Vec<u8>>,
     /// The term in which it was sent.
     term: Option<u64>,
     /// The sender gave it up before it arrived.
@@ -185,7 +208,8 @@ impl World {
     /// The number of effects in flight in a process, by precedence.
     pub(crate) fn in_flight(&self, number: usize) -> InFlight {
         let urgent = self.controllers[number].turn.in_flight() + self.health.agents[number].turn.in_flight();
-        [urgent, self.claims.in_flight(number) + self.schedulers.in_flight(number), 0]
+        let usual = self.claims.in_flight(number) + self.schedulers.in_flight(number);
+        [urgent, usual, self.workload_controllers.in_flight(number)]
     }
 
     /// All agents of a process may have something to hear.
@@ -193,6 +217,7 @@ impl World {
         self.health.agents[number].is_told = true;
         self.claims.told(number);
         self.schedulers.told(number);
+        self.workload_controllers.told(number);
     }
 
     /// After each step: agents that were told something think.
@@ -247,15 +272,19 @@ impl World {
             let view = &self.clients[number].view;
             let reached = Kind::ALL.map(|kind| view.position(kind) as u64);
             let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));
+            let is_synced = P::is_past_fence(self, number);
             let agent = &mut P::crew(self).agents[number];
-            match agent.turn.stand(now, standing, true, true, |kind| Some(reached[*kind as usize])) {
+            match agent.turn.stand(now, standing, true, is_synced, |kind| Some(reached[*kind as usize])) {
                 Demand::Lead(true) => {
                     P::hear(self, number, now);
                     P::crew(self).agents[number].core.lead(now, true);
                     self.coverage.hit(Mark::PartLeads);
                 }
                 Demand::Lead(false) => agent.core.lead(now, false),
-                Demand::Ask(question, _) => agent.turn.answered(now, question, goal.into()),
+                Demand::Ask(question, _) => {
+                    agent.turn.answered(now, question, goal.into());
+                    P::ask(self, number);
+                }
                 // The eviction agent beside it has the same watches, and hurries them.
                 Demand::Watch(_) | Demand::List(_) => {}
                 Demand::Hear => agent.turn.heard(),
@@ -286,14 +315,22 @@ impl World {
             let crew = P::crew(self);
             let agent = &mut crew.agents[number];
             if !agent.turn.may_send(lasting) {
-                agent.tell(now, Told::Acknowledged(effect.id, Fate::Withheld.outcome().into()));
+                agent.core.acknowledge(now, effect.id, Fate::Withheld.outcome().into(), None);
             } else if P::is_event(&effect.kind) {
                 agent.turn.landed(now);
             } else {
                 let (life, delay) = (agent.life, crew.rng.below(latency / 2 + 1));
                 let reply = Outcome::Unknown.into();
-                let post =
-                    Post { controller: number, process, life, effect, reply, term: None, is_late: false };
+                let post = Post {
+                    controller: number,
+                    process,
+                    life,
+                    effect,
+                    reply,
+                    object: None,
+                    term: None,
+                    is_late: false,
+                };
                 self.push(self.now + delay, P::step(PartStep::Send(post)));
             }
             if !leads {
@@ -360,23 +397,26 @@ impl World {
                 return;
             }
             self.coverage.hit(Mark::PartLate);
-            let _unheard = P::perform(self, kind, false);
-            return;
+            return self.perform_unheard::<P>(kind, false);
         }
         let errors = self.errors.filter(|errors| errors.until > self.now);
         let fault = errors.filter(|errors| P::crew(self).rng.chance(errors.permille));
         post.reply = match fault.map(|errors| errors.manner % 5) {
-            None => P::perform(self, kind, false),
+            None => {
+                let reply = P::perform(self, kind, false);
+                post.object = P::take_object(self);
+                reply
+            }
             Some(0) => Outcome::RetryLater.into(),
             Some(1) if P::may_conflict(kind) => Outcome::Conflict.into(),
             Some(1) => Outcome::RetryLater.into(),
             Some(2) => {
-                let _unheard = P::perform(self, kind, false);
+                self.perform_unheard::<P>(kind, false);
                 Fate::Panicked.outcome().into()
             }
             Some(3) => Outcome::Unknown.into(),
             Some(_) => {
-                let _unheard = P::perform(self, kind, true);
+                self.perform_unheard::<P>(kind, true);
                 Outcome::Unknown.into()
             }
         };
@@ -384,18 +424,27 @@ impl World {
         self.push(at, P::step(PartStep::Answer(post)));
     }
 
+    /// The server does what an effect says, and its answer gets lost.
+    fn perform_unheard<P: Part>(&mut self, kind: &P::Kind, in_part: bool) {
+        P::unheard(self, kind);
+        let _unheard = P::perform(self, kind, in_part);
+        let _unread = P::take_object(self);
+    }
+
     fn post_answered<P: Part>(&mut self, post: Post<P::Kind>) {
         let number = post.controller;
         let controller = &self.controllers[number];
         if controller.process != post.process || !controller.is_up {
-            return;
+            return P::unheard(self, &post.effect.kind);
         }
         let now = controller.clock(self.now);
         let agent = &mut P::crew(self).agents[number];
         agent.turn.landed(now);
         agent.is_told = true;
         if agent.life == post.life {
-            agent.tell(now, Told::Acknowledged(post.effect.id, post.reply));
+            agent.core.acknowledge(now, post.effect.id, post.reply, post.object);
+        } else {
+            P::unheard(self, &post.effect.kind);
         }
         self.end_if_all_is_said(number);
     }

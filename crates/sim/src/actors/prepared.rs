@@ -76,7 +76,7 @@ impl World {
     /// A user removes a pod without waiting for its kubelet, which finds out later.
     pub(crate) fn remove_by_force(&mut self, pod: &Pod) {
         self.coverage.hit(Mark::Forced);
-        self.api.pods.remove(&mut self.api.versions, &pod.key);
+        self.api.remove_pod(self.now, &pod.key);
     }
 
     /// Every node renews its lease, every deleted pod is gone, and every pod runs that has what it claims.

@@ -390,7 +390,7 @@ impl Ear<'_> {
         }
         let pods = listed(&api.pods, heard[Kind::Pod as usize]);
         pods.iter().for_each(|place| self.hear_pod(*place));
-        Progress { heard, pods, reports }
+        Progress { heard, pods, reports, ..Progress::default() }
     }
 
     fn list<T: Resource>(&mut self, table: &Table<T>, length: usize) {

@@ -1,4 +1,5 @@
-//! The owners of pods: deployments, stateful sets, jobs, and people who start a single one.
+//! The workloads of a world: which pods its ReplicaSets, StatefulSets and Jobs want, and which run from the start. The controllers that ship
+//! make the others.
 
 use std::sync::Arc;
 
@@ -8,14 +9,15 @@ use lazaret_model::{
 };
 
 use crate::{
-    actors::claims::{Specs, request_of, resolve, share_of},
+    actors::{
+        claims::{Specs, request_of, resolve, share_of},
+        owners::OwnerHistory,
+    },
     palette,
     rng::Rng,
     world::{Step, World},
 };
 
-/// An owner replaces a pod within this time.
-const RECREATE_MS_MAX: u32 = 500;
 /// The most pods that one workload wants.
 const REPLICAS_MAX: u64 = 12;
 /// The names of a pod's claims.
@@ -24,21 +26,13 @@ const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
 const SHARED: &str = "shared";
 /// The API group of groups of pods.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
-/// No workload makes more pods than this for one slot: a world comes to rest.
-const RECREATED_MAX: u32 = 40;
-/// And no more than this when faults have ended.
-const RECREATED_AT_REST: u32 = 6;
-
-/// How a workload's pods are replaced.
+/// The kind of the owner of a workload's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keeper {
-    /// At once, by a pod with a new name.
-    Deployment,
-    /// After it is gone, by a pod of the same name.
+pub(crate) enum Keeper {
+    ReplicaSet,
     StatefulSet,
-    /// As a deployment, unless it ended.
     Job,
-    /// Not at all.
+    /// A person started them. None is replaced.
     Nobody,
 }
 
@@ -57,21 +51,24 @@ pub(crate) struct Shape {
 }
 
 #[derive(Clone, Debug)]
-struct Workload {
-    keeper: Keeper,
-    namespace: Text,
-    name: Text,
+pub(crate) struct Workload {
+    pub(crate) number: usize,
+    pub(crate) keeper: Keeper,
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
     shape: Shape,
-    /// The pod of each slot, and how many there have been.
-    slots: Vec<(Option<ObjectKey>, u32)>,
+    /// Pods that it wants at the start.
+    pub(crate) replicas: u32,
+    /// Creations and deletions of its pods by controllers.
+    pub(crate) history: OwnerHistory,
 }
 
 /// All workloads, and what the claim controller knows of their pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Workloads {
-    all: Vec<Workload>,
-    /// By number of the pod's key: workload and slot.
-    by_pod: Vec<(u32, u32)>,
+    pub(crate) all: Vec<Workload>,
+    /// By number of the pod's key.
+    by_pod: Vec<u32>,
     pub(crate) specs: Specs,
     rng: Rng,
 }
@@ -79,14 +76,6 @@ pub(crate) struct Workloads {
 impl Workloads {
     pub(crate) fn new(rng: Rng) -> Self {
         Self { all: Vec::new(), by_pod: Vec::new(), specs: Specs::default(), rng }
-    }
-
-    /// Owners soon make no more pods: one that is placed onto a device with a taint that it tolerates for some seconds
-    /// comes and goes for ever.
-    pub(crate) fn recover(&mut self) {
-        for (_, made) in self.all.iter_mut().flat_map(|workload| &mut workload.slots) {
-            *made = (*made).max(RECREATED_MAX - RECREATED_AT_REST);
-        }
     }
 
     /// The groups whose pods share a claim. They live for ever.
@@ -107,35 +96,39 @@ impl Workloads {
         self.rng = rng;
     }
 
-    /// The workload and the slot that a pod is for.
-    fn place_of(&self, pod: u32) -> Option<(usize, usize)> {
-        let (workload, slot) = *self.by_pod.get(pod as usize)?;
-        (workload != u32::MAX).then_some((workload as usize, slot as usize))
+    /// The workload that a pod is for.
+    fn of_pod(&self, pod: u32) -> Option<&Workload> {
+        self.all.get(*self.by_pod.get(pod as usize)? as usize)
     }
 
     /// The pod that a workload wants for the key of this number.
     pub(crate) fn shape(&self, pod: u32) -> Option<&Shape> {
-        self.place_of(pod).map(|(workload, _)| &self.all[workload].shape)
+        self.of_pod(pod).map(|workload| &workload.shape)
     }
 
     /// Whether the pod whose key has this number is to end by itself.
     pub(crate) fn is_job(&self, pod: u32) -> bool {
-        self.place_of(pod).is_some_and(|(workload, _)| self.all[workload].keeper == Keeper::Job)
+        self.of_pod(pod).is_some_and(|workload| workload.keeper == Keeper::Job)
     }
 
-    fn placed(&mut self, pod: u32, workload: usize, slot: usize) {
-        let at = pod as usize;
+    /// Notes what a pod that the server knows by now is for.
+    pub(crate) fn employ(&mut self, pod: Option<u32>, workload: usize) {
+        let Some(at) = pod.map(|pod| pod as usize) else { return };
         if at >= self.by_pod.len() {
-            self.by_pod.resize(at + 1, (u32::MAX, 0));
+            self.by_pod.resize(at + 1, u32::MAX);
         }
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        self.by_pod[at] = (number(workload), number(slot));
+        self.by_pod[at] = u32::try_from(workload).unwrap_or(u32::MAX);
+    }
+
+    /// The workload whose owner has this UID.
+    pub(crate) fn owned_by(&self, uid: &str) -> Option<usize> {
+        uid.strip_prefix('w')?.parse().ok().filter(|number| *number < self.all.len())
     }
 
     fn draw(&mut self, number: usize, pods: u32, wide: bool) -> Workload {
         let rng = &mut self.rng;
         let keeper = match rng.below(10) {
-            0..=4 => Keeper::Deployment,
+            0..=4 => Keeper::ReplicaSet,
             5 | 6 => Keeper::StatefulSet,
             7 => Keeper::Job,
             _ => Keeper::Nobody,
@@ -164,12 +157,46 @@ impl Workloads {
             tolerations: u32::try_from(rng.below(72)).unwrap_or(0),
         };
         let replicas = rng.between(1, REPLICAS_MAX).min(u64::from(pods));
+        let replicas = u32::try_from(replicas).unwrap_or(1);
         Workload {
+            number,
             keeper,
             namespace: palette::word(rng.pick(&palette::NAMESPACES)),
             name,
             shape,
-            slots: vec![(None, 0); usize::try_from(replicas).unwrap_or(1)],
+            replicas,
+            history: OwnerHistory { most: replicas, ..OwnerHistory::default() },
+        }
+    }
+}
+
+impl Workload {
+    /// A pod of it, pending.
+    pub(crate) fn pod(&self, name: Text, uid: Uid, owner: Option<Owner>, protected: bool) -> Pod {
+        let key = ObjectKey { namespace: self.namespace.clone(), name };
+        let template = |(at, class): (usize, &&'static str)| PodClaim {
+            name: palette::word(CLAIM_NAMES[at % CLAIM_NAMES.len()]),
+            source: ClaimSource::Template { template: palette::word(class), resolved: None },
+        };
+        let mut claims: Vec<PodClaim> = self.shape.classes.iter().enumerate().map(template).collect();
+        if let Some(shared) = &self.shape.shared {
+            let grouped = self.shape.grouped;
+            let source = if grouped { shared_source(shared) } else { ClaimSource::Claim(shared.clone()) };
+            claims.push(PodClaim { name: palette::word(SHARED), source });
+        }
+        let group = self.shape.grouped.then(|| self.name.clone());
+        let eviction_say = palette::say(&uid).filter(|_| protected);
+        let eviction_group = palette::is_grouped(&self.name).then(|| self.name.clone()).filter(|_| protected);
+        Pod { key, uid, claims, owner, group, eviction_say, eviction_group, ..Pod::default() }
+    }
+
+    /// The name of a pod that is there from the start.
+    fn first_name(&self, slot: u32) -> Text {
+        match self.keeper {
+            Keeper::StatefulSet => palette::text(format_args!("{}-{slot}", self.name)),
+            Keeper::ReplicaSet | Keeper::Job | Keeper::Nobody => {
+                palette::text(format_args!("{}-{slot}-0", self.name))
+            }
         }
     }
 }
@@ -198,8 +225,8 @@ impl World {
         while left > 0 {
             let number = self.workloads.all.len();
             let workload = self.workloads.draw(number, left, self.config.wide != 0);
-            let slots = workload.slots.len();
-            left -= u32::try_from(slots).unwrap_or(left).min(left);
+            let replicas = workload.replicas;
+            left -= replicas.min(left);
             if let Some(shared) = &workload.shape.shared {
                 let key = ObjectKey::new(workload.namespace.clone(), shared.clone());
                 let uid = self.api.new_uid();
@@ -208,73 +235,17 @@ impl World {
                 claim.owner = workload.shape.grouped.then(|| group_owner(&workload.name));
                 self.api.claims.put(&mut self.api.versions, claim);
             }
+            self.create_owner(&workload);
             self.workloads.all.push(workload);
-            for slot in 0..slots {
-                if let Some(pod) = self.new_pod(number, slot) {
-                    self.settle(pod, number, slot, &mut free);
-                }
+            for slot in 0..replicas {
+                let uid = self.api.new_uid();
+                let workload = &self.workloads.all[number];
+                self.api.note_pod(&uid, workload.first_notes(slot));
+                let protected = self.config.protected != 0;
+                let pod = workload.pod(workload.first_name(slot), uid, workload.owner(), protected);
+                self.settle(pod, number, &mut free);
             }
         }
-    }
-
-    /// Makes the pod of a slot, pending.
-    pub(crate) fn recreate(&mut self, number: usize, slot: usize) {
-        let Some(pod) = self.new_pod(number, slot) else { return };
-        let key = pod.key.clone();
-        if self.api.pods.create(&mut self.api.versions, pod).is_err() {
-            // The name is still taken: its owner hears when it is free.
-            self.workloads.all[number].slots[slot].0 = None;
-        }
-        self.employ(&key, number, slot);
-    }
-
-    /// The next pod of a slot, unless it has one or had enough of them.
-    fn new_pod(&mut self, number: usize, slot: usize) -> Option<Pod> {
-        let workload = &mut self.workloads.all[number];
-        let (current, made) = &mut workload.slots[slot];
-        if current.is_some() || *made >= RECREATED_MAX {
-            return None;
-        }
-        let name = match workload.keeper {
-            Keeper::StatefulSet => palette::text(format_args!("{}-{slot}", workload.name)),
-            Keeper::Deployment | Keeper::Job | Keeper::Nobody => {
-                palette::text(format_args!("{}-{slot}-{made}", workload.name))
-            }
-        };
-        *made += 1;
-        let key = ObjectKey::new(workload.namespace.clone(), name);
-        *current = Some(key.clone());
-        let template = |(at, class): (usize, &&'static str)| PodClaim {
-            name: palette::word(CLAIM_NAMES[at % CLAIM_NAMES.len()]),
-            source: ClaimSource::Template { template: palette::word(class), resolved: None },
-        };
-        let mut claims: Vec<PodClaim> = workload.shape.classes.iter().enumerate().map(template).collect();
-        if let Some(shared) = &workload.shape.shared {
-            let grouped = workload.shape.grouped;
-            let source = if grouped { shared_source(shared) } else { ClaimSource::Claim(shared.clone()) };
-            claims.push(PodClaim { name: palette::word(SHARED), source });
-        }
-        let owner = match workload.keeper {
-            Keeper::Nobody => None,
-            Keeper::Deployment | Keeper::StatefulSet | Keeper::Job => Some(Owner {
-                group: palette::word("apps"),
-                kind: palette::word("Workload"),
-                name: workload.name.clone(),
-                uid: workload.name.clone(),
-            }),
-        };
-        let group = workload.shape.grouped.then(|| workload.name.clone());
-        let uid = self.api.new_uid();
-        let eviction_say = palette::say(&uid).filter(|_| self.config.protected != 0);
-        let eviction_group = palette::is_grouped(&workload.name).then(|| workload.name.clone());
-        let eviction_group = eviction_group.filter(|_| self.config.protected != 0);
-        Some(Pod { key, uid, claims, owner, group, eviction_say, eviction_group, ..Pod::default() })
-    }
-
-    /// Notes what a pod that the server knows by now is for.
-    fn employ(&mut self, key: &ObjectKey, number: usize, slot: usize) {
-        let Some(pod) = self.api.pods.number(key) else { return };
-        self.workloads.placed(pod, number, slot);
     }
 
     /// The claims that the workload of the pod whose key has this number wants for it.
@@ -291,7 +262,7 @@ impl World {
 
     /// Gives a new pod its claims, its devices and a node, as if that had happened long ago; as much of it as there
     /// is for it.
-    fn settle(&mut self, mut pod: Pod, number: usize, slot: usize, free: &mut Free) {
+    fn settle(&mut self, mut pod: Pod, number: usize, free: &mut Free) {
         let shape = &self.workloads.all[number].shape;
         let (extended, tolerations) = (shape.extended, shape.tolerations);
         let mut claims = self.new_claims(&pod, extended, tolerations);
@@ -309,7 +280,7 @@ impl World {
             self.api.claims.put(&mut self.api.versions, claim);
         }
         self.api.pods.put(&mut self.api.versions, pod);
-        self.employ(&key, number, slot);
+        self.workloads.employ(self.api.pods.number(&key), number);
     }
 
     /// Reserves devices for a pod's claims on some node that has enough, if any does.
@@ -342,25 +313,6 @@ impl World {
             reserve(claim, pod);
         }
         Some(node)
-    }
-
-    /// A pod was written: its owner may want another.
-    pub(crate) fn owner_sees(&mut self, key: &ObjectKey, at: u32, pod: Option<&Pod>) {
-        let Some((number, slot)) = self.workloads.place_of(at) else { return };
-        let workload = &mut self.workloads.all[number];
-        if workload.slots[slot].0.as_ref() != Some(key) {
-            return;
-        }
-        let replace = match workload.keeper {
-            Keeper::Nobody => false,
-            Keeper::StatefulSet => pod.is_none(),
-            Keeper::Deployment => pod.is_none_or(|pod| pod.deleting_since.is_some()),
-            Keeper::Job => pod.is_none_or(|pod| pod.deleting_since.is_some() && !pod.phase.is_finished()),
-        };
-        if replace {
-            workload.slots[slot].0 = None;
-            self.push_soon(RECREATE_MS_MAX, Step::Recreate(number, slot));
-        }
     }
 }
 

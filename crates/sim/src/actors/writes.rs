@@ -10,7 +10,7 @@ use lazaret_leader::Fate;
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, ResourceClaim, Text};
 
 use crate::{
-    actors::controller::new_capacity,
+    actors::{budgets::permits, controller::new_capacity},
     api::Refused,
     check::Moved,
     coverage::Mark,
@@ -191,13 +191,10 @@ impl World {
     fn is_refused(&self, sent: &Sent) -> bool {
         let EffectKind::Evict(evict) = &sent.effect.kind else { return false };
         let stored = self.api.pods.get(&evict.pod).filter(|stored| stored.object.uid == evict.uid);
+        let staying = stored.map(|stored| stored.object).filter(|pod| pod.deleting_since.is_none());
         evict.manner == Manner::Evict
             && self.mutant != Some(Mutant::IgnoreBudget)
-            && stored.is_some_and(|stored| stored.object.deleting_since.is_none())
-            && self
-                .budgets
-                .get(&evict.pod.namespace)
-                .is_some_and(|permitted| self.terminating_in(&evict.pod.namespace) >= *permitted as usize)
+            && staying.and_then(|pod| self.budget_of(pod)).is_some_and(|budget| !permits(budget))
     }
 
     fn perform(&mut self, sent: &Sent) -> Outcome {
@@ -226,6 +223,9 @@ impl World {
             Ok(_) => {
                 self.coverage.hit(Mark::EvictionDone);
                 self.check_deleted(evict, &uid);
+                if evict.manner == Manner::Evict {
+                    self.note_disruption(&evict.pod);
+                }
                 Outcome::Done
             }
             Err(Refused::NotFound) => Outcome::Gone,

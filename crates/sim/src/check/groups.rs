@@ -107,7 +107,7 @@ impl World {
             || controller.was_frozen_since(leaving.since)
             || controller.was_paused_since(leaving.since)
             || self.errors.is_some_and(|errors| errors.until > leaving.since)
-            || leaving.pods.iter().any(|(key, _)| self.budgets.contains_key(&key.namespace));
+            || leaving.pods.iter().any(|(key, _)| self.has_budget(&key.namespace));
         if is_disturbed {
             return;
         }

@@ -10,6 +10,7 @@ mod groups;
 mod health;
 mod holds;
 mod housekeeping;
+mod owners;
 mod pace;
 mod placing;
 mod protection;

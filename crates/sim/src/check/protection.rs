@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_eviction::{Evict, Manner};
-use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Text, Timestamp, Uid};
+use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Timestamp, Uid};
 
 use crate::{
+    actors::budgets::permits,
     check::decide::rule_of,
     coverage::Mark,
     palette::Traits,
@@ -39,12 +40,6 @@ fn counted(
 }
 
 impl World {
-    /// Pods that are asked to leave and still there.
-    pub(crate) fn terminating_in(&self, namespace: &Text) -> usize {
-        let leaving = self.api.pods.iter().filter(|stored| stored.object.deleting_since.is_some());
-        leaving.filter(|stored| stored.object.key.namespace == *namespace).count()
-    }
-
     /// A pod whose rules all ask budgets is deleted without asking only after a deadline.
     pub(super) fn check_manner(&mut self, number: usize, evict: &Evict) {
         let now = self.controllers[number].clock(self.now);
@@ -189,13 +184,12 @@ impl World {
         (out, all)
     }
 
-    /// The eviction API let a pod go: its budget permits as many.
+    /// The eviction API let a pod go: the status of its budget permits it.
     pub(super) fn check_budget(&mut self, evict: &Evict) {
-        let namespace = &evict.pod.namespace;
-        let Some(permitted) = self.budgets.get(namespace).copied() else { return };
-        let leaving = self.terminating_in(namespace);
-        if evict.manner == Manner::Evict && leaving > permitted as usize {
-            let detail = format!("{}: {leaving} are terminating, {permitted} are permitted", evict.pod);
+        let stored = self.api.pods.get(&evict.pod).map(|stored| stored.object);
+        let Some(budget) = stored.and_then(|pod| self.budget_of(pod)) else { return };
+        if evict.manner == Manner::Evict && !permits(budget) {
+            let detail = format!("{}: {}", evict.pod, budget["status"]);
             self.violate("a budget is never violated", detail);
         }
     }

@@ -35,6 +35,7 @@ impl World {
         self.check_claims_at_rest();
         self.check_kubelets_at_rest();
         self.check_placement_at_rest();
+        self.check_owners_at_rest();
         self.check_fresh();
         self.check_fixed_point();
     }

@@ -15,6 +15,12 @@ const APPROVALS: u64 = 6;
 const FLAPS: u64 = 7;
 /// And the one that budgets come from which permit nothing while pods are to be evicted.
 const BUDGETS: u64 = 8;
+/// And the one that all that people do to owners of pods comes from.
+const OWNERS: u64 = 9;
+/// In as many of a thousand worlds they do something.
+const OWNED_PERMILLE: u64 = 400;
+/// At most as often.
+const OWNER_STEPS_MAX: u32 = 5;
 /// In as many of a thousand worlds with guards there are such budgets.
 const BUDGETED_PERMILLE: u64 = 200;
 /// The number of an eviction that asks budgets, without a deadline, a limit, a window, groups or room.
@@ -104,7 +110,9 @@ fn weight(op: Op) -> u64 {
         | Op::Approve
         | Op::Person
         | Op::Report
-        | Op::SetMode => 0,
+        | Op::SetMode
+        | Op::Scale
+        | Op::DeleteOwner => 0,
     }
 }
 
@@ -168,6 +176,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     if config.protected != 0 {
         draw_flaps(config, &mut transitions);
     }
+    draw_owners(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -189,6 +198,19 @@ fn draw_approvals(config: &Config, transitions: &mut Vec<Transition>) {
     for _ in 0..number(rng, 1, 3) {
         at += number(rng, 300, 6_000);
         transitions.push(Transition { at, op: Op::Approve, a: rule, b: number(rng, 0, 99), c: 0 });
+    }
+}
+
+/// In some worlds people scale owners of pods and delete some.
+fn draw_owners(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, OWNERS);
+    if !rng.chance(OWNED_PERMILLE) {
+        return;
+    }
+    for _ in 0..number(rng, 1, OWNER_STEPS_MAX) {
+        let op = rng.pick(&[Op::Scale, Op::Scale, Op::Scale, Op::DeleteOwner]);
+        let at = number(rng, 0, config.horizon_ms);
+        transitions.push(draw_one(op, at, rng));
     }
 }
 
@@ -291,6 +313,8 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Person
         | Op::Report
         | Op::SetMode
+        | Op::Scale
+        | Op::DeleteOwner
         | Op::Panic
         | Op::SlowKubelet => {}
     }

@@ -14,4 +14,5 @@ mod selection;
 mod silence;
 mod stateful_sets;
 mod support;
+mod terms;
 mod upkeep;

@@ -1,5 +1,6 @@
 //! Answers that never come, and leads that are lost.
 
+use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::Timestamp;
 use lazaret_workloads::{Object, Workloads, Write, resource, rules};
 
@@ -25,7 +26,7 @@ fn nothing_is_asked_twice_while_an_answer_may_come_and_the_same_is_asked_when_no
     for secs in [1, 30, 119] {
         assert_eq!(creation(core.poll(now.plus_secs(secs))), None, "after {secs} seconds");
     }
-    assert!(core.next_wake().unwrap() <= now.plus_secs(120));
+    assert!(Workloads::next_wake(&core).unwrap() <= now.plus_secs(120));
     core.poll(now.plus_secs(120));
     assert_eq!(creation(core.poll(now.plus_secs(121))), Some(create), "the same pod, under the same name");
 }
@@ -33,7 +34,7 @@ fn nothing_is_asked_twice_while_an_answer_may_come_and_the_same_is_asked_when_no
 #[test]
 fn who_leads_anew_decides_anew() {
     let (mut core, now, _) = asking();
-    core.abandon(now);
+    core.handle(now, &(), Turn::LostLeadership);
     assert_eq!(core.load().next().unwrap().2, 0, "nothing is under way");
     assert!(creation(core.poll(now.plus_secs(1))).is_some());
 }

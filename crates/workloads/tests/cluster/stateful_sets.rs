@@ -1,9 +1,10 @@
 //! Stateful sets against a model of the API server.
 
-use lazaret_workloads::{resource, rules};
+use lazaret_workloads::{Propagation, resource, rules};
 use serde_json::{Value, json};
 
 use crate::support::{
+    api::Logged,
     rig::{Faults, Pods, Rig},
     template,
 };
@@ -265,4 +266,17 @@ fn a_claim_of_somebody_else_is_left_alone() {
         rig.object(&resource::VOLUME_CLAIMS, "data-db-0")["metadata"]["ownerReferences"],
         json!([owner])
     );
+}
+
+#[test]
+fn a_set_that_waits_for_its_pods_to_go_makes_no_revision() {
+    let mut rig = Rig::new(ALL, 1, Faults::NONE);
+    rig.create(&resource::STATEFUL_SETS, stateful_set(3, "Parallel"));
+    rig.settle(60);
+    let before = rig.api.log.len();
+    rig.delete(&resource::STATEFUL_SETS, "db", Propagation::Foreground);
+    rig.settle(300);
+    let made = |logged: &&Logged| *logged.resource == resource::CONTROLLER_REVISIONS && !logged.removed;
+    assert_eq!(rig.api.log[before..].iter().filter(made).count(), 0);
+    assert_eq!(rig.object(&resource::STATEFUL_SETS, "db"), &Value::Null);
 }

@@ -1,0 +1,256 @@
+//! Objects that the server keeps as JSON: the owners of pods and the objects that belong to them.
+
+use std::collections::BTreeMap;
+
+use lazaret_workloads::{Key, Object, Propagation, Resource};
+use serde_json::{Value, json};
+
+use super::{Api, Refused, wall};
+
+/// One write, as watches see it.
+#[derive(Clone, Debug)]
+pub(crate) struct LoggedObject {
+    pub(crate) resource: &'static Resource,
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+    /// The resource version of the write.
+    pub(crate) version: u64,
+    /// The object after the write; `None`: deleted.
+    pub(crate) object: Option<Object>,
+}
+
+/// The objects, and all their changes. The log is never trimmed: a world is short.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    live: BTreeMap<(&'static Resource, Key), Value>,
+    log: Vec<LoggedObject>,
+}
+
+impl Objects {
+    pub(crate) fn get(&self, resource: &'static Resource, key: &Key) -> Option<&Value> {
+        self.live.get(&(resource, key.clone()))
+    }
+
+    /// Every object of a kind, by namespace and name.
+    pub(crate) fn all(&self, resource: &'static Resource) -> impl Iterator<Item = &Value> {
+        self.live.iter().filter(move |((kind, _), _)| *kind == resource).map(|(_, object)| object)
+    }
+
+    /// Everything that happened, oldest first.
+    pub(crate) fn log(&self) -> &[LoggedObject] {
+        &self.log
+    }
+
+    /// The objects of a kind that there were when the log was as long as this.
+    pub(crate) fn listed(&self, resource: &'static Resource, length: usize) -> Vec<Object> {
+        let of_kind = self.log[..length].iter().filter(|logged| logged.resource == resource);
+        let last: BTreeMap<&Key, Option<&Object>> =
+            of_kind.map(|logged| (&logged.key, logged.object.as_ref())).collect();
+        last.into_values().flatten().cloned().collect()
+    }
+
+    fn record(
+        &mut self,
+        resource: &'static Resource,
+        key: Key,
+        version: u64,
+        mut object: Value,
+        is_there: bool,
+    ) -> Value {
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        // The server validates objects before it stores them.
+        let parsed = Object::parse(resource, &object).ok().filter(|_| is_there);
+        self.log.push(LoggedObject { resource, key: key.clone(), uid, version, object: parsed });
+        if is_there {
+            self.live.insert((resource, key), object.clone());
+        } else {
+            self.live.remove(&(resource, key));
+        }
+        object
+    }
+}
+
+impl Api {
+    /// Makes an object with this UID.
+    ///
+    /// # Errors
+    /// [`Refused::Exists`].
+    pub(crate) fn create_object(
+        &mut self,
+        now: u64,
+        resource: &'static Resource,
+        uid: &str,
+        mut object: Value,
+    ) -> Result<Value, Refused> {
+        let key = key_of(&object);
+        if self.objects.get(resource, &key).is_some() {
+            return Err(Refused::Exists);
+        }
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = json!(uid);
+        metadata["generation"] = json!(1);
+        metadata["creationTimestamp"] = json!(lazaret_api::format_time(wall(now)));
+        Ok(self.store_object(resource, key, object))
+    }
+
+    /// Applies a merge patch, if the UID and the version that it names are those of the object.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`], [`Refused::Conflict`].
+    pub(crate) fn patch_object(
+        &mut self,
+        resource: &'static Resource,
+        key: &Key,
+        subresource: &str,
+        body: &Value,
+    ) -> Result<Value, Refused> {
+        let old = self.objects.get(resource, key).ok_or(Refused::NotFound)?;
+        let differs = |field: &str| {
+            let wanted = &body["metadata"][field];
+            !wanted.is_null() && *wanted != old["metadata"][field]
+        };
+        if differs("uid") || differs("resourceVersion") {
+            return Err(Refused::Conflict);
+        }
+        let status = subresource == "status";
+        Ok(self.edit_object(resource, key, |object| {
+            if status {
+                merge(&mut object["status"], &body["status"]);
+            } else {
+                let mut body = body.clone();
+                body.as_object_mut().map(|body| body.remove("status"));
+                merge(object, &body);
+            }
+        }))
+    }
+
+    /// Changes an object: its generation grows when its spec differs, and it goes when it was to go and no finalizer is left. `Null`: there is no
+    /// such object.
+    pub(crate) fn edit_object(
+        &mut self,
+        resource: &'static Resource,
+        key: &Key,
+        edit: impl FnOnce(&mut Value),
+    ) -> Value {
+        let Some(old) = self.objects.get(resource, key) else { return Value::Null };
+        let mut new = old.clone();
+        edit(&mut new);
+        if new == *old {
+            return new;
+        }
+        if new["spec"] != old["spec"] {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            new["metadata"]["generation"] = json!(generation);
+        }
+        let is_held = new["metadata"]["finalizers"].as_array().is_some_and(|left| !left.is_empty());
+        if !new["metadata"]["deletionTimestamp"].is_null() && !is_held {
+            return self.remove_object(resource, key.clone(), new);
+        }
+        self.store_object(resource, key.clone(), new)
+    }
+
+    /// Deletes an object, at once or when its finalizers are gone.
+    pub(crate) fn delete_object(
+        &mut self,
+        now: u64,
+        resource: &'static Resource,
+        key: &Key,
+        how: Propagation,
+    ) -> Value {
+        let Some(old) = self.objects.get(resource, key).cloned() else { return Value::Null };
+        let mut finalizers = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
+        match how {
+            Propagation::Background => {}
+            Propagation::Foreground => finalizers.push(json!("foregroundDeletion")),
+            Propagation::Orphan => finalizers.push(json!("orphan")),
+        }
+        if finalizers.is_empty() {
+            return self.remove_object(resource, key.clone(), old);
+        }
+        self.edit_object(resource, key, |object| {
+            let metadata = &mut object["metadata"];
+            metadata["finalizers"] = Value::Array(finalizers);
+            if metadata["deletionTimestamp"].is_null() {
+                metadata["deletionTimestamp"] = json!(lazaret_api::format_time(wall(now)));
+                metadata["deletionGracePeriodSeconds"] = json!(0);
+            }
+        })
+    }
+
+    fn store_object(&mut self, resource: &'static Resource, key: Key, object: Value) -> Value {
+        self.objects.record(resource, key, self.versions.next(), object, true)
+    }
+
+    fn remove_object(&mut self, resource: &'static Resource, key: Key, object: Value) -> Value {
+        self.objects.record(resource, key, self.versions.next(), object, false)
+    }
+}
+
+fn key_of(object: &Value) -> Key {
+    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    Key::new(field("namespace"), field("name"))
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Some(target) = target.as_object_mut() else { return };
+    for (name, value) in patch {
+        if value.is_null() {
+            target.remove(name);
+        } else {
+            merge(target.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_workloads::resource::JOBS;
+
+    use super::*;
+
+    #[test]
+    fn a_patch_names_the_object_that_it_means() {
+        let mut api = Api::default();
+        let key = Key::new("a", "j");
+        let job = json!({"metadata": {"name": "j", "namespace": "a"}, "spec": {"parallelism": 1}});
+        let made = api.create_object(0, &JOBS, "u", job.clone()).expect("new");
+        assert_eq!(api.create_object(0, &JOBS, "v", job), Err(Refused::Exists));
+        let patch = |version: &Value, parallelism: u32| {
+            let metadata = json!({"uid": "u", "resourceVersion": version});
+            json!({"metadata": metadata, "spec": {"parallelism": parallelism}, "status": {"failed": 7}})
+        };
+        let version = &made["metadata"]["resourceVersion"];
+        let changed = api.patch_object(&JOBS, &key, "", &patch(version, 2)).expect("current");
+        assert_eq!((&changed["metadata"]["generation"], &changed["status"]), (&json!(2), &Value::Null));
+        assert_eq!(api.patch_object(&JOBS, &key, "", &patch(version, 3)), Err(Refused::Conflict));
+        let version = &changed["metadata"]["resourceVersion"];
+        let counted = api.patch_object(&JOBS, &key, "status", &patch(version, 4)).expect("current");
+        assert_eq!((&counted["spec"]["parallelism"], &counted["status"]["failed"]), (&json!(2), &json!(7)));
+    }
+
+    #[test]
+    fn an_object_that_a_finalizer_holds_goes_when_it_is_off() {
+        let mut api = Api::default();
+        let key = Key::new("a", "j");
+        let job = json!({"metadata": {"name": "j", "namespace": "a"}, "spec": {}});
+        api.create_object(0, &JOBS, "u", job).expect("new");
+        api.delete_object(0, &JOBS, &key, Propagation::Foreground);
+        assert!(api.objects.get(&JOBS, &key).is_some());
+        let body = json!({"metadata": {"uid": "u", "finalizers": null}});
+        api.patch_object(&JOBS, &key, "", &body).expect("there");
+        assert!(api.objects.get(&JOBS, &key).is_none());
+        let log = api.objects.log();
+        assert!(log.len() == 3 && log[2].object.is_none());
+        assert_eq!((api.objects.listed(&JOBS, 2).len(), api.objects.listed(&JOBS, 3).len()), (1, 0));
+    }
+}

@@ -1,0 +1,181 @@
+//! Pods as their owners see them: JSON with labels, annotations and the finalizer that holds a pod until its Job has counted it.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use lazaret_model::{ObjectKey, Owner, Pod, PodPhase, Uid};
+use rustc_hash::FxBuildHasher;
+use serde_json::{Value, json};
+
+use super::{Api, wall};
+
+/// The finalizer of the pods of Jobs.
+pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// Seconds that a pod gets to end.
+const GRACE_SECS: i64 = 30;
+
+/// The parts of a pod that only its owner and the API server need.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodNotes {
+    /// Labels and annotations.
+    pub(crate) metadata: Arc<Value>,
+    /// When it was made, in ms.
+    pub(crate) created: u64,
+    /// It was made with the finalizer.
+    pub(crate) is_tracked: bool,
+    /// The place in the log from which on the finalizer is off.
+    pub(crate) released: Option<usize>,
+    /// The place in the log from which on no grace period is left.
+    pub(crate) stopped: Option<usize>,
+}
+
+/// By incarnation of a pod.
+pub(super) type PodNotesByUid = HashMap<Uid, PodNotes, FxBuildHasher>;
+
+impl Api {
+    /// Notes the metadata of a pod that is about to be made.
+    pub(crate) fn note_pod(&mut self, uid: &Uid, notes: PodNotes) {
+        self.pod_notes.insert(uid.clone(), notes);
+    }
+
+    /// The label of a pod that was made with labels.
+    pub(crate) fn label(&self, uid: &Uid, name: &str) -> Option<&str> {
+        self.pod_notes.get(uid)?.metadata["labels"][name].as_str()
+    }
+
+    /// Whether a finalizer holds a pod.
+    pub(crate) fn is_held(&self, uid: &Uid) -> bool {
+        self.pod_notes.get(uid).is_some_and(|notes| notes.is_tracked && notes.released.is_none())
+    }
+
+    /// Whether a pod had the finalizer when it was written at this place of the log.
+    pub(crate) fn was_held_at(&self, uid: &Uid, place: usize) -> bool {
+        let is_held =
+            |notes: &PodNotes| notes.is_tracked && notes.released.is_none_or(|released| place < released);
+        self.pod_notes.get(uid).is_some_and(is_held)
+    }
+
+    /// Removes a pod. One that a finalizer holds is kept, without a grace period, until the finalizer is off. False when there is none.
+    pub(crate) fn remove_pod(&mut self, now: u64, key: &ObjectKey) -> bool {
+        let Some(number) = self.pods.number(key) else { return false };
+        let Some(stored) = self.pods.now(number) else { return false };
+        if !self.is_held(&stored.object.uid) {
+            self.pods.record(&mut self.versions, number, None);
+            return true;
+        }
+        let deleting_since = stored.object.deleting_since.or(Some(wall(now).truncated_to_secs()));
+        let pod = Pod { deleting_since, ..Pod::clone(stored.object) };
+        let place = self.pods.log().len();
+        if let Some(notes) = self.pod_notes.get_mut(&pod.uid) {
+            notes.stopped.get_or_insert(place);
+        }
+        self.pods.record(&mut self.versions, number, Some(Arc::new(pod)));
+        true
+    }
+
+    /// Takes the finalizer off a pod, which goes if only that held it.
+    pub(crate) fn release_pod(&mut self, key: &ObjectKey) {
+        let Some(number) = self.pods.number(key) else { return };
+        let Some(pod) = self.pods.now(number).map(|stored| Arc::clone(stored.object)) else { return };
+        let place = self.pods.log().len();
+        let Some(notes) = self.pod_notes.get_mut(&pod.uid) else { return };
+        notes.released.get_or_insert(place);
+        let is_over = notes.stopped.is_some() && pod.deleting_since.is_some();
+        self.pods.record(&mut self.versions, number, (!is_over).then_some(pod));
+    }
+
+    /// The pod that was written at this place of the log, as JSON. `Null`: it was removed there.
+    pub(crate) fn pod_json(&self, place: usize) -> Value {
+        let logged = &self.pods.log()[place];
+        let Some(pod) = logged.object.as_deref() else { return Value::Null };
+        let notes = self.pod_notes.get(&pod.uid);
+        let is_stopped = notes.and_then(|notes| notes.stopped).is_some_and(|stopped| stopped <= place);
+        let created = notes.map_or(0, |notes| notes.created);
+        let mut metadata = json!({
+            "name": &*pod.key.name,
+            "namespace": &*pod.key.namespace,
+            "uid": &*pod.uid,
+            "resourceVersion": logged.version.to_string(),
+            "creationTimestamp": lazaret_api::format_time(wall(created)),
+        });
+        for field in ["labels", "annotations"] {
+            if let Some(known) = notes.map(|notes| &notes.metadata[field]).filter(|known| !known.is_null()) {
+                metadata[field] = known.clone();
+            }
+        }
+        if self.was_held_at(&pod.uid, place) {
+            metadata["finalizers"] = json!([TRACKING]);
+        }
+        if let Some(owner) = &pod.owner {
+            metadata["ownerReferences"] = json!([reference(owner)]);
+        }
+        if let Some(since) = pod.deleting_since {
+            let grace = if is_stopped { 0 } else { GRACE_SECS };
+            metadata["deletionTimestamp"] = json!(lazaret_api::format_time(since.plus_secs(grace)));
+            metadata["deletionGracePeriodSeconds"] = json!(grace);
+        }
+        let mut spec = json!({"containers": [{"name": "main"}]});
+        if let Some(node) = &pod.node {
+            spec["nodeName"] = json!(&**node);
+        }
+        let ready = if pod.phase == PodPhase::Running { "True" } else { "False" };
+        json!({
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"phase": phase(pod.phase), "conditions": [{"type": "Ready", "status": ready}]},
+        })
+    }
+}
+
+fn reference(owner: &Owner) -> Value {
+    json!({
+        "apiVersion": format!("{}/v1", owner.group),
+        "kind": &*owner.kind,
+        "name": &*owner.name,
+        "uid": &*owner.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+fn phase(phase: PodPhase) -> &'static str {
+    match phase {
+        PodPhase::Pending => "Pending",
+        PodPhase::Running => "Running",
+        PodPhase::Succeeded => "Succeeded",
+        PodPhase::Failed => "Failed",
+        PodPhase::Unknown => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_its_job_has_not_counted_is_kept() {
+        let mut api = Api::default();
+        let key = ObjectKey::new("a", "p");
+        let pod = Pod { key: key.clone(), uid: "1".into(), node: Some("n".into()), ..Pod::default() };
+        api.note_pod(&pod.uid, PodNotes { is_tracked: true, ..PodNotes::default() });
+        api.pods.put(&mut api.versions, pod);
+        assert!(api.remove_pod(5_000, &key));
+        let held = api.pod_json(api.pods.log().len() - 1);
+        assert_eq!(held["metadata"]["deletionGracePeriodSeconds"], 0);
+        assert_eq!(held["metadata"]["finalizers"], json!([TRACKING]));
+        api.release_pod(&key);
+        assert!(api.pods.get(&key).is_none());
+    }
+
+    #[test]
+    fn a_pod_that_runs_outlives_its_finalizer() {
+        let mut api = Api::default();
+        let key = ObjectKey::new("a", "p");
+        api.note_pod(&"1".into(), PodNotes { is_tracked: true, ..PodNotes::default() });
+        api.pods.put(&mut api.versions, Pod { key: key.clone(), uid: "1".into(), ..Pod::default() });
+        api.release_pod(&key);
+        assert_eq!(api.pod_json(0)["metadata"]["finalizers"], json!([TRACKING]));
+        assert!(api.pod_json(1)["metadata"]["finalizers"].is_null());
+        assert!(api.remove_pod(0, &key) && api.pods.get(&key).is_none());
+    }
+}
