@@ -1,5 +1,5 @@
-//! A seeded world that tries to prove the fleet, the eviction, the incidents, the claim controller and the scheduler wrong: drivers,
-//! kubelets, owners of pods, an administrator and two processes that compete for a lease and run these cores, around a
+//! A seeded world that tries to prove the fleet, the eviction, the incidents, the claim controller, the scheduler and the kubelets wrong: drivers,
+//! owners of pods, an administrator, the kubelets, and two processes that compete for a lease and run the other cores, around a
 //! model of the API server, in virtual time, with every fault that a seed can think of.
 //!
 //! **Invariant.** The same seed gives the same world, step by step: one thread, own randomness, no clock, nothing
