@@ -131,6 +131,10 @@ impl World {
         self.kubelets.core.handle(wall(self.now), input);
         if let Some(pod) = pod {
             self.check_devices_are_free(&pod);
+            let is_stopping = pod.deleting_since.is_some() && pod.phase == PodPhase::Running;
+            if is_stopping && self.mutant == Some(Mutant::EarlyEnd) {
+                self.api.edit_pod(&pod.key, &pod.uid, |pod| pod.phase = PodPhase::Failed);
+            }
         }
     }
 
