@@ -1,5 +1,6 @@
-//! A seeded world that tries to prove the fleet, the eviction, the incidents, the claim controller, the scheduler and the workload controllers
-//! wrong: drivers, kubelets, users, an administrator and two processes that compete for a lease and run these cores, around a
+//! A seeded world that tries to prove the fleet, the eviction, the incidents, the claim controller, the scheduler, the workload controllers, the
+//! replacement of pods and the kubelets wrong: drivers, users, an administrator, the kubelets, and two processes that compete for a lease and run the
+//! other cores, around a
 //! model of the API server, in virtual time, with every fault that a seed can think of.
 //!
 //! **Invariant.** The same seed gives the same world, step by step: one thread, own randomness, no clock, nothing

@@ -63,6 +63,8 @@ mutants! {
     Hasty = "hasty",
     /// Kubelets do not see that they are asked whether devices are unprepared.
     DeafKubelet = "deaf-kubelet",
+    /// A kubelet writes that a deleted pod has ended as soon as it hears of the deletion, its devices being prepared.
+    EarlyEnd = "early-end",
     /// The claim controller gets the news of every pod that is gone that it had ended.
     AllEnded = "all-ended",
     /// The scheduler does not see rules.

@@ -27,7 +27,7 @@ const UNPREPARE_MS: [i64; 4] = [0, 0, 500, 3_000];
 const STOP_MS_MAX: u64 = 8_000;
 /// The pod of a job takes at most this long.
 const JOB_MS_MAX: u64 = 60_000;
-/// A pod that is told to end does so within this time.
+/// A pod whose containers are to exit does so within this time.
 const END_MS_MAX: u64 = 1_000;
 
 /// A watch of the kubelets.
@@ -55,7 +55,7 @@ impl World {
             kubelets.core.handle(now, input);
         }
         kubelets.progress = Progress { heard, pods, reports: self.reports.log.len() };
-        (kubelets.is_up, kubelets.is_told) = (true, true);
+        (kubelets.is_up, kubelets.is_told, kubelets.started_at) = (true, true, self.now);
     }
 
     /// There is something to deliver: plans it, unless it is planned.
@@ -131,6 +131,10 @@ impl World {
         self.kubelets.core.handle(wall(self.now), input);
         if let Some(pod) = pod {
             self.check_devices_are_free(&pod);
+            let is_stopping = pod.deleting_since.is_some() && pod.phase == PodPhase::Running;
+            if is_stopping && self.mutant == Some(Mutant::EarlyEnd) {
+                self.api.edit_pod(&pod.key, &pod.uid, |pod| pod.phase = PodPhase::Failed);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ impl World {
             EffectKind::Start(start) => self.set_phase(&start.pod, PodPhase::Running),
             EffectKind::End(end) => self.set_phase(&end.pod, end.phase),
             EffectKind::Remove(remove) => self.remove_for_kubelet(remove, in_part),
-            // Nobody reads these.
+            // No core of these worlds reads these.
             EffectKind::SetPodReady { .. } | EffectKind::RenewLease { .. } | EffectKind::Warn(_) => {
                 Outcome::Done
             }

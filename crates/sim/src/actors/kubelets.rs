@@ -34,6 +34,8 @@ pub(crate) struct Kubelets {
     /// Grows with each process.
     process: u64,
     pub(super) is_up: bool,
+    /// When the process started.
+    pub(super) started_at: u64,
     /// The events that it has processed.
     pub(super) progress: Progress,
     /// A delivery is planned: of pods, of claims, of nodes.
@@ -94,6 +96,7 @@ impl Kubelets {
             turn: Turn::new(wall(0), LOOP),
             process: 0,
             is_up: false,
+            started_at: 0,
             progress: Progress::default(),
             planned: [false; 3],
             is_told: false,

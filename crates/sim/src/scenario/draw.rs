@@ -21,6 +21,10 @@ const OWNERS: u64 = 9;
 const OWNED_PERMILLE: u64 = 400;
 /// At most as often.
 const OWNER_STEPS_MAX: u32 = 5;
+/// And the one that restarts of the kubelets come from.
+const KUBELETS: u64 = 10;
+/// In this many of a thousand worlds the kubelets start again.
+const RESTARTED_PERMILLE: u64 = 250;
 /// In as many of a thousand worlds with guards there are such budgets.
 const BUDGETED_PERMILLE: u64 = 200;
 /// The number of an eviction that asks budgets, without a deadline, a limit, a window, groups or room.
@@ -102,7 +106,7 @@ fn weight(op: Op) -> u64 {
         Op::Relist => 5,
         Op::Stall | Op::Crash | Op::HandOver | Op::CutLease | Op::Errors | Op::Freeze => 3,
         Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
-        Op::Repeat | Op::ClockJump | Op::Panic | Op::SlowKubelet | Op::RestartKubelets => 2,
+        Op::Repeat | Op::ClockJump | Op::Panic | Op::SlowKubelet => 2,
         // Drawn apart.
         Op::EditEviction
         | Op::SetBudget
@@ -112,7 +116,8 @@ fn weight(op: Op) -> u64 {
         | Op::Report
         | Op::SetMode
         | Op::Scale
-        | Op::DeleteOwner => 0,
+        | Op::DeleteOwner
+        | Op::RestartKubelets => 0,
     }
 }
 
@@ -177,9 +182,21 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
         draw_flaps(config, &mut transitions);
     }
     draw_owners(config, &mut transitions);
+    draw_restarts(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
+}
+
+/// In some worlds the process of the kubelets starts again, up to three times.
+fn draw_restarts(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, KUBELETS);
+    if rng.chance(RESTARTED_PERMILLE) {
+        for _ in 0..number(rng, 1, 3) {
+            let at = number(rng, 0, config.horizon_ms);
+            transitions.push(draw_one(Op::RestartKubelets, at, rng));
+        }
+    }
 }
 
 /// In some worlds a guard wants every eviction to be approved, somebody writes a rule, and others approve it: for what it reaches, or for less.
