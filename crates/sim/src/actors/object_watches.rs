@@ -116,17 +116,9 @@ impl ObjectWatches {
 
     /// Tells the first lists of the watches.
     fn list(&mut self, core: &mut Workloads, now: Timestamp, api: &Api, pods: &Live, length: usize) {
-        self.list_objects(core, now, api, length);
+        list_objects(core, now, api, length);
         core.list(now, &resource::NODES, self.nodes.clone(), 0);
         self.list_pods(core, now, api, pods, 0);
-    }
-
-    fn list_objects(&self, core: &mut Workloads, now: Timestamp, api: &Api, length: usize) {
-        let last = length.checked_sub(1).map(|last| &api.objects.log()[last]);
-        let revision = last.map_or(0, |last| last.version);
-        for resource in LISTED {
-            core.list(now, resource, api.objects.listed(resource, length), revision);
-        }
     }
 
     fn list_pods(&mut self, core: &mut Workloads, now: Timestamp, api: &Api, pods: &Live, length: usize) {
@@ -193,7 +185,7 @@ impl World {
         for (begin, end) in &watches.missed[number] {
             if *end > from {
                 hear_of_objects(core, now, &api.objects.log()[from..*begin], *mutant);
-                watches.list_objects(core, now, api, *end);
+                list_objects(core, now, api, *end);
                 from = *end;
             }
         }
@@ -222,6 +214,15 @@ impl World {
     pub(crate) fn tell_all_workloads(&mut self, core: &mut Workloads, now: Timestamp) {
         let (pods, objects) = (self.api.pods.live().clone(), self.api.objects.log().len());
         self.watches.list(core, now, &self.api, &pods, objects);
+    }
+}
+
+/// Lists the objects that there were when the log was as long as this.
+fn list_objects(core: &mut Workloads, now: Timestamp, api: &Api, length: usize) {
+    let last = length.checked_sub(1).map(|last| &api.objects.log()[last]);
+    let revision = last.map_or(0, |last| last.version);
+    for resource in LISTED {
+        core.list(now, resource, api.objects.listed(resource, length), revision);
     }
 }
 

@@ -24,6 +24,8 @@ const INDEXED: usize = 3;
 const SHORT_LIVED: usize = 2;
 /// Seconds after which it is.
 const TTL_SECS: u32 = 10;
+/// Failures of pods that a Job bears: each pause is twice as long as the last.
+const BACKOFF_LIMIT: u32 = 3;
 /// Replicas that a person asks for, at most.
 const REPLICAS_MAX: u32 = 12;
 /// When faults have ended, a person scales an owner down that has made as many pods for each that it wants. One that is placed onto a device
@@ -115,7 +117,7 @@ impl Workload {
                     "completions": self.replicas,
                     "parallelism": self.replicas,
                     "completionMode": mode,
-                    "backoffLimit": 6,
+                    "backoffLimit": BACKOFF_LIMIT,
                 })
             }
         };

@@ -30,6 +30,9 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
     /// As in the program.
     const LOOP: TurnOptions;
 
+    /// It is called after this time at the latest when it asked to be called at some time. A wake-up that it no longer wants is over then.
+    const TICK_MS_MAX: u64 = WAKE_MS_MAX;
+
     /// One that knows nothing.
     fn begin() -> Self;
 
@@ -352,6 +355,7 @@ impl World {
         if at > now + WAKE_MS_MAX || agent.tick_at.is_some_and(|planned| planned <= at) {
             return;
         }
+        let at = at.min(now + P::TICK_MS_MAX);
         agent.tick_at = Some(at);
         let life = agent.life;
         self.push(at, P::step(PartStep::Tick(number, life)));

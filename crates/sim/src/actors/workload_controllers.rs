@@ -23,6 +23,8 @@ const RULES: &[Rules] =
 
 impl Part for Workloads {
     const LOOP: TurnOptions = TurnOptions { in_flight_max: 32, precedence: Precedence::Patient };
+    /// It asks to be called two minutes after each write, in case that no answer comes.
+    const TICK_MS_MAX: u64 = 4_000;
 
     fn begin() -> Self {
         Self::new(RULES)

@@ -194,7 +194,12 @@ impl World {
                     let object = Workloads::take_object(self);
                     Part::acknowledge(&mut core, now, effect.id, reply, object);
                 }
-                write => {
+                write @ (Write::Create { .. }
+                | Write::Patch { .. }
+                | Write::Replace { .. }
+                | Write::Finalize { .. }
+                | Write::Delete { .. }
+                | Write::Evict { .. }) => {
                     return self.violate("fresh workload controllers agree", format!("{write:?}"));
                 }
             }

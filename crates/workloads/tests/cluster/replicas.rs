@@ -2,7 +2,7 @@
 
 use crate::support::{
     replica_set,
-    rig::{Faults, Pods, Rig},
+    rig::{Faults, Rig},
 };
 use lazaret_workloads::{Propagation, resource, rules};
 use serde_json::json;
@@ -113,48 +113,5 @@ fn pods_of_a_deleted_set_go_with_it_after_it_or_not_at_all() {
         assert!(rig.object(&resource::REPLICA_SETS, "web").is_null(), "{how:?}");
         assert_eq!(rig.api.all(&resource::PODS).count(), left, "{how:?}");
         assert!(rig.api.all(&resource::PODS).all(|pod| pod["metadata"]["ownerReferences"].is_null()));
-    }
-}
-
-/// Invariant of a run with constant sizes: never more live pods than wanted.
-fn never_too_many(rig: &Rig) {
-    for set in rig.api.all(&resource::REPLICA_SETS) {
-        let wanted = set["spec"]["replicas"].as_u64().unwrap();
-        let live = rig
-            .live_pods()
-            .iter()
-            .filter(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == set["metadata"]["uid"])
-            .count();
-        assert!(live as u64 <= wanted, "{live} pods where {wanted} are wanted");
-    }
-}
-
-#[test]
-fn whatever_goes_wrong_replicas_match_in_the_end_and_never_exceed() {
-    for seed in 0..60 {
-        let mut rig = Rig::new(BOTH, seed, Faults::MANY);
-        rig.check = never_too_many;
-        let sizes = [1 + rig.rng.below(12), 1 + rig.rng.below(24)];
-        for (at, size) in sizes.into_iter().enumerate() {
-            rig.create(&resource::REPLICA_SETS, replica_set(&format!("set-{at}"), size));
-        }
-        rig.pass(3);
-        rig.pods = if rig.rng.percent(50) { Pods::Run } else { Pods::Fail };
-        rig.pass(2);
-        rig.pods = Pods::Run;
-        rig.settle(600);
-        assert_eq!(rig.live_pods().len() as u64, sizes[0] + sizes[1], "seed {seed}");
-        // From here on a scale down and a deletion.
-        rig.check = |_| {};
-        rig.api.change(&resource::REPLICA_SETS, "default", "set-1", |set| set["spec"]["replicas"] = json!(2));
-        let how = if rig.rng.percent(50) { Propagation::Background } else { Propagation::Foreground };
-        rig.delete(&resource::REPLICA_SETS, "set-0", how);
-        rig.settle(600);
-        assert_eq!(rig.live_pods().len(), 2, "seed {seed}");
-        let owner = rig.object(&resource::REPLICA_SETS, "set-1")["metadata"]["uid"].clone();
-        assert!(
-            rig.api.all(&resource::PODS).all(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == owner),
-            "seed {seed}: an orphan is left"
-        );
     }
 }
