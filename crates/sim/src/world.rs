@@ -9,6 +9,7 @@ use lazaret_scheduler::Scheduler;
 
 use crate::{
     actors::{
+        binding::Readiness,
         client::Client,
         controller::Controller,
         drivers::Drivers,
@@ -93,6 +94,8 @@ pub(crate) enum Step {
     DeliverReports(usize),
     /// A kubelet looks whether it is asked about claims.
     AnswerAsNode(Text),
+    /// A driver reports on the devices of a claim.
+    ReportDevices(ObjectKey, Uid),
     /// Something about the schedulers.
     Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
     /// The owner of a pod makes it anew.
@@ -147,6 +150,7 @@ pub(crate) struct World {
     /// The schedulers.
     pub(crate) schedulers: Crew<Scheduler>,
     pub(crate) placing: Placing,
+    pub(crate) readiness: Readiness,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
     /// How many pods of a namespace may be terminating for the eviction API to permit one more.
@@ -245,8 +249,9 @@ impl World {
             prepared: Prepared::default(),
             health: Health::new(config.seed),
             claims: Crew::new(config.seed, CLAIMS),
-            schedulers: Crew::new(config.seed, SCHEDULERS),
-            placing: Placing::default(),
+            schedulers: Crew::new(config.seed, SCHEDULERS).in_world(config),
+            placing: Placing::new(config),
+            readiness: Readiness::new(config.seed),
             reports: Reports::new(config),
             errors: None,
             budgets: BTreeMap::new(),
@@ -299,6 +304,7 @@ impl World {
         };
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
         world.prepare_everything();
+        world.begin_ready();
         world.plan_ends();
         world.start_clients(&population);
         world.population = Some(population);
@@ -396,6 +402,7 @@ impl World {
             | Step::RemovePod(..)
             | Step::Unprepare(_)
             | Step::AnswerAsNode(_)
+            | Step::ReportDevices(..)
             | Step::Recreate(..) => return None,
         };
         self.controllers.get(controller)?.frozen(self.now)
@@ -435,6 +442,7 @@ impl World {
             Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
             Step::AnswerAsNode(node) => self.answer_as_node(&node),
+            Step::ReportDevices(claim, uid) => self.report_devices(&claim, &uid),
             Step::Recreate(workload, slot) => self.recreate(workload, slot),
             Step::Guards(controller) => self.hear_guards(controller),
             Step::Health(step) => self.health_step(*step),
@@ -489,6 +497,8 @@ impl World {
         }
         self.workloads.recover();
         self.mend_classes();
+        self.uncordon_all();
+        self.make_ready();
         if self.config.is_large() {
             self.hurry();
         }
@@ -550,6 +560,7 @@ impl World {
     fn claims_written(&mut self, from: usize) {
         for at in from..self.api.claims.log().len() {
             self.check_claim_written(at);
+            self.driver_sees(at);
         }
     }
 

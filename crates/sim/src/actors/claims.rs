@@ -174,7 +174,7 @@ impl World {
             let pods = listed(&api.pods, heard[Kind::Pod as usize]);
             begin_with(core, now, api, workloads, &pods, heard[Kind::Claim as usize]);
             reports.by_node.values().for_each(|report| core.handle(now, Input::Node(Arc::clone(report))));
-            Progress { heard, pods, reports: reports.log.len() }
+            Progress { heard, pods, reports: reports.log.len(), ..Progress::default() }
         });
         let to = view.position(Kind::Pod);
         let from = core::mem::replace(&mut progress.heard[Kind::Pod as usize], to);
@@ -225,6 +225,7 @@ impl World {
             name: create.holder.key.name.clone(),
             uid: create.holder.uid.clone(),
         });
+        self.config.enlarge(&mut claim);
         let notes = ClaimNotes { is_protected: true, entry: Some(create.entry.clone()), awaiting: None };
         self.api.put_claim(claim, notes);
         Outcome::Done
