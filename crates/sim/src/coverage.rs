@@ -189,6 +189,16 @@ marks! {
     Scheduled = "pods scheduled",
     /// A pod found no device.
     Unschedulable = "pods without a device to have",
+    /// A driver reported that devices are ready for a pod.
+    DevicesReady = "reports of devices that are ready",
+    /// A driver reported that devices will not be ready.
+    DevicesBroken = "reports of devices that are broken",
+    /// The scheduler gave devices back that were not ready in time.
+    DevicesLate = "devices given back that were not ready in time",
+    /// A node was cordoned.
+    Cordoned = "nodes cordoned",
+    /// A pod was made to leave for one of higher priority.
+    Preempted = "pods preempted",
     /// The machines were compared with the reference.
     Compared = "comparisons with the reference",
     /// A rule had to be skipped.

@@ -25,13 +25,11 @@ mod actors;
 mod catalog;
 mod check;
 mod numbers;
-mod placement;
 mod population;
 mod record;
 
 pub use coverage::{Coverage, Mark};
 pub use mutant::Mutant;
-pub use placement::{PlacementMutant, PlacementOutcome, run_placement, run_placement_traced};
 pub use population::Runner;
 pub use scenario::{Limits, Scenario};
 pub use shrink::shrink;

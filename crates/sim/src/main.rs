@@ -9,9 +9,7 @@ use std::{
 };
 
 use clap::Parser;
-use lazaret_sim::{
-    Coverage, Limits, Mutant, PlacementMutant, Runner, Scenario, Violation, run, run_placement_traced, shrink,
-};
+use lazaret_sim::{Coverage, Limits, Mutant, Runner, Scenario, Violation, run, shrink};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -62,11 +60,8 @@ struct Args {
     #[arg(long)]
     trace: bool,
     /// Writes what happens to devices into this file, which the dashboard plays: of the seed of --replay, of --file, or else of --start.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["placement", "trace"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     record: Option<std::path::PathBuf>,
-    /// Runs the worlds around the scheduler instead: with --seeds, --replay or --mutant.
-    #[arg(long)]
-    placement: bool,
     /// Puts a fault around the machines and counts the seeds until it is noticed; `all` for each in turn.
     #[arg(long, value_name = "NAME")]
     mutant: Option<String>,
@@ -82,9 +77,6 @@ fn main() -> ExitCode {
     let args = Args::parse();
     // A release build would only count.
     let _ = lazaret_invariant::report_to(&lazaret_invariant::PANIC);
-    if args.placement {
-        return place(&args);
-    }
     let mutant = args.mutant.as_deref().and_then(Mutant::named);
     if let Some(path) = &args.file {
         return match std::fs::read_to_string(path)
@@ -113,29 +105,6 @@ fn main() -> ExitCode {
         },
         None => sweep(&args),
     }
-}
-
-/// Worlds around the scheduler, until one fails.
-fn place(args: &Args) -> ExitCode {
-    let named = |mutant: &&PlacementMutant| Some(mutant.name()) == args.mutant.as_deref();
-    let mutant = PlacementMutant::ALL.iter().find(named).copied();
-    if mutant.is_none() && args.mutant.is_some() {
-        let names: Vec<&str> = PlacementMutant::ALL.iter().map(|mutant| mutant.name()).collect();
-        eprintln!("no such mutant; there are {}", names.join(", "));
-        return ExitCode::FAILURE;
-    }
-    let seeds = args.replay.map_or(args.start..args.start + args.seeds, |seed| seed..seed + 1);
-    let mut steps = 0;
-    for seed in seeds.clone() {
-        let outcome = run_placement_traced(seed, mutant, args.trace);
-        steps += outcome.steps;
-        if let Some(Violation { invariant, detail, at }) = outcome.violation {
-            println!("seed {seed} violates \"{invariant}\" at {at} ms: {detail}");
-            return ExitCode::FAILURE;
-        }
-    }
-    println!("{} seeds, {steps} steps, no violation", seeds.count());
-    ExitCode::SUCCESS
 }
 
 #[allow(clippy::disallowed_methods, reason = "the rate of seeds is measured in real time; no world sees it")]

@@ -75,6 +75,26 @@ mutants! {
     UnseenBinding = "unseen-binding",
     /// Claims are allocated and not reserved, though they are said to be.
     UnwrittenReservation = "unwritten-reservation",
+    /// The scheduler does not hear that a claim is not allocated any more.
+    UnseenDeallocation = "unseen-deallocation",
+    /// The scheduler does not hear that a pod is gone.
+    UnseenDeparture = "unseen-departure",
+    /// The scheduler does not get the answer to a write that gives devices back.
+    UnansweredRelease = "unanswered-release",
+    /// The scheduler is not called when it asked to be.
+    UncalledScheduler = "uncalled-scheduler",
+    /// The scheduler does not see what drivers report of devices.
+    UnseenConditions = "unseen-conditions",
+    /// The scheduler does not see that devices have to be made ready.
+    IgnoreConditions = "ignore-conditions",
+    /// The scheduler does not see that a node is cordoned.
+    UnseenCordon = "unseen-cordon",
+    /// The scheduler does not hear that a node is uncordoned.
+    UnseenUncordon = "unseen-uncordon",
+    /// The scheduler does not see what pods request.
+    IgnoreRequests = "ignore-requests",
+    /// The scheduler sees pods that wait as more important than they are.
+    InflatedPriority = "inflated-priority",
     /// Controllers do not see slices of taints.
     NoTaintSlices = "no-taint-slices",
     /// A status that takes over a count is written as if the count was exact.

@@ -376,6 +376,12 @@ pub fn device(number: u32) -> Text {
     DEVICES.with_borrow_mut(|names| numbered(names, "dev", number))
 }
 
+/// The number of a device by its name.
+#[must_use]
+pub fn device_number(name: &Text) -> Option<u32> {
+    name.strip_prefix("dev-")?.parse().ok()
+}
+
 /// One of the few dozen words that worlds are made of.
 #[must_use]
 pub fn word(text: &'static str) -> Text {

@@ -10,7 +10,7 @@ use crate::{actors::client::Client, scenario::Config, world::World};
 /// A world in which nothing has happened yet.
 #[derive(Debug)]
 pub(crate) struct Population {
-    birth: [u64; 7],
+    birth: [u64; 8],
     pub(crate) world: World,
     /// A client that has listed everything, and the changes that it would get first.
     pub(crate) client: Client,
@@ -43,9 +43,9 @@ impl Population {
 }
 
 /// Everything in a configuration that a population follows from.
-fn birth(config: &Config) -> [u64; 7] {
-    let Config { population, pods, nodes, slices, devices, taint_slices, wide, .. } = config;
-    let [pods, nodes, slices, devices, taint_slices, wide] =
-        [pods, nodes, slices, devices, taint_slices, wide].map(|number| u64::from(*number));
-    [*population, pods, nodes, slices, devices, taint_slices, wide]
+fn birth(config: &Config) -> [u64; 8] {
+    let Config { population, pods, nodes, slices, devices, taint_slices, wide, binding, .. } = config;
+    let [pods, nodes, slices, devices, taint_slices, wide, binding] =
+        [pods, nodes, slices, devices, taint_slices, wide, binding].map(|number| u64::from(*number));
+    [*population, pods, nodes, slices, devices, taint_slices, wide, binding]
 }

@@ -1,6 +1,7 @@
 //! A seed's world: its size and temper, and the list of events from outside. The list is drawn up front, so that a failing world can be run again
 //! with some of them left out.
 
+mod binding;
 mod draw;
 
 use core::fmt;
@@ -55,6 +56,10 @@ pub struct Config {
     pub protected: u32,
     /// Whether a health policy acts on what drivers say of devices.
     pub healed: u32,
+    /// The seconds within which devices have to be made ready for a pod; 0: all are ready.
+    pub binding: u32,
+    /// Whether pods take room of their node; 2: and some make others leave.
+    pub crowded: u32,
 }
 
 macro_rules! fields {
@@ -78,6 +83,8 @@ macro_rules! fields {
         each("wide", &mut config.wide);
         each("protected", &mut config.protected);
         each("healed", &mut config.healed);
+        each("binding", &mut config.binding);
+        each("crowded", &mut config.crowded);
     }};
 }
 
@@ -207,6 +214,12 @@ ops! {
     Scale = "scale",
     /// A person deletes owner `a`, with its pods before or after it, or without them, as `b` says.
     DeleteOwner = "delete-owner",
+    /// Node `a` is cordoned.
+    Cordon = "cordon",
+    /// Node `a` is uncordoned.
+    Uncordon = "uncordon",
+    /// A driver reports that the devices of claim `a` are ready (`b` even) or broken.
+    ReportDevices = "report-devices",
 }
 
 impl Op {
@@ -303,7 +316,8 @@ impl Scenario {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
         // A file that says nothing of them is from before there were such worlds.
-        (scenario.config.wide, scenario.config.protected, scenario.config.healed) = (0, 0, 0);
+        let Config { wide, protected, healed, binding, crowded, .. } = &mut scenario.config;
+        [wide, protected, healed, binding, crowded].into_iter().for_each(|field| *field = 0);
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }

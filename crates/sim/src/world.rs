@@ -9,6 +9,7 @@ use lazaret_scheduler::Scheduler;
 
 use crate::{
     actors::{
+        binding::Readiness,
         client::Client,
         controller::Controller,
         drivers::Drivers,
@@ -88,6 +89,8 @@ pub(crate) enum Step {
     Claims(Box<PartStep<lazaret_claims::EffectKind>>),
     /// A watch of nodes delivers what kubelets say.
     DeliverReports(usize),
+    /// A driver reports on the devices of a claim.
+    ReportDevices(ObjectKey, Uid),
     /// Something about the schedulers.
     Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
     /// Something about the workload controllers.
@@ -155,6 +158,7 @@ pub(crate) struct World {
     pub(crate) workload_controllers: Crew<lazaret_workloads::Workloads>,
     pub(crate) watches: ObjectWatches,
     pub(crate) placing: Placing,
+    pub(crate) readiness: Readiness,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
     /// The guards, whose limits no eviction may exceed, by name.
@@ -254,10 +258,11 @@ impl World {
             answered_for: AnsweredFor::default(),
             health: Health::new(config.seed),
             claims: Crew::new(config.seed, CLAIMS),
-            schedulers: Crew::new(config.seed, SCHEDULERS),
+            schedulers: Crew::new(config.seed, SCHEDULERS).in_world(config),
             workload_controllers: Crew::new(config.seed, WORKLOAD_CONTROLLERS),
             watches: ObjectWatches::new(Rng::new(config.seed, OBJECT_WATCHES)),
-            placing: Placing::default(),
+            placing: Placing::new(config),
+            readiness: Readiness::new(config.seed),
             reports: Reports::new(config),
             errors: None,
             guards: BTreeMap::new(),
@@ -313,6 +318,7 @@ impl World {
         };
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
         world.watches.draw_from(Rng::new(seed, OBJECT_WATCHES));
+        world.begin_ready();
         world.start_clients(&population);
         world.population = Some(population);
         for number in 0..world.controllers.len() {
@@ -408,7 +414,8 @@ impl World {
             | Step::Ask(_)
             | Step::Publish(..)
             | Step::Withdraw(_)
-            | Step::Kubelet(_) => return None,
+            | Step::Kubelet(_)
+            | Step::ReportDevices(..) => return None,
         };
         self.controllers.get(controller)?.frozen(self.now)
     }
@@ -445,6 +452,7 @@ impl World {
             Step::DeliverReports(controller) => self.deliver_reports(controller),
             Step::Workloads(step) => self.part_step::<lazaret_workloads::Workloads>(*step),
             Step::DeliverObjects(controller) => self.deliver_objects(controller),
+            Step::ReportDevices(claim, uid) => self.report_devices(&claim, &uid),
             Step::Guards(controller) => self.hear_guards(controller),
             Step::Health(step) => self.health_step(*step),
         }
@@ -498,6 +506,8 @@ impl World {
         }
         self.recover_kubelets();
         self.mend_classes();
+        self.uncordon_all();
+        self.make_ready();
         if self.config.is_large() {
             self.hurry();
         }
@@ -553,6 +563,7 @@ impl World {
     fn claims_written(&mut self, from: usize) {
         for at in from..self.api.claims.log().len() {
             self.check_claim_written(at);
+            self.driver_sees(at);
         }
     }
 

@@ -95,6 +95,9 @@ impl World {
             Op::Person => self.person(a, b),
             Op::Report => self.report(a, b, c),
             Op::SetMode => self.set_mode(b.is_multiple_of(2)),
+            Op::Cordon => self.set_cordon(a, true),
+            Op::Uncordon => self.set_cordon(a, false),
+            Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
             Op::SetBudget => {
                 let namespace = palette::NAMESPACES[a as usize % palette::NAMESPACES.len()];
                 self.set_budget(namespace, Some(b % 4).filter(|permitted| *permitted < 3).map(Into::into));

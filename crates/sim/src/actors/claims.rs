@@ -225,6 +225,7 @@ impl World {
             name: create.holder.key.name.clone(),
             uid: create.holder.uid.clone(),
         });
+        self.config.enlarge(&mut claim);
         let notes = ClaimNotes { is_protected: true, entry: Some(create.entry.clone()), awaiting: None };
         self.api.put_claim(claim, notes);
         Outcome::Done

@@ -195,7 +195,7 @@ impl World {
 
     fn new_device(&mut self, number: u32) -> Device {
         let model = if self.rng.chance(400) { "big" } else { "small" };
-        Device {
+        let device = Device {
             name: palette::device(number),
             attributes: vec![
                 (palette::word("index"), AttrValue::Int(i64::from(number))),
@@ -206,7 +206,8 @@ impl World {
                 _ => vec![(palette::word("memory"), amount(if model == "big" { 80 } else { 20 }))],
             },
             ..Device::default()
-        }
+        };
+        self.config.with_conditions(device, number)
     }
 
     pub(crate) fn write_class(&mut self, class: usize, variant: u32) {

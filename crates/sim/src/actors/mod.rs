@@ -1,10 +1,13 @@
 //! Everyone who lives off the API server.
 
 pub(crate) mod admin;
+pub(crate) mod binding;
 pub(crate) mod budgets;
 pub(crate) mod claims;
 pub(crate) mod client;
 pub(crate) mod controller;
+pub(crate) mod cordons;
+pub(crate) mod crowd;
 pub(crate) mod drivers;
 pub(crate) mod election;
 pub(crate) mod guards;

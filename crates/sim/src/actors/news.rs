@@ -1,6 +1,10 @@
 //! The events that an agent gets from the watches of its process: each in its order; of events that a broken watch missed, the last one of each
 //! object.
 
+use std::collections::BTreeMap;
+
+use lazaret_model::Text;
+
 use crate::api::{Kind, Live, Resource, Table};
 
 /// How far an agent has processed the watches of its process.
@@ -14,6 +18,8 @@ pub(crate) struct Progress {
     pub(crate) reports: usize,
     /// Events of objects that are kept as JSON.
     pub(crate) objects: usize,
+    /// Of the scheduler: the nodes as it has heard of them.
+    pub(crate) nodes: BTreeMap<Text, lazaret_scheduler::Node>,
 }
 
 /// The first lists of a process's watches, and the events that they missed since.

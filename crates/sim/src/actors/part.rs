@@ -11,7 +11,9 @@ use crate::{
     actors::news::Progress,
     api::{EPOCH_MS, Kind},
     coverage::Mark,
+    mutant::Mutant,
     rng::Rng,
+    scenario::Config,
     view::log_length,
     world::{Errors, Step, World},
 };
@@ -36,6 +38,11 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
     /// One that knows nothing.
     fn begin() -> Self;
 
+    /// The same, set up as a world wants it.
+    fn begin_in(_config: &Config) -> Self {
+        Self::begin()
+    }
+
     /// The agents that run it.
     fn crew(world: &mut World) -> &mut Crew<Self>;
 
@@ -48,6 +55,16 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
     /// Whether effects are wanted.
     fn lead(&mut self, now: Timestamp, leads: bool) {
         self.handle(now, &(), Told::leads(leads).into());
+    }
+
+    /// Whether it is called when it asked to be.
+    fn is_called(_mutant: Option<Mutant>) -> bool {
+        true
+    }
+
+    /// Whether it gets the answer to an effect.
+    fn is_answered(_mutant: Option<Mutant>, _kind: &Self::Kind) -> bool {
+        true
     }
 
     /// Whether nobody waits for this effect.
@@ -101,6 +118,8 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
 pub(crate) struct Crew<P: Part> {
     pub(crate) agents: [Agent<P>; 2],
     rng: Rng,
+    /// The world that its cores are set up for; `None`: for any.
+    config: Option<Config>,
 }
 
 /// One of them.
@@ -160,8 +179,8 @@ impl<K> PartStep<K> {
 }
 
 impl<P: Part> Agent<P> {
-    fn new(life: u64, turn: Turn<Kind>) -> Self {
-        let core = P::begin();
+    fn new(config: Option<&Config>, life: u64, turn: Turn<Kind>) -> Self {
+        let core = config.map_or_else(P::begin, P::begin_in);
         Self { core, life, turn, is_given_up: false, progress: None, is_told: true, tick_at: None }
     }
 
@@ -177,8 +196,14 @@ impl<P: Part> Agent<P> {
 
 impl<P: Part> Crew<P> {
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        let agents = core::array::from_fn(|_| Agent::new(0, Turn::new(Timestamp::EPOCH, P::LOOP)));
-        Self { agents, rng: Rng::new(seed, stream) }
+        let agents = core::array::from_fn(|_| Agent::new(None, 0, Turn::new(Timestamp::EPOCH, P::LOOP)));
+        Self { agents, rng: Rng::new(seed, stream), config: None }
+    }
+
+    /// The same, with cores that are set up for a world.
+    pub(crate) fn in_world(self, config: &Config) -> Self {
+        let begin = |_| Agent::new(Some(config), 0, Turn::new(Timestamp::EPOCH, P::LOOP));
+        Self { agents: core::array::from_fn(begin), config: Some(config.clone()), ..self }
     }
 
     /// An agent has heard something, or its process has.
@@ -189,7 +214,7 @@ impl<P: Part> Crew<P> {
     /// A process starts again, with nothing in memory.
     pub(crate) fn restart_process(&mut self, number: usize, now: Timestamp) {
         let agent = &mut self.agents[number];
-        *agent = Agent::new(agent.life + 1, Turn::new(now, P::LOOP));
+        *agent = Agent::new(self.config.as_ref(), agent.life + 1, Turn::new(now, P::LOOP));
     }
 
     /// An agent is given up. Another begins in the same process, with nothing in memory, when its effects have ended.
@@ -198,7 +223,7 @@ impl<P: Part> Crew<P> {
         let idle = Turn::new(Timestamp::EPOCH, P::LOOP);
         let mut turn = core::mem::replace(&mut agent.turn, idle);
         turn.give_up();
-        *agent = Agent::new(agent.life + 1, turn);
+        *agent = Agent::new(self.config.as_ref(), agent.life + 1, turn);
         agent.is_given_up = true;
     }
 
@@ -347,6 +372,9 @@ impl World {
 
     fn plan_part_tick<P: Part>(&mut self, number: usize) {
         let (now, ahead) = (self.now, self.controllers[number].ahead);
+        if !P::is_called(self.mutant) {
+            return;
+        }
         let agent = &mut P::crew(self).agents[number];
         let wanted = agent.core.next_wake().map(|wake| Wake::new(wake.at, wake.why.into()));
         let Some(wake) = agent.turn.wake(wanted) else { return };
@@ -442,13 +470,14 @@ impl World {
             return P::unheard(self, &post.effect.kind);
         }
         let now = controller.clock(self.now);
+        let is_answered = P::is_answered(self.mutant, &post.effect.kind);
         let agent = &mut P::crew(self).agents[number];
         agent.turn.landed(now);
         agent.is_told = true;
-        if agent.life == post.life {
-            agent.core.acknowledge(now, post.effect.id, post.reply, post.object);
-        } else {
+        if agent.life != post.life {
             P::unheard(self, &post.effect.kind);
+        } else if is_answered {
+            agent.core.acknowledge(now, post.effect.id, post.reply, post.object);
         }
         self.end_if_all_is_said(number);
     }

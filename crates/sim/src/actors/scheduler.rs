@@ -1,6 +1,6 @@
 //! The scheduler: the core that ships, and what the server makes of its writes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_allocator::Features;
@@ -18,7 +18,10 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     actors::{
+        binding::Readiness,
         claims::request_of,
+        cordons::is_cordoned,
+        crowd,
         news::{Event, Gaps, Progress, listed},
         part::{Agent, Crew, Part, PartStep},
         workloads::Workloads,
@@ -27,6 +30,7 @@ use crate::{
     coverage::Mark,
     mutant::Mutant,
     palette,
+    scenario::Config,
     world::{Step, World},
 };
 
@@ -42,28 +46,37 @@ const PODS_MAX: i64 = 1_000_000;
 pub(crate) struct Placing {
     plain: Arc<PodSpec>,
     extended: Arc<PodSpec>,
+    /// In worlds in which pods take room.
+    crowd: crowd::Specs,
     waiting: HashMap<Uid, Unscheduled, FxBuildHasher>,
+    /// By pod: the nodes for which pods were made to leave, each with the place in the log from which on it is so.
+    pub(super) nominated: HashMap<Uid, Vec<(usize, Option<Text>)>, FxBuildHasher>,
 }
 
-impl Default for Placing {
-    fn default() -> Self {
+impl Placing {
+    pub(crate) fn new(config: &Config) -> Self {
         let mut requests = Amounts::default();
         requests.set_other(&EXTENDED.into(), 1);
         let asked = (EXTENDED.into(), Extended { amount: 1, place: 0 });
         let container =
             Container { name: "main".into(), index: 0, role: Role::Main, extended: [asked].into() };
+        let plain = PodSpec::default();
+        let extended = PodSpec { requests, containers: vec![container], ..PodSpec::default() };
         Self {
-            plain: Arc::default(),
-            extended: Arc::new(PodSpec { requests, containers: vec![container], ..PodSpec::default() }),
+            crowd: crowd::Specs::new(config, [&plain, &extended]),
+            plain: Arc::new(plain),
+            extended: Arc::new(extended),
             waiting: HashMap::default(),
+            nominated: HashMap::default(),
         }
     }
-}
 
-impl Placing {
-    /// A pod as the scheduler sees it.
-    fn pod(&self, pod: &Pod, is_extended: bool) -> Arc<lazaret_scheduler::Pod> {
-        Arc::new(lazaret_scheduler::Pod {
+    /// A pod that was written at this place of the log, as the scheduler sees it.
+    fn pod(&self, config: &Config, pod: &Pod, place: usize, is_extended: bool) -> lazaret_scheduler::Pod {
+        let spec = self.crowd.of(config, &pod.uid, is_extended);
+        let nominated = self.nominated.get(&pod.uid).map_or(&[][..], Vec::as_slice);
+        let nominated = nominated.iter().rev().find(|(since, _)| *since <= place);
+        lazaret_scheduler::Pod {
             key: pod.key.clone(),
             uid: pod.uid.clone(),
             owner: pod.owner.clone(),
@@ -75,17 +88,38 @@ impl Placing {
             claims: pod.claims.clone(),
             extended_claim: pod.extended_claim.clone(),
             group: pod.group.clone(),
-            spec: Arc::clone(if is_extended { &self.extended } else { &self.plain }),
+            nominated: nominated.and_then(|(_, node)| node.clone()),
+            spec: Arc::clone(spec.unwrap_or(if is_extended { &self.extended } else { &self.plain })),
             ..lazaret_scheduler::Pod::default()
-        })
+        }
     }
+}
+
+fn options() -> Options {
+    Options { features: Features::all(), flush_ms: FLUSH_MS, ..Options::default() }
 }
 
 impl Part for Scheduler {
     const LOOP: TurnOptions = TurnOptions { in_flight_max: 256, precedence: Precedence::Usual };
 
     fn begin() -> Self {
-        Self::new(Options { features: Features::all(), flush_ms: FLUSH_MS, ..Options::default() })
+        Self::new(options())
+    }
+
+    fn begin_in(config: &Config) -> Self {
+        match i64::from(config.binding) {
+            0 => Self::begin(),
+            binding_timeout_s => Self::new(Options { binding_timeout_s, ..options() }),
+        }
+    }
+
+    fn is_called(mutant: Option<Mutant>) -> bool {
+        mutant != Some(Mutant::UncalledScheduler)
+    }
+
+    fn is_answered(mutant: Option<Mutant>, kind: &EffectKind) -> bool {
+        let releases = matches!(kind, EffectKind::ReleaseClaim(release) if release.deallocate);
+        !(releases && mutant == Some(Mutant::UnansweredRelease))
     }
 
     fn crew(world: &mut World) -> &mut Crew<Self> {
@@ -156,9 +190,10 @@ impl Part for Scheduler {
             }
             EffectKind::Bind(bind) => world.bind(bind).into(),
             EffectKind::SetPodCondition(set) => world.say_why(set).into(),
-            // All pods have the same priority, and nothing else is switched on.
-            EffectKind::Evict(_) | EffectKind::SetNodeAllocatable(_) | EffectKind::ChangeClassicClaim(_) => {
-                world.violate("nobody is made to leave for an equal", format!("{kind:?}"));
+            EffectKind::Evict(evict) => world.preempt(evict).into(),
+            // They are not switched on.
+            EffectKind::SetNodeAllocatable(_) | EffectKind::ChangeClassicClaim(_) => {
+                world.violate("the scheduler does what it is set up for", format!("{kind:?}"));
                 Outcome::Gone.into()
             }
             EffectKind::Event(_) => Outcome::Done.into(),
@@ -169,11 +204,16 @@ impl Part for Scheduler {
 impl World {
     /// An agent hears what the watches of its process have told since it last heard; one that has just begun hears what they began with.
     fn scheduler_hears(&mut self, number: usize, now: Timestamp) {
-        let Self { schedulers, clients, api, reports, workloads, placing, mutant, .. } = self;
+        let Self { schedulers, clients, api, reports, workloads, placing, readiness, config, mutant, .. } =
+            self;
         let (gaps, view) = (&clients[number].gaps, &clients[number].view);
         let Agent { core, progress, .. } = &mut schedulers.agents[number];
-        let mut ear = Ear { core, now, api, gaps, placing, workloads, mutant: *mutant };
+        let nodes =
+            progress.as_mut().map(|progress| core::mem::take(&mut progress.nodes)).unwrap_or_default();
+        let mut ear =
+            Ear { core, now, api, gaps, placing, readiness, workloads, config, nodes, mutant: *mutant };
         let progress = progress.get_or_insert_with(|| {
+            ear.list_nodes();
             reports.by_node.values().for_each(|report| ear.hear_node(report));
             ear.begin(reports.log.len())
         });
@@ -182,6 +222,7 @@ impl World {
         for report in &reports.log[core::mem::replace(&mut progress.reports, to)..to] {
             ear.hear_node(report);
         }
+        progress.nodes = ear.nodes;
     }
 
     fn reserve_claim(&mut self, reserve: &ReserveClaim, in_part: bool) -> Reply {
@@ -249,6 +290,7 @@ impl World {
             Err(outcome) => return outcome.into(),
         };
         self.check_released(&found, release);
+        self.note_timeout(&found, release);
         let mut claim = ResourceClaim::clone(&found);
         claim.reserved_for.retain(|user| Some(&user.uid) != release.consumer.as_ref());
         if release.deallocate {
@@ -306,6 +348,8 @@ impl World {
         self.placing.waiting.remove(&bind.uid);
         self.coverage.hit(Mark::Scheduled);
         self.check_bound(bind);
+        self.check_made_ready(bind);
+        self.check_fits(bind);
         Outcome::Done
     }
 
@@ -315,6 +359,7 @@ impl World {
             return Outcome::Gone;
         }
         self.coverage.hit(Mark::Unschedulable);
+        self.nominate(set);
         let said = Unscheduled { reason: set.reason.into(), message: set.message.clone() };
         self.placing.waiting.insert(set.uid.clone(), said);
         Outcome::Done
@@ -357,7 +402,11 @@ struct Ear<'a> {
     api: &'a Api,
     gaps: &'a Gaps,
     placing: &'a Placing,
+    readiness: &'a Readiness,
     workloads: &'a Workloads,
+    config: &'a Config,
+    /// The nodes as it has heard of them.
+    nodes: BTreeMap<Text, lazaret_scheduler::Node>,
     mutant: Option<Mutant>,
 }
 
@@ -367,14 +416,40 @@ impl Ear<'_> {
     }
 
     fn hear_node(&mut self, report: &NodeReport) {
-        let node = lazaret_scheduler::Node {
-            facts: Arc::new(Node { name: report.name.clone(), ..Node::default() }),
-            pods_max: PODS_MAX,
-            reports: report.reports,
-            awaiting: report.awaiting.clone(),
-            ..lazaret_scheduler::Node::default()
-        };
-        self.tell(Input::Node(Arc::new(node)));
+        let Some(node) = self.nodes.get_mut(&report.name) else { return };
+        (node.reports, node.awaiting) = (report.reports, report.awaiting.clone());
+        let node = Arc::new(node.clone());
+        self.tell(Input::Node(node));
+    }
+
+    /// The first list of nodes: they are passed on with their reports.
+    fn list_nodes(&mut self) {
+        for place in listed(&self.api.nodes, self.gaps.began[Kind::Node as usize]) {
+            if let Some(stored) = self.api.nodes.written(place) {
+                self.set_node(stored.object);
+            }
+        }
+    }
+
+    fn set_node(&mut self, facts: &Arc<Node>) -> &lazaret_scheduler::Node {
+        let node = self.nodes.entry(facts.name.clone()).or_default();
+        node.facts = Arc::clone(facts);
+        node.unschedulable = is_cordoned(facts) && self.mutant != Some(Mutant::UnseenCordon);
+        (node.pods_max, node.allocatable.cpu_milli) = (PODS_MAX, self.config.node_cpu_milli());
+        node
+    }
+
+    /// The nodes that were written from here to there. No node goes.
+    fn follow_nodes(&mut self, from: usize, to: usize) {
+        let api = self.api;
+        for Event { place, .. } in self.gaps.events(&api.nodes, from, to) {
+            let Some(facts) = &api.nodes.log()[place].object else { continue };
+            if self.mutant == Some(Mutant::UnseenUncordon) && !is_cordoned(facts) {
+                continue;
+            }
+            let node = Arc::new(self.set_node(facts).clone());
+            self.tell(Input::Node(node));
+        }
     }
 
     /// Tells the first lists of the watches.
@@ -401,7 +476,14 @@ impl Ear<'_> {
         }
     }
 
-    fn hear_of_fleet(&mut self, input: lazaret_fleet::Input) {
+    fn hear_of_fleet(&mut self, mut input: lazaret_fleet::Input) {
+        if let (lazaret_fleet::Input::Slice(slice), Some(Mutant::IgnoreConditions)) =
+            (&mut input, self.mutant)
+        {
+            for device in &mut Arc::make_mut(slice).devices {
+                (device.binding_conditions, device.binding_failure_conditions) = (None, None);
+            }
+        }
         let is_blind = self.mutant == Some(Mutant::BlindScheduler);
         if !(is_blind && matches!(input, lazaret_fleet::Input::Rule(_))) {
             self.tell(Input::Fleet(input));
@@ -413,15 +495,27 @@ impl Ear<'_> {
         let Some(at) = (place as usize).checked_sub(1) else { return };
         let Some(seen) = self.api.seen_claim(at) else { return };
         let mut claim = seen.claim;
+        let mut devices = self.readiness.statuses_at(&claim.uid, at);
         match self.mutant {
             Some(Mutant::DoubleAllocation) => Arc::make_mut(&mut claim).allocation = None,
             Some(Mutant::NoBrake) => tolerate_for_ever(Arc::make_mut(&mut claim)),
+            Some(Mutant::UnseenConditions) => devices.clear(),
+            Some(Mutant::UnseenDeallocation) if claim.allocation.is_none() && self.was_allocated(at) => {
+                return;
+            }
             Some(_) | None => {}
         }
         let version = self.api.claims.log()[at].version;
         let has_finalizer = !seen.finalizers.is_empty();
-        let claim = lazaret_scheduler::Claim { claim, version, has_finalizer, devices: Vec::new() };
+        let claim = lazaret_scheduler::Claim { claim, version, has_finalizer, devices };
         self.tell(Input::Claim(Arc::new(claim)));
+    }
+
+    /// Whether the claim that was written at this place of the log was allocated before.
+    fn was_allocated(&self, at: usize) -> bool {
+        let log = self.api.claims.log();
+        let before = log[..at].iter().rev().find(|before| before.number == log[at].number);
+        before.and_then(|before| before.object.as_ref()).is_some_and(|claim| claim.allocation.is_some())
     }
 
     /// The pod that was written at the place before this one, if one was.
@@ -430,10 +524,18 @@ impl Ear<'_> {
         let logged = &self.api.pods.log()[at];
         let Some(pod) = &logged.object else { return };
         let is_extended = self.workloads.shape(logged.number).is_some_and(|shape| shape.extended);
-        self.tell(match (self.mutant, &pod.node) {
-            (Some(Mutant::UnseenBinding), Some(_)) => Input::PodGone(pod.key.clone()),
-            (Some(_) | None, _) => Input::Pod(self.placing.pod(pod, is_extended)),
-        });
+        let mut seen = self.placing.pod(self.config, pod, at, is_extended);
+        match self.mutant {
+            Some(Mutant::UnseenBinding) if pod.node.is_some() => {
+                return self.tell(Input::PodGone(pod.key.clone()));
+            }
+            Some(Mutant::IgnoreRequests) => Arc::make_mut(&mut seen.spec).requests.cpu_milli = 0,
+            Some(Mutant::InflatedPriority) if pod.node.is_none() => {
+                Arc::make_mut(&mut seen.spec).priority += 1
+            }
+            Some(_) | None => {}
+        }
+        self.tell(Input::Pod(Arc::new(seen)));
     }
 
     /// Everything up to here.
@@ -445,6 +547,8 @@ impl Ear<'_> {
         self.follow(&api.patches, from, to);
         self.follow(&api.rules, from, to);
         let range = |kind: Kind| (from[kind as usize], to[kind as usize]);
+        let (begin, end) = range(Kind::Node);
+        self.follow_nodes(begin, end);
         let (begin, end) = range(Kind::Claim);
         for Event { place, .. } in self.gaps.events(&api.claims, begin, end) {
             match &api.claims.log()[place] {
@@ -461,6 +565,7 @@ impl Ear<'_> {
                 logged if logged.object.is_some() => {
                     self.hear_pod(u32::try_from(place + 1).unwrap_or(u32::MAX));
                 }
+                _ if self.mutant == Some(Mutant::UnseenDeparture) => {}
                 logged => self.tell(Input::PodGone(api.pods.key(logged.number).clone())),
             }
         }

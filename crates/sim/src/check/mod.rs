@@ -1,6 +1,7 @@
 //! The invariants. A decision is judged by what the controller that made it had been told, through the reference;
 //! a write by what the server holds; the rest of the world at rest.
 
+mod binding;
 mod capacity;
 mod claims;
 mod compare;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_model::{
-    Allocation, Consumer, DeviceId, DeviceSelector, ObjectKey, Pod, ResourceClaim, Taint, Text, Timestamp,
-    Toleration, Uid, tolerates,
+    Allocation, AllocationMode, Consumer, DeviceId, DeviceResult, DeviceSelector, ObjectKey, Pod,
+    ResourceClaim, Taint, Text, Timestamp, Toleration, Uid, tolerates,
 };
 use lazaret_scheduler::{Bind, ReleaseClaim, ReserveClaim};
 
@@ -38,6 +38,15 @@ struct Wanted {
     tolerations: Vec<Toleration>,
 }
 
+/// The needs of a pod that waits.
+#[derive(PartialEq)]
+struct Needs {
+    devices: Vec<Wanted>,
+    /// The node where a claim that others use has its devices.
+    only: Option<Text>,
+    cpu_milli: i64,
+}
+
 impl World {
     /// A claim for an extended resource is asked for. Its devices were chosen before that, and are written after.
     pub(crate) fn note_blocked(&mut self, number: usize, pod: &Uid, is_new: bool) {
@@ -67,8 +76,12 @@ impl World {
             Some(blocked) => blocked.contains(&result.device),
             None => is_new && is_blocked(seen, &result.device, &result.tolerations),
         });
+        let is_known = blocked.is_some();
         if let Some(detail) = wrong.map(|result| format!("{} gets {}", reserve.claim, result.device)) {
             self.violate("no device is given with a taint that is not tolerated", detail);
+        }
+        if is_new && !is_known {
+            self.check_open(number, allocation);
         }
         self.checker.decided.given.insert(key, devices);
     }
@@ -129,14 +142,25 @@ impl World {
         let seen = self.seen(leader);
         let waits =
             |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
-        let free = self.free_devices(seen);
+        let keeps = |pod: &Pod| self.config.nodes > 1 && self.keeps_devices(seen, pod);
+        let keeper = seen.pods().find(|pod| waits(pod) && keeps(pod)).map(|pod| pod.key.clone());
+        if let Some(pod) = keeper {
+            let why = self.schedulers.agents[leader].core.why(&pod).map(|why| why.message());
+            let detail = format!("{pod}: {why:?}");
+            return self.violate("a pod that waits keeps no devices", detail);
+        }
+        let (free, open) = (self.free_devices(seen), self.open_nodes());
         // Pods that want the same are looked at once.
-        let mut nowhere: Vec<Vec<Wanted>> = Vec::new();
+        let mut nowhere: Vec<Needs> = Vec::new();
         let found = seen.pods().filter(|pod| waits(pod)).find_map(|pod| {
-            let wanted = self.wanted(pod.pod).filter(|wanted| !nowhere.contains(wanted))?;
-            let node = free.iter().find(|(_, devices)| has_room(seen, devices, &wanted, now));
+            let needs = self.needs(seen, pod.pod, now).filter(|needs| !nowhere.contains(needs))?;
+            let node = open.iter().find(|(node, cpu_left)| {
+                needs.only.as_ref().is_none_or(|only| only == *node)
+                    && needs.cpu_milli <= **cpu_left
+                    && free.get(*node).is_some_and(|devices| has_room(seen, devices, &needs.devices, now))
+            });
             let Some((node, _)) = node else {
-                nowhere.push(wanted);
+                nowhere.push(needs);
                 return None;
             };
             let why = self.schedulers.agents[leader].core.why(&pod.key).map(|why| why.message());
@@ -147,20 +171,48 @@ impl World {
         }
     }
 
-    /// The devices that a pod wants. `None`: it lacks a claim, or one of its claims is allocated or wants a share.
-    fn wanted(&self, pod: &Pod) -> Option<Vec<Wanted>> {
-        let mut wanted = Vec::new();
+    /// Whether the one claim of a pod, which was made for it, ties it to a node. Devices of another claim may be what such a pod waits for.
+    fn keeps_devices(&self, seen: Seen<'_>, pod: &Pod) -> bool {
+        let [entry] = &pod.claims[..] else { return false };
+        let Some(name) = claim_name(&entry.source) else { return false };
+        let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+        let Some(claim) = self.api.claims.get(&key).map(|stored| stored.object) else { return false };
+        claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid)
+            && request_of(claim).is_some_and(|request| seen.class(&request.class).is_some())
+            && claim.allocation.as_deref().is_some_and(|given| given.only_node().is_some())
+    }
+
+    /// The needs of a pod. `None`: it lacks a claim, one of its claims wants a share, or one that others use is of no use to it.
+    fn needs(&self, seen: Seen<'_>, pod: &Pod, now: Timestamp) -> Option<Needs> {
+        let (mut wanted, mut only): (Vec<Wanted>, Option<Text>) = (Vec::new(), None);
         let claim_of = |name: &Text| {
             let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
             self.api.claims.get(&key).map(|stored| stored.object)
         };
         for entry in &pod.claims {
             let claim = claim_of(claim_name(&entry.source)?)?;
-            if claim.allocation.is_some() || claim.deleting || share_of(claim).is_some() {
+            if claim.deleting || share_of(claim).is_some() {
                 return None;
             }
+            // Devices that no pod uses can be given back.
+            if let Some(given) = claim.allocation.as_deref().filter(|_| !claim.reserved_for.is_empty()) {
+                let is_bad = |result: &DeviceResult| {
+                    let (id, tolerations) = (&result.device, &result.tolerations);
+                    is_blocked(seen, id, tolerations) || is_left_soon(seen, id, tolerations, now)
+                };
+                let node = given.only_node()?;
+                if given.results.iter().any(is_bad) || only.as_ref().is_some_and(|only| only != node) {
+                    return None;
+                }
+                only = Some(node.clone());
+                continue;
+            }
             let request = request_of(claim)?;
-            wanted.push(Wanted { class: request.class.clone(), tolerations: request.tolerations.clone() });
+            let count = if request.mode == AllocationMode::Exact(2) { 2 } else { 1 };
+            for _ in 0..count {
+                wanted
+                    .push(Wanted { class: request.class.clone(), tolerations: request.tolerations.clone() });
+            }
         }
         let number = self.api.pods.number(&pod.key)?;
         if self.workloads.shape(number).is_some_and(|shape| shape.extended) {
@@ -169,7 +221,7 @@ impl World {
             }
             wanted.push(Wanted { class: palette::word(palette::CLASSES[0]), tolerations: Vec::new() });
         }
-        Some(wanted)
+        Some(Needs { devices: wanted, only, cpu_milli: self.config.cpu_milli(&pod.uid) })
     }
 
     /// By node: devices that nobody has and that can be given out.

@@ -1,6 +1,6 @@
 //! How the world of a seed is drawn.
 
-use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition};
+use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
@@ -52,7 +52,7 @@ const HEALTH_TAINTS: u32 = 9;
 /// The most transitions of a world that are about protection.
 const PROTECTION_STEPS_MAX: u32 = 12;
 
-fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {
+pub(super) fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {
     u32::try_from(rng.between(u64::from(low), u64::from(high))).unwrap_or(high)
 }
 
@@ -92,6 +92,8 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         protected: u32::from(Rng::new(seed, PROTECTION).chance(350)),
         // Of large worlds each step would look at every device.
         healed: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, HEALTH).chance(300)),
+        binding: binding::draw_timeout(population, pods),
+        crowded: binding::draw_crowd(population, pods),
     }
 }
 
@@ -117,7 +119,10 @@ fn weight(op: Op) -> u64 {
         | Op::SetMode
         | Op::Scale
         | Op::DeleteOwner
-        | Op::RestartKubelets => 0,
+        | Op::RestartKubelets
+        | Op::Cordon
+        | Op::Uncordon
+        | Op::ReportDevices => 0,
     }
 }
 
@@ -183,6 +188,9 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     }
     draw_owners(config, &mut transitions);
     draw_restarts(config, &mut transitions);
+    if config.binding != 0 || config.crowded != 0 {
+        binding::draw_transitions(config, &mut transitions);
+    }
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -293,7 +301,7 @@ fn draw_incidents(config: &Config, transitions: &mut Vec<Transition>) {
     }
 }
 
-fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
+pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
     let (mut a, b, mut c) = (number(rng, 0, 9_999), number(rng, 0, 99_999), number(rng, 0, 99_999));
     match op {
         Op::WriteRule
@@ -332,6 +340,9 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::SetMode
         | Op::Scale
         | Op::DeleteOwner
+        | Op::Cordon
+        | Op::Uncordon
+        | Op::ReportDevices
         | Op::Panic
         | Op::SlowKubelet => {}
     }

@@ -4,7 +4,7 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use lazaret_model::{
-    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, ObjectKey, Pod, ResourceClaim,
+    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim,
     ResourceSlice, ResourceSlicePatch, Text,
 };
 
@@ -111,6 +111,12 @@ impl<'a> Seen<'a> {
     /// All rules, by name.
     pub fn rules(self) -> impl Iterator<Item = &'a Arc<DeviceTaintRule>> {
         self.api.rules.iter_in(&self.view.rules.live).map(|stored| stored.object)
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(self, name: &Text) -> Option<&'a Arc<Node>> {
+        self.api.nodes.get_in(&self.view.nodes.live, name).map(|stored| stored.object)
     }
 
     /// All patches, by name.

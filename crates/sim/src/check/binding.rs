@@ -1,0 +1,89 @@
+//! Binding: no pod before its devices are ready, none on a cordoned node or one without room for it, and nobody leaves for an equal. Nothing of the
+//! scheduler is used to find that out.
+
+use std::collections::BTreeMap;
+
+use lazaret_model::{Allocation, ObjectKey, Pod, ResourceClaim, Text};
+use lazaret_scheduler::{Bind, Evict, ReleaseClaim};
+
+use crate::{
+    actors::cordons::is_cordoned,
+    api::{claim_name, wall},
+    coverage::Mark,
+    palette,
+    world::World,
+};
+
+impl World {
+    /// A pod is bound: the devices of its claims were reported ready.
+    pub(crate) fn check_made_ready(&mut self, bind: &Bind) {
+        if self.config.binding == 0 {
+            return;
+        }
+        let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object) else { return };
+        let named =
+            pod.claims.iter().filter_map(|entry| claim_name(&entry.source)).chain(&pod.extended_claim);
+        let keys = named.map(|name| ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() });
+        let mut claims = keys.filter_map(|key| self.api.claims.get(&key));
+        let unready = claims.find(|claim| !self.readiness.was_ready(&claim.object.uid));
+        if let Some(detail) =
+            unready.map(|claim| format!("{} is bound before {}", bind.pod, claim.object.key))
+        {
+            self.violate("a pod is bound after its devices are ready", detail);
+        }
+    }
+
+    /// A pod is bound: its node has room for it.
+    pub(crate) fn check_fits(&mut self, bind: &Bind) {
+        let left = self.cpu_left(&bind.node);
+        if left < 0 {
+            let detail = format!("{} on {}, which lacks {} thousandths of a CPU", bind.pod, bind.node, -left);
+            self.violate("no node is given more than it has room for", detail);
+        }
+    }
+
+    /// The CPU of a node that no pod has, in thousandths.
+    fn cpu_left(&self, node: &Text) -> i64 {
+        if self.config.crowded == 0 {
+            return 0;
+        }
+        let is_there = |pod: &&Pod| pod.node.as_ref() == Some(node) && !pod.phase.is_finished();
+        let pods = self.api.pods.iter().map(|stored| &**stored.object).filter(is_there);
+        self.config.node_cpu_milli() - pods.map(|pod| self.config.cpu_milli(&pod.uid)).sum::<i64>()
+    }
+
+    /// By node that takes pods: the CPU that no pod has.
+    pub(super) fn open_nodes(&self) -> BTreeMap<Text, i64> {
+        let names = (0..self.config.nodes).map(palette::node);
+        let is_open = |name: &Text| self.api.nodes.get(name).is_some_and(|node| !is_cordoned(node.object));
+        names.filter(is_open).map(|name| (name.clone(), self.cpu_left(&name))).collect()
+    }
+
+    /// A scheduler gives devices away, by what it has heard: not those of a cordoned node.
+    pub(super) fn check_open(&mut self, number: usize, allocation: &Allocation) {
+        let node = allocation.only_node().and_then(|name| self.seen(number).node(name));
+        if let Some(node) = node.filter(|node| is_cordoned(node)) {
+            let detail = format!("devices of {} are given", node.name);
+            self.violate("no pod is placed on a cordoned node", detail);
+        }
+    }
+
+    /// A pod has to leave: the one that it leaves for is more important.
+    pub(crate) fn check_preempted(&mut self, evict: &Evict) {
+        let Some(for_whom) = self.api.pods.get(&evict.preemptor).map(|stored| stored.object) else { return };
+        if self.config.priority(&for_whom.uid) <= self.config.priority(&evict.uid) {
+            let detail = format!("{} for {}", evict.victim, evict.preemptor);
+            self.violate("nobody is made to leave for an equal", detail);
+        }
+    }
+
+    /// The scheduler gives devices back. They were not ready in time if their time is over.
+    pub(crate) fn note_timeout(&mut self, claim: &ResourceClaim, release: &ReleaseClaim) {
+        let given = claim.allocation.as_ref().filter(|_| release.deallocate && self.config.binding != 0);
+        let until =
+            given.and_then(|given| given.timestamp).map(|at| at.plus_secs(self.config.binding.into()));
+        if !self.readiness.was_ready(&claim.uid) && until.is_some_and(|until| until <= wall(self.now)) {
+            self.coverage.hit(Mark::DevicesLate);
+        }
+    }
+}
