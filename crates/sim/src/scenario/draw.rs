@@ -16,7 +16,7 @@ const FLAPS: u64 = 7;
 /// And the one that budgets come from which permit nothing while pods are to be evicted.
 const BUDGETS: u64 = 8;
 /// And the one that all that people do to owners of pods comes from.
-const OWNERS: u64 = 9;
+const OWNERS: u64 = 11;
 /// In as many of a thousand worlds they do something.
 const OWNED_PERMILLE: u64 = 400;
 /// At most as often.
