@@ -96,14 +96,16 @@ impl World {
             Op::Cordon => self.set_cordon(a, true),
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
-            Op::SetBudget => {
-                let namespace = Text::from(palette::NAMESPACES[a as usize % palette::NAMESPACES.len()]);
-                match b % 4 {
-                    permitted @ 0..=2 => self.budgets.insert(namespace, permitted),
-                    _ => self.budgets.remove(&namespace),
-                };
-            }
+            Op::SetBudget => self.set_budget(a, b),
         }
+    }
+
+    fn set_budget(&mut self, number: u32, permitted: u32) {
+        let namespace = Text::from(palette::NAMESPACES[number as usize % palette::NAMESPACES.len()]);
+        match permitted % 4 {
+            permitted @ 0..=2 => self.budgets.insert(namespace, permitted),
+            _ => self.budgets.remove(&namespace),
+        };
     }
 
     pub(crate) fn selector(&self, number: u32) -> Option<lazaret_model::DeviceSelector> {
