@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_claims::Claims;
-use lazaret_model::{DisruptionGuard, Text};
+use lazaret_model::{DisruptionGuard, ObjectKey, Text, Uid};
 use lazaret_scheduler::Scheduler;
 
 use crate::{

@@ -78,7 +78,7 @@ impl Config {
     }
 
     fn needs_preparation(&self, number: u32) -> bool {
-        self.binding != 0 && number % PREPARED_ONE_IN != 0
+        self.binding != 0 && !number.is_multiple_of(PREPARED_ONE_IN)
     }
 
     /// The devices of a claim that have to be made ready. Devices of the fabric are always ready.

@@ -8,7 +8,7 @@ use lazaret_scheduler::{Amounts, Evict, PodSpec, SetPodCondition};
 
 use crate::{actors::claims::share_of, coverage::Mark, scenario::Config, world::World};
 
-/// What pods request, in thousandths of a CPU.
+/// Requests of pods, in thousandths of a CPU.
 const CPU_MILLI: [i64; 3] = [50, 200, 500];
 /// A node has as much for each pod of the start that would be its share: about what pods request.
 const CPU_MILLI_PER_POD: i64 = 250;

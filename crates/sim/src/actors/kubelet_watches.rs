@@ -54,7 +54,7 @@ impl World {
         for input in [Input::NodesListed(nodes), Input::ClaimsListed(claims), Input::PodsListed(seen)] {
             kubelets.core.handle(now, input);
         }
-        kubelets.progress = Progress { heard, pods, reports: self.reports.log.len() };
+        kubelets.progress = Progress { heard, pods, reports: self.reports.log.len(), ..Progress::default() };
         (kubelets.is_up, kubelets.is_told, kubelets.started_at) = (true, true, self.now);
     }
 

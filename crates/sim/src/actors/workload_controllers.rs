@@ -226,7 +226,6 @@ impl World {
         let uid = Text::from(found["metadata"]["uid"].as_str().unwrap_or_default());
         if subresource == "status" {
             if body["status"]["phase"] == "Failed" {
-                self.unprepare(&uid);
                 self.api.edit_pod(&pod, &uid, |pod| pod.phase = PodPhase::Failed);
             }
             return self.read(&resource::PODS, key);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, NodeSelector, NodeSelectorTerm, ObjectKey,
-    Operator, Owner, Pod, PodClaim, PodGroup, PodPhase, Quantity, Requirement, ResourceClaim, Text,
+    Operator, Owner, Pod, PodClaim, PodGroup, PodPhase, Quantity, Requirement, ResourceClaim, Text, Uid,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     },
     palette,
     rng::Rng,
-    world::{Step, World},
+    world::World,
 };
 
 /// The most pods that one workload wants.

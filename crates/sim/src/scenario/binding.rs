@@ -15,8 +15,8 @@ const CROWD: u64 = 18;
 const PERMILLE: u64 = 250;
 /// The seconds that devices may take.
 const TIMEOUTS_S: [u32; 3] = [20, 60, 600];
-/// The most transitions of a world that are about this.
-const STEPS_MAX: u32 = 16;
+/// The transitions of a world that are about this. Most make pods go: their successors are placed.
+const STEPS: (u32, u32) = (8, 40);
 
 pub(super) fn draw_timeout(population: u64, pods: u32) -> u32 {
     let rng = &mut Rng::new(population, BINDING);
@@ -31,8 +31,8 @@ pub(super) fn draw_crowd(population: u64, pods: u32) -> u32 {
 /// Nodes are cordoned and uncordoned, drivers change their mind, and pods go, so that others are placed.
 pub(super) fn draw_transitions(config: &Config, transitions: &mut Vec<Transition>) {
     let rng = &mut Rng::new(config.seed, BINDING);
-    for _ in 0..number(rng, 4, STEPS_MAX) {
-        let op = match rng.below(8) {
+    for _ in 0..number(rng, STEPS.0, STEPS.1) {
+        let op = match rng.below(12) {
             0 | 1 => Op::Cordon,
             2 | 3 => Op::Uncordon,
             4 => Op::ReportDevices,
