@@ -324,7 +324,7 @@ fn place_of(text: &str, value: &str) -> Option<Range<usize>> {
     const NAME: &str = "\"managedFields\"";
     let is_space = |c: char| c.is_ascii_whitespace();
     let at = (value.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    let name = memchr::memmem::rfind(text[..at].as_bytes(), NAME.as_bytes())?;
+    let name = memchr::memmem::rfind(&text.as_bytes()[..at], NAME.as_bytes())?;
     let after = &text[at + value.len()..];
     if let Some(rest) = after.trim_start_matches(is_space).strip_prefix(',') {
         return Some(name..text.len() - rest.len());

@@ -4,4 +4,5 @@
 mod allocation;
 mod decode;
 mod load;
+mod outline;
 mod rule_protection;

@@ -120,8 +120,7 @@ fn holding(claim: &Classic) -> Option<ResourceClaim> {
 /// A pod with its classic claims among the others; anything else as it is.
 fn with_classic_claims(input: Input, object: &Object) -> Input {
     let Input::Pod(known) = &input else { return input };
-    let classic =
-        Some(object.json()).filter(|json| may_have_claims(json)).and_then(|json| read_classic_pod(json));
+    let classic = Some(object.json()).filter(|json| may_have_claims(json)).and_then(read_classic_pod);
     let Some(classic) = classic.filter(|pod| !pod.claims.is_empty()) else { return input };
     let mut pod = (**known).clone();
     pod.claims.extend(classic.claims.iter().filter_map(|entry| {
