@@ -76,7 +76,7 @@ impl Mutant {
             | Input::NodeGone(_)
             | Input::ReplicaSet(_)
             | Input::ReplicaSetGone(_)
-            | Input::Sight(..) => input,
+            | Input::Access(..) => input,
         }
     }
 
