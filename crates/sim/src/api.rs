@@ -2,6 +2,7 @@
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
 mod notes;
+mod pod_notes;
 mod table;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use lazaret_model::{
 use crate::{catalog::Catalog, palette};
 
 pub(crate) use notes::ClaimNotes;
+pub(crate) use pod_notes::PodNotes;
 pub(crate) use table::Live;
 pub use table::{Key, Logged, Refused, Stored, Table, Versions};
 
@@ -150,6 +152,7 @@ pub struct Api {
     pub versions: Versions,
     pub(crate) catalog: Catalog,
     notes: notes::Notes,
+    pod_notes: pod_notes::NotesOfPods,
     uids: u64,
 }
 

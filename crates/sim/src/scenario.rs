@@ -55,6 +55,8 @@ pub struct Config {
     pub protected: u32,
     /// Whether a health policy acts on what drivers say of devices.
     pub healed: u32,
+    /// Whether replacement policies replace pods on tainted nodes and devices.
+    pub replaced: u32,
 }
 
 macro_rules! fields {
@@ -78,6 +80,7 @@ macro_rules! fields {
         each("wide", &mut config.wide);
         each("protected", &mut config.protected);
         each("healed", &mut config.healed);
+        each("replaced", &mut config.replaced);
     }};
 }
 
@@ -201,6 +204,12 @@ ops! {
     Report = "report",
     /// The health policy observes from now on (`b` even) or enforces.
     SetMode = "set-mode",
+    /// Replacement policy `a` is written with spec `b`, and durations by `c`.
+    WriteReplacement = "write-replacement",
+    /// Replacement policy `a` is deleted.
+    DeleteReplacement = "delete-replacement",
+    /// Node `a` gets taint `b`, or loses it if it has it.
+    TaintNode = "taint-node",
 }
 
 impl Op {
@@ -298,6 +307,7 @@ impl Scenario {
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
         // A file that says nothing of them is from before there were such worlds.
         (scenario.config.wide, scenario.config.protected, scenario.config.healed) = (0, 0, 0);
+        scenario.config.replaced = 0;
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }

@@ -17,6 +17,8 @@ use crate::{
         nodes::Reports,
         part::{Crew, PartStep},
         prepared::Prepared,
+        replacement::Replacer,
+        replacement_policies::Replacements,
         scheduler::Placing,
         turn::Question,
         workloads::Workloads,
@@ -95,6 +97,10 @@ pub(crate) enum Step {
     AnswerAsNode(Text),
     /// Something about the schedulers.
     Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
+    /// Something about the replacement controllers.
+    Replacer(Box<PartStep<lazaret_replacement::EffectKind>>),
+    /// A watch of replacement policies delivers.
+    DeliverReplacements(usize),
     /// The owner of a pod makes it anew.
     Recreate(usize, usize),
     /// A controller hears of the guards.
@@ -147,6 +153,9 @@ pub(crate) struct World {
     /// The schedulers.
     pub(crate) schedulers: Crew<Scheduler>,
     pub(crate) placing: Placing,
+    /// The replacement controllers.
+    pub(crate) replacers: Crew<Replacer>,
+    pub(crate) replacements: Replacements,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
     /// How many pods of a namespace may be terminating for the eviction API to permit one more.
@@ -224,6 +233,7 @@ const WORLD: u64 = 1;
 const WORKLOADS: u64 = 2;
 const CLAIMS: u64 = 40;
 const SCHEDULERS: u64 = 42;
+const REPLACERS: u64 = 50;
 
 impl World {
     /// Without anything in it.
@@ -247,6 +257,8 @@ impl World {
             claims: Crew::new(config.seed, CLAIMS),
             schedulers: Crew::new(config.seed, SCHEDULERS),
             placing: Placing::default(),
+            replacers: Crew::new(config.seed, REPLACERS),
+            replacements: Replacements::new(config.seed),
             reports: Reports::new(config),
             errors: None,
             budgets: BTreeMap::new(),
@@ -300,6 +312,7 @@ impl World {
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
         world.prepare_everything();
         world.plan_ends();
+        world.note_first_pods();
         world.start_clients(&population);
         world.population = Some(population);
         for number in 0..world.controllers.len() {
@@ -345,6 +358,10 @@ impl World {
             self.health_turn();
             self.turn_part::<Claims>();
             self.turn_part::<Scheduler>();
+            // As in the program: nothing is kept in memory where there is no policy.
+            if self.config.replaced != 0 {
+                self.turn_part::<Replacer>();
+            }
             self.tell();
             self.check_step();
         }
@@ -377,12 +394,14 @@ impl World {
             | Step::Look(controller)
             | Step::BeginAnew(controller, _)
             | Step::DeliverReports(controller)
+            | Step::DeliverReplacements(controller)
             | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
             Step::Told(question) => question.controller,
             Step::Health(step) => step.controller()?,
             Step::Claims(step) => step.controller()?,
             Step::Scheduler(step) => step.controller()?,
+            Step::Replacer(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -433,6 +452,8 @@ impl World {
             Step::Unprepare(pod) => self.unprepare(&pod),
             Step::Claims(step) => self.part_step::<Claims>(*step),
             Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
+            Step::Replacer(step) => self.part_step::<Replacer>(*step),
+            Step::DeliverReplacements(controller) => self.deliver_replacements(controller),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
             Step::AnswerAsNode(node) => self.answer_as_node(&node),
             Step::Recreate(workload, slot) => self.recreate(workload, slot),
@@ -542,6 +563,7 @@ impl World {
             let logged = &self.api.pods.log()[at];
             let (number, pod) = (logged.number, logged.object.clone());
             let key = self.api.pods.key(number).clone();
+            self.note_new_pod(at);
             self.kubelet_sees(&key, pod.as_deref());
             self.owner_sees(&key, number, pod.as_deref());
         }

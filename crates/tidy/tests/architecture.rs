@@ -110,6 +110,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "lifecycle",
             "allocator",
             "claims",
+            "replacement",
             "scheduler",
             "api",
         ],

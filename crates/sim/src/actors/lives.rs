@@ -49,6 +49,7 @@ impl World {
             && self.health.agents[number].turn.in_flight() == 0
             && self.claims.in_flight(number) == 0
             && self.schedulers.in_flight(number) == 0
+            && self.replacers.in_flight(number) == 0
             && said
             && controller.holds(self.now)
         {
@@ -84,6 +85,7 @@ impl World {
         self.health.restart_process(number, clock);
         self.claims.restart_process(number, clock);
         self.schedulers.restart_process(number, clock);
+        self.replacers.restart_process(number, clock);
         self.push(self.now + down_ms, Step::Restart(number, process));
     }
 
@@ -119,6 +121,7 @@ impl World {
         self.health.give_up(number);
         self.claims.give_up(number);
         self.schedulers.give_up(number);
+        self.replacers.give_up(number);
         self.give_up_agent(number, 0);
     }
 

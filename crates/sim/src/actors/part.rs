@@ -185,6 +185,7 @@ impl World {
     /// The number of effects in flight in a process, by precedence.
     pub(crate) fn in_flight(&self, number: usize) -> InFlight {
         let urgent = self.controllers[number].turn.in_flight() + self.health.agents[number].turn.in_flight();
+        let urgent = urgent + self.replacers.in_flight(number);
         [urgent, self.claims.in_flight(number) + self.schedulers.in_flight(number), 0]
     }
 
@@ -193,6 +194,7 @@ impl World {
         self.health.agents[number].is_told = true;
         self.claims.told(number);
         self.schedulers.told(number);
+        self.replacers.told(number);
     }
 
     /// After each step: agents that were told something think.

@@ -40,8 +40,9 @@ const PODS_MAX: i64 = 1_000_000;
 /// The specs of pods, and the statuses of those that wait.
 #[derive(Debug)]
 pub(crate) struct Placing {
-    plain: Arc<PodSpec>,
-    extended: Arc<PodSpec>,
+    /// Without and with a gate: a pod with one may not be scheduled yet.
+    plain: [Arc<PodSpec>; 2],
+    extended: [Arc<PodSpec>; 2],
     waiting: HashMap<Uid, Unscheduled, FxBuildHasher>,
 }
 
@@ -53,16 +54,26 @@ impl Default for Placing {
         let container =
             Container { name: "main".into(), index: 0, role: Role::Main, extended: [asked].into() };
         Self {
-            plain: Arc::default(),
-            extended: Arc::new(PodSpec { requests, containers: vec![container], ..PodSpec::default() }),
+            plain: with_and_without_gate(PodSpec::default()),
+            extended: with_and_without_gate(PodSpec {
+                requests,
+                containers: vec![container],
+                ..PodSpec::default()
+            }),
             waiting: HashMap::default(),
         }
     }
 }
 
+fn with_and_without_gate(spec: PodSpec) -> [Arc<PodSpec>; 2] {
+    let gated = PodSpec { gates: vec!["replacement".into()], ..spec.clone() };
+    [Arc::new(spec), Arc::new(gated)]
+}
+
 impl Placing {
     /// A pod as the scheduler sees it.
-    fn pod(&self, pod: &Pod, is_extended: bool) -> Arc<lazaret_scheduler::Pod> {
+    fn pod(&self, pod: &Pod, is_extended: bool, is_gated: bool) -> Arc<lazaret_scheduler::Pod> {
+        let spec = if is_extended { &self.extended } else { &self.plain };
         Arc::new(lazaret_scheduler::Pod {
             key: pod.key.clone(),
             uid: pod.uid.clone(),
@@ -75,7 +86,7 @@ impl Placing {
             claims: pod.claims.clone(),
             extended_claim: pod.extended_claim.clone(),
             group: pod.group.clone(),
-            spec: Arc::clone(if is_extended { &self.extended } else { &self.plain }),
+            spec: Arc::clone(&spec[usize::from(is_gated)]),
             ..lazaret_scheduler::Pod::default()
         })
     }
@@ -430,9 +441,10 @@ impl Ear<'_> {
         let logged = &self.api.pods.log()[at];
         let Some(pod) = &logged.object else { return };
         let is_extended = self.workloads.shape(logged.number).is_some_and(|shape| shape.extended);
+        let is_gated = self.api.pod_notes_at(&pod.uid, at).is_some_and(|notes| notes.is_gated);
         self.tell(match (self.mutant, &pod.node) {
             (Some(Mutant::UnseenBinding), Some(_)) => Input::PodGone(pod.key.clone()),
-            (Some(_) | None, _) => Input::Pod(self.placing.pod(pod, is_extended)),
+            (Some(_) | None, _) => Input::Pod(self.placing.pod(pod, is_extended, is_gated)),
         });
     }
 

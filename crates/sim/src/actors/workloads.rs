@@ -25,7 +25,7 @@ const REPLICAS_MAX: u64 = 12;
 /// The names of a pod's claims.
 const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
 /// The name of the claim that all pods of a workload share.
-const SHARED: &str = "shared";
+pub(crate) const SHARED: &str = "shared";
 /// The API group of groups of pods.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 /// No workload makes more pods than this for one slot: a world comes to rest.
@@ -132,6 +132,36 @@ impl Workloads {
     /// The pod that a workload wants for the key of this number.
     pub(crate) fn shape(&self, pod: u32) -> Option<&Shape> {
         self.place_of(pod).map(|(workload, _)| &self.all[workload].shape)
+    }
+
+    /// The number of the workload that the pod whose key has this number is for.
+    pub(crate) fn number_of(&self, pod: u32) -> Option<usize> {
+        self.place_of(pod).map(|(workload, _)| workload)
+    }
+
+    /// A copy is for what the pod is for that it replaces.
+    pub(crate) fn place_copy(&mut self, copy: u32, of: u32) {
+        if let Some((workload, slot)) = self.place_of(of) {
+            self.placed(copy, workload, slot);
+        }
+    }
+
+    /// The owner of a pod as its owner reference names it.
+    pub(crate) fn controller_of(&self, owner: &Owner) -> Owner {
+        let number = owner.name.get(1..).and_then(|number| number.parse::<usize>().ok());
+        let keeper = number.and_then(|number| self.all.get(number)).map(|workload| workload.keeper);
+        let (group, kind) = match keeper {
+            Some(Keeper::Deployment) => ("apps", "ReplicaSet"),
+            Some(Keeper::StatefulSet) => ("apps", "StatefulSet"),
+            Some(Keeper::Job | Keeper::Nobody) | None => ("batch", "Job"),
+        };
+        Owner { group: palette::word(group), kind: palette::word(kind), ..owner.clone() }
+    }
+
+    /// The replica sets: namespace, name, how many pods each wants. They live for ever.
+    pub(crate) fn replica_sets(&self) -> impl Iterator<Item = (ObjectKey, usize)> {
+        let sets = self.all.iter().filter(|workload| workload.keeper == Keeper::Deployment);
+        sets.map(|set| (ObjectKey::new(set.namespace.clone(), set.name.clone()), set.slots.len()))
     }
 
     fn placed(&mut self, pod: u32, workload: usize, slot: usize) {
@@ -387,7 +417,8 @@ impl World {
         let replace = match workload.keeper {
             Keeper::Nobody => false,
             Keeper::StatefulSet => pod.is_none(),
-            Keeper::Deployment => pod.is_none_or(|pod| pod.deleting_since.is_some()),
+            // A pod without an owner was released.
+            Keeper::Deployment => pod.is_none_or(|pod| pod.deleting_since.is_some() || pod.owner.is_none()),
             Keeper::Job => pod.is_none_or(|pod| pod.deleting_since.is_some() && !pod.phase.is_finished()),
         };
         if replace {

@@ -13,6 +13,9 @@ mod housekeeping;
 mod pace;
 mod placing;
 mod protection;
+mod replacement;
+mod replacement_reference;
+mod replacement_rest;
 mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};

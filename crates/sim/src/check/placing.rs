@@ -127,8 +127,10 @@ impl World {
         }
         let now = self.controllers[leader].clock(self.now);
         let seen = self.seen(leader);
-        let waits =
-            |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
+        let is_gated = |pod: &Pod| self.api.pod_notes(&pod.uid).is_some_and(|notes| notes.is_gated);
+        let waits = |pod: &Pod| {
+            pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() && !is_gated(pod)
+        };
         let free = self.free_devices(seen);
         // Pods that want the same are looked at once.
         let mut nowhere: Vec<Vec<Wanted>> = Vec::new();

@@ -34,6 +34,7 @@ impl World {
         self.check_incidents_at_rest();
         self.check_claims_at_rest();
         self.check_placement_at_rest();
+        self.check_replacement_at_rest();
         self.check_fresh();
         self.check_fixed_point();
     }
