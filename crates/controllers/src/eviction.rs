@@ -23,7 +23,7 @@ use crate::{
     feed::{Sources, kind},
     guard::{GuardBook, status_body},
     machine_agent::{MachineAgent, Shell},
-    says::NamespaceSays,
+    preferences::NamespacePreferences,
     telemetry::{DeviceCounts, EvictionMetrics},
     wire,
     writer::{Writer, done_or_gone},
@@ -55,7 +55,7 @@ pub(crate) struct EvictionShell {
     sources: Sources,
     guards: GuardBook,
     classic: ClassicDevices,
-    says: NamespaceSays,
+    preferences: NamespacePreferences,
     metrics: EvictionMetrics,
     /// Of several controllers over the same devices, the one that sees all taints counts them.
     devices: Option<DeviceCounts>,
@@ -83,7 +83,7 @@ impl EvictionShell {
             shown: BlockCounts::default(),
             guards: GuardBook::default(),
             classic: ClassicDevices::default(),
-            says: NamespaceSays::default(),
+            preferences: NamespacePreferences::default(),
             heard: false,
         };
         MachineAgent::new(eviction, shell)
@@ -104,8 +104,8 @@ impl EvictionShell {
             let guards = self.guards.all();
             eviction.handle(now, &self.fleet, Input::Guards(&guards));
         }
-        if core::mem::take(&mut self.says.is_news) {
-            eviction.handle(now, &self.fleet, Input::Says(&self.says.says));
+        if core::mem::take(&mut self.preferences.is_news) {
+            eviction.handle(now, &self.fleet, Input::Preferences(&self.preferences.preferences));
         }
     }
 
@@ -127,11 +127,11 @@ impl Shell for EvictionShell {
     fn clock_set_back(&mut self, eviction: &mut Eviction, set_back: SetBack) {
         self.options.set_back = Some(set_back);
         *eviction = Eviction::new(self.options.clone());
-        (self.guards.is_news, self.says.is_news) = (true, true);
+        (self.guards.is_news, self.preferences.is_news) = (true, true);
     }
 
     fn hear(&mut self, _: &mut Eviction, now: Timestamp, news: News) {
-        if self.guards.hear(&news) || self.says.hear(&news) {
+        if self.guards.hear(&news) || self.preferences.hear(&news) {
             return;
         }
         self.classic.feed(self.sources, &mut self.fleet, &news);
@@ -174,7 +174,7 @@ impl Shell for EvictionShell {
     }
 
     fn wake(&self, eviction: &Eviction) -> Option<Wake> {
-        if self.heard || self.guards.is_news || self.says.is_news {
+        if self.heard || self.guards.is_news || self.preferences.is_news {
             return Some(Wake::now("pods, devices or guards have changed"));
         }
         let count = self.devices.as_ref().and_then(DeviceCounts::due);
@@ -194,10 +194,10 @@ impl Shell for EvictionShell {
         eviction.handle(now, &self.fleet, Input::ViewReached(number));
     }
 
-    fn last_words(&mut self, eviction: &mut Eviction, now: Timestamp) -> bool {
+    fn final_writes(&mut self, eviction: &mut Eviction, now: Timestamp) -> bool {
         self.tell(eviction, now, usize::MAX);
         eviction.handle(now, &self.fleet, Input::Closing);
-        eviction.has_last_words()
+        eviction.has_final_writes()
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) trait Shell: Send + 'static {
     fn view_reached(&mut self, _machine: &mut Self::Machine, _now: Timestamp, _number: u64) {}
 
     /// It is about to end, and leads. Whether something is to be written yet, or is in flight.
-    fn last_words(&mut self, _machine: &mut Self::Machine, _now: Timestamp) -> bool {
+    fn final_writes(&mut self, _machine: &mut Self::Machine, _now: Timestamp) -> bool {
         false
     }
 }
@@ -117,7 +117,7 @@ impl<S: Shell> Agent for MachineAgent<S> {
         self.shell.view_reached(&mut self.machine, now, number);
     }
 
-    fn last_words(&mut self, now: Timestamp) -> bool {
-        self.shell.last_words(&mut self.machine, now)
+    fn final_writes(&mut self, now: Timestamp) -> bool {
+        self.shell.final_writes(&mut self.machine, now)
     }
 }

@@ -63,7 +63,7 @@ enum Phase {
 
 /// Changes of policies, as the machine receives them.
 #[derive(Debug)]
-enum Heard {
+enum Input {
     /// A policy does not say yet that it has no effect.
     Open(Tell),
     /// A policy says so, or is gone.
@@ -71,7 +71,7 @@ enum Heard {
     Turn(Turn),
 }
 
-impl From<Turn> for Heard {
+impl From<Turn> for Input {
     fn from(turn: Turn) -> Self {
         Self::Turn(turn)
     }
@@ -130,20 +130,20 @@ impl Teller {
 
 impl Machine for Teller {
     type View = ();
-    type Input<'a> = Heard;
+    type Input<'a> = Input;
     type Kind = Tell;
     type Why = &'static str;
 
-    fn handle(&mut self, now: Timestamp, (): &(), input: Heard) {
+    fn handle(&mut self, now: Timestamp, (): &(), input: Input) {
         match input {
-            Heard::Open(tell) => {
+            Input::Open(tell) => {
                 if self.open.get(&tell.name).is_none_or(|(open, _)| *open != tell) {
                     self.close(&tell.name);
                     self.open.insert(tell.name.clone(), (tell, Phase::Due(Timestamp::EPOCH)));
                 }
             }
-            Heard::Closed(name) => self.close(&name),
-            Heard::Turn(turn) => self.turn(now, turn),
+            Input::Closed(name) => self.close(&name),
+            Input::Turn(turn) => self.turn(now, turn),
         }
         if self.leads {
             for (name, (tell, phase)) in &mut self.open {
@@ -193,14 +193,14 @@ impl Shell for Policies {
         ledger.changes(news, |change| {
             let heard = match change {
                 Change::Set(_, object) => heard_of(*kind, *why, &object),
-                Change::Gone(_, key, _) => Heard::Closed(key.name.clone()),
+                Change::Gone(_, key, _) => Input::Closed(key.name.clone()),
             };
             teller.handle(now, &(), heard);
         });
     }
 }
 
-fn heard_of(kind: Kind, why: NoRules, object: &Object) -> Heard {
+fn heard_of(kind: Kind, why: NoRules, object: &Object) -> Input {
     let header = Header::read(object.json()).unwrap_or_default();
     let generation = header.generation();
     let is_told = |one: &Condition| {
@@ -211,9 +211,9 @@ fn heard_of(kind: Kind, why: NoRules, object: &Object) -> Heard {
     };
     let name = object.key.name.clone();
     if header.conditions().iter().any(is_told) {
-        Heard::Closed(name)
+        Input::Closed(name)
     } else {
-        Heard::Open(Tell { name, uid: object.uid.clone(), generation })
+        Input::Open(Tell { name, uid: object.uid.clone(), generation })
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
 use lazaret_invariant::invariant;
-use lazaret_model::{Effect, EvictionSay, Text, Timestamp, Toleration, patience};
+use lazaret_model::{Effect, EvictionPreference, Text, Timestamp, Toleration, patience};
 
 use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason};
 
@@ -153,19 +153,26 @@ impl Eviction {
     }
 
     /// The eviction setting of a pod, or else of its namespace.
-    fn say_of(&self, fleet: &Fleet, at: PodIx) -> EvictionSay {
+    fn say_of(&self, fleet: &Fleet, at: PodIx) -> EvictionPreference {
         let Some(pod) = invariant!(fleet.pod(at), "the number of a pod leads to it") else {
-            return EvictionSay::default();
+            return EvictionPreference::default();
         };
-        pod.eviction_say.or_else(|| self.says.get(&pod.key.namespace).copied()).unwrap_or_default()
+        pod.eviction_preference
+            .or_else(|| self.preferences.get(&pod.key.namespace).copied())
+            .unwrap_or_default()
     }
 
     /// Takes over the eviction settings of namespaces.
-    pub(crate) fn follow_says(&mut self, now: Timestamp, fleet: &Fleet, says: &BTreeMap<Text, EvictionSay>) {
-        let before = core::mem::replace(&mut self.says, says.clone());
+    pub(crate) fn follow_preferences(
+        &mut self,
+        now: Timestamp,
+        fleet: &Fleet,
+        preferences: &BTreeMap<Text, EvictionPreference>,
+    ) {
+        let before = core::mem::replace(&mut self.preferences, preferences.clone());
         for at in self.pods.numbers() {
             let namespace = self.pods.get(at).map(|slot| slot.pod.key.namespace.clone());
-            if namespace.is_some_and(|namespace| before.get(&namespace) != says.get(&namespace)) {
+            if namespace.is_some_and(|namespace| before.get(&namespace) != preferences.get(&namespace)) {
                 self.evaluate(now, fleet, at);
             }
         }

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
 use lazaret_machine::{Machine, Recent};
-use lazaret_model::{DisruptionGuard, EvictionCount, EvictionSay, ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{DisruptionGuard, EvictionCount, EvictionPreference, ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
     block::BlockedPods,
@@ -54,7 +54,7 @@ pub enum Input<'a> {
     /// These are all guards.
     Guards(&'a [Arc<DisruptionGuard>]),
     /// The eviction settings of namespaces; those that are missing have none.
-    Says(&'a BTreeMap<Text, EvictionSay>),
+    Preferences(&'a BTreeMap<Text, EvictionPreference>),
     /// Time has passed. May come early, late, or for nothing.
     Tick,
     /// From now on effects are wanted. To be said only once the fleet has seen every pod and rule as they were when the
@@ -66,7 +66,7 @@ pub enum Input<'a> {
     /// From now on none are.
     LostLeadership,
     /// The leadership ends soon and in good order: nobody else is let go, and every status is written that is not up to
-    /// date, however recent the last one is. Until [`Eviction::has_last_words`] says that all is said.
+    /// date, however recent the last one is. Until [`Eviction::has_final_writes`] says that all is said.
     Closing,
 }
 
@@ -96,7 +96,7 @@ pub struct Eviction {
     pub(crate) groups: Groups,
     pub(crate) capacity: CapacityWait,
     /// The eviction settings of namespaces.
-    pub(crate) says: BTreeMap<Text, EvictionSay>,
+    pub(crate) preferences: BTreeMap<Text, EvictionPreference>,
     pub(crate) rules: Rules,
     pub(crate) views: ViewRequests,
     pub(crate) memories: Memories,
@@ -198,7 +198,7 @@ impl Eviction {
             holds: Holds::default(),
             groups: Groups::default(),
             capacity: CapacityWait::default(),
-            says: BTreeMap::new(),
+            preferences: BTreeMap::new(),
             rules: Rules::default(),
             views: ViewRequests::default(),
             memories: Memories::default(),
@@ -228,7 +228,7 @@ impl Eviction {
             Input::Changed(changes) => self.follow(now, fleet, changes),
             Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),
             Input::Held { effect, why } => self.acknowledge_held(now, effect, why),
-            Input::Says(says) => self.follow_says(now, fleet, says),
+            Input::Preferences(preferences) => self.follow_preferences(now, fleet, preferences),
             Input::Guards(guards) => self.set_guards(now, guards),
             Input::Tick => {}
             Input::BecameLeader => self.start_leading(now),
@@ -295,7 +295,7 @@ impl Eviction {
 
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).
     #[must_use]
-    pub fn has_last_words(&self) -> bool {
+    pub fn has_final_writes(&self) -> bool {
         self.is_leader() && (self.flights.are_open() || self.rules.next_wake().is_some())
     }
 

@@ -3,7 +3,7 @@
 //!
 //! [`Election`] competes for a Lease, through a [`Candidate`], and says which term is [`Held`]. [`Turn`] is the loop of one agent: it begins to lead
 //! behind a [`Fence`], sends as many effects as [`Precedence`] permits, and is given up and begun anew when its agent panics or its clock is
-//! set. [`Fate`] says which outcome an effect has that got no answer. [`Pauses`] grow from panic to panic.
+//! set. [`EffectEnd`] says which outcome an effect has that got no answer. [`RestartBackoff`] is the pause after a panic.
 //!
 //! **Invariant.** Time comes in: no clock, no thread, no I/O. Nothing is sent outside of a term that was renewed in time, nor on a view that is older
 //! than the term. Each effect that is sent is answered once. Knows no effect, no agent and no server; `runtime` carries it out, and so does the simulator.
@@ -11,18 +11,18 @@
 
 extern crate alloc;
 
+mod effect_end;
 mod election;
-mod fate;
 mod fence;
 mod lease;
-mod pauses;
 mod precedence;
+mod restart_backoff;
 mod turn;
 
+pub use effect_end::EffectEnd;
 pub use election::{Election, ElectionStep, Held, Instants, LeaseWrite, TermNotice};
-pub use fate::Fate;
 pub use fence::{Fence, FenceStep};
 pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
-pub use pauses::Pauses;
 pub use precedence::{CROWD, InFlight, PATIENCE_MS, Precedence, YIELDING_MAX};
-pub use turn::{BATCH_MAX, Demand, GIVEN_UP_MS, LAST_WORDS_MS_MAX, POLL_MAX, Take, Turn, TurnOptions};
+pub use restart_backoff::RestartBackoff;
+pub use turn::{Action, BATCH_MAX, FINAL_WRITES_MS_MAX, GIVEN_UP_MS, POLL_MAX, Take, Turn, TurnOptions};

@@ -12,7 +12,7 @@ pub const BATCH_MAX: usize = 128;
 /// Effects taken before the next news are heard: deciding takes time too.
 pub const POLL_MAX: usize = 64;
 /// An agent that ends has no longer than this for its last writes.
-pub const LAST_WORDS_MS_MAX: i64 = 3_000;
+pub const FINAL_WRITES_MS_MAX: i64 = 3_000;
 /// Effects of an agent that was given up are waited for this long; those that take longer are cut off.
 pub const GIVEN_UP_MS: i64 = 30_000;
 /// Effects in flight at once when the first ones are sent. Each that is answered makes room for one more, up to the agent's own limit: a few are
@@ -32,7 +32,7 @@ pub struct TurnOptions {
 
 /// The next thing that the shell has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Demand<R> {
+pub enum Action<R> {
     /// Tell the agent whether effects are wanted.
     Lead(bool),
     /// Ask the server how far it is with these resources, or with all that the agent hears of. The answer is [`Turn::answered`] or
@@ -136,7 +136,7 @@ impl<R: Copy + Ord> Turn<R> {
     }
 
     /// Leads if it may: it stands in a term, the agent has heard everything once, and it is past the fence. Called until it says
-    /// [`Demand::Wait`].
+    /// [`Action::Wait`].
     pub fn stand(
         &mut self,
         now: Timestamp,
@@ -144,7 +144,7 @@ impl<R: Copy + Ord> Turn<R> {
         is_rivalled: bool,
         is_synced: bool,
         reached: impl Fn(&R) -> Option<u64>,
-    ) -> Demand<R> {
+    ) -> Action<R> {
         if standing != self.term {
             if self.leading {
                 return self.lead(false);
@@ -155,34 +155,34 @@ impl<R: Copy + Ord> Turn<R> {
             self.fence = (standing.is_some() && another_acted).then(Fence::default);
         }
         if standing.is_none() || self.leading || !is_synced {
-            return Demand::Wait(None);
+            return Action::Wait(None);
         }
         let Some(fence) = &mut self.fence else { return self.lead(true) };
         match fence.next(now, reached) {
             FenceStep::Ask => {
                 self.questions += 1;
                 self.question = Some(self.questions);
-                Demand::Ask(self.questions, None)
+                Action::Ask(self.questions, None)
             }
             // Nothing is done meanwhile, after a leader that may have been killed.
-            FenceStep::Watch(lagging) => Demand::Watch(lagging),
-            FenceStep::List(lagging) => Demand::List(lagging),
-            FenceStep::Wait(until) => Demand::Wait(until),
-            FenceStep::Reached => Demand::Hear,
+            FenceStep::Watch(lagging) => Action::Watch(lagging),
+            FenceStep::List(lagging) => Action::List(lagging),
+            FenceStep::Wait(until) => Action::Wait(until),
+            FenceStep::Reached => Action::Hear,
         }
     }
 
-    /// The agent has heard all news that waited when [`Turn::stand`] said [`Demand::Hear`].
+    /// The agent has heard all news that waited when [`Turn::stand`] said [`Action::Hear`].
     pub fn heard(&mut self) {
         self.fence = None;
     }
 
-    fn lead(&mut self, leads: bool) -> Demand<R> {
+    fn lead(&mut self, leads: bool) -> Action<R> {
         self.leading = leads;
         if !leads {
             self.view = None;
         }
-        Demand::Lead(leads)
+        Action::Lead(leads)
     }
 
     /// Whether the agent may be asked for a view that it wants: it leads, and no wish is open.
@@ -198,25 +198,25 @@ impl<R: Copy + Ord> Turn<R> {
         }
     }
 
-    /// Brings about the view that was wished for. Called until it says [`Demand::Wait`]; after [`Demand::Hear`], [`Turn::grant`].
-    pub fn catch_up(&mut self, now: Timestamp, reached: impl Fn(&R) -> Option<u64>) -> Demand<R> {
-        let Some(view) = &mut self.view else { return Demand::Wait(None) };
+    /// Brings about the view that was wished for. Called until it says [`Action::Wait`]; after [`Action::Hear`], [`Turn::grant`].
+    pub fn catch_up(&mut self, now: Timestamp, reached: impl Fn(&R) -> Option<u64>) -> Action<R> {
+        let Some(view) = &mut self.view else { return Action::Wait(None) };
         match view.fence.next(now, reached) {
             FenceStep::Ask => {
                 self.questions += 1;
                 view.question = Some(self.questions);
-                Demand::Ask(self.questions, Some(view.resources.clone()))
+                Action::Ask(self.questions, Some(view.resources.clone()))
             }
-            FenceStep::Watch(lagging) => Demand::Watch(lagging),
-            FenceStep::List(lagging) => Demand::List(lagging),
-            FenceStep::Wait(until) => Demand::Wait(until),
-            FenceStep::Reached => Demand::Hear,
+            FenceStep::Watch(lagging) => Action::Watch(lagging),
+            FenceStep::List(lagging) => Action::List(lagging),
+            FenceStep::Wait(until) => Action::Wait(until),
+            FenceStep::Reached => Action::Hear,
         }
     }
 
-    /// The agent has heard all news that waited when [`Turn::catch_up`] said [`Demand::Hear`].
-    pub fn grant(&mut self) -> Demand<R> {
-        self.view.take().map_or(Demand::Wait(None), |view| Demand::Granted(view.number))
+    /// The agent has heard all news that waited when [`Turn::catch_up`] said [`Action::Hear`].
+    pub fn grant(&mut self) -> Action<R> {
+        self.view.take().map_or(Action::Wait(None), |view| Action::Granted(view.number))
     }
 
     /// The server is so far. An answer to a question that is not open any more says nothing.
@@ -261,7 +261,7 @@ impl<R: Copy + Ord> Turn<R> {
         if self.is_full { Take::None } else { Take::One }
     }
 
-    /// Whether the effect that was taken may be sent. If so, it is in flight; otherwise it is answered with [`Fate::Withheld`](crate::Fate::Withheld).
+    /// Whether the effect that was taken may be sent. If so, it is in flight; otherwise it is answered with [`EffectEnd::Withheld`](crate::EffectEnd::Withheld).
     #[must_use]
     pub fn may_send(&mut self, lasting: Option<u64>) -> bool {
         let may = self.leading && lasting == self.term;
@@ -329,16 +329,16 @@ mod tests {
     /// Leads in this term.
     fn leader(term: u64) -> Turn<&'static str> {
         let mut turn = turn();
-        assert_eq!(turn.stand(at(0), Some(term), false, true, pods(1)), Demand::Lead(true));
+        assert_eq!(turn.stand(at(0), Some(term), false, true, pods(1)), Action::Lead(true));
         turn
     }
 
     #[test]
     fn an_agent_without_rivals_leads_as_soon_as_it_has_heard_everything() {
         let mut turn = turn();
-        assert_eq!(turn.stand(at(0), Some(0), false, false, pods(1)), Demand::Wait(None));
-        assert_eq!(turn.stand(at(1), Some(0), false, true, pods(1)), Demand::Lead(true));
-        assert_eq!(turn.stand(at(1), Some(0), false, true, pods(1)), Demand::Wait(None));
+        assert_eq!(turn.stand(at(0), Some(0), false, false, pods(1)), Action::Wait(None));
+        assert_eq!(turn.stand(at(1), Some(0), false, true, pods(1)), Action::Lead(true));
+        assert_eq!(turn.stand(at(1), Some(0), false, true, pods(1)), Action::Wait(None));
         assert!(turn.leads());
     }
 
@@ -347,28 +347,28 @@ mod tests {
         let mut turn = turn();
         let stand =
             |turn: &mut Turn<_>, ms, term, reached| turn.stand(at(ms), term, true, true, pods(reached));
-        assert_eq!(stand(&mut turn, 0, None, 5), Demand::Wait(None));
-        assert_eq!(stand(&mut turn, 1, Some(1), 5), Demand::Ask(1, None));
-        assert_eq!(stand(&mut turn, 2, Some(1), 5), Demand::Wait(None));
+        assert_eq!(stand(&mut turn, 0, None, 5), Action::Wait(None));
+        assert_eq!(stand(&mut turn, 1, Some(1), 5), Action::Ask(1, None));
+        assert_eq!(stand(&mut turn, 2, Some(1), 5), Action::Wait(None));
         turn.answered(at(3), 1, goal(7));
-        assert_eq!(stand(&mut turn, 3, Some(1), 5), Demand::Watch(vec!["pods"]));
-        assert_eq!(stand(&mut turn, 4, Some(1), 7), Demand::Hear);
+        assert_eq!(stand(&mut turn, 3, Some(1), 5), Action::Watch(vec!["pods"]));
+        assert_eq!(stand(&mut turn, 4, Some(1), 7), Action::Hear);
         turn.heard();
-        assert_eq!(stand(&mut turn, 4, Some(1), 7), Demand::Lead(true));
-        assert_eq!(stand(&mut turn, 5, None, 7), Demand::Lead(false));
-        assert_eq!(stand(&mut turn, 5, None, 7), Demand::Wait(None));
-        assert_eq!(stand(&mut turn, 6, Some(2), 7), Demand::Ask(2, None), "each term has its own fence");
+        assert_eq!(stand(&mut turn, 4, Some(1), 7), Action::Lead(true));
+        assert_eq!(stand(&mut turn, 5, None, 7), Action::Lead(false));
+        assert_eq!(stand(&mut turn, 5, None, 7), Action::Wait(None));
+        assert_eq!(stand(&mut turn, 6, Some(2), 7), Action::Ask(2, None), "each term has its own fence");
     }
 
     #[test]
     fn an_answer_to_a_question_of_an_earlier_term_says_nothing() {
         let mut turn = turn();
-        assert_eq!(turn.stand(at(0), Some(1), true, true, pods(5)), Demand::Ask(1, None));
-        assert_eq!(turn.stand(at(1), Some(2), true, true, pods(5)), Demand::Ask(2, None));
+        assert_eq!(turn.stand(at(0), Some(1), true, true, pods(5)), Action::Ask(1, None));
+        assert_eq!(turn.stand(at(1), Some(2), true, true, pods(5)), Action::Ask(2, None));
         turn.answered(at(2), 1, goal(5));
-        assert_eq!(turn.stand(at(2), Some(2), true, true, pods(5)), Demand::Wait(None));
+        assert_eq!(turn.stand(at(2), Some(2), true, true, pods(5)), Action::Wait(None));
         turn.unanswered(at(3), 2);
-        assert_eq!(turn.stand(at(600), Some(2), true, true, pods(5)), Demand::Ask(3, None));
+        assert_eq!(turn.stand(at(600), Some(2), true, true, pods(5)), Action::Ask(3, None));
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
         turn.begin_to_send(at(1));
         assert_eq!(turn.may_take(None, NONE), Take::None, "nothing is taken while it is late");
         assert_eq!(turn.wake(Some(Wake::new(at(5), "it"))), None);
-        assert_eq!(turn.stand(at(2), Some(1), true, true, pods(1)), Demand::Wait(None), "nor given up");
+        assert_eq!(turn.stand(at(2), Some(1), true, true, pods(1)), Action::Wait(None), "nor given up");
         turn.begin_to_send(at(3));
         assert_eq!(turn.may_take(Some(1), NONE), Take::One);
         assert!(turn.may_send(Some(1)));
@@ -423,15 +423,15 @@ mod tests {
         assert!(turn.may_wish());
         turn.wish(7, vec!["pods"]);
         assert!(!turn.may_wish());
-        assert_eq!(turn.catch_up(at(1), pods(5)), Demand::Ask(1, Some(vec!["pods"])));
+        assert_eq!(turn.catch_up(at(1), pods(5)), Action::Ask(1, Some(vec!["pods"])));
         turn.answered(at(2), 1, goal(6));
-        assert_eq!(turn.catch_up(at(3), pods(5)), Demand::Wait(Some(at(202))));
-        assert_eq!(turn.catch_up(at(4), pods(6)), Demand::Hear);
-        assert_eq!(turn.grant(), Demand::Granted(7));
-        assert_eq!(turn.catch_up(at(5), pods(6)), Demand::Wait(None));
+        assert_eq!(turn.catch_up(at(3), pods(5)), Action::Wait(Some(at(202))));
+        assert_eq!(turn.catch_up(at(4), pods(6)), Action::Hear);
+        assert_eq!(turn.grant(), Action::Granted(7));
+        assert_eq!(turn.catch_up(at(5), pods(6)), Action::Wait(None));
         turn.wish(8, vec!["pods"]);
-        assert_eq!(turn.stand(at(6), None, true, true, pods(6)), Demand::Lead(false));
-        assert_eq!(turn.catch_up(at(7), pods(9)), Demand::Wait(None), "a follower wants no view");
+        assert_eq!(turn.stand(at(6), None, true, true, pods(6)), Action::Lead(false));
+        assert_eq!(turn.catch_up(at(7), pods(9)), Action::Wait(None), "a follower wants no view");
     }
 
     #[test]
@@ -442,9 +442,9 @@ mod tests {
         assert_eq!((turn.in_flight(), turn.leads()), (1, false), "it is let end");
         turn.landed(at(10));
         turn.begin_anew(at(10));
-        assert_eq!(turn.stand(at(11), Some(0), false, true, pods(1)), Demand::Ask(1, None));
+        assert_eq!(turn.stand(at(11), Some(0), false, true, pods(1)), Action::Ask(1, None));
         turn.answered(at(12), 1, goal(1));
-        assert_eq!(turn.stand(at(12), Some(0), false, true, pods(1)), Demand::Hear);
+        assert_eq!(turn.stand(at(12), Some(0), false, true, pods(1)), Action::Hear);
     }
 
     #[test]

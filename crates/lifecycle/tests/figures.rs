@@ -119,17 +119,17 @@ fn resident_bytes() -> usize {
 fn ten_thousand_open_incidents() {
     let mut core = Reconciler::default();
     let now = Timestamp::from_millis(1);
-    core.handle(now, Notice::Heard(Input::Policy(Box::new(policy()))));
+    core.handle(now, Notice::Core(Input::Policy(Box::new(policy()))));
     core.handle(now, Notice::BecameLeader);
     for number in 0..INCIDENTS {
         let input = Input::Device { id: id(number), hardware: None, policies: vec!["p".into()] };
-        core.handle(now, Notice::Heard(input));
+        core.handle(now, Notice::Core(input));
     }
     let before = resident_bytes();
     for number in 0..INCIDENTS {
-        core.handle(now, Notice::Heard(Input::Raised(signal(number, "gpu.example.com/xid-7", 1))));
+        core.handle(now, Notice::Core(Input::Raised(signal(number, "gpu.example.com/xid-7", 1))));
         let unused = Input::InUse { device: id(number), is_used: false, namespaces: Vec::new() };
-        core.handle(now, Notice::Heard(unused));
+        core.handle(now, Notice::Core(unused));
     }
     core.handle(now, Notice::Tick);
     let mut written = 0;

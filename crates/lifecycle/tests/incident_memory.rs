@@ -153,12 +153,12 @@ impl Cluster {
 fn an_open_incident_takes_no_more_than_asked_for() {
     let mut cluster = Cluster { core: Reconciler::default(), now: Timestamp::from_millis(1), version: 0 };
     let now = cluster.now;
-    cluster.core.handle(now, Notice::Heard(Input::Policy(Box::new(policy()))));
+    cluster.core.handle(now, Notice::Core(Input::Policy(Box::new(policy()))));
     cluster.core.handle(now, Notice::BecameLeader);
     for number in 0..INCIDENTS {
         let hardware = Some(format!("GPU-{number:032}").into());
         let input = Input::Device { id: id(number), hardware, policies: vec!["gpus".into()] };
-        cluster.core.handle(now, Notice::Heard(input));
+        cluster.core.handle(now, Notice::Core(input));
     }
     let before = MEMORY.allocated();
     for number in 0..INCIDENTS {
@@ -171,15 +171,15 @@ fn an_open_incident_takes_no_more_than_asked_for() {
             lasts: true,
             message: "the driver reports gpu.example.com/xid=79:None".into(),
         };
-        cluster.core.handle(now, Notice::Heard(Input::Raised(signal)));
+        cluster.core.handle(now, Notice::Core(Input::Raised(signal)));
         let namespaces = vec!["training".into()];
         let used = Input::InUse { device: id(number), is_used: true, namespaces };
-        cluster.core.handle(now, Notice::Heard(used));
+        cluster.core.handle(now, Notice::Core(used));
     }
     cluster.settle();
     for number in 0..INCIDENTS {
         let unused = Input::InUse { device: id(number), is_used: false, namespaces: Vec::new() };
-        cluster.core.handle(cluster.now, Notice::Heard(unused));
+        cluster.core.handle(cluster.now, Notice::Core(unused));
     }
     cluster.settle();
     let each = MEMORY.allocated().saturating_sub(before) / INCIDENTS;

@@ -48,12 +48,12 @@ impl EvictionSpec {
 
     /// For how long a pod that says so may stay after its own deadline, in seconds: never beyond the rule's.
     #[must_use]
-    pub fn granted_seconds(&self, say: EvictionSay) -> u32 {
+    pub fn granted_seconds(&self, preference: EvictionPreference) -> u32 {
         let most = u32::try_from(self.deadline_seconds.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
-        match say {
-            EvictionSay::Immediate => 0,
-            EvictionSay::AllowCompletion => most,
-            EvictionSay::Seconds(seconds) => seconds.min(most),
+        match preference {
+            EvictionPreference::Immediate => 0,
+            EvictionPreference::AllowCompletion => most,
+            EvictionPreference::Seconds(seconds) => seconds.min(most),
         }
     }
 }
@@ -95,7 +95,7 @@ named! {
 
 /// The wish of a workload for its eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum EvictionSay {
+pub enum EvictionPreference {
     /// It need not wait.
     #[default]
     Immediate,
@@ -105,7 +105,7 @@ pub enum EvictionSay {
     Seconds(u32),
 }
 
-impl EvictionSay {
+impl EvictionPreference {
     /// Parses the value of the annotation; `None` if it is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

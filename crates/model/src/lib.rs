@@ -59,7 +59,7 @@ pub use device::{
     CapacityValue, CounterConsumption, Device, DeviceId, NodeAllocatable, NodeMapping, PoolId, RequestPolicy,
     ValidRange,
 };
-pub use eviction_spec::{CapacityMode, EvictionMode, EvictionSay, EvictionSpec, GroupMode};
+pub use eviction_spec::{CapacityMode, EvictionMode, EvictionPreference, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use guard::{
     Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share, Unit, WindowStatus, within,

@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
 use crate::{
-    EvictionSay, Labels, Node, NodeAllocatableStatus, NodeSelector, ObjectKey, PodSpec, Taint, Text,
+    EvictionPreference, Labels, Node, NodeAllocatableStatus, NodeSelector, ObjectKey, PodSpec, Taint, Text,
     Timestamp, Toleration, Uid, tolerates,
 };
 
@@ -43,7 +43,7 @@ pub struct Pod {
     /// Conditions of its status.
     pub conditions: Vec<Condition>,
     /// The wish of its owner for its eviction.
-    pub eviction_say: Option<EvictionSay>,
+    pub eviction_preference: Option<EvictionPreference>,
     /// The pods of its namespace with the same value leave together with it, where a rule wants that.
     pub eviction_group: Option<Text>,
     /// The eviction that it was marked by.

@@ -29,7 +29,7 @@ pub enum Input {
     /// A replica set is gone.
     ReplicaSetGone(ObjectKey),
     /// Whether something can be read.
-    Sight(Source, ReadAccess),
+    Access(Source, ReadAccess),
 }
 
 /// A kind of object that the machine reads.

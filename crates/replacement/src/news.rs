@@ -44,7 +44,7 @@ impl Replacement {
             }
             Input::ReplicaSet(set) => self.tables.set_replica_set(set),
             Input::ReplicaSetGone(key) => self.tables.remove_replica_set(&key),
-            Input::Sight(source, sight) => self.set_access(source, sight),
+            Input::Access(source, sight) => self.set_access(source, sight),
         }
     }
 

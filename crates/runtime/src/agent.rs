@@ -47,7 +47,7 @@ pub trait Agent: Send + 'static {
     fn view_reached(&mut self, _now: Timestamp, _number: u64) {}
 
     /// The agent leads and is about to end: it begins no effect. Returns whether a write remains to be sent or is in flight; then it is asked again.
-    fn last_words(&mut self, _now: Timestamp) -> bool {
+    fn final_writes(&mut self, _now: Timestamp) -> bool {
         false
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lazaret_leader::Pauses;
+use lazaret_leader::RestartBackoff;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::error;
 
@@ -55,14 +55,14 @@ impl Tasks {
 pub(crate) struct Restarts {
     name: String,
     metrics: Metrics,
-    pauses: Pauses,
+    pauses: RestartBackoff,
     started: tokio::time::Instant,
 }
 
 impl Restarts {
     pub(crate) fn new(name: String, metrics: Metrics) -> Self {
         metrics.health().started(&name);
-        Self { name, metrics, pauses: Pauses::default(), started: tokio::time::Instant::now() }
+        Self { name, metrics, pauses: RestartBackoff::default(), started: tokio::time::Instant::now() }
     }
 
     /// Notes a panic, and waits until the task may start again.

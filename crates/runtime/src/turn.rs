@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc, time::Duration};
 
 use lazaret_leader::{
-    BATCH_MAX, Demand, Fate, GIVEN_UP_MS, LAST_WORDS_MS_MAX, PATIENCE_MS, POLL_MAX, Take, Turn, TurnOptions,
+    Action, BATCH_MAX, EffectEnd, FINAL_WRITES_MS_MAX, GIVEN_UP_MS, PATIENCE_MS, POLL_MAX, Take, Turn,
+    TurnOptions,
 };
 use lazaret_machine::{Effect, EffectId, Wake};
 use lazaret_model::Timestamp;
@@ -188,7 +189,7 @@ impl<P> Shell<P> {
                 error!(controller = name, effect = id.0, panic, "an effect panicked; its outcome is unknown");
                 metrics.effect_panicked(name);
                 let why = Some(format!("it panicked: {panic}"));
-                Reply { outcome: Fate::Panicked.outcome(), object: None, why }
+                Reply { outcome: EffectEnd::Panicked.outcome(), object: None, why }
             });
             drop(flight);
             (id, reply, start.elapsed().as_secs_f64())
@@ -272,18 +273,18 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
             let reached = |resource: &Resource| inbox.reached(resource);
             let (is_rivalled, is_synced) = (leadership.is_rivalled(), inbox.is_synced());
             match turn.stand(now, leadership.standing(), is_rivalled, is_synced, reached) {
-                Demand::Lead(leads) => self.tell_that_it_leads(leads),
-                Demand::Ask(question, of) => {
+                Action::Lead(leads) => self.tell_that_it_leads(leads),
+                Action::Ask(question, of) => {
                     let of = of.unwrap_or_else(|| inbox.resources());
                     self.asking = Some((question, Box::pin(inbox.ask_how_far(&of))));
                 }
-                Demand::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
-                Demand::List(lagging) => inbox.hurry(&lagging, Hurry::List),
+                Action::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
+                Action::List(lagging) => inbox.hurry(&lagging, Hurry::List),
                 // More news are in the inbox; they are handled in the next turn.
-                Demand::Hear if !self.hear_what_waits() => return Some(now),
-                Demand::Hear => self.shell.turn.heard(),
-                Demand::Wait(until) => return until,
-                Demand::Granted(_) => {}
+                Action::Hear if !self.hear_what_waits() => return Some(now),
+                Action::Hear => self.shell.turn.heard(),
+                Action::Wait(until) => return until,
+                Action::Granted(_) => {}
             }
         }
     }
@@ -311,7 +312,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
                 turn.wish(number, resources);
             }
             let mut demand = turn.catch_up(now, |resource| inbox.reached(resource));
-            if demand == Demand::Hear {
+            if demand == Action::Hear {
                 if !self.hear_what_waits() {
                     return Some(now);
                 }
@@ -319,15 +320,15 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
             }
             let inbox = &self.shell.inbox;
             match demand {
-                Demand::Ask(question, of) => {
+                Action::Ask(question, of) => {
                     let asking = inbox.ask_how_far(&of.unwrap_or_default());
                     self.asking_for_view = Some((question, Box::pin(asking)));
                 }
-                Demand::Watch(lagging) => inbox.hurry(&lagging, Hurry::Watch),
-                Demand::List(lagging) => inbox.hurry(&lagging, Hurry::List),
-                Demand::Granted(number) => self.agent.view_reached(now, number),
-                Demand::Wait(until) => return until,
-                Demand::Hear | Demand::Lead(_) => {}
+                Action::Watch(lagging) => inbox.hurry(&lagging, Hurry::Watch),
+                Action::List(lagging) => inbox.hurry(&lagging, Hurry::List),
+                Action::Granted(number) => self.agent.view_reached(now, number),
+                Action::Wait(until) => return until,
+                Action::Hear | Action::Lead(_) => {}
             }
         }
     }
@@ -344,13 +345,13 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
 
     /// Lets what is in flight end, and the agent write what should not be lost.
     async fn say_last_words(&mut self) {
-        let end = self.now().plus_millis(LAST_WORDS_MS_MAX);
+        let end = self.now().plus_millis(FINAL_WRITES_MS_MAX);
         loop {
             let now = self.now();
             let lasting = self.shell.leadership.term();
             if !self.shell.turn.may_say_last_words(now, end, lasting)
                 || self.clock.read().era != self.era
-                || !self.agent.last_words(now)
+                || !self.agent.final_writes(now)
             {
                 return;
             }
@@ -392,7 +393,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
             if self.shell.turn.may_send(self.shell.leadership.term()) {
                 self.shell.perform(id, kind);
             } else {
-                self.agent.acknowledge(now, id, Fate::Withheld.outcome().into());
+                self.agent.acknowledge(now, id, EffectEnd::Withheld.outcome().into());
             }
         }
         true

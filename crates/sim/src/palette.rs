@@ -7,8 +7,9 @@ use std::{cell::RefCell, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_model::{
-    AttrValue, CapacityMode, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay,
-    EvictionSpec, GroupMode, Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
+    AttrValue, CapacityMode, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode,
+    EvictionPreference, EvictionSpec, GroupMode, Quantity, Taint, Text, Timestamp, Toleration,
+    TolerationOperator, Window,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -236,11 +237,11 @@ pub fn closed_window() -> Window {
 
 /// The eviction setting of a pod: most have none. By its UID, so that worlds draw nothing for it.
 #[must_use]
-pub fn say(uid: &Text) -> Option<EvictionSay> {
+pub fn say(uid: &Text) -> Option<EvictionPreference> {
     match uid.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 7 {
-        0 => Some(EvictionSay::AllowCompletion),
-        1 => Some(EvictionSay::Seconds(7)),
-        2 => Some(EvictionSay::Immediate),
+        0 => Some(EvictionPreference::AllowCompletion),
+        1 => Some(EvictionPreference::Seconds(7)),
+        2 => Some(EvictionPreference::Immediate),
         _ => None,
     }
 }

@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 
 use lazaret_model::{
-    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, EvictionSay, Pod,
-    ResourceClaim, ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
+    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, EvictionPreference,
+    Pod, ResourceClaim, ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
 };
 
 use crate::{
@@ -265,7 +265,7 @@ pub fn causes<'a>(seen: Seen<'a>, pod: SeenPod<'a>) -> Vec<Cause<'a>> {
     }
     for claim in claims(seen, pod) {
         for (result, device) in seen.results(claim) {
-            let say = pod.eviction_say.unwrap_or_default();
+            let say = pod.eviction_preference.unwrap_or_default();
             found.extend(causes_of(&taints(seen, device), device, &result.tolerations, say));
         }
     }
@@ -277,7 +277,7 @@ pub fn causes_of<'a>(
     taints: &[Found<'a>],
     device: Named<'a>,
     tolerations: &[Toleration],
-    say: EvictionSay,
+    say: EvictionPreference,
 ) -> impl Iterator<Item = Cause<'a>> {
     taints.iter().filter(|found| found.taint.effect.evicts()).filter_map(move |Found { source, taint }| {
         let granted = taint.eviction.as_ref().map_or(0, |spec| spec.granted_seconds(say));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_model::{
-    ClaimSource, DeviceHealth, Effect, EvictionSay, Labels, NodeAllocatableStatus, NodeRequirements,
+    ClaimSource, DeviceHealth, Effect, EvictionPreference, Labels, NodeAllocatableStatus, NodeRequirements,
     Overhead, Pod, PodClaim, PodPhase, PodSpec, RarePodFields, Text, Toleration,
 };
 
@@ -67,7 +67,7 @@ pub(crate) fn pod(
     };
     Ok(Pod {
         evicted_by: annotation(EVICTION_MARK).and_then(read_eviction_mark),
-        eviction_say: annotation(EVICTION_SAY).and_then(EvictionSay::parse),
+        eviction_preference: annotation(EVICTION_SAY).and_then(EvictionPreference::parse),
         key: meta::key(&mut metadata)?,
         uid: metadata.uid.0.into(),
         labels: Arc::clone(&template.labels),

@@ -10,7 +10,7 @@ use lazaret_classic::{
 use lazaret_machine::Machine as _;
 use lazaret_model::{AWAITING_CLASSIC_UNPREPARE, ObjectKey, Timestamp};
 use lazaret_runtime::{
-    CLASSIC_CLAIMS, Call, NODES, News as Heard, PODS, PatchKind, Perform, Reply, Resource,
+    CLASSIC_CLAIMS, Call, NODES, News as WatchNews, PODS, PatchKind, Perform, Reply, Resource,
     change_classic_claim,
 };
 use serde_json::json;
@@ -55,7 +55,7 @@ impl Shell for ClassicShell {
         &()
     }
 
-    fn hear(&mut self, claims: &mut ClaimController, now: Timestamp, news: Heard) {
+    fn hear(&mut self, claims: &mut ClaimController, now: Timestamp, news: WatchNews) {
         self.ledger.changes(news, |change| {
             let news = claim_news(&change).or_else(|| read::pod_news(&change));
             let news = news.or_else(|| read::node_news(&change));

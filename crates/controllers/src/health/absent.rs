@@ -8,7 +8,7 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::Fleet;
-use lazaret_lifecycle::{Input as Heard, Lifecycle};
+use lazaret_lifecycle::{Input as CoreInput, Lifecycle};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{
@@ -26,7 +26,7 @@ impl Levels {
         now: Timestamp,
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         lifecycle: &Lifecycle,
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         let mut absent: BTreeMap<DeviceId, Vec<Text>> = BTreeMap::new();
         for name in policies.keys() {
@@ -49,14 +49,14 @@ impl Levels {
             // An incident knows the hardware and the policy of its device.
             if !has_incident {
                 let hardware = identity.map(|(_, hardware)| hardware);
-                told.push(Heard::Device { id: id.clone(), hardware, policies: names });
+                told.push(CoreInput::Device { id: id.clone(), hardware, policies: names });
             }
             self.vanish(&Tell { now, id: &id }, Some(node), told);
         }
     }
 
     /// Tells again of devices that are not published any more: a policy that has changed does not know.
-    pub(super) fn settle_vanished(&self, now: Timestamp, told: &mut Vec<Heard>) {
+    pub(super) fn settle_vanished(&self, now: Timestamp, told: &mut Vec<CoreInput>) {
         for id in self.vanished.keys() {
             let tell = Tell { now, id };
             raise_vanished(&tell, told);
@@ -178,7 +178,7 @@ mod tests {
             let mut fleet = Fleet::default();
             fleet.apply(Told::Rule(Arc::new(rules::selection(&policy))));
             let mut lifecycle = Lifecycle::default();
-            lifecycle.handle(Timestamp::EPOCH, Heard::Policy(Box::new(policy.policy.clone())));
+            lifecycle.handle(Timestamp::EPOCH, CoreInput::Policy(Box::new(policy.policy.clone())));
             let policies = BTreeMap::from([(policy.policy.name.clone(), policy)]);
             let mut world = Self { levels: Levels::default(), fleet, policies, lifecycle };
             if has_node {
@@ -203,10 +203,10 @@ mod tests {
             let now = Timestamp::from_secs(1_000);
             let told = self.levels.settle(now, &self.fleet, &self.policies, &self.lifecycle);
             let lines = told.iter().filter_map(|heard| match heard {
-                Heard::Raised(signal) if &*signal.key == "published" => {
+                CoreInput::Raised(signal) if &*signal.key == "published" => {
                     Some(format!("{} is gone", signal.device.device))
                 }
-                Heard::Lowered { device, key, .. } if &**key == "published" => {
+                CoreInput::Lowered { device, key, .. } if &**key == "published" => {
                     Some(format!("{} is back", device.device))
                 }
                 _ => None,
@@ -219,7 +219,7 @@ mod tests {
         fn begin(&mut self, incidents: Vec<Incident>) -> Vec<String> {
             self.told();
             let now = Timestamp::from_secs(1_000);
-            incidents.into_iter().for_each(|one| self.lifecycle.handle(now, Heard::Found(Box::new(one))));
+            incidents.into_iter().for_each(|one| self.lifecycle.handle(now, CoreInput::Found(Box::new(one))));
             self.levels.begin();
             self.told()
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_api::HealthPolicy;
-use lazaret_lifecycle::{Input as Heard, Lifecycle, Mode, Policy};
+use lazaret_lifecycle::{Input as CoreInput, Lifecycle, Mode, Policy};
 use lazaret_model::{Text, Timestamp};
 use lazaret_runtime::Object;
 
@@ -64,20 +64,20 @@ pub(super) fn contradiction(name: &Text, all: &BTreeMap<Text, Candidate>) -> Opt
 }
 
 /// Why a policy is not acted on that would take everything out of service which it selects, if it would. `told` is all that is known of devices.
-pub(super) fn everything(now: Timestamp, policy: &HealthPolicy, told: &[Heard]) -> Option<Problem> {
+pub(super) fn everything(now: Timestamp, policy: &HealthPolicy, told: &[CoreInput]) -> Option<Problem> {
     let name = &policy.policy.name;
     let mut machine = Lifecycle::default();
     let observing = Policy { mode: Mode::Observe, ..policy.policy.clone() };
-    machine.handle(now, Heard::Policy(Box::new(observing)));
+    machine.handle(now, CoreInput::Policy(Box::new(observing)));
     let mut devices = 0;
     for heard in told {
-        if let Heard::Device { id, hardware, policies } = heard
+        if let CoreInput::Device { id, hardware, policies } = heard
             && policies.contains(name)
         {
             devices += 1;
             let (id, hardware) = (id.clone(), hardware.clone());
-            machine.handle(now, Heard::Device { id, hardware, policies: vec![name.clone()] });
-        } else if let Heard::Raised(_) = heard {
+            machine.handle(now, CoreInput::Device { id, hardware, policies: vec![name.clone()] });
+        } else if let CoreInput::Raised(_) = heard {
             machine.handle(now, heard.clone());
         }
     }

@@ -1,6 +1,6 @@
 //! The core with what it has been told.
 
-mod deeds;
+mod operations;
 mod policies;
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Gates};
-use lazaret_lifecycle::{ChildKind, DoneWhen, History, Input as Heard, Notice, Reconciler};
+use lazaret_lifecycle::{ChildKind, DoneWhen, History, Input as CoreInput, Notice, Reconciler};
 use lazaret_machine::{Machine, Reply as Answer, Turn};
 use lazaret_model::{DeviceId, Text, Timestamp};
 use lazaret_runtime::{
@@ -22,7 +22,7 @@ use tracing::warn;
 use super::{
     acceptance::{self, Candidate, Problem},
     children,
-    executor::Deed,
+    executor::Operation,
     levels::Levels,
     limits::GuardLimits,
     pods, rules,
@@ -184,15 +184,15 @@ impl Health {
         }
         for heard in told {
             // A device that is gone may have another name, under which its incident goes on.
-            self.is_usage_stale |= matches!(heard, Heard::DeviceGone(_));
-            self.core.handle(now, Notice::Heard(heard));
+            self.is_usage_stale |= matches!(heard, CoreInput::DeviceGone(_));
+            self.core.handle(now, Notice::Core(heard));
         }
     }
 
     /// Passes the limits of guards to the core, where they may have changed.
     fn tell_limits(&mut self, now: Timestamp, at_once: bool) {
         if let Some(limits) = self.limits.count(now, &self.fleet, at_once) {
-            self.core.handle(now, Notice::Heard(Heard::Limits(limits)));
+            self.core.handle(now, Notice::Core(CoreInput::Limits(limits)));
         }
     }
 
@@ -210,9 +210,9 @@ impl Health {
             let usage = usage(&self.fleet, &device);
             if self.usage.get(&device) != Some(&usage) {
                 let (is_used, namespaces) = usage.clone();
-                let heard = Heard::InUse { device: device.clone(), is_used, namespaces };
+                let heard = CoreInput::InUse { device: device.clone(), is_used, namespaces };
                 self.usage.insert(device, usage);
-                self.core.handle(now, Notice::Heard(heard));
+                self.core.handle(now, Notice::Core(heard));
             }
         }
     }
@@ -291,7 +291,7 @@ impl Health {
 impl Machine for Health {
     type View = ();
     type Input<'a> = Turn;
-    type Kind = Deed;
+    type Kind = Operation;
     type Why = &'static str;
 
     fn handle(&mut self, now: Timestamp, (): &(), turn: Turn) {
@@ -303,7 +303,7 @@ impl Machine for Health {
         }
     }
 
-    fn poll_effect(&mut self) -> Option<Effect<Deed>> {
+    fn poll_effect(&mut self) -> Option<Effect<Operation>> {
         if let Some(Effect { id, kind }) = self.core.poll_effect() {
             return Some(Effect { id, kind: self.deed(id, kind) });
         }

@@ -18,7 +18,7 @@ use crate::{
 
 /// Something to be written.
 #[derive(Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Operation {
     /// One call, as it is.
     Send(Box<Call>),
     /// Whether the policy of this name is acted on, as its status.
@@ -118,14 +118,14 @@ fn refused(why: String) -> Reply {
     Reply { outcome: Outcome::Refused, object: None, why: Some(why) }
 }
 
-impl Perform<Deed> for Writer {
-    async fn perform(&self, deed: Deed) -> Reply {
+impl Perform<Operation> for Writer {
+    async fn perform(&self, deed: Operation) -> Reply {
         match deed {
-            Deed::Send(call) => self.send(*call).await.into(),
-            Deed::Judge(policy, status) => {
+            Operation::Send(call) => self.send(*call).await.into(),
+            Operation::Judge(policy, status) => {
                 self.apply_status(&HEALTH_POLICIES, &policy, NAME, status).await.into()
             }
-            Deed::Make(owner, all) => {
+            Operation::Make(owner, all) => {
                 let mut last = Reply::from(Outcome::Done);
                 for new in &all {
                     last = make(self, &owner, new).await;
@@ -135,9 +135,9 @@ impl Perform<Deed> for Writer {
                 }
                 last
             }
-            Deed::Request(owner, object) => request(self, &owner, &object).await,
-            Deed::Impossible(why) => refused(why),
-            Deed::Warn(text) => {
+            Operation::Request(owner, object) => request(self, &owner, &object).await,
+            Operation::Impossible(why) => refused(why),
+            Operation::Warn(text) => {
                 warn!("{text}");
                 Outcome::Done.into()
             }

@@ -9,7 +9,7 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Origin};
-use lazaret_lifecycle::{Input as Heard, Lifecycle, PoolWatch, Source};
+use lazaret_lifecycle::{Input as CoreInput, Lifecycle, PoolWatch, Source};
 use lazaret_model::{
     Device, DeviceHealth, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlice, Text, Timestamp,
 };
@@ -199,7 +199,7 @@ impl Levels {
         fleet: &Fleet,
         policies: &BTreeMap<Text, Arc<HealthPolicy>>,
         lifecycle: &Lifecycle,
-    ) -> Vec<Heard> {
+    ) -> Vec<CoreInput> {
         let mut told = Vec::new();
         let over = self.see_pools(now);
         let is_all = core::mem::take(&mut self.is_all);
@@ -241,7 +241,7 @@ impl Levels {
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         name: &Text,
         SliceNews { before, is_all }: SliceNews<'_>,
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         let Some(slice) = self.slices.get(name).cloned() else {
             let before =
@@ -273,7 +273,7 @@ impl Levels {
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         slice: &ResourceSlice,
         DeviceNews { device, old, is_all }: DeviceNews<'_>,
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         let id = DeviceId {
             driver: slice.driver.clone(),
@@ -308,7 +308,7 @@ impl Levels {
         if names.is_empty() {
             self.taints.remove(&id);
             self.patched.remove(&id);
-            told.push(Heard::DeviceGone(id));
+            told.push(CoreInput::DeviceGone(id));
             return;
         }
         let identity = names.iter().find_map(|name| policies.get(name)).map(|policy| policy.identity.clone());
@@ -320,7 +320,7 @@ impl Levels {
                 hardware(device, &slice.driver, &identity)
             }
         });
-        told.push(Heard::Device { id: id.clone(), hardware, policies: names });
+        told.push(CoreInput::Device { id: id.clone(), hardware, policies: names });
         if self.vanished.remove(&id).is_some() {
             told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
         }
@@ -352,7 +352,7 @@ impl Levels {
         tell: &Tell<'_>,
         fleet: &Fleet,
         (device, old, is_all): (&Device, Option<&Device>, bool),
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         let published = attributes(device, &tell.id.driver);
         let was_patched = self.patched.remove(tell.id);
@@ -373,7 +373,7 @@ impl Levels {
         }
     }
 
-    fn settle_node(&self, now: Timestamp, node: &Text, before: &LevelsByKey, told: &mut Vec<Heard>) {
+    fn settle_node(&self, now: Timestamp, node: &Text, before: &LevelsByKey, told: &mut Vec<CoreInput>) {
         let none = LevelsByKey::new();
         let current = self.conditions.get(node).unwrap_or(&none);
         let slices = self.by_node.get(node).into_iter().flatten().filter_map(|name| self.slices.get(name));
@@ -389,7 +389,7 @@ impl Levels {
         }
     }
 
-    fn settle_pod(&mut self, now: Timestamp, fleet: &Fleet, pod: &ObjectKey, told: &mut Vec<Heard>) {
+    fn settle_pod(&mut self, now: Timestamp, fleet: &Fleet, pod: &ObjectKey, told: &mut Vec<CoreInput>) {
         let mut said: BTreeMap<DeviceId, Level> = BTreeMap::new();
         for one in self.pods.get(pod).into_iter().flatten() {
             let Some(device) = pods::device(one, &pod.namespace, fleet) else { continue };

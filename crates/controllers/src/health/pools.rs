@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lazaret_lifecycle::{Input as Heard, Lifecycle, PoolState, Source};
+use lazaret_lifecycle::{Input as CoreInput, Lifecycle, PoolState, Source};
 use lazaret_model::{DeviceId, PoolId, Text, Timestamp};
 
 use super::{
@@ -38,7 +38,7 @@ impl Levels {
         now: Timestamp,
         lifecycle: &Lifecycle,
         over: &[PoolId],
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         for device in over.iter().flat_map(|pool| self.devices_of_pool(pool)) {
             told.push(lowered(&device, POOL_COMPLETE_KEY.into(), Source::Vanished));
@@ -50,7 +50,9 @@ impl Levels {
             }
             let mut signals = Vec::new();
             self.raise_pool(now, pool, &mut signals);
-            signals.iter().any(|heard| matches!(heard, Heard::Raised(signal) if lifecycle.is_about(signal)))
+            signals
+                .iter()
+                .any(|heard| matches!(heard, CoreInput::Raised(signal) if lifecycle.is_about(signal)))
         });
         self.pools = pools;
         for pool in raised {
@@ -59,14 +61,14 @@ impl Levels {
     }
 
     /// Adds the signal of its pool to those of a device that is new, or looked at again.
-    pub(super) fn settle_pool_of(&self, tell: &Tell<'_>, told: &mut Vec<Heard>) {
+    pub(super) fn settle_pool_of(&self, tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
         let pool = tell.id.pool_id();
         if self.pools.is_raised(&pool) {
             tell.raise(POOL_COMPLETE_KEY.into(), &self.pool_level(&pool), Source::Vanished, told);
         }
     }
 
-    fn raise_pool(&self, now: Timestamp, pool: &PoolId, told: &mut Vec<Heard>) {
+    fn raise_pool(&self, now: Timestamp, pool: &PoolId, told: &mut Vec<CoreInput>) {
         let level = self.pool_level(pool);
         for id in self.devices_of_pool(pool) {
             Tell { now, id: &id }.raise(POOL_COMPLETE_KEY.into(), &level, Source::Vanished, told);
@@ -164,7 +166,7 @@ mod tests {
             let mut fleet = Fleet::default();
             fleet.apply(Told::Rule(Arc::new(rules::selection(&policy))));
             let mut lifecycle = Lifecycle::default();
-            lifecycle.handle(Timestamp::EPOCH, Heard::Policy(Box::new(policy.policy.clone())));
+            lifecycle.handle(Timestamp::EPOCH, CoreInput::Policy(Box::new(policy.policy.clone())));
             let policies = BTreeMap::from([(policy.policy.name.clone(), policy)]);
             Self { levels: Levels::default(), fleet, policies, lifecycle, now: 1_000_000 }
         }
@@ -185,10 +187,10 @@ mod tests {
             let now = Timestamp::from_millis(self.now);
             let told = self.levels.settle(now, &self.fleet, &self.policies, &self.lifecycle);
             let lines = told.iter().filter_map(|heard| match heard {
-                Heard::Raised(signal) if &*signal.key == POOL_COMPLETE_KEY => {
+                CoreInput::Raised(signal) if &*signal.key == POOL_COMPLETE_KEY => {
                     Some(format!("{} {}: {}", signal.device.device, signal.value, signal.message))
                 }
-                Heard::Lowered { device, key, .. } if &**key == POOL_COMPLETE_KEY => {
+                CoreInput::Lowered { device, key, .. } if &**key == POOL_COMPLETE_KEY => {
                     Some(format!("{} is over", device.device))
                 }
                 _ => None,
@@ -206,7 +208,9 @@ mod tests {
             }
             world.told(0);
             let now = Timestamp::from_millis(world.now);
-            incidents.into_iter().for_each(|one| world.lifecycle.handle(now, Heard::Found(Box::new(one))));
+            incidents
+                .into_iter()
+                .for_each(|one| world.lifecycle.handle(now, CoreInput::Found(Box::new(one))));
             world.levels.begin();
             world
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_fleet::Fleet;
-use lazaret_lifecycle::{Input as Heard, Signal, Source};
+use lazaret_lifecycle::{Input as CoreInput, Signal, Source};
 use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, Text, Timestamp};
 
 /// The value of a signal, and when it began where that is known.
@@ -23,8 +23,8 @@ pub(super) struct Tell<'a> {
 }
 
 impl Tell<'_> {
-    pub(super) fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<Heard>) {
-        told.push(Heard::Raised(Signal {
+    pub(super) fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<CoreInput>) {
+        told.push(CoreInput::Raised(Signal {
             device: self.id.clone(),
             key,
             value: level.value.clone(),
@@ -41,7 +41,7 @@ impl Tell<'_> {
         before: &LevelsByKey,
         now: &LevelsByKey,
         source: Source,
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         for (key, level) in now.iter().filter(|(key, level)| before.get(*key) != Some(level)) {
             self.raise(key.clone(), level, source, told);
@@ -52,8 +52,8 @@ impl Tell<'_> {
     }
 }
 
-pub(super) fn lowered(id: &DeviceId, key: Text, source: Source) -> Heard {
-    Heard::Lowered { device: id.clone(), key, source }
+pub(super) fn lowered(id: &DeviceId, key: Text, source: Source) -> CoreInput {
+    CoreInput::Lowered { device: id.clone(), key, source }
 }
 
 pub(super) fn severity(health: &str) -> u8 {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     INCIDENT_LABEL,
     acceptance::Problem,
-    executor::{Deed, New},
+    executor::{New, Operation},
     task::owner_reference,
 };
 
@@ -36,11 +36,11 @@ pub(super) fn taint(
     device: &DeviceId,
     (effect, taint): (&str, &TaintKeyValue),
     uid: Option<Text>,
-) -> Deed {
+) -> Operation {
     let taint = json!({"key": &*taint.key, "value": &*taint.value, "effect": effect});
     if let Some(uid) = uid {
         let body = json!({"metadata": {"uid": &*uid}, "spec": {"taint": taint}}).to_string();
-        return Deed::Send(Box::new(Call::patch(&rules, "", &owner.name, "", PatchKind::Merge, body)));
+        return Operation::Send(Box::new(Call::patch(&rules, "", &owner.name, "", PatchKind::Merge, body)));
     }
     let body = json!({
         "apiVersion": rules.api_version(), "kind": rules.kind,
@@ -56,7 +56,7 @@ pub(super) fn drain(
     device: &DeviceId,
     taint: &TaintKeyValue,
     policy: Option<&HealthPolicy>,
-) -> Deed {
+) -> Operation {
     let mut taint = json!({"key": &*taint.key, "value": &*taint.value, "effect": "NoExecute"});
     if let Some(pace) = policy.and_then(|policy| policy.evictions_per_second) {
         taint["evictionsPerSecond"] = pace.into();
@@ -74,18 +74,18 @@ pub(super) fn drain(
 }
 
 /// The counts of a policy, under a name of their own: whoever writes the conditions leaves them alone.
-pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Deed {
+pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Operation {
     let body = json!({
         "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,
         "metadata": {"name": &**policy},
         "status": {"counts": lazaret_api::tallies_to_json(tallies)},
     });
     let kind = PatchKind::Apply { manager: COUNTS_MANAGER };
-    Deed::Send(Box::new(Call::patch(&HEALTH_POLICIES, "", policy, "status", kind, body.to_string())))
+    Operation::Send(Box::new(Call::patch(&HEALTH_POLICIES, "", policy, "status", kind, body.to_string())))
 }
 
 /// Writes whether a policy is acted on, and why not.
-pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Deed {
+pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Operation {
     let (status, reason, message) = match problem {
         None => ("True", "Accepted", "the policy is acted on"),
         Some(Problem { reason, message }) => ("False", *reason, message.as_str()),
@@ -99,11 +99,11 @@ pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Opt
             "lastTransitionTime": lazaret_api::format_time(now),
         }]},
     });
-    Deed::Judge(name.clone(), body)
+    Operation::Judge(name.clone(), body)
 }
 
-fn make(resource: Resource, owner: &Owner, body: &Value) -> Deed {
+fn make(resource: Resource, owner: &Owner, body: &Value) -> Operation {
     let new =
         New { resource, namespace: String::new(), name: owner.name.to_string(), body: body.to_string() };
-    Deed::Make(owner.uid.clone(), vec![new])
+    Operation::Make(owner.uid.clone(), vec![new])
 }

@@ -65,7 +65,7 @@ impl ReplacementShell {
         } else {
             ReadAccess::Barred(missing.join("; ").into())
         };
-        machine.tell(Input::Sight(source, sight));
+        machine.tell(Input::Access(source, sight));
     }
 }
 

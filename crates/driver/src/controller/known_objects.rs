@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use lazaret_api::{read_classic_claim, read_classic_class};
 use lazaret_classic::News;
 use lazaret_model::{ObjectKey, Uid};
-use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, News as Heard, Object, Resource};
+use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, News as WatchNews, Object, Resource};
 use tracing::warn;
 
 /// The incarnations that the core has been told of: those that a list leaves out are gone.
@@ -16,14 +16,14 @@ pub(super) struct KnownObjects {
 }
 
 impl KnownObjects {
-    pub(super) fn apply(&mut self, heard: Heard, mut tell: impl FnMut(News)) {
+    pub(super) fn apply(&mut self, heard: WatchNews, mut tell: impl FnMut(News)) {
         match heard {
-            Heard::Barred(resource, why) => {
+            WatchNews::Barred(resource, why) => {
                 warn!(kind = resource.kind, %why, "cannot be read: get, list and watch must be permitted");
             }
-            Heard::Set(resource, object) => self.set(&resource, &object, &mut tell),
-            Heard::Gone(resource, object) => self.gone(&resource, &object.key, &object.uid, &mut tell),
-            Heard::Listed(resource, objects, _) => {
+            WatchNews::Set(resource, object) => self.set(&resource, &object, &mut tell),
+            WatchNews::Gone(resource, object) => self.gone(&resource, &object.key, &object.uid, &mut tell),
+            WatchNews::Listed(resource, objects, _) => {
                 let Some(known) = self.known(&resource) else { return };
                 let mut left_out = known.clone();
                 objects.iter().for_each(|object| {

@@ -109,11 +109,11 @@ fn a_leader_that_closes_says_all_it_knows_and_begins_nothing() {
     let [first, second] = <[_; 2]>::try_from(batch).unwrap();
     world.perform(first);
     world.hear(Input::Closing);
-    assert!(world.machine.has_last_words());
+    assert!(world.machine.has_final_writes());
     world.perform(second);
     world.work();
     assert_eq!((evicted(&world), written(&world)), (5, 5));
-    assert!(!world.machine.has_last_words());
+    assert!(!world.machine.has_final_writes());
     assert_eq!(world.machine.next_wake(), None, "who waits for a permit waits for the next leader");
     // The next one goes on, whatever became of the pods: nothing is lost and nothing counted twice.
     let mut next = successor(&world);
@@ -133,9 +133,9 @@ fn last_words_that_fail_are_said_again() {
     world.outcomes.insert("evict".into(), vec![Outcome::RetryLater, Outcome::Unknown]);
     world.hear(Input::Closing);
     world.work();
-    assert!(world.machine.has_last_words() && written(&world) == 3);
+    assert!(world.machine.has_final_writes() && written(&world) == 3);
     world.run_until(26_000);
-    assert!(!world.machine.has_last_words());
+    assert!(!world.machine.has_final_writes());
     assert_eq!(written(&world), 4);
 }
 

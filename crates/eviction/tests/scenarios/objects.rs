@@ -378,7 +378,7 @@ fn pod(name: &str, words: &[&str]) -> Pod {
         extended_claim: option(words, "extended").map(Text::from),
         group: option(words, "group").map(Text::from),
         priority: option(words, "priority").map_or(0, |text| text.parse().unwrap()),
-        eviction_say: option(words, "say").and_then(EvictionSay::parse),
+        eviction_preference: option(words, "say").and_then(EvictionPreference::parse),
         eviction_group: option(words, "with").map(Text::from),
         created: option(words, "created").map(|text| Timestamp::from_secs(text.parse().unwrap())),
         owner: option(words, "of").map(owner),

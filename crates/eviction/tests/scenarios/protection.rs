@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lazaret_eviction::{Block, Input, Options, Outcome};
 use lazaret_model::{
-    Breaker, BreakerStatus, BreakerUnit, ConditionStatus, DeviceSelector, DisruptionGuard, EvictionSay,
-    Pause, Share, Timestamp,
+    Breaker, BreakerStatus, BreakerUnit, ConditionStatus, DeviceSelector, DisruptionGuard,
+    EvictionPreference, Pause, Share, Timestamp,
 };
 
 use crate::world::World;
@@ -433,8 +433,8 @@ fn a_workload_says_how_long_it_stays_and_never_longer_than_the_rule_permits() {
         ("30", "say=Immediate", "deadline=60", 0),
     ] {
         let mut world = World::new(Options::default());
-        let says = EvictionSay::parse(say).map(|say| ("default".into(), say)).into_iter().collect();
-        world.hear(Input::Says(&says));
+        let says = EvictionPreference::parse(say).map(|say| ("default".into(), say)).into_iter().collect();
+        world.hear(Input::Preferences(&says));
         world.apply(&format!("slice worker d0; claim c0 device=d0 for=p0:uid-p0; pod p0 claim=c0 {pod_say}"));
         world.apply(&format!("rule r device=d0 taint=k=v:NoExecute@0 {deadline}"));
         world.run_until(1_000_000);
@@ -452,10 +452,12 @@ fn what_a_namespace_says_later_counts_and_the_deadline_stays_where_it_was() {
     assert_eq!(world.evicted_at, [(60_000, "p0".to_owned())], "20 s of the 60 were spent by its own word");
     let mut world = World::new(Options::default());
     world.apply("slice worker d0; claim c0 device=d0 for=p0:uid-p0; pod p0 claim=c0");
-    world.hear(Input::Says(&[("default".into(), EvictionSay::AllowCompletion)].into_iter().collect()));
+    world.hear(Input::Preferences(
+        &[("default".into(), EvictionPreference::AllowCompletion)].into_iter().collect(),
+    ));
     world.apply("rule r device=d0 taint=k=v:NoExecute@0 deadline=60");
     world.run_until(10_000);
-    world.hear(Input::Says(&[].into_iter().collect()));
+    world.hear(Input::Preferences(&[].into_iter().collect()));
     world.run_until(20_000);
     assert_eq!(world.evicted_at, [(10_000, "p0".to_owned())]);
 }

@@ -100,11 +100,11 @@ fn a_leader_that_ends_before_it_has_seen_all_leaves_its_count_and_no_verdict() {
     [SLICE, CLAIM, POD, RULE].into_iter().for_each(|line| world.apply(line));
     world.run_until(0);
     world.hear(Input::Closing);
-    assert!(world.machine.has_last_words());
+    assert!(world.machine.has_final_writes());
     world.work();
     let last = world.log.last().unwrap();
     assert_eq!(last, "0s status evict Unknown NotVerified: 1 pod evicted since the rule was created.");
-    assert!(!world.machine.has_last_words(), "said once");
+    assert!(!world.machine.has_final_writes(), "said once");
     let mut next = World::follower(Options::default());
     world.objects.values().for_each(|object| next.feed(object.clone()));
     next.hear(Input::BecameLeader);

@@ -6,7 +6,7 @@ use lazaret_invariant::invariant;
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use super::{Reconciler, Report};
-use crate::effect::Input as Heard;
+use crate::effect::Input as CoreInput;
 
 /// Alerts that fire, by device and name.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Reconciler {
             self.alert_gone(now, &name);
         }
         self.alerts.devices.insert(name.clone(), device.clone());
-        self.lifecycle.handle(now, Heard::Raised(report.signal.clone()));
+        self.lifecycle.handle(now, CoreInput::Raised(report.signal.clone()));
         self.alerts.by_device.entry(device).or_default().insert(name, report);
     }
 
@@ -41,8 +41,8 @@ impl Reconciler {
         let (key, source) = (gone.signal.key, gone.signal.source);
         let other = alerts.values().find(|other| other.signal.key == key && other.signal.source == source);
         let heard = match other {
-            Some(other) => Heard::Raised(other.signal.clone()),
-            None => Heard::Lowered { device: device.clone(), key, source },
+            Some(other) => CoreInput::Raised(other.signal.clone()),
+            None => CoreInput::Lowered { device: device.clone(), key, source },
         };
         if alerts.is_empty() {
             self.alerts.by_device.remove(&device);
@@ -55,7 +55,7 @@ impl Reconciler {
         let signals = self.alerts.by_device.get(device).into_iter().flat_map(|alerts| alerts.values());
         let signals: alloc::vec::Vec<_> = signals.map(|report| report.signal.clone()).collect();
         for signal in signals {
-            self.lifecycle.handle(now, Heard::Raised(signal));
+            self.lifecycle.handle(now, CoreInput::Raised(signal));
         }
     }
 }

@@ -7,7 +7,7 @@ use lazaret_model::{DeviceId, Text, Uid};
 
 use super::{Child, ChildKind, Owner, Report, Stored};
 use crate::{
-    effect::{Input as Heard, JobResult},
+    effect::{Input as CoreInput, JobResult},
     incident::Incident,
     policy::TaintKeyValue,
     tallies::Tally,
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub enum Input {
     /// Something about policies, devices and signals.
-    Heard(Heard),
+    Core(CoreInput),
     /// An incident is so.
     Stored(Box<Stored>),
     /// There is no incident of this name and incarnation.

@@ -24,7 +24,7 @@ pub use input::{Effect, Input, WriteKind};
 pub use objects::{Acts, Child, ChildKind, History, Owner, PersonAct, Report, Stored, Target};
 
 use crate::{
-    effect::{Act, Input as Heard},
+    effect::{Act, Input as CoreInput},
     machine::Lifecycle,
 };
 use alerts::Alerts;
@@ -77,7 +77,7 @@ impl Reconciler {
     #[must_use]
     pub fn new(history: History) -> Self {
         let mut lifecycle = Lifecycle::default();
-        lifecycle.handle(Timestamp::EPOCH, Heard::Pause);
+        lifecycle.handle(Timestamp::EPOCH, CoreInput::Pause);
         Self {
             lifecycle,
             history,
@@ -108,14 +108,14 @@ impl Reconciler {
     /// Takes note; decides on [`Input::Tick`].
     pub fn handle(&mut self, now: Timestamp, input: Input) {
         match input {
-            Input::Heard(heard) => {
-                if matches!(heard, Heard::Policy(_) | Heard::PolicyGone(_)) {
+            Input::Core(heard) => {
+                if matches!(heard, CoreInput::Policy(_) | CoreInput::PolicyGone(_)) {
                     self.touched.extend(self.lifecycle.incidents().map(|incident| incident.name.clone()));
                 }
-                if let Heard::PolicyGone(name) = &heard {
+                if let CoreInput::PolicyGone(name) = &heard {
                     self.tallied.remove(name);
                 }
-                let device = if let Heard::Device { id, .. } = &heard { Some(id.clone()) } else { None };
+                let device = if let CoreInput::Device { id, .. } = &heard { Some(id.clone()) } else { None };
                 self.lifecycle.handle(now, heard);
                 if let Some(device) = device {
                     self.raise_alerts(now, &device);
@@ -147,7 +147,7 @@ impl Reconciler {
                 self.leads = false;
                 self.queue.clear();
                 self.waiting.clear();
-                self.lifecycle.handle(now, Heard::Pause);
+                self.lifecycle.handle(now, CoreInput::Pause);
             }
             Input::Tick if self.leads => {
                 self.raise_reports(now);
@@ -224,7 +224,7 @@ impl Reconciler {
         .collect();
         all.sort_by_key(|(_, done)| done.at);
         for (act, PersonAct { at, who, why }) in all {
-            self.lifecycle.handle(now, Heard::Person { incident: number, act, who, why, at });
+            self.lifecycle.handle(now, CoreInput::Person { incident: number, act, who, why, at });
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     state::{Queued, child_key},
 };
 use crate::{
-    effect::Input as Heard,
+    effect::Input as CoreInput,
     incident::Incident,
     wanted::{Task, Wanted},
 };
@@ -261,7 +261,7 @@ impl Reconciler {
     pub(super) fn raise_reports(&mut self, now: Timestamp) {
         for (report, is_raised) in self.reports.values_mut().filter(|(_, is_raised)| !*is_raised) {
             *is_raised = true;
-            self.lifecycle.handle(now, Heard::Raised(report.signal.clone()));
+            self.lifecycle.handle(now, CoreInput::Raised(report.signal.clone()));
         }
     }
 

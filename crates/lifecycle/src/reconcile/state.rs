@@ -7,7 +7,7 @@ use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
 use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind, taints::tainted};
 use crate::{
-    effect::{Input as Heard, JobResult, Repair},
+    effect::{Input as CoreInput, JobResult, Repair},
     incident::{Incident, Stage},
     wanted::Task,
 };
@@ -90,7 +90,7 @@ impl Reconciler {
             let name = name.clone();
             self.taint_settled(&name);
         }
-        self.lifecycle.handle(now, Heard::Begin);
+        self.lifecycle.handle(now, CoreInput::Begin);
         self.incidents.retain(|_, written| written.uid.is_some());
         let mut open = alloc::vec::Vec::new();
         for (name, written) in &mut self.incidents {
@@ -258,7 +258,7 @@ impl Reconciler {
         self.not_before.remove(name);
         self.touched.insert(name.clone());
         if let Some(number) = written.number {
-            self.lifecycle.handle(now, Heard::Forgotten { incident: number });
+            self.lifecycle.handle(now, CoreInput::Forgotten { incident: number });
         }
     }
 
@@ -281,7 +281,7 @@ impl Reconciler {
             Target::Rule { .. } | Target::Claim => {}
             Target::Drain { evicted, .. } => {
                 if let Some(number) = self.incidents.get(&owner.name).and_then(|written| written.number) {
-                    self.lifecycle.handle(now, Heard::Evicted { incident: number, pods: evicted });
+                    self.lifecycle.handle(now, CoreInput::Evicted { incident: number, pods: evicted });
                 }
             }
             Target::Job { result } => self.asked(now, &name, result),
@@ -335,9 +335,9 @@ impl Reconciler {
         let heard = match self.lifecycle.wanted(incident).task {
             Some(Task::Repair(step)) => {
                 let repair = Repair { step, attempt: incident.attempts };
-                Heard::Repaired { incident: number, repair, result }
+                CoreInput::Repaired { incident: number, repair, result }
             }
-            Some(Task::Validate) => Heard::Validated { incident: number, result },
+            Some(Task::Validate) => CoreInput::Validated { incident: number, result },
             None => return,
         };
         self.lifecycle.handle(now, heard);

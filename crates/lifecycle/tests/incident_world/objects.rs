@@ -224,20 +224,18 @@ impl Event {
     pub(super) fn notice(self) -> Option<Notice> {
         Some(match self {
             Self::Guard(_) | Self::Tainted(..) | Self::Pool { .. } => return None,
-            Self::Mode(mode) => Notice::Heard(Input::Policy(Box::new(policy(mode)))),
+            Self::Mode(mode) => Notice::Core(Input::Policy(Box::new(policy(mode)))),
             Self::Incident(stored) => Notice::Stored(stored),
             Self::IncidentGone(name, uid) => Notice::StoredGone(name, uid),
             Self::Child(child) => Notice::Child(child),
             Self::ChildGone(kind, name) => Notice::ChildGone(kind, Text::default(), name),
             Self::Report(report) => Notice::Report(report),
             Self::ReportGone(name) => Notice::ReportGone(name),
-            Self::Signal(signal) => Notice::Heard(Input::Raised(signal)),
-            Self::Lowered(device, key) => {
-                Notice::Heard(Input::Lowered { device, key, source: Source::Taint })
-            }
+            Self::Signal(signal) => Notice::Core(Input::Raised(signal)),
+            Self::Lowered(device, key) => Notice::Core(Input::Lowered { device, key, source: Source::Taint }),
             Self::Used(device, is_used) => {
                 let namespaces = if is_used { vec!["default".into()] } else { Vec::new() };
-                Notice::Heard(Input::InUse { device, is_used, namespaces })
+                Notice::Core(Input::InUse { device, is_used, namespaces })
             }
         })
     }

@@ -92,7 +92,7 @@ impl World {
         if controller.pool.watch.see(at, &pool_id(), state) && self.mutant != Mutant::KeepsTornPools {
             for device in DEVICES.map(id) {
                 let (key, source) = (POOL_COMPLETE.into(), Source::Vanished);
-                controller.core.handle(at, Notice::Heard(Input::Lowered { device, key, source }));
+                controller.core.handle(at, Notice::Core(Input::Lowered { device, key, source }));
             }
         }
     }
@@ -124,7 +124,7 @@ impl World {
             controller.pool.since = Some(now - INCOMPLETE_MS);
         }
         for signal in signals {
-            controller.core.handle(at, Notice::Heard(Input::Raised(signal)));
+            controller.core.handle(at, Notice::Core(Input::Raised(signal)));
         }
     }
 
@@ -133,7 +133,7 @@ impl World {
         let at = self.at();
         let controller = &mut self.controllers[which];
         for signal in signals(at).into_iter().filter(|_| controller.pool.watch.is_raised(&pool_id())) {
-            controller.core.handle(at, Notice::Heard(Input::Raised(signal)));
+            controller.core.handle(at, Notice::Core(Input::Raised(signal)));
         }
     }
 

@@ -81,13 +81,13 @@ impl World {
         let history = History { keep_ms: 600 * SECOND, incidents_max: 8 };
         let mut core = Reconciler::new(history);
         let now = self.at();
-        core.handle(now, Notice::Heard(Input::Policy(Box::new(policy(self.mode())))));
+        core.handle(now, Notice::Core(Input::Policy(Box::new(policy(self.mode())))));
         let tallies = self.api.tallies.clone();
-        core.handle(now, Notice::Heard(Input::Counted { policy: "p".into(), tallies }));
+        core.handle(now, Notice::Core(Input::Counted { policy: "p".into(), tallies }));
         for device in DEVICES {
             let hardware = Some(format!("uuid-{device}").into());
             let input = Input::Device { id: id(device), hardware, policies: vec!["p".into()] };
-            core.handle(now, Notice::Heard(input));
+            core.handle(now, Notice::Core(input));
         }
         if self.mutant != Mutant::ForgetsIncidents {
             for stored in self.api.incidents.values() {
@@ -105,7 +105,7 @@ impl World {
             core.handle(now, Notice::Report(report.clone()));
         }
         for (device, key) in &self.raised {
-            core.handle(now, Notice::Heard(Input::Raised(signal(device, key, now, Source::Taint))));
+            core.handle(now, Notice::Core(Input::Raised(signal(device, key, now, Source::Taint))));
         }
         for (device, is_used) in &self.used {
             core.handle(now, Event::Used(device.clone(), *is_used).notice().unwrap());
@@ -129,7 +129,7 @@ impl World {
         }
         let now = self.at();
         let controller = &mut self.controllers[which];
-        controller.core.handle(now, Notice::Heard(Input::Limits(controller.view.limits())));
+        controller.core.handle(now, Notice::Core(Input::Limits(controller.view.limits())));
     }
 
     /// A controller hears some of what happened.

@@ -32,7 +32,7 @@ impl Server {
 
     /// One of the two devices may be out of service.
     pub(crate) fn limits(&self) -> Notice {
-        Notice::Heard(Input::Limits(vec![Limit {
+        Notice::Core(Input::Limits(vec![Limit {
             guard: "g".into(),
             selects: Selected::All,
             counts: "devices",
@@ -107,7 +107,7 @@ impl Leader {
         leader.policy(policy);
         for name in ["gpu-0", "gpu-1"] {
             let (id, hardware) = (device(name), Some(name.into()));
-            leader.hear(Notice::Heard(Input::Device { id, hardware, policies: vec!["p".into()] }));
+            leader.hear(Notice::Core(Input::Device { id, hardware, policies: vec!["p".into()] }));
         }
         leader.hear(server.limits());
         leader.see(server);
@@ -120,11 +120,11 @@ impl Leader {
     }
 
     pub(crate) fn policy(&mut self, policy: Policy) {
-        self.hear(Notice::Heard(Input::Policy(Box::new(policy))));
+        self.hear(Notice::Core(Input::Policy(Box::new(policy))));
     }
 
     pub(crate) fn raise(&mut self, name: &str, key: &str, value: &str) {
-        self.hear(Notice::Heard(Input::Raised(Signal {
+        self.hear(Notice::Core(Input::Raised(Signal {
             device: device(name),
             key: key.into(),
             value: value.into(),

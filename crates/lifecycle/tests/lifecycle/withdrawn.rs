@@ -19,7 +19,7 @@ fn repairing() -> (Server, Leader) {
     leader.raise("gpu-0", "xid", "79");
     leader.work(&mut server, |_| false);
     let (device, namespaces) = (device("gpu-0"), Vec::new());
-    leader.hear(Notice::Heard(Input::InUse { device, is_used: false, namespaces }));
+    leader.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces }));
     leader.work(&mut server, |_| false);
     assert_eq!(running(&server), server.jobs);
     assert_eq!(server.jobs.len(), 1, "{:?}", server.jobs);
@@ -56,7 +56,7 @@ fn a_policy_that_observed_for_a_while_repairs_under_another_number() {
 #[test]
 fn a_policy_that_was_deleted_and_made_again_repairs_under_another_number() {
     let (mut server, mut leader) = repairing();
-    leader.hear(Notice::Heard(Input::PolicyGone("p".into())));
+    leader.hear(Notice::Core(Input::PolicyGone("p".into())));
     leader.work(&mut server, |_| false);
     assert_eq!(running(&server), [] as [Text; 0]);
     leader.policy(policy());
@@ -110,7 +110,7 @@ fn a_repair_has_its_whole_time_whatever_was_observed_before() {
     for gone in [false, true] {
         let (mut server, mut leader) = repairing();
         if gone {
-            leader.hear(Notice::Heard(Input::PolicyGone("p".into())));
+            leader.hear(Notice::Core(Input::PolicyGone("p".into())));
         } else {
             leader.policy(observing());
         }

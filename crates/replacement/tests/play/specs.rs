@@ -66,11 +66,11 @@ fn without_sight_of_nodes_it_says_so_and_begins_nothing_on_old_news() {
     play.api.taint("n0", "a", None);
     play.until(10);
     let why = "not allowed to list and watch nodes";
-    play.machine.tell(Input::Sight(Source::Nodes, ReadAccess::Barred(why.into())));
+    play.machine.tell(Input::Access(Source::Nodes, ReadAccess::Barred(why.into())));
     play.until(100);
     assert_eq!(play.condition("p", "Degraded"), format!("True MissingPermission: {why}"));
     assert_eq!((play.lines("p").len(), play.done.len()), (0, 0));
-    play.machine.tell(Input::Sight(Source::Nodes, ReadAccess::Clear));
+    play.machine.tell(Input::Access(Source::Nodes, ReadAccess::Clear));
     play.until(101);
     assert_eq!(play.condition("p", "Degraded"), "False AsExpected: Nothing is in the way");
     assert_eq!(play.lines("p").len(), 1);

@@ -321,8 +321,8 @@ fn distort(mutant: Option<Mutant>, input: Input) -> Option<Input> {
             rule.selector = Some(DeviceSelector::default());
             Input::Rule(Arc::new(rule))
         }
-        (Mutant::IgnoreSay, Input::Pod(pod)) if pod.eviction_say.is_some() => {
-            Input::Pod(Arc::new(Pod { eviction_say: None, ..Pod::clone(&pod) }))
+        (Mutant::IgnoreSay, Input::Pod(pod)) if pod.eviction_preference.is_some() => {
+            Input::Pod(Arc::new(Pod { eviction_preference: None, ..Pod::clone(&pod) }))
         }
         (Mutant::SplitGroups, Input::Pod(pod)) if is_odd(&pod) => {
             Input::Pod(Arc::new(Pod { eviction_group: None, group: None, ..Pod::clone(&pod) }))

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use lazaret_allocator::Features;
 use lazaret_eviction::{Capacity, Effect, EffectId, EffectKind, Evict, Eviction, Input, Options};
 use lazaret_fleet::Changes;
-use lazaret_leader::{Election, Instants, LeaseOptions, Pauses, Precedence, Turn, TurnOptions};
+use lazaret_leader::{Election, Instants, LeaseOptions, Precedence, RestartBackoff, Turn, TurnOptions};
 use lazaret_model::{Clock, DisruptionGuard, Timestamp};
 
 use crate::{
@@ -48,7 +48,7 @@ pub(crate) struct Controller {
     pub(super) election: Election,
     pub(super) turn: Turn<Kind>,
     /// Panics of its agents.
-    pub(super) pauses: Pauses,
+    pub(super) pauses: RestartBackoff,
     pub(super) started_at: u64,
     /// Its agent was given up, and another has not begun.
     pub(super) given_up: Option<GivenUp>,
@@ -120,7 +120,7 @@ impl Controller {
             options,
             election: Election::new(&identity(number, 0), LEASE),
             turn: Turn::new(wall(0).plus_millis(skew), LOOP),
-            pauses: Pauses::default(),
+            pauses: RestartBackoff::default(),
             started_at: 0,
             given_up: None,
             cut_off: None,
@@ -152,7 +152,7 @@ impl Controller {
         self.ahead = self.skew;
         self.era = 0;
         self.turn = Turn::new(self.clock(now), LOOP);
-        self.pauses = Pauses::default();
+        self.pauses = RestartBackoff::default();
         self.first_transitions = None;
         self.closing = None;
         self.given_up = None;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_leader::{Demand, Fate, Precedence, Take, Turn, TurnOptions};
+use lazaret_leader::{Action, EffectEnd, Precedence, Take, Turn, TurnOptions};
 use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Count, Flaps, History, Mode, Notice, Owner, Policy, Reconciler, Recovery,
     Report, Rule, Stage, Step as RepairStep, Stored, TaintKeyValue, Tally, Target, When, Write,
@@ -354,7 +354,7 @@ impl World {
             let is_sent = agent.turn.may_send(lasting);
             let write = self.check_health_write(number, write);
             if !is_sent {
-                self.acknowledge_health(number, write.id, (Fate::Withheld.outcome(), None, None));
+                self.acknowledge_health(number, write.id, (EffectEnd::Withheld.outcome(), None, None));
                 continue;
             }
             let delay = self.health.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
@@ -389,22 +389,22 @@ impl World {
             let view = &self.clients[number].view;
             let turn = &mut self.health.agents[number].turn;
             match turn.stand(now, standing, true, true, |kind| Some(view.position(*kind) as u64)) {
-                Demand::Lead(true) => {
+                Action::Lead(true) => {
                     self.hear_limits(number, now);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
                     self.hear_usage(number, now);
                 }
-                Demand::Lead(false) => {
+                Action::Lead(false) => {
                     self.health.agents[number].core.handle(now, Notice::LostLeadership);
                 }
-                Demand::Ask(question, _) => {
+                Action::Ask(question, _) => {
                     let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));
                     turn.answered(now, question, goal.into());
                 }
                 // The eviction agent beside it has the same watches, and hurries them.
-                Demand::Watch(_) | Demand::List(_) => {}
-                Demand::Hear => turn.heard(),
-                Demand::Wait(_) | Demand::Granted(_) => return,
+                Action::Watch(_) | Action::List(_) => {}
+                Action::Hear => turn.heard(),
+                Action::Wait(_) | Action::Granted(_) => return,
             }
         }
     }
@@ -421,7 +421,7 @@ impl World {
             }
             self.push(self.now + wire, Step::Health(Box::new(HealthStep::Arrive(sent))));
         } else {
-            sent.reply = (Fate::Withheld.outcome(), None, None);
+            sent.reply = (EffectEnd::Withheld.outcome(), None, None);
             self.push(self.now + wire, Step::Health(Box::new(HealthStep::Answer(sent))));
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_fleet::Origin;
-use lazaret_lifecycle::{Child, ChildKind, Input as Heard, Mode, Notice, Signal, Source};
+use lazaret_lifecycle::{Child, ChildKind, Input as CoreInput, Mode, Notice, Signal, Source};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
@@ -21,9 +21,9 @@ impl World {
         let is_deaf = self.mutant == Some(Mutant::IgnoreObserve);
         let mode = if is_deaf { Mode::Enforce } else { *mode };
         let Some(heard) = agent.heard.replace(log.len()) else {
-            agent.core.handle(now, Notice::Heard(Heard::Policy(Box::new(policy(mode)))));
+            agent.core.handle(now, Notice::Core(CoreInput::Policy(Box::new(policy(mode)))));
             let tallies = tallies.clone();
-            agent.core.handle(now, Notice::Heard(Heard::Counted { policy: POLICY.into(), tallies }));
+            agent.core.handle(now, Notice::Core(CoreInput::Counted { policy: POLICY.into(), tallies }));
             for stored in incidents.values() {
                 agent.core.handle(now, Notice::Stored(Box::new(stored.clone())));
             }
@@ -46,7 +46,7 @@ impl World {
                 HealthEvent::JobGone(name) => Notice::ChildGone(ChildKind::Job, Text::default(), name),
                 HealthEvent::Report(report) => Notice::Report(report),
                 HealthEvent::ReportGone(name) => Notice::ReportGone(name),
-                HealthEvent::Mode(mode) => Notice::Heard(Heard::Policy(Box::new(policy(mode)))),
+                HealthEvent::Mode(mode) => Notice::Core(CoreInput::Policy(Box::new(policy(mode)))),
             };
             agent.core.handle(now, notice);
         }
@@ -69,8 +69,8 @@ impl World {
                 }
                 if !agent.raised.contains_key(&id) {
                     let hardware = Some(id.to_string().into());
-                    let input = Heard::Device { id: id.clone(), hardware, policies: vec![POLICY.into()] };
-                    agent.core.handle(now, Notice::Heard(input));
+                    let input = CoreInput::Device { id: id.clone(), hardware, policies: vec![POLICY.into()] };
+                    agent.core.handle(now, Notice::Core(input));
                 }
             } else if !agent.raised.contains_key(&id) {
                 continue;
@@ -86,12 +86,12 @@ impl World {
                     lasts: true,
                     message: Text::default(),
                 };
-                agent.core.handle(now, Notice::Heard(Heard::Raised(signal)));
+                agent.core.handle(now, Notice::Core(CoreInput::Raised(signal)));
             }
             for key in before.keys().filter(|key| !levels.contains_key(*key)) {
                 let (device, key) = (id.clone(), key.clone());
-                let input = Heard::Lowered { device, key, source: Source::Taint };
-                agent.core.handle(now, Notice::Heard(input));
+                let input = CoreInput::Lowered { device, key, source: Source::Taint };
+                agent.core.handle(now, Notice::Core(input));
             }
         }
     }
@@ -122,7 +122,7 @@ impl World {
         for device in devices {
             let is_used = fleet.holders(&device).next().is_some();
             let namespaces = Vec::new();
-            agent.core.handle(now, Notice::Heard(Heard::InUse { device, is_used, namespaces }));
+            agent.core.handle(now, Notice::Core(CoreInput::InUse { device, is_used, namespaces }));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use lazaret_lifecycle::{
-    Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as Heard, Limit, Notice, Owner,
+    Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as CoreInput, Limit, Notice, Owner,
     Selected, Stage, Stored, TaintKeyValue, WriteKind,
 };
 use lazaret_machine::Outcome;
@@ -258,7 +258,7 @@ impl World {
             guards.iter_mut().for_each(|guard| Arc::make_mut(guard).windows.clear());
         }
         let limits = guards.iter().map(|guard| self.limit(number, now, guard)).collect();
-        self.health.agents[number].core.handle(now, Notice::Heard(Heard::Limits(limits)));
+        self.health.agents[number].core.handle(now, Notice::Core(CoreInput::Limits(limits)));
     }
 
     /// The limit that a guard sets, as far as a controller has seen the world.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_kubelet::{EffectKind, Input, Kubelet, Options, Why};
-use lazaret_leader::{Demand, Fate, Precedence, Take, Turn, TurnOptions};
+use lazaret_leader::{Action, EffectEnd, Precedence, Take, Turn, TurnOptions};
 use lazaret_machine::{Effect, Machine as _, Outcome, Turn as Told, Wake};
 use lazaret_model::{Text, Uid};
 
@@ -176,13 +176,13 @@ impl World {
         let Kubelets { core, turn, .. } = &mut self.kubelets;
         loop {
             match turn.stand(now, Some(0), false, true, |_| Some(0)) {
-                Demand::Lead(leads) => core.handle(now, Told::leads(leads).into()),
-                Demand::Hear => turn.heard(),
-                Demand::Ask(..)
-                | Demand::Watch(_)
-                | Demand::List(_)
-                | Demand::Granted(_)
-                | Demand::Wait(_) => break,
+                Action::Lead(leads) => core.handle(now, Told::leads(leads).into()),
+                Action::Hear => turn.heard(),
+                Action::Ask(..)
+                | Action::Watch(_)
+                | Action::List(_)
+                | Action::Granted(_)
+                | Action::Wait(_) => break,
             }
         }
         core.handle(now, Input::Tick);
@@ -250,7 +250,7 @@ impl World {
             Some(1) => Outcome::Conflict,
             Some(2) => {
                 let _unheard = self.write_for_kubelet(kind, false);
-                Fate::Panicked.outcome()
+                EffectEnd::Panicked.outcome()
             }
             Some(3) => Outcome::Unknown,
             Some(_) => {

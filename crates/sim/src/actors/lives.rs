@@ -43,7 +43,7 @@ impl World {
 
     pub(super) fn end_if_all_is_said(&mut self, number: usize) {
         let controller = &self.controllers[number];
-        let said = !controller.eviction.has_last_words() || self.mutant == Some(Mutant::Speechless);
+        let said = !controller.eviction.has_final_writes() || self.mutant == Some(Mutant::Speechless);
         if let Some(down_ms) = controller.closing
             && controller.turn.in_flight() == 0
             && self.health.agents[number].turn.in_flight() == 0

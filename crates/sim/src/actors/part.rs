@@ -3,7 +3,7 @@
 
 use core::fmt::Debug;
 
-use lazaret_leader::{Demand, Fate, InFlight, Take, Turn, TurnOptions};
+use lazaret_leader::{Action, EffectEnd, InFlight, Take, Turn, TurnOptions};
 use lazaret_machine::{Effect, EffectId, Machine, Outcome, Reply, Turn as Told, Wake};
 use lazaret_model::Timestamp;
 
@@ -305,20 +305,20 @@ impl World {
             let is_synced = P::is_past_fence(self, number);
             let agent = &mut P::crew(self).agents[number];
             match agent.turn.stand(now, standing, true, is_synced, |kind| Some(reached[*kind as usize])) {
-                Demand::Lead(true) => {
+                Action::Lead(true) => {
                     P::hear(self, number, now);
                     P::crew(self).agents[number].core.lead(now, true);
                     self.coverage.hit(Mark::PartLeads);
                 }
-                Demand::Lead(false) => agent.core.lead(now, false),
-                Demand::Ask(question, _) => {
+                Action::Lead(false) => agent.core.lead(now, false),
+                Action::Ask(question, _) => {
                     agent.turn.answered(now, question, goal.into());
                     P::ask(self, number);
                 }
                 // The eviction agent beside it has the same watches, and hurries them.
-                Demand::Watch(_) | Demand::List(_) => {}
-                Demand::Hear => agent.turn.heard(),
-                Demand::Wait(_) | Demand::Granted(_) => return,
+                Action::Watch(_) | Action::List(_) => {}
+                Action::Hear => agent.turn.heard(),
+                Action::Wait(_) | Action::Granted(_) => return,
             }
         }
     }
@@ -345,7 +345,7 @@ impl World {
             let crew = P::crew(self);
             let agent = &mut crew.agents[number];
             if !agent.turn.may_send(lasting) {
-                agent.core.acknowledge(now, effect.id, Fate::Withheld.outcome().into(), None);
+                agent.core.acknowledge(now, effect.id, EffectEnd::Withheld.outcome().into(), None);
             } else if P::is_event(&effect.kind) {
                 agent.turn.landed(now);
             } else {
@@ -405,7 +405,7 @@ impl World {
         post.term = self.believed(number);
         if post.term.is_none() {
             self.coverage.hit(Mark::PartWithheld);
-            post.reply = Fate::Withheld.outcome().into();
+            post.reply = EffectEnd::Withheld.outcome().into();
             return self.push(at, P::step(PartStep::Answer(post)));
         }
         let is_slow = |errors: &Errors| errors.until > self.now && errors.manner % LATE_ONE_IN == LATE;
@@ -446,7 +446,7 @@ impl World {
             Some(1) => Outcome::RetryLater.into(),
             Some(2) => {
                 self.perform_unheard::<P>(kind, false);
-                Fate::Panicked.outcome().into()
+                EffectEnd::Panicked.outcome().into()
             }
             Some(3) => Outcome::Unknown.into(),
             Some(_) => {

@@ -28,7 +28,7 @@ impl World {
         let (gaps, view) = (&clients[number].gaps, &clients[number].view);
         let Agent { core, progress, .. } = &mut replacers.agents[number];
         core.mutant = *mutant;
-        let mut ear = Ear { core, api, gaps };
+        let mut ear = SchedulerInputs { core, api, gaps };
         let progress = progress.get_or_insert_with(|| ear.begin(gaps.began, watches.began(number)));
         ear.hear(progress, Kind::ALL.map(|kind| view.position(kind)));
         let objects = watches.told(number).max(progress.objects);
@@ -44,7 +44,7 @@ impl World {
         // It would begin what others do not, if it alone saw the limit.
         core.mutant = self.mutant.filter(|mutant| *mutant == Mutant::IgnoreDomains);
         let gaps = Gaps::default();
-        let mut ear = Ear { core: &mut core, api: &self.api, gaps: &gaps };
+        let mut ear = SchedulerInputs { core: &mut core, api: &self.api, gaps: &gaps };
         ear.begin(Kind::ALL.map(|kind| log_length(&self.api, kind)), self.api.objects.log().len());
         ear.hear_policies(&self.replacements, self.replacements.log.len());
         core
@@ -98,13 +98,13 @@ pub(crate) fn replica_set(object: &Object) -> Option<ReplicaSet> {
 }
 
 /// The way in which an agent gets news.
-struct Ear<'a> {
+struct SchedulerInputs<'a> {
     core: &'a mut Replacer,
     api: &'a Api,
     gaps: &'a Gaps,
 }
 
-impl Ear<'_> {
+impl SchedulerInputs<'_> {
     /// Tells the first lists of the watches.
     fn begin(&mut self, heard: [usize; Kind::ALL.len()], objects: usize) -> Progress {
         let api = self.api;

@@ -210,8 +210,18 @@ impl World {
         let Agent { core, progress, .. } = &mut schedulers.agents[number];
         let nodes =
             progress.as_mut().map(|progress| core::mem::take(&mut progress.nodes)).unwrap_or_default();
-        let mut ear =
-            Ear { core, now, api, gaps, placing, readiness, workloads, config, nodes, mutant: *mutant };
+        let mut ear = SchedulerInputs {
+            core,
+            now,
+            api,
+            gaps,
+            placing,
+            readiness,
+            workloads,
+            config,
+            nodes,
+            mutant: *mutant,
+        };
         let progress = progress.get_or_insert_with(|| {
             ear.list_nodes();
             reports.by_node.values().for_each(|report| ear.hear_node(report));
@@ -396,7 +406,7 @@ fn tolerating_as_asked(claim: &ResourceClaim, allocation: &Allocation) -> Alloca
 }
 
 /// The way in which an agent gets news.
-struct Ear<'a> {
+struct SchedulerInputs<'a> {
     core: &'a mut Scheduler,
     now: Timestamp,
     api: &'a Api,
@@ -410,7 +420,7 @@ struct Ear<'a> {
     mutant: Option<Mutant>,
 }
 
-impl Ear<'_> {
+impl SchedulerInputs<'_> {
     fn tell(&mut self, input: Input) {
         self.core.handle(self.now, input);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_eviction::{EffectKind, Input, Outcome, ViewRequest};
-use lazaret_leader::{Demand, Fate, Take};
+use lazaret_leader::{Action, EffectEnd, Take};
 use lazaret_machine::Wake;
 
 use crate::{
@@ -66,18 +66,18 @@ impl World {
             let view = &self.clients[number].view;
             let reached = |kind: &Kind| Some(view.position(*kind) as u64);
             match controller.turn.stand(now, standing, true, true, reached) {
-                Demand::Lead(true) => self.begin_to_lead(number),
-                Demand::Lead(false) => self.step_down(number),
-                Demand::Ask(question, _) if self.mutant == Some(Mutant::NoFence) => {
+                Action::Lead(true) => self.begin_to_lead(number),
+                Action::Lead(false) => self.step_down(number),
+                Action::Ask(question, _) if self.mutant == Some(Mutant::NoFence) => {
                     self.controllers[number].turn.answered(now, question, BTreeMap::new());
                 }
-                Demand::Ask(question, _) => self.ask(number, question, Kind::ALL.to_vec()),
-                Demand::Watch(_) => self.coverage.hit(Mark::Fenced),
-                Demand::List(lagging) => lagging.into_iter().for_each(|kind| self.relist(number, kind)),
+                Action::Ask(question, _) => self.ask(number, question, Kind::ALL.to_vec()),
+                Action::Watch(_) => self.coverage.hit(Mark::Fenced),
+                Action::List(lagging) => lagging.into_iter().for_each(|kind| self.relist(number, kind)),
                 // A client hands on what it hears at once.
-                Demand::Hear => controller.turn.heard(),
-                Demand::Wait(None) | Demand::Granted(_) => return,
-                Demand::Wait(Some(at)) => return self.plan_look(number, at),
+                Action::Hear => controller.turn.heard(),
+                Action::Wait(None) | Action::Granted(_) => return,
+                Action::Wait(Some(at)) => return self.plan_look(number, at),
             }
         }
     }
@@ -94,19 +94,19 @@ impl World {
             let now = controller.clock(self.now);
             let view = &self.clients[number].view;
             let mut demand = controller.turn.catch_up(now, |kind| Some(view.position(*kind) as u64));
-            if demand == Demand::Hear {
+            if demand == Action::Hear {
                 demand = controller.turn.grant();
             }
             match demand {
-                Demand::Ask(question, _) if self.mutant == Some(Mutant::StaleView) => {
+                Action::Ask(question, _) if self.mutant == Some(Mutant::StaleView) => {
                     controller.turn.answered(now, question, BTreeMap::new());
                 }
-                Demand::Ask(question, kinds) => self.ask(number, question, kinds.unwrap_or_default()),
-                Demand::Watch(_) => self.coverage.hit(Mark::ViewAwaited),
-                Demand::List(lagging) => lagging.into_iter().for_each(|kind| self.relist(number, kind)),
-                Demand::Granted(view) => self.feed(number, Input::ViewReached(view)),
-                Demand::Wait(Some(at)) => return self.plan_look(number, at),
-                Demand::Wait(None) | Demand::Hear | Demand::Lead(_) => return,
+                Action::Ask(question, kinds) => self.ask(number, question, kinds.unwrap_or_default()),
+                Action::Watch(_) => self.coverage.hit(Mark::ViewAwaited),
+                Action::List(lagging) => lagging.into_iter().for_each(|kind| self.relist(number, kind)),
+                Action::Granted(view) => self.feed(number, Input::ViewReached(view)),
+                Action::Wait(Some(at)) => return self.plan_look(number, at),
+                Action::Wait(None) | Action::Hear | Action::Lead(_) => return,
             }
         }
     }
@@ -206,7 +206,7 @@ impl World {
                 continue;
             }
             if !is_sent {
-                let outcome = Fate::Withheld.outcome();
+                let outcome = EffectEnd::Withheld.outcome();
                 self.handle(number, Input::Acknowledged { effect: effect.id, outcome });
                 continue;
             }

@@ -190,9 +190,9 @@ impl Workload {
             claims.push(PodClaim { name: palette::word(SHARED), source });
         }
         let group = self.shape.grouped.then(|| self.name.clone());
-        let eviction_say = palette::say(&uid).filter(|_| protected);
+        let eviction_preference = palette::say(&uid).filter(|_| protected);
         let eviction_group = palette::is_grouped(&self.name).then(|| self.name.clone()).filter(|_| protected);
-        Pod { key, uid, claims, owner, group, eviction_say, eviction_group, ..Pod::default() }
+        Pod { key, uid, claims, owner, group, eviction_preference, eviction_group, ..Pod::default() }
     }
 
     /// The name of a pod that is there from the start.

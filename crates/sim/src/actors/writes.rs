@@ -6,7 +6,7 @@ use lazaret_eviction::{
     CapacityAnswer, CapacityQuestion, Effect, EffectKind, Evict, Input, Manner, Outcome, RuleStatus,
     SetLastPublished, SetRuleStatus,
 };
-use lazaret_leader::Fate;
+use lazaret_leader::EffectEnd;
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, ResourceClaim, Text};
 
 use crate::{
@@ -61,7 +61,7 @@ impl World {
             return;
         }
         self.coverage.hit(Mark::Withheld);
-        sent.outcome = Fate::Withheld.outcome();
+        sent.outcome = EffectEnd::Withheld.outcome();
         self.push(self.now + wire, Step::Answer(sent));
     }
 
@@ -107,7 +107,7 @@ impl World {
         let panics = |errors: Errors| errors.manner / 5 % PANICS_ONE_IN == 1;
         if fault.is_some_and(panics) {
             self.coverage.hit(Mark::EffectPanicked);
-            sent.outcome = Fate::Panicked.outcome();
+            sent.outcome = EffectEnd::Panicked.outcome();
             if self.mutant == Some(Mutant::PanicSwallowed) {
                 return;
             }

@@ -37,7 +37,7 @@ impl World {
         let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else { return };
         let causes = reference::causes(seen, pod);
         let granted = |cause: &Cause<'_>| {
-            let say = pod.eviction_say.unwrap_or_default();
+            let say = pod.eviction_preference.unwrap_or_default();
             cause.taint.eviction.as_ref().map_or(0, |spec| i64::from(spec.granted_seconds(say)))
         };
         let mut due = causes.iter().filter(|cause| cause.deadline <= now).peekable();

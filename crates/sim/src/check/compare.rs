@@ -111,7 +111,7 @@ impl World {
                     return Some(("devices are as the reference finds them", detail));
                 }
                 let causes = {
-                    let say = pod.eviction_say.unwrap_or_default();
+                    let say = pod.eviction_preference.unwrap_or_default();
                     reference::causes_of(&taints, device, &result.tolerations, say)
                 };
                 due = causes.map(|cause| cause.deadline).chain(due).min();

@@ -53,7 +53,7 @@ impl World {
             Manner::Delete => due.any(|cause| mode_of(cause) == EvictionMode::Delete),
             Manner::Evict => due.any(|cause| mode_of(cause) != EvictionMode::Delete),
             Manner::DeleteOverdue => causes.iter().any(|cause| {
-                let say = pod.eviction_say.unwrap_or_default();
+                let say = pod.eviction_preference.unwrap_or_default();
                 let spec = cause.taint.eviction.as_ref();
                 let left =
                     spec.and_then(|spec| Some(spec.deadline_seconds? - i64::from(spec.granted_seconds(say))));

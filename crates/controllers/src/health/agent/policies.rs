@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::Input as Told;
-use lazaret_lifecycle::{Input as Heard, Mode, Notice, Policy};
+use lazaret_lifecycle::{Input as CoreInput, Mode, Notice, Policy};
 use lazaret_model::{Text, Timestamp};
 use lazaret_runtime::{Effect, EffectId, Object};
 
 use super::{
     super::{
         acceptance::{self, Candidate, Problem},
-        executor::Deed,
+        executor::Operation,
         rules, writes,
     },
     Health, Verdict,
@@ -89,10 +89,10 @@ impl Health {
         let observes = self.untried.contains(name) || self.excessive.contains_key(name);
         let mode = if observes { Mode::Observe } else { policy.policy.mode };
         self.core
-            .handle(now, Notice::Heard(Heard::Policy(Box::new(Policy { mode, ..policy.policy.clone() }))));
+            .handle(now, Notice::Core(CoreInput::Policy(Box::new(Policy { mode, ..policy.policy.clone() }))));
         if !self.policies.contains_key(name) && !policy.counts.is_empty() {
-            let counted = Heard::Counted { policy: name.clone(), tallies: policy.counts.clone() };
-            self.core.handle(now, Notice::Heard(counted));
+            let counted = CoreInput::Counted { policy: name.clone(), tallies: policy.counts.clone() };
+            self.core.handle(now, Notice::Core(counted));
         }
         self.policies.insert(name.clone(), Arc::clone(policy));
         self.levels.tell_all();
@@ -102,7 +102,7 @@ impl Health {
         self.untried.remove(name);
         if self.policies.remove(name).is_some() {
             self.fleet.apply(Told::RuleGone(name.clone()));
-            self.core.handle(now, Notice::Heard(Heard::PolicyGone(name.clone())));
+            self.core.handle(now, Notice::Core(CoreInput::PolicyGone(name.clone())));
             self.levels.tell_all();
         }
     }
@@ -121,7 +121,7 @@ impl Health {
     }
 
     /// The next status of a policy to be written, if there is one.
-    pub(super) fn poll_report(&mut self) -> Option<Effect<Deed>> {
+    pub(super) fn poll_report(&mut self) -> Option<Effect<Operation>> {
         // A policy that is gone has no status.
         let (name, kind) = loop {
             let name = self.reports.pop_front()?;

@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::Fleet;
-use lazaret_lifecycle::{Input as Heard, Source};
+use lazaret_lifecycle::{Input as CoreInput, Source};
 use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text, Timestamp};
 
 use super::{
@@ -26,7 +26,7 @@ impl Levels {
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         slice: &ResourceSlice,
         device: &Device,
-        told: &mut Vec<Heard>,
+        told: &mut Vec<CoreInput>,
     ) {
         let id = DeviceId {
             driver: slice.driver.clone(),
@@ -47,19 +47,19 @@ impl Levels {
         };
         let is_node_gone = node.as_ref().is_some_and(|node| !self.conditions.contains_key(node));
         if is_node_gone || self.is_renamed(policies, slice, device) {
-            told.push(Heard::DeviceGone(id));
+            told.push(CoreInput::DeviceGone(id));
             return;
         }
         if self.vanished.len() >= VANISHED_MAX
             && let Some((first, _)) = self.vanished.pop_first()
         {
-            told.push(Heard::DeviceGone(first));
+            told.push(CoreInput::DeviceGone(first));
         }
         self.vanish(&tell, node, told);
     }
 
     /// A device is not published, though its node is there.
-    pub(crate) fn vanish(&mut self, tell: &Tell<'_>, node: Option<Text>, told: &mut Vec<Heard>) {
+    pub(crate) fn vanish(&mut self, tell: &Tell<'_>, node: Option<Text>, told: &mut Vec<CoreInput>) {
         raise_vanished(tell, told);
         self.vanished.insert(tell.id.clone(), node);
     }
@@ -95,19 +95,19 @@ impl Levels {
         })
     }
 
-    pub(super) fn forget_vanished_of(&mut self, node: &Text, told: &mut Vec<Heard>) {
+    pub(super) fn forget_vanished_of(&mut self, node: &Text, told: &mut Vec<CoreInput>) {
         let theirs = |(_, of): &(&DeviceId, &Option<Text>)| of.as_ref() == Some(node);
         let gone: Vec<DeviceId> = self.vanished.iter().filter(theirs).map(|(id, _)| id.clone()).collect();
         for id in gone {
             self.vanished.remove(&id);
             told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
-            told.push(Heard::DeviceGone(id));
+            told.push(CoreInput::DeviceGone(id));
         }
     }
 }
 
 /// The signal of a device that is not published any more.
-pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<Heard>) {
+pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
     let message = "the driver does not publish it any more".into();
     let level = Level { value: "False".into(), message, at: None };
     tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);

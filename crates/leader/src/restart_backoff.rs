@@ -1,4 +1,4 @@
-//! Pauses between a panic and the next start.
+//! RestartBackoff between a panic and the next start.
 
 use lazaret_machine::Backoff;
 
@@ -10,11 +10,11 @@ const HEALTHY_MS: i64 = 60_000;
 
 /// Panics of one task in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pauses {
+pub struct RestartBackoff {
     panics: u32,
 }
 
-impl Pauses {
+impl RestartBackoff {
     /// The pause after a panic of a task that ran for `ran_ms`.
     pub fn after(&mut self, ran_ms: i64) -> i64 {
         if ran_ms >= HEALTHY_MS {
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn pauses_double_to_a_longest_and_begin_anew_with_a_task_that_was_healthy() {
-        let mut pauses = Pauses::default();
+        let mut pauses = RestartBackoff::default();
         assert_eq!([(); 4].map(|()| pauses.after(0)), [100, 200, 400, 800]);
         for _ in 0..20 {
             pauses.after(0);

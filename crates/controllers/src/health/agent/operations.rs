@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     super::{
-        executor::{Deed, New, delete, record, resource},
+        executor::{New, Operation, delete, record, resource},
         task::Subject,
         writes,
     },
@@ -17,17 +17,17 @@ use super::{
 
 impl Health {
     /// The write for an effect of the core.
-    pub(super) fn deed(&mut self, id: EffectId, kind: WriteKind) -> Deed {
+    pub(super) fn deed(&mut self, id: EffectId, kind: WriteKind) -> Operation {
         match kind {
             WriteKind::Create(incident) => {
                 let body = lazaret_api::incident_to_json(&incident).to_string();
-                Deed::Send(Box::new(Call::create(&INCIDENTS, "", body)))
+                Operation::Send(Box::new(Call::create(&INCIDENTS, "", body)))
             }
             WriteKind::Record(uid, version, incident) => {
                 let status = lazaret_api::incident_status_to_json(&incident);
-                Deed::Send(Box::new(record(&incident.name, &uid, &version, &status)))
+                Operation::Send(Box::new(record(&incident.name, &uid, &version, &status)))
             }
-            WriteKind::Remove(name, uid) => Deed::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
+            WriteKind::Remove(name, uid) => Operation::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
             WriteKind::Taint { owner, device, effect, taint, uid } => {
                 writes::taint(self.rules, &owner, &device, (effect, &taint), uid)
             }
@@ -37,11 +37,11 @@ impl Health {
             WriteKind::Tally(policy, tallies) => writes::tally(&policy, &tallies),
             WriteKind::Run { owner, name, task, incident } => self.run(id, &owner, &name, task, &incident),
             WriteKind::Delete(kind, namespace, name, uid) => {
-                Deed::Send(Box::new(delete(&resource(kind, self.rules), &namespace, &name, &uid)))
+                Operation::Send(Box::new(delete(&resource(kind, self.rules), &namespace, &name, &uid)))
             }
-            WriteKind::DropReport(name, uid) => Deed::Send(Box::new(delete(&SIGNALS, "", &name, &uid))),
+            WriteKind::DropReport(name, uid) => Operation::Send(Box::new(delete(&SIGNALS, "", &name, &uid))),
             WriteKind::Broken(policy, rule, error) => {
-                Deed::Warn(format!("DeviceHealthPolicy {policy}: spec.rules[{rule}].when: {error}"))
+                Operation::Warn(format!("DeviceHealthPolicy {policy}: spec.rules[{rule}].when: {error}"))
             }
         }
     }
@@ -53,13 +53,13 @@ impl Health {
         name: &Text,
         task: Task,
         incident: &Incident,
-    ) -> Deed {
+    ) -> Operation {
         let Some(policy) = self.policies.get(&incident.policy).cloned() else {
-            return Deed::Impossible("its policy is gone".to_owned());
+            return Operation::Impossible("its policy is gone".to_owned());
         };
         let node = match self.levels.node_of(&self.fleet, &incident.device) {
             Ok(node) => node,
-            Err(why) => return Deed::Impossible(why),
+            Err(why) => return Operation::Impossible(why),
         };
         let subject = Subject { owner, incident, name, node };
         let new = |resource: Resource, namespace: &str, body: &Value| New {
@@ -72,26 +72,26 @@ impl Health {
             Task::Repair(step) => match policy.steps.get(step) {
                 Some(HealthStep::Job { namespace, template }) => {
                     let job = subject.repair(template, namespace);
-                    Deed::Make(owner.uid.clone(), vec![new(JOBS, namespace, &job)])
+                    Operation::Make(owner.uid.clone(), vec![new(JOBS, namespace, &job)])
                 }
                 Some(HealthStep::Request { api_version, kind, template, done_when }) => {
                     self.asked.insert(id, (name.clone(), done_when.clone()));
-                    Deed::Request(owner.uid.clone(), subject.request(api_version, kind, template))
+                    Operation::Request(owner.uid.clone(), subject.request(api_version, kind, template))
                 }
-                None => Deed::Impossible(format!("its policy has no step {step}")),
+                None => Operation::Impossible(format!("its policy has no step {step}")),
             },
             Task::Validate => {
                 let Some(validation) = &policy.validation else {
-                    return Deed::Impossible("its policy has no validation".to_owned());
+                    return Operation::Impossible("its policy has no validation".to_owned());
                 };
                 match subject.validation(validation, &policy.identity) {
                     Ok((job, claim)) => {
                         let namespace = &validation.namespace;
                         let all =
                             vec![new(lazaret_runtime::CLAIMS, namespace, &claim), new(JOBS, namespace, &job)];
-                        Deed::Make(owner.uid.clone(), all)
+                        Operation::Make(owner.uid.clone(), all)
                     }
-                    Err(why) => Deed::Impossible(why),
+                    Err(why) => Operation::Impossible(why),
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_api::EVICTION_SAY;
-use lazaret_model::{EvictionSay, Text};
+use lazaret_model::{EvictionPreference, Text};
 use lazaret_runtime::{NAMESPACES, News, Object};
 use serde::Deserialize;
 
@@ -18,44 +18,44 @@ struct Metadata {
     annotations: BTreeMap<String, String>,
 }
 
-/// Namespaces that say something.
+/// Namespaces with a preference.
 #[derive(Debug, Default)]
-pub(crate) struct NamespaceSays {
-    pub(crate) says: BTreeMap<Text, EvictionSay>,
+pub(crate) struct NamespacePreferences {
+    pub(crate) preferences: BTreeMap<Text, EvictionPreference>,
     /// The core has not been told.
     pub(crate) is_news: bool,
 }
 
-impl NamespaceSays {
+impl NamespacePreferences {
     /// Takes note. Whether it was about namespaces.
     pub(crate) fn hear(&mut self, news: &News) -> bool {
-        let before = self.says.clone();
+        let before = self.preferences.clone();
         match news {
             News::Listed(resource, objects, _) if *resource == NAMESPACES => {
-                self.says = objects
+                self.preferences = objects
                     .iter()
-                    .filter_map(|object| Some((object.key.name.clone(), say(object)?)))
+                    .filter_map(|object| Some((object.key.name.clone(), preference(object)?)))
                     .collect();
             }
             News::Set(resource, object) if *resource == NAMESPACES => {
-                match say(object) {
-                    Some(say) => self.says.insert(object.key.name.clone(), say),
-                    None => self.says.remove(&object.key.name),
+                match preference(object) {
+                    Some(preference) => self.preferences.insert(object.key.name.clone(), preference),
+                    None => self.preferences.remove(&object.key.name),
                 };
             }
             News::Gone(resource, object) if *resource == NAMESPACES => {
-                self.says.remove(&object.key.name);
+                self.preferences.remove(&object.key.name);
             }
             // Without permission to read namespaces, only the annotations of pods count.
-            News::Barred(resource, _) if *resource == NAMESPACES => self.says.clear(),
+            News::Barred(resource, _) if *resource == NAMESPACES => self.preferences.clear(),
             News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => return false,
         }
-        self.is_news |= before != self.says;
+        self.is_news |= before != self.preferences;
         true
     }
 }
 
-fn say(object: &Object) -> Option<EvictionSay> {
+fn preference(object: &Object) -> Option<EvictionPreference> {
     let wire: Wire = serde_json::from_slice(object.json()).ok()?;
-    EvictionSay::parse(wire.metadata.annotations.get(EVICTION_SAY)?)
+    EvictionPreference::parse(wire.metadata.annotations.get(EVICTION_SAY)?)
 }

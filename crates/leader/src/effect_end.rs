@@ -4,7 +4,7 @@ use lazaret_machine::Outcome;
 
 /// The end of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum EffectEnd {
     /// It was answered.
     Answered(Outcome),
     /// It was not sent: the process does not lead.
@@ -15,7 +15,7 @@ pub enum Fate {
     Unanswered,
 }
 
-impl Fate {
+impl EffectEnd {
     /// The outcome that the agent gets.
     #[must_use]
     pub const fn outcome(self) -> Outcome {
@@ -34,14 +34,14 @@ mod tests {
     #[test]
     fn only_an_effect_that_was_never_sent_is_known_not_to_be_done() {
         let table = [
-            (Fate::Answered(Outcome::Done), Outcome::Done),
-            (Fate::Answered(Outcome::Held), Outcome::Held),
-            (Fate::Withheld, Outcome::RetryLater),
-            (Fate::Panicked, Outcome::Unknown),
-            (Fate::Unanswered, Outcome::Unknown),
+            (EffectEnd::Answered(Outcome::Done), Outcome::Done),
+            (EffectEnd::Answered(Outcome::Held), Outcome::Held),
+            (EffectEnd::Withheld, Outcome::RetryLater),
+            (EffectEnd::Panicked, Outcome::Unknown),
+            (EffectEnd::Unanswered, Outcome::Unknown),
         ];
-        for (fate, outcome) in table {
-            assert_eq!(fate.outcome(), outcome, "{fate:?}");
+        for (end, outcome) in table {
+            assert_eq!(end.outcome(), outcome, "{end:?}");
         }
     }
 }
