@@ -8,6 +8,7 @@ use crate::{
     effect::{EffectId, Outcome, Reply},
     ending::Ending,
     machine::{Replacement, Step},
+    news::is_older,
     objects::Pod,
     policy::Policy,
     record::Plan,
@@ -131,14 +132,17 @@ impl Replacement {
                 tracker.failures = 0;
                 tracker.not_before = now.plus_millis(interval);
                 let Some(known) = self.tables.policies.get_mut(policy) else { return };
+                let version = reply.written.map_or_else(|| known.policy.version.clone(), |one| one.version);
+                // The news of a later write may have come before this answer.
+                if !is_older(&version, &known.policy.version) {
+                    let written = Policy { version, status: status.clone(), ..Policy::clone(&known.policy) };
+                    *known = KnownPolicy::new(Arc::new(written));
+                }
                 for entry in &status.replacements {
                     if let Some(flight) = self.flights.get_mut(&entry.record.uid) {
-                        flight.recorded = true;
+                        flight.recorded = known.policy.status.has_record(&entry.record.uid);
                     }
                 }
-                let version = reply.written.map_or_else(|| known.policy.version.clone(), |one| one.version);
-                let written = Policy { version, status, ..Policy::clone(&known.policy) };
-                *known = KnownPolicy::new(Arc::new(written));
             }
             Outcome::Gone
             | Outcome::Conflict

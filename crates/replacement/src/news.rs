@@ -131,7 +131,7 @@ impl Replacement {
 }
 
 /// Versions are numbers since 1.35; what is none is never older.
-fn is_older(version: &Text, than: &Text) -> bool {
+pub(crate) fn is_older(version: &Text, than: &Text) -> bool {
     match (version.parse::<u64>(), than.parse::<u64>()) {
         (Ok(version), Ok(than)) => version < than,
         _ => false,

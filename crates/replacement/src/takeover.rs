@@ -24,6 +24,8 @@ impl Replacement {
             for entry in &known.policy.status.replacements {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
                 flight.overdue = entry.overdue;
+                // A copy that was there and is gone was deleted by a user.
+                flight.had_copy = entry.record.plan.copy().is_some() && entry.replacement.is_some();
                 // The leader before may have sent the first step, whose result is not in the cache yet.
                 flight.unsure_until = now.plus_millis(2 * self.options.settle_ms);
                 flight.bound = entry.replacement.as_ref().and_then(|name| {
@@ -48,10 +50,12 @@ impl Replacement {
         if self.flights.contains_key(&record.uid) || self.ended.contains(&record.uid) {
             return;
         }
+        // A pod that has ended may lie around for long after its replacement.
+        let stays = |old: &Pod| !old.deleting && !old.finished;
         let unfinished = match mark {
-            Mark::Released(_) => pod.uid == record.uid && !pod.deleting,
+            Mark::Released(_) => pod.uid == record.uid && stays(pod),
             Mark::Copy(_) => {
-                pod.gated || self.tables.pod(&record.pod, &record.uid).is_some_and(|old| !old.deleting)
+                pod.gated || self.tables.pod(&record.pod, &record.uid).is_some_and(|old| stays(old))
             }
         };
         if unfinished {

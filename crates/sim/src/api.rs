@@ -19,7 +19,7 @@ use crate::{catalog::Catalog, palette};
 
 pub(crate) use notes::ClaimNotes;
 pub(crate) use objects::LoggedObject;
-pub(crate) use pods::{PodNotes, TRACKING};
+pub(crate) use pods::{GATE, PodMetadata, PodNotes, TRACKING};
 pub(crate) use table::Live;
 pub use table::{Key, Logged, Refused, Stored, Table, Versions};
 

@@ -225,6 +225,28 @@ marks! {
     ApprovalLapsed = "approvals lapsed",
     /// All of a group were gone in time.
     GroupGone = "groups that were gone in time",
+    /// A node got a taint.
+    NodeTainted = "nodes tainted",
+    /// The status of a replacement policy was written.
+    ReplacementStatus = "replacement statuses written",
+    /// The status of a replacement policy said that too many fault domains are tainted.
+    ReplacementTripped = "replacement statuses saying that too many fault domains are tainted",
+    /// The start of a replacement was judged.
+    ReplacementBegun = "replacements begun",
+    /// A pod was released by its replica set.
+    Released = "pods released by their replica set",
+    /// A copy of a pod was made.
+    Copied = "pods copied",
+    /// A copy of a pod was made that may start when the pod is gone.
+    Rebuilt = "pods copied that use a claim by name",
+    /// A pod was evicted to be replaced.
+    ReplacementEvicted = "pods evicted to be replaced",
+    /// A disruption budget refused that.
+    ReplacementHeld = "replacements refused by a disruption budget",
+    /// A pod whose place is taken was deleted.
+    Replaced = "pods deleted whose place is taken",
+    /// A replacement waited for a pod that did not become Ready.
+    ReplacementWaits = "replacements that wait at rest",
     /// A world came to rest.
     Rest = "worlds at rest",
 }

@@ -181,6 +181,26 @@ mutants! {
     CountCompletionsTwice = "count-completions-twice",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
+    /// Replacement controllers think it is a second later than their clock says.
+    ReplaceEarly = "replace-early",
+    /// Replacement controllers do not see how many replacements a namespace's second policy permits at once.
+    OneLimit = "one-limit",
+    /// A new replacement controller does not see the replacements that policies and pods record.
+    ForgetReplacements = "forget-replacements",
+    /// Replacement controllers do not see how many fault domains may be tainted.
+    IgnoreDomains = "ignore-domains",
+    /// Statuses are written without the replacements that they record.
+    Unrecorded = "unrecorded",
+    /// Replacement controllers take every pod for Ready.
+    HastyReplacement = "hasty-replacement",
+    /// Replacement controllers do not hear that a taint is gone.
+    Relentless = "relentless",
+    /// Pods whose place is taken are not deleted, though they are said to be.
+    KeepReplaced = "keep-replaced",
+    /// Replacement controllers do not see when taints of devices were set.
+    NoTimes = "no-times",
+    /// A wake-up asked for by a replacement controller never comes.
+    LostTimer = "lost-timer",
 }
 
 impl Mutant {

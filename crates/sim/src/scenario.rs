@@ -60,6 +60,8 @@ pub struct Config {
     pub binding: u32,
     /// Whether pods take room of their node; 2: and some make others leave.
     pub crowded: u32,
+    /// Whether replacement policies replace pods on tainted nodes and devices.
+    pub replaced: u32,
 }
 
 macro_rules! fields {
@@ -85,6 +87,7 @@ macro_rules! fields {
         each("healed", &mut config.healed);
         each("binding", &mut config.binding);
         each("crowded", &mut config.crowded);
+        each("replaced", &mut config.replaced);
     }};
 }
 
@@ -220,6 +223,12 @@ ops! {
     Uncordon = "uncordon",
     /// A driver reports that the devices of claim `a` are ready (`b` even) or broken.
     ReportDevices = "report-devices",
+    /// Replacement policy `a` is written with spec `b`, and durations by `c`.
+    WriteReplacement = "write-replacement",
+    /// Replacement policy `a` is deleted.
+    DeleteReplacement = "delete-replacement",
+    /// Node `a` gets taint `b`, or loses it if it has it.
+    TaintNode = "taint-node",
 }
 
 impl Op {
@@ -316,8 +325,8 @@ impl Scenario {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
         // A file that says nothing of them is from before there were such worlds.
-        let Config { wide, protected, healed, binding, crowded, .. } = &mut scenario.config;
-        [wide, protected, healed, binding, crowded].into_iter().for_each(|field| *field = 0);
+        let Config { wide, protected, healed, binding, crowded, replaced, .. } = &mut scenario.config;
+        [wide, protected, healed, binding, crowded, replaced].into_iter().for_each(|field| *field = 0);
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }

@@ -21,6 +21,8 @@ use crate::{
         object_watches::ObjectWatches,
         part::{Crew, PartStep},
         prepared::AnsweredFor,
+        replacement::Replacer,
+        replacement_policies::Replacements,
         scheduler::Placing,
         turn::Question,
         workloads::Workloads,
@@ -97,6 +99,10 @@ pub(crate) enum Step {
     Workloads(Box<PartStep<lazaret_workloads::Write>>),
     /// The watches of objects that are kept as JSON deliver.
     DeliverObjects(usize),
+    /// Something about the replacement controllers.
+    Replacer(Box<PartStep<lazaret_replacement::EffectKind>>),
+    /// A watch of replacement policies delivers.
+    DeliverReplacements(usize),
     /// A controller hears of the guards.
     Guards(usize),
     /// Something about incidents.
@@ -159,6 +165,9 @@ pub(crate) struct World {
     pub(crate) watches: ObjectWatches,
     pub(crate) placing: Placing,
     pub(crate) readiness: Readiness,
+    /// The replacement controllers.
+    pub(crate) replacers: Crew<Replacer>,
+    pub(crate) replacements: Replacements,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
     /// The guards, whose limits no eviction may exceed, by name.
@@ -236,6 +245,7 @@ const CLAIMS: u64 = 40;
 const SCHEDULERS: u64 = 42;
 const WORKLOAD_CONTROLLERS: u64 = 43;
 const OBJECT_WATCHES: u64 = 44;
+const REPLACERS: u64 = 50;
 
 impl World {
     /// Without anything in it.
@@ -263,6 +273,8 @@ impl World {
             watches: ObjectWatches::new(Rng::new(config.seed, OBJECT_WATCHES)),
             placing: Placing::new(config),
             readiness: Readiness::new(config.seed),
+            replacers: Crew::new(config.seed, REPLACERS),
+            replacements: Replacements::new(config.seed),
             reports: Reports::new(config),
             errors: None,
             guards: BTreeMap::new(),
@@ -366,6 +378,10 @@ impl World {
             self.turn_part::<Claims>();
             self.turn_part::<Scheduler>();
             self.turn_part::<lazaret_workloads::Workloads>();
+            // As in the program: nothing is kept in memory where there is no policy.
+            if self.config.replaced != 0 {
+                self.turn_part::<Replacer>();
+            }
             self.tell();
             self.check_step();
         }
@@ -399,6 +415,7 @@ impl World {
             | Step::BeginAnew(controller, _)
             | Step::DeliverReports(controller)
             | Step::DeliverObjects(controller)
+            | Step::DeliverReplacements(controller)
             | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
             Step::Told(question) => question.controller,
@@ -406,6 +423,7 @@ impl World {
             Step::Claims(step) => step.controller()?,
             Step::Scheduler(step) => step.controller()?,
             Step::Workloads(step) => step.controller()?,
+            Step::Replacer(step) => step.controller()?,
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
@@ -449,6 +467,8 @@ impl World {
             Step::Kubelet(step) => self.kubelet_step(*step),
             Step::Claims(step) => self.part_step::<Claims>(*step),
             Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
+            Step::Replacer(step) => self.part_step::<Replacer>(*step),
+            Step::DeliverReplacements(controller) => self.deliver_replacements(controller),
             Step::DeliverReports(controller) => self.deliver_reports(controller),
             Step::Workloads(step) => self.part_step::<lazaret_workloads::Workloads>(*step),
             Step::DeliverObjects(controller) => self.deliver_objects(controller),

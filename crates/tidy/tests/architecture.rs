@@ -112,6 +112,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "lifecycle",
             "allocator",
             "claims",
+            "replacement",
             "scheduler",
             "workloads",
             "api",

@@ -1,10 +1,10 @@
-//! The machine against an API in memory with the controllers, kubelets and schedulers that it counts on: first as told,
-//! then with everything that can go wrong.
+//! The machine against an API in memory with the controllers, kubelets and schedulers that it counts on, as told. The worlds of the simulator run it
+//! with everything that can go wrong.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod answers;
 mod api;
 mod devices;
-mod faults;
 mod holdings;
 mod limits;
 mod others;

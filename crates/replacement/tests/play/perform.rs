@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazaret_machine::Written;
 use lazaret_model::{ObjectKey, Timestamp, Uid};
-use lazaret_replacement::{EffectKind, Mark, Outcome, Plan, Pod, Reply};
+use lazaret_replacement::{EffectKind, Mark, Outcome, Pod, Reply};
 
 use crate::api::{Api, Changed};
 
@@ -92,21 +92,5 @@ impl Api {
                 Outcome::Done.into()
             }
         }
-    }
-}
-
-/// The pod that an effect first disturbs, if it does.
-pub(crate) fn disturbs(effect: &EffectKind) -> Option<(ObjectKey, Uid)> {
-    match effect {
-        EffectKind::Release { record, .. } => Some((record.pod.clone(), record.uid.clone())),
-        EffectKind::Copy { record, .. } => {
-            assert!(matches!(record.plan, Plan::Copy { .. } | Plan::Rebuild { .. }));
-            Some((record.pod.clone(), record.uid.clone()))
-        }
-        EffectKind::Evict { pod, uid } => Some((pod.clone(), uid.clone())),
-        EffectKind::SetStatus { .. }
-        | EffectKind::Ungate { .. }
-        | EffectKind::Delete { .. }
-        | EffectKind::Event(_) => None,
     }
 }

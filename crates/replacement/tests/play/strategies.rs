@@ -175,3 +175,45 @@ fn an_owner_that_wants_no_other_does_not_hold_the_old_pod() {
     play.until(40);
     assert_eq!(play.done.len(), 2, "{:?}", play.done);
 }
+
+#[test]
+fn a_copy_that_a_user_deleted_is_not_made_again_by_the_next_leader() {
+    let mut play = Play::new();
+    for node in ["n0", "n1"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_bare(play.now, "lone", false, false);
+    play.until(5);
+    play.api.ready_secs = 1_000;
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(40);
+    assert_eq!(play.done.len(), 1, "{:?}", play.done);
+    let copy = play.api.pods.keys().find(|pod| pod.name != "lone").unwrap().clone();
+    play.api.remove(&copy);
+    play.until(60);
+    play.restart();
+    play.until(200);
+    assert_eq!(play.done.len(), 1, "{:?}", play.done);
+}
+
+#[test]
+fn a_pod_that_ended_after_its_release_is_counted_once_however_many_leaders_come() {
+    let mut play = Play::with(3, 2);
+    play.api.ready_secs = 30;
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(28);
+    assert_eq!(play.done.len(), 1, "{:?}", play.done);
+    let mut old = play.api.pods.values().find(|live| live.pod.mark.is_some()).unwrap().clone();
+    (old.pod.finished, old.pod.ready) = (true, false);
+    play.api.put(old);
+    play.until(80);
+    assert_eq!(play.status("p").totals.replaced, 1);
+    for leader in 1..4 {
+        play.restart();
+        play.until(80 + leader * 20);
+        let totals = play.status("p").totals;
+        assert_eq!((totals.replaced, totals.in_flight), (1, 0));
+    }
+}

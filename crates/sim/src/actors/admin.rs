@@ -77,7 +77,10 @@ impl World {
             Op::Panic if (b / 2).is_multiple_of(2) => self.health.give_up(controller),
             Op::Panic if (b / 4).is_multiple_of(2) => self.claims.give_up(controller),
             Op::Panic if (b / 8).is_multiple_of(2) => self.schedulers.give_up(controller),
-            Op::Panic => self.workload_controllers.give_up(controller),
+            Op::Panic if self.config.replaced == 0 || (b / 16).is_multiple_of(2) => {
+                self.workload_controllers.give_up(controller);
+            }
+            Op::Panic => self.replacers.give_up(controller),
             Op::Scale => self.scale(a, b),
             Op::DeleteOwner => self.delete_owner(a, b),
             Op::Errors => {
@@ -94,6 +97,9 @@ impl World {
             Op::Approve => self.approve_as_seen(&rule_name(a), b),
             Op::Person => self.person(a, b),
             Op::Report => self.report(a, b, c),
+            Op::WriteReplacement => self.write_replacement_policy(a, b, c),
+            Op::DeleteReplacement => self.delete_replacement_policy(a),
+            Op::TaintNode => self.taint_node(a, b),
             Op::SetMode => self.set_mode(b.is_multiple_of(2)),
             Op::Cordon => self.set_cordon(a, true),
             Op::Uncordon => self.set_cordon(a, false),

@@ -39,7 +39,8 @@ impl World {
     /// From here on all budgets permit everything: a pod that has to leave leaves. One that counts the pods that owners want permits nothing where
     /// no pod has an owner any more.
     pub(crate) fn relax_budgets(&mut self) {
-        let may_be_orphaned = self.transitions.iter().any(|transition| transition.op == Op::DeleteOwner);
+        let may_be_orphaned = self.config.replaced != 0
+            || self.transitions.iter().any(|transition| transition.op == Op::DeleteOwner);
         for namespace in palette::NAMESPACES {
             self.api.edit_object(&resource::BUDGETS, &key(namespace), |budget| {
                 let spec = &mut budget["spec"];

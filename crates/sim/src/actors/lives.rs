@@ -50,6 +50,7 @@ impl World {
             && self.claims.in_flight(number) == 0
             && self.schedulers.in_flight(number) == 0
             && self.workload_controllers.in_flight(number) == 0
+            && self.replacers.in_flight(number) == 0
             && said
             && controller.holds(self.now)
         {
@@ -86,6 +87,7 @@ impl World {
         self.claims.restart_process(number, clock);
         self.schedulers.restart_process(number, clock);
         self.workload_controllers.restart_process(number, clock);
+        self.replacers.restart_process(number, clock);
         self.push(self.now + down_ms, Step::Restart(number, process));
     }
 
@@ -122,6 +124,7 @@ impl World {
         self.claims.give_up(number);
         self.schedulers.give_up(number);
         self.workload_controllers.give_up(number);
+        self.replacers.give_up(number);
         self.give_up_agent(number, 0);
     }
 

@@ -81,6 +81,16 @@ impl ObjectWatches {
         self.fence[number] = api.objects.log().len();
     }
 
+    /// The length of the log when a process listed.
+    pub(super) fn began(&self, number: usize) -> usize {
+        self.began[number]
+    }
+
+    /// The part of the log that a process has been told of.
+    pub(super) fn told(&self, number: usize) -> usize {
+        self.told[number]
+    }
+
     /// Whether the watches of a process have shown what a leader must know.
     pub(super) fn is_past_fence(&self, number: usize) -> bool {
         self.told[number] >= self.fence[number]
@@ -158,6 +168,7 @@ impl World {
         }
         self.watches.told[number] = self.api.objects.log().len();
         self.workload_controllers.told(number);
+        self.replacers.told(number);
     }
 
     /// The watches of a process break: they list again.
@@ -166,6 +177,7 @@ impl World {
         let before = core::mem::replace(&mut self.watches.told[number], length);
         self.watches.missed[number].push((before, length));
         self.workload_controllers.told(number);
+        self.replacers.told(number);
     }
 
     /// Passes on the events of a process's watches since its agent's last turn; a new agent gets the first lists of the watches.

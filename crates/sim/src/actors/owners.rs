@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     actors::workloads::{Keeper, Workload},
-    api::PodNotes,
+    api::{PodMetadata, PodNotes},
     coverage::Mark,
     palette,
     world::World,
@@ -76,10 +76,13 @@ impl Workload {
 
     fn labels(&self) -> Value {
         let name = &*self.name;
+        let component = COMPONENTS[self.number % 2];
         match self.keeper {
-            Keeper::ReplicaSet | Keeper::StatefulSet => json!({"app": name, BUDGETED.0: BUDGETED.1}),
-            Keeper::Job => json!({JOB_UID: name, JOB_NAME: name}),
-            Keeper::Nobody => json!({}),
+            Keeper::ReplicaSet | Keeper::StatefulSet => {
+                json!({"app": name, BUDGETED.0: BUDGETED.1, COMPONENT: component})
+            }
+            Keeper::Job => json!({JOB_UID: name, JOB_NAME: name, COMPONENT: component}),
+            Keeper::Nobody => json!({COMPONENT: component}),
         }
     }
 
@@ -96,7 +99,7 @@ impl Workload {
             metadata["annotations"] = json!({JOB_INDEX: index});
         }
         let is_tracked = self.keeper == Keeper::Job;
-        PodNotes { metadata: metadata.into(), is_tracked, ..PodNotes::default() }
+        PodNotes { metadata: vec![(0, PodMetadata::new(&metadata))], is_tracked, ..PodNotes::default() }
     }
 
     /// Its owner, as a person writes it and the server completes it.
@@ -131,6 +134,9 @@ impl Workload {
     }
 }
 
+/// The label that replacement policies select by, and its values; the last is that of pods made when the world comes to rest.
+pub(crate) const COMPONENT: &str = "component";
+pub(crate) const COMPONENTS: [&str; 3] = ["web", "db", "idle"];
 /// The label of the pods that disruption budgets cover.
 pub(crate) const BUDGETED: (&str, &str) = ("tier", "lasting");
 

@@ -236,6 +236,7 @@ impl World {
     /// The number of effects in flight in a process, by precedence.
     pub(crate) fn in_flight(&self, number: usize) -> InFlight {
         let urgent = self.controllers[number].turn.in_flight() + self.health.agents[number].turn.in_flight();
+        let urgent = urgent + self.replacers.in_flight(number);
         let usual = self.claims.in_flight(number) + self.schedulers.in_flight(number);
         [urgent, usual, self.workload_controllers.in_flight(number)]
     }
@@ -246,6 +247,7 @@ impl World {
         self.claims.told(number);
         self.schedulers.told(number);
         self.workload_controllers.told(number);
+        self.replacers.told(number);
     }
 
     /// After each step: agents that were told something think.

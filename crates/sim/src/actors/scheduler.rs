@@ -26,7 +26,7 @@ use crate::{
         part::{Agent, Crew, Part, PartStep},
         workloads::Workloads,
     },
-    api::{Api, ClaimNotes, Kind, Refused, Resource, Table},
+    api::{Api, ClaimNotes, GATE, Kind, Refused, Resource, Table},
     coverage::Mark,
     mutant::Mutant,
     palette,
@@ -535,6 +535,9 @@ impl SchedulerInputs<'_> {
         let Some(pod) = &logged.object else { return };
         let is_extended = self.workloads.shape(logged.number).is_some_and(|shape| shape.extended);
         let mut seen = self.placing.pod(self.config, pod, at, is_extended);
+        if self.api.pod_metadata_at(&pod.uid, at).is_some_and(|metadata| metadata.is_gated) {
+            Arc::make_mut(&mut seen.spec).gates = vec![GATE.into()];
+        }
         match self.mutant {
             Some(Mutant::UnseenBinding) if pod.node.is_some() => {
                 return self.tell(Input::PodGone(pod.key.clone()));

@@ -185,13 +185,13 @@ impl World {
         self.controllers[number].turn.begin_to_send(now);
         loop {
             let lasting = self.believed(number);
-            let health = self.health.agents[number].turn.in_flight();
+            let others = self.health.agents[number].turn.in_flight() + self.replacers.in_flight(number);
             let controller = &mut self.controllers[number];
             if controller.leads() && lasting != controller.turn.term() {
                 self.coverage.hit(Mark::Paused);
                 controller.paused_at = Some(self.now);
             }
-            let all = [controller.turn.in_flight() + health, 0, 0];
+            let all = [controller.turn.in_flight() + others, 0, 0];
             if controller.turn.may_take(lasting, all) == Take::None {
                 break;
             }

@@ -11,7 +11,7 @@ use crate::{
         owners::controller_of,
         part::{Crew, Part, PartStep},
     },
-    api::{PodNotes, Refused, TRACKING},
+    api::{PodMetadata, PodNotes, Refused, TRACKING},
     coverage::Mark,
     mutant::Mutant,
     world::{Step, World},
@@ -196,8 +196,10 @@ impl World {
         }
         let uid = self.api.new_uid();
         let finalizers = metadata["finalizers"].as_array();
+        let mut noted = PodMetadata::new(metadata);
+        self.retire(&mut noted);
         let notes = PodNotes {
-            metadata: json!({"labels": metadata["labels"], "annotations": metadata["annotations"]}).into(),
+            metadata: vec![(0, noted)],
             created: self.now,
             is_tracked: finalizers.is_some_and(|all| all.iter().any(|name| name == TRACKING)),
             ..PodNotes::default()

@@ -23,7 +23,7 @@ const REPLICAS_MAX: u64 = 12;
 /// The names of a pod's claims.
 const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
 /// The name of the claim that all pods of a workload share.
-const SHARED: &str = "shared";
+pub(crate) const SHARED: &str = "shared";
 /// The API group of groups of pods.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 /// The kind of the owner of a workload's pods.
@@ -104,6 +104,11 @@ impl Workloads {
     /// The pod that a workload wants for the key of this number.
     pub(crate) fn shape(&self, pod: u32) -> Option<&Shape> {
         self.of_pod(pod).map(|workload| &workload.shape)
+    }
+
+    /// The number of the workload that the pod whose key has this number is for.
+    pub(crate) fn number_of(&self, pod: u32) -> Option<usize> {
+        self.of_pod(pod).map(|workload| workload.number)
     }
 
     /// Whether the pod whose key has this number is to end by itself.

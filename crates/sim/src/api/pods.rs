@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use lazaret_model::{ObjectKey, Owner, Pod, PodPhase, Uid};
+use lazaret_machine::Labels;
+use lazaret_model::{ObjectKey, Owner, Pod, PodPhase, Text, Timestamp, Uid};
+use lazaret_replacement::Mark;
 use rustc_hash::FxBuildHasher;
 use serde_json::{Value, json};
 
@@ -14,11 +16,49 @@ pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// Seconds that a pod gets to end.
 const GRACE_SECS: i64 = 30;
 
-/// The parts of a pod that only its owner and the API server need.
+/// The annotation of a pod that was released, and of a copy.
+const MARK: &str = "replacement";
+/// The gate of a copy that may not be scheduled yet.
+pub(crate) const GATE: &str = "replacement";
+
+/// The metadata of a pod that changes while it lives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodMetadata {
+    pub(crate) labels: Arc<Labels>,
+    pub(crate) annotations: Arc<Value>,
+    /// The record of its replacement, on a pod that was released and on a copy.
+    pub(crate) mark: Option<Mark>,
+    /// It may not be scheduled yet.
+    pub(crate) is_gated: bool,
+}
+
+impl PodMetadata {
+    /// The labels and annotations in the metadata of an object.
+    pub(crate) fn new(metadata: &Value) -> Self {
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        let labels =
+            labels.filter_map(|(name, value)| Some((Text::from(&**name), Text::from(value.as_str()?))));
+        Self {
+            labels: Arc::new(labels.collect()),
+            annotations: metadata["annotations"].clone().into(),
+            ..Self::default()
+        }
+    }
+
+    fn annotations(&self) -> Value {
+        let mut annotations = Value::clone(&self.annotations);
+        if let Some(Mark::Released(record) | Mark::Copy(record)) = &self.mark {
+            annotations[MARK] = json!(&*record.uid);
+        }
+        annotations
+    }
+}
+
+/// The parts of a pod that only its owner, its replacement and the API server need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNotes {
-    /// Labels and annotations.
-    pub(crate) metadata: Arc<Value>,
+    /// Each with the place in the log from which on it is so.
+    pub(crate) metadata: Vec<(usize, PodMetadata)>,
     /// When it was made, in ms.
     pub(crate) created: u64,
     /// It was made with the finalizer.
@@ -38,9 +78,43 @@ impl Api {
         self.pod_notes.insert(uid.clone(), notes);
     }
 
-    /// The label of a pod that was made with labels.
+    /// The metadata of a pod as it is stored now.
+    pub(crate) fn pod_metadata(&self, uid: &Uid) -> Option<&PodMetadata> {
+        self.pod_metadata_at(uid, usize::MAX)
+    }
+
+    /// The metadata of a pod that was written at this place of the log.
+    pub(crate) fn pod_metadata_at(&self, uid: &Uid, place: usize) -> Option<&PodMetadata> {
+        let all = &self.pod_notes.get(uid)?.metadata;
+        all.iter().rev().find(|(since, _)| *since <= place).map(|(_, metadata)| metadata)
+    }
+
+    /// Writes a pod with its metadata; false when there is none of this incarnation.
+    pub(crate) fn edit_metadata(
+        &mut self,
+        key: &ObjectKey,
+        uid: &Uid,
+        change: impl FnOnce(&mut PodMetadata),
+        edit: impl FnOnce(&mut Pod),
+    ) -> bool {
+        let mut metadata = self.pod_metadata(uid).cloned().unwrap_or_default();
+        change(&mut metadata);
+        let place = self.pods.log().len();
+        let is_there = self.edit_pod(key, uid, edit);
+        if is_there {
+            self.pod_notes.entry(uid.clone()).or_default().metadata.push((place, metadata));
+        }
+        is_there
+    }
+
+    /// When a pod was made.
+    pub(crate) fn created(&self, uid: &Uid) -> Timestamp {
+        wall(self.pod_notes.get(uid).map_or(0, |notes| notes.created)).truncated_to_secs()
+    }
+
+    /// The label of a pod.
     pub(crate) fn label(&self, uid: &Uid, name: &str) -> Option<&str> {
-        self.pod_notes.get(uid)?.metadata["labels"][name].as_str()
+        self.pod_metadata(uid)?.labels.get(name).map(|value| &**value)
     }
 
     /// Whether a finalizer holds a pod.
@@ -98,9 +172,13 @@ impl Api {
             "resourceVersion": logged.version.to_string(),
             "creationTimestamp": lazaret_api::format_time(wall(created)),
         });
-        for field in ["labels", "annotations"] {
-            if let Some(known) = notes.map(|notes| &notes.metadata[field]).filter(|known| !known.is_null()) {
-                metadata[field] = known.clone();
+        let changing = self.pod_metadata_at(&pod.uid, place);
+        if let Some(known) = changing {
+            let labels = known.labels.iter().map(|(name, value)| (name.to_string(), json!(&**value)));
+            metadata["labels"] = Value::Object(labels.collect());
+            let annotations = known.annotations();
+            if !annotations.is_null() {
+                metadata["annotations"] = annotations;
             }
         }
         if self.was_held_at(&pod.uid, place) {
@@ -117,6 +195,9 @@ impl Api {
         let mut spec = json!({"containers": [{"name": "main"}]});
         if let Some(node) = &pod.node {
             spec["nodeName"] = json!(&**node);
+        }
+        if changing.is_some_and(|known| known.is_gated) {
+            spec["schedulingGates"] = json!([{"name": GATE}]);
         }
         let ready = if pod.phase == PodPhase::Running { "True" } else { "False" };
         json!({

@@ -15,6 +15,9 @@ mod owners;
 mod pace;
 mod placing;
 mod protection;
+mod replacement;
+mod replacement_reference;
+mod replacement_rest;
 mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};

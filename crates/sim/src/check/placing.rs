@@ -140,8 +140,10 @@ impl World {
         }
         let now = self.controllers[leader].clock(self.now);
         let seen = self.seen(leader);
-        let waits =
-            |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
+        let is_gated = |pod: &Pod| self.api.pod_metadata(&pod.uid).is_some_and(|metadata| metadata.is_gated);
+        let waits = |pod: &Pod| {
+            pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() && !is_gated(pod)
+        };
         let keeps = |pod: &Pod| self.config.nodes > 1 && self.keeps_devices(seen, pod);
         let keeper = seen.pods().find(|pod| waits(pod) && keeps(pod)).map(|pod| pod.key.clone());
         if let Some(pod) = keeper {

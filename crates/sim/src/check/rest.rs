@@ -36,6 +36,7 @@ impl World {
         self.check_kubelets_at_rest();
         self.check_placement_at_rest();
         self.check_owners_at_rest();
+        self.check_replacement_at_rest();
         self.check_fresh();
         self.check_fixed_point();
     }

@@ -25,6 +25,16 @@ const OWNER_STEPS_MAX: u32 = 5;
 const KUBELETS: u64 = 10;
 /// In this many of a thousand worlds the kubelets start again.
 const RESTARTED_PERMILLE: u64 = 250;
+/// And the one that all about replacement policies comes from.
+const REPLACEMENT: u64 = 12;
+/// In as many of a thousand small worlds there are such policies.
+const REPLACED_PERMILLE: u64 = 250;
+/// The most transitions of a world that are about replacement, policies at the start aside.
+const REPLACEMENT_STEPS_MAX: u32 = 16;
+/// Devices that drivers taint in these: most of them are in use.
+const REPLACEMENT_DEVICES: u32 = 12;
+/// Numbers of taints that evict no pod, and the difference between two that differ in when they were set.
+const REPLACEMENT_TAINTS: (u32, u32) = (18, 45);
 /// In as many of a thousand worlds with guards there are such budgets.
 const BUDGETED_PERMILLE: u64 = 200;
 /// The number of an eviction that asks budgets, without a deadline, a limit, a window, groups or room.
@@ -94,6 +104,7 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         healed: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, HEALTH).chance(300)),
         binding: binding::draw_timeout(population, pods),
         crowded: binding::draw_crowd(population, pods),
+        replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
     }
 }
 
@@ -123,6 +134,7 @@ fn weight(op: Op) -> u64 {
         | Op::Cordon
         | Op::Uncordon
         | Op::ReportDevices => 0,
+        Op::WriteReplacement | Op::DeleteReplacement | Op::TaintNode => 0,
     }
 }
 
@@ -182,6 +194,9 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     }
     if config.healed != 0 {
         draw_incidents(config, &mut transitions);
+    }
+    if config.replaced != 0 {
+        draw_replacement(config, &mut transitions);
     }
     if config.protected != 0 {
         draw_flaps(config, &mut transitions);
@@ -301,6 +316,32 @@ fn draw_incidents(config: &Config, transitions: &mut Vec<Transition>) {
     }
 }
 
+/// Policies at the start, taints that only policies mind, and policies that change and go.
+fn draw_replacement(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, REPLACEMENT);
+    for _ in 0..number(rng, 2, 6) {
+        let at = number(rng, 0, config.horizon_ms / 4);
+        transitions.push(draw_one(Op::WriteReplacement, at, rng));
+    }
+    for _ in 0..number(rng, 3, REPLACEMENT_STEPS_MAX) {
+        let op = match rng.below(14) {
+            0..=5 => Op::TaintDevice,
+            6 => Op::ClearDevice,
+            7..=9 => Op::TaintNode,
+            10 => Op::WriteReplacement,
+            11 => Op::DeleteReplacement,
+            _ => Op::SetBudget,
+        };
+        let mut transition = draw_one(op, number(rng, 0, config.horizon_ms * 3 / 4), rng);
+        if matches!(op, Op::TaintDevice | Op::ClearDevice) {
+            transition.a %= REPLACEMENT_DEVICES;
+            let (taints, apart) = REPLACEMENT_TAINTS;
+            transition.b = transition.b % taints + transition.b / taints % 8 * apart;
+        }
+        transitions.push(transition);
+    }
+}
+
 pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
     let (mut a, b, mut c) = (number(rng, 0, 9_999), number(rng, 0, 99_999), number(rng, 0, 99_999));
     match op {
@@ -343,6 +384,9 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Cordon
         | Op::Uncordon
         | Op::ReportDevices
+        | Op::WriteReplacement
+        | Op::DeleteReplacement
+        | Op::TaintNode
         | Op::Panic
         | Op::SlowKubelet => {}
     }
