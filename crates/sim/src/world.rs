@@ -331,6 +331,7 @@ impl World {
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
         world.watches.draw_from(Rng::new(seed, OBJECT_WATCHES));
         world.begin_ready();
+        world.label_first_pods();
         world.start_clients(&population);
         world.population = Some(population);
         for number in 0..world.controllers.len() {

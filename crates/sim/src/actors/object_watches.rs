@@ -112,6 +112,11 @@ impl ObjectWatches {
         self.pods[place].clone()
     }
 
+    /// The metadata of pods has changed since they were decoded.
+    pub(crate) fn forget_pods(&mut self) {
+        self.pods.clear();
+    }
+
     /// Decodes what there is from the start.
     pub(crate) fn decode(&mut self, api: &Api, nodes: u32) {
         (0..api.pods.log().len()).for_each(|place| drop(self.pod(api, place)));

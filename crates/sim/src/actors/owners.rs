@@ -76,13 +76,10 @@ impl Workload {
 
     fn labels(&self) -> Value {
         let name = &*self.name;
-        let component = COMPONENTS[self.number % 2];
         match self.keeper {
-            Keeper::ReplicaSet | Keeper::StatefulSet => {
-                json!({"app": name, BUDGETED.0: BUDGETED.1, COMPONENT: component})
-            }
-            Keeper::Job => json!({JOB_UID: name, JOB_NAME: name, COMPONENT: component}),
-            Keeper::Nobody => json!({COMPONENT: component}),
+            Keeper::ReplicaSet | Keeper::StatefulSet => json!({"app": name, BUDGETED.0: BUDGETED.1}),
+            Keeper::Job => json!({JOB_UID: name, JOB_NAME: name}),
+            Keeper::Nobody => json!({}),
         }
     }
 
@@ -134,9 +131,6 @@ impl Workload {
     }
 }
 
-/// The label that replacement policies select by, and its values; the last is that of pods made when the world comes to rest.
-pub(crate) const COMPONENT: &str = "component";
-pub(crate) const COMPONENTS: [&str; 3] = ["web", "db", "idle"];
 /// The label of the pods that disruption budgets cover.
 pub(crate) const BUDGETED: (&str, &str) = ("tier", "lasting");
 

@@ -7,7 +7,6 @@ use lazaret_model::{Effect, Node, ObjectKey, Operator, Requirement, Taint, Text,
 use lazaret_replacement::{Policy, Record, Share, Spec, Status, Strategy, TaintOption};
 
 use crate::{
-    actors::owners::{COMPONENT, COMPONENTS},
     api::{PodMetadata, wall},
     coverage::Mark,
     palette,
@@ -19,6 +18,9 @@ use crate::{
 const POLICIES: u64 = 51;
 /// The names of policies; each namespace may have one of each.
 pub(crate) const NAMES: [&str; 2] = ["p", "q"];
+/// The label that policies select by, and its values; the last is that of pods made when the world comes to rest.
+const COMPONENT: &str = "component";
+const COMPONENTS: [&str; 3] = ["web", "db", "idle"];
 /// The label that names the fault domain of a node.
 const ZONE: &str = "zone";
 const ZONES: u32 = 3;
@@ -217,11 +219,34 @@ impl World {
         self.api.nodes.put(&mut self.api.versions, node);
     }
 
-    /// A pod that is made when the world comes to rest is one of no policy: one that gets a device with a taint that it tolerates would be
-    /// replaced for ever.
-    pub(crate) fn retire(&self, metadata: &mut PodMetadata) {
-        if self.resting && self.config.replaced != 0 {
-            Arc::make_mut(&mut metadata.labels).insert(COMPONENT.into(), COMPONENTS[2].into());
+    /// The pods of the start get the label that policies select by.
+    pub(crate) fn label_first_pods(&mut self) {
+        if self.config.replaced == 0 {
+            return;
+        }
+        let pods: Vec<(Uid, usize)> = self
+            .api
+            .pods
+            .iter()
+            .filter_map(|stored| {
+                let number = self.api.pods.number(&stored.object.key)?;
+                Some((stored.object.uid.clone(), self.workloads.number_of(number)?))
+            })
+            .collect();
+        for (uid, workload) in pods {
+            let mut metadata = self.api.pod_metadata(&uid).cloned().unwrap_or_default();
+            self.label(&mut metadata, workload);
+            self.api.change_metadata(&uid, 0, metadata);
+        }
+        self.watches.forget_pods();
+    }
+
+    /// The server labels a pod of a workload that is made, for policies to select by. One that is made when the world comes to rest is one of no
+    /// policy: if it got a device with a taint that it tolerates, it would be replaced for ever.
+    pub(crate) fn label(&self, metadata: &mut PodMetadata, workload: usize) {
+        if self.config.replaced != 0 {
+            let component = COMPONENTS[if self.resting { 2 } else { workload % 2 }];
+            Arc::make_mut(&mut metadata.labels).insert(COMPONENT.into(), component.into());
         }
     }
 }

@@ -93,14 +93,16 @@ impl World {
         let metadata = self.api.pod_metadata(&old.uid).cloned().unwrap_or_default();
         let mark = Some(PodMark::Copy(Record::clone(record)));
         let mut metadata = PodMetadata { mark, is_gated, ..metadata };
-        self.retire(&mut metadata);
+        let workload = self.api.pods.number(&old.key).and_then(|of| self.workloads.number_of(of));
+        if let Some(workload) = workload {
+            self.label(&mut metadata, workload);
+        }
         let uid = self.api.new_uid();
         let copy = copy_of(&old, key.clone(), uid.clone());
         let notes = PodNotes { metadata: vec![(0, metadata)], created: self.now, ..PodNotes::default() };
         self.api.note_pod(&uid, notes);
         // The name is free, so this cannot be refused.
         let _made = self.api.pods.create(&mut self.api.versions, copy);
-        let workload = self.api.pods.number(&old.key).and_then(|of| self.workloads.number_of(of));
         if let Some(workload) = workload {
             self.workloads.employ(self.api.pods.number(&key), workload);
         }

@@ -197,7 +197,7 @@ impl World {
         let uid = self.api.new_uid();
         let finalizers = metadata["finalizers"].as_array();
         let mut noted = PodMetadata::new(metadata);
-        self.retire(&mut noted);
+        self.label(&mut noted, number);
         let notes = PodNotes {
             metadata: vec![(0, noted)],
             created: self.now,

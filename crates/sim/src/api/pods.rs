@@ -102,9 +102,14 @@ impl Api {
         let place = self.pods.log().len();
         let is_there = self.edit_pod(key, uid, edit);
         if is_there {
-            self.pod_notes.entry(uid.clone()).or_default().metadata.push((place, metadata));
+            self.change_metadata(uid, place, metadata);
         }
         is_there
+    }
+
+    /// The pod that is written at this place of the log has this metadata.
+    pub(crate) fn change_metadata(&mut self, uid: &Uid, place: usize, metadata: PodMetadata) {
+        self.pod_notes.entry(uid.clone()).or_default().metadata.push((place, metadata));
     }
 
     /// When a pod was made.
