@@ -59,13 +59,7 @@ impl World {
             Op::Relist => self.relist(client, kind),
             Op::Stall => self.clients[client].stall(kind, later),
             Op::Repeat => self.repeat_event(client, kind),
-            Op::HandOver => {
-                if let Some(leader) =
-                    self.controllers.iter().position(|controller| controller.holds(self.now))
-                {
-                    self.close(leader, u64::from(c));
-                }
-            }
+            Op::HandOver => self.hand_over(u64::from(c)),
             Op::Crash if b.is_multiple_of(2) => self.close(controller, u64::from(c)),
             Op::Crash => self.crash(controller, u64::from(c)),
             Op::ClockJump => {
@@ -73,14 +67,7 @@ impl World {
             }
             Op::CutLease => self.controllers[controller].cut(later),
             Op::Freeze => self.controllers[controller].freeze(self.now, later),
-            Op::Panic if b.is_multiple_of(2) => self.panic(controller),
-            Op::Panic if (b / 2).is_multiple_of(2) => self.health.give_up(controller),
-            Op::Panic if (b / 4).is_multiple_of(2) => self.claims.give_up(controller),
-            Op::Panic if (b / 8).is_multiple_of(2) => self.schedulers.give_up(controller),
-            Op::Panic if self.config.replaced == 0 || (b / 16).is_multiple_of(2) => {
-                self.workload_controllers.give_up(controller);
-            }
-            Op::Panic => self.replacers.give_up(controller),
+            Op::Panic => self.panic_of_part(controller, b),
             Op::Scale => self.scale(a, b),
             Op::DeleteOwner => self.delete_owner(a, b),
             Op::Errors => {
@@ -108,6 +95,28 @@ impl World {
                 let namespace = palette::NAMESPACES[a as usize % palette::NAMESPACES.len()];
                 self.set_budget(namespace, Some(b % 4).filter(|permitted| *permitted < 3).map(Into::into));
             }
+        }
+    }
+
+    /// The leader is asked to end.
+    fn hand_over(&mut self, down_ms: u64) {
+        let leader = self.controllers.iter().position(|controller| controller.holds(self.now));
+        if let Some(leader) = leader {
+            self.close(leader, down_ms);
+        }
+    }
+
+    /// The agent of one part of a process panics.
+    fn panic_of_part(&mut self, controller: usize, which: u32) {
+        match which.trailing_ones() {
+            0 => self.panic(controller),
+            1 => self.health.give_up(controller),
+            2 => self.claims.give_up(controller),
+            3 => self.schedulers.give_up(controller),
+            4.. if self.config.replaced == 0 || (which / 16).is_multiple_of(2) => {
+                self.workload_controllers.give_up(controller);
+            }
+            4.. => self.replacers.give_up(controller),
         }
     }
 

@@ -118,7 +118,11 @@ impl World {
                         fresh.handle(now, &(), Turn::Acknowledged(effect.id, reply));
                     }
                     EffectKind::Event(_) => {}
-                    kind => {
+                    kind @ (EffectKind::Release { .. }
+                    | EffectKind::Copy { .. }
+                    | EffectKind::Ungate { .. }
+                    | EffectKind::Evict { .. }
+                    | EffectKind::Delete { .. }) => {
                         let detail = format!("{kind:?}");
                         return self.violate("a fresh replacement controller agrees", detail);
                     }
