@@ -6,7 +6,7 @@ mod draw;
 
 use core::fmt;
 
-use crate::{mutant::Mutant, rng::Rng};
+use crate::{actors::guards::counting_domains, mutant::Mutant, rng::Rng};
 use draw::{draw_config, draw_transitions};
 
 /// How far watches may be behind, at least, where a mutant is looked for that grants views that are too old.
@@ -293,12 +293,17 @@ impl Scenario {
         Self { config, transitions }
     }
 
-    /// The world of a seed in which a mutant is looked for. A view that is too old shows only where watches are far behind.
+    /// The world of a seed in which a mutant is looked for. A view that is too old shows only where watches are far behind, and devices that are counted
+    /// in place of fault domains only where a breaker counts these.
     #[must_use]
     pub fn hunt(seed: u64, limits: Limits, mutant: Mutant) -> Self {
         let mut scenario = Self::draw(seed, limits);
         if mutant == Mutant::StaleView {
             scenario.config.lag_ms = scenario.config.lag_ms.max(HUNT_LAG_MS);
+        }
+        if mutant == Mutant::DevicesForDomains {
+            let guards = scenario.transitions.iter_mut().filter(|one| one.op == Op::WriteGuard);
+            guards.for_each(|guard| (guard.b, guard.c) = counting_domains(guard.b, guard.c));
         }
         scenario
     }

@@ -21,6 +21,12 @@ pub(crate) const FAULT_DOMAIN: &str = "model";
 /// How many guards there are at most.
 const GUARDS: u32 = 2;
 
+/// The numbers of a guard whose breaker counts fault domains, and is else as these say.
+pub(crate) fn counting_domains(how: u32, seconds: u32) -> (u32, u32) {
+    let seconds = seconds & !1;
+    (how | 3, if seconds % 13 == 12 { seconds ^ 2 } else { seconds })
+}
+
 impl World {
     /// Guard `number` is written, or taken away.
     pub(crate) fn write_guard(&mut self, number: u32, how: u32, seconds: u32) {

@@ -158,17 +158,15 @@ impl Part for Scheduler {
         }
     }
 
-    /// The next scheduler does not know of an allocation or a binding that its predecessor sent and that is not written. An allocation that arrives
-    /// later gives a device twice, and a binding may find its pod without claims. No precondition of a claim or a pod prevents that, and the one
-    /// scheduler that knows of it waits 30 seconds.
+    /// The next scheduler does not know of a write that its predecessor sent and that is not written. An allocation that arrives later gives a device
+    /// twice; a release takes a claim from a pod that is about to be bound; the name of a claim replaces that of a newer one; and a binding may find its
+    /// pod without claims. No precondition of a claim or a pod prevents that, and the one scheduler that knows of it waits 30 seconds.
     fn may_outlive_its_sender(kind: &EffectKind) -> bool {
         match kind {
             EffectKind::ReserveClaim(reserve) => reserve.allocation.is_none(),
-            EffectKind::Bind(_) => false,
-            EffectKind::ReleaseClaim(_)
-            | EffectKind::CreateExtendedClaim(_)
+            EffectKind::Bind(_) | EffectKind::ReleaseClaim(_) | EffectKind::SetExtendedClaim(_) => false,
+            EffectKind::CreateExtendedClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
-            | EffectKind::SetExtendedClaim(_)
             | EffectKind::SetNodeAllocatable(_)
             | EffectKind::SetPodCondition(_)
             | EffectKind::Evict(_)
