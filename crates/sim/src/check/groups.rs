@@ -36,7 +36,7 @@ pub(crate) struct Leaving {
 }
 
 impl World {
-    /// A pod goes because of rules that want groups to be whole: the others of its group go in the same step.
+    /// A pod goes because of rules that want groups to be whole: the others of its group have to go in the same step, and may.
     pub(super) fn check_group(&mut self, number: usize, evict: &Evict) {
         let now = self.controllers[number].clock(self.now);
         let life = self.controllers[number].life;
@@ -51,13 +51,19 @@ impl World {
         }
         let Some(rule) = rule_of(due[0].source) else { return };
         let (mut members, mut pods) = (Vec::new(), vec![(pod.key.clone(), pod.uid.clone())]);
+        let mut early = None;
         for other in seen.pods().filter(|other| other.uid != pod.uid && group_of(other) == Some(group)) {
             let causes = reference::causes(seen, other);
-            if !causes.iter().any(|cause| rule_of(cause.source) == Some(rule)) {
+            let Some(cause) = causes.iter().find(|cause| rule_of(cause.source) == Some(rule)) else {
                 continue;
-            }
+            };
             if self.checker.heard_gone.contains(&(number, life, other.uid.clone())) {
                 continue;
+            }
+            // A pod that leaves already because of another rule blocks no other.
+            let attempt = self.checker.attempts.get(&(number, life, other.uid.clone()));
+            if cause.deadline > now && !matches!(attempt, Some(Attempt::UnderWay(_))) {
+                early = Some(format!("{} goes, and {} need not yet", evict.pod, other.key));
             }
             members.push((number, life, other.uid.clone()));
             pods.push((other.key.clone(), other.uid.clone()));
@@ -71,8 +77,10 @@ impl World {
             let leaving = Leaving { controller: number, life, term, since: self.now, takes, pods };
             self.checker.leaving.push(leaving);
         }
-        // One that need not leave yet by this rule may leave in the same step because of another; none is left behind.
         self.checker.parties.extend(members);
+        if let Some(detail) = early {
+            self.violate("groups are whole", detail);
+        }
     }
 
     /// Each pod that had to leave with others of its group was evicted.
