@@ -251,6 +251,13 @@ impl Scheduler {
         self.pods.get(ix).map(|entry| entry.uncertain_until).filter(|until| self.now < *until)
     }
 
+    /// A pod was bound, which is not seen yet: it may run, also when it is gone before that is seen. Whoever ended it takes its claims from it.
+    pub(crate) fn set_bound(&mut self, ix: u32) {
+        if let Some(entry) = self.pods.get_mut(ix) {
+            entry.uncertain_until = Timestamp::from_millis(i64::MAX);
+        }
+    }
+
     /// It is not known whether a pod was bound.
     pub(crate) fn set_uncertain(&mut self, ix: u32) {
         if let Some(entry) = self.pods.get_mut(ix) {

@@ -231,6 +231,7 @@ impl Scheduler {
         match outcome {
             Outcome::Done => {
                 flight.phase = Phase::Bound;
+                self.set_bound(ix);
                 self.classic_placed(ix, Outcome::Done);
                 self.announce(ix);
             }

@@ -6,7 +6,7 @@ use lazaret_fleet as fleet;
 use lazaret_model::*;
 use lazaret_scheduler::{Container, EffectKind, Extended, Input, Options, Outcome, Pod, PodSpec, Role};
 
-use crate::world::{World, node, pod, slice};
+use crate::world::{World, claim, node, pod, slice};
 
 const GPU: &str = "example.com/gpu";
 
@@ -229,4 +229,38 @@ fn a_pod_that_was_not_bound_after_all_is_decided_on_anew() {
     }
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
     assert_eq!(world.claims.len(), 1);
+}
+
+/// A pod is bound and gone again before the watch shows it: its node may still have its devices prepared. The claim controller, which asks the
+/// node, takes the claims from it.
+#[test]
+fn the_claims_of_a_pod_that_was_bound_and_is_gone_are_left_to_the_claim_controller() {
+    for with_claim in [false, true] {
+        let mut world = world();
+        world.node("a", 1_000, 2);
+        world.add_pod(if with_claim { pod("p", 100, &["c"]) } else { asking("p", GPU, 1) });
+        if with_claim {
+            world.add_claim(claim("c", 1));
+        }
+        let mut hidden = Vec::new();
+        for _ in 0..100 {
+            world.now = world.now.plus_millis(100);
+            world.tell(Input::Tick);
+            while let Some(effect) = world.scheduler.poll_effect() {
+                world.perform(effect);
+            }
+            let (pods, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut world.news).into_iter().partition(|input| matches!(input, Input::Pod(_)));
+            hidden.extend(pods);
+            others.into_iter().for_each(|input| world.tell(input));
+        }
+        assert_eq!(world.node_of("p").as_deref(), Some("a"));
+        let done = world.log.len();
+        world.tell(Input::PodGone(ObjectKey::new("ns", "p")));
+        for _ in 0..40 {
+            world.pass(1_000);
+        }
+        let written = &world.log[done..];
+        assert!(written.is_empty(), "{written:?}");
+    }
 }
