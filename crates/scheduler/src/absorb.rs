@@ -243,18 +243,23 @@ impl Scheduler {
 
     /// Whether a pod may be bound without being seen to be.
     pub(crate) fn may_be_bound(&self, ix: u32) -> bool {
-        self.bound_unknown_until(ix).is_some()
+        self.pods.get(ix).is_some_and(|entry| self.now < entry.uncertain_until)
     }
 
-    /// Until when a pod may be bound without being seen to be, if it may.
-    pub(crate) fn bound_unknown_until(&self, ix: u32) -> Option<Timestamp> {
-        self.pods.get(ix).map(|entry| entry.uncertain_until).filter(|until| self.now < *until)
+    /// Whether a pod has to wait until it is known whether it was bound. It is tried again then; the watch shows one that was bound.
+    pub(crate) fn waits_for_binding(&mut self, ix: u32) -> bool {
+        let until = self.pods.get(ix).map(|entry| entry.uncertain_until).filter(|until| self.now < *until);
+        if let Some(until) = until.filter(|until| *until < Timestamp::NEVER) {
+            self.set_timer(until, TimerKey::Retry(ix));
+        }
+        until.is_some()
     }
 
-    /// A pod was bound, which is not seen yet: it may run, also when it is gone before that is seen. Whoever ended it takes its claims from it.
+    /// A pod was bound, and the watch has not shown it yet. The pod may run. If it is gone before the watch shows it, the claim controller asks its
+    /// node and removes it from its claims.
     pub(crate) fn set_bound(&mut self, ix: u32) {
         if let Some(entry) = self.pods.get_mut(ix) {
-            entry.uncertain_until = Timestamp::from_millis(i64::MAX);
+            entry.uncertain_until = Timestamp::NEVER;
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     flight::Flight,
     needs::{AssumedPlacement, Needs, Placement},
     preempt::Preemption,
-    state::{Scheduler, TimerKey},
+    state::Scheduler,
     why::{ClaimProblem, PendingReason, Refusal, Verdict},
 };
 
@@ -197,8 +197,8 @@ impl Scheduler {
     /// A claim that only this pod uses may hold devices with which the pod can go nowhere: they are released,
     /// one claim at a time, and the pod is tried again when that is seen.
     fn release_blocking_claims(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
-        if let Some(until) = self.bound_unknown_until(ix) {
-            return self.set_timer(until, TimerKey::Retry(ix));
+        if self.waits_for_binding(ix) {
+            return;
         }
         let Ok(claims) = claims::resolve(&self.claim_cache, pod) else { return };
         let blocks = |claim: &Claim| match verdict {

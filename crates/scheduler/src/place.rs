@@ -21,7 +21,7 @@ use crate::{
     search::{self, Search},
     share::ShareIds,
     shares::{Footprint, Shares},
-    state::{Scheduler, TimerKey},
+    state::Scheduler,
     why::{ClaimProblem, Verdict},
 };
 
@@ -125,8 +125,7 @@ impl Scheduler {
         if !pod.spec.containers.is_empty() {
             needs.extended = extended::wanted(pod, &self.delegated);
             // It may run with the claim of that attempt, seen or not.
-            if let Some(until) = self.bound_unknown_until(ix).filter(|_| !needs.extended.is_empty()) {
-                self.set_timer(until, TimerKey::Retry(ix));
+            if !needs.extended.is_empty() && self.waits_for_binding(ix) {
                 return Err(ClaimProblem::MayBeBound);
             }
             // Of an earlier attempt: it may not fit the node that is found now.
