@@ -197,6 +197,8 @@ marks! {
     DevicesLate = "devices given back that were not ready in time",
     /// A node was cordoned.
     Cordoned = "nodes cordoned",
+    /// The machine of a node went off.
+    PoweredOff = "machines switched off",
     /// A pod was made to leave for one of higher priority.
     Preempted = "pods preempted",
     /// The machines were compared with the reference.

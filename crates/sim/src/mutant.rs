@@ -61,6 +61,8 @@ mutants! {
     DoubleAllocation = "double-allocation",
     /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
+    /// The claim controller sees no nodes.
+    NoNodes = "no-nodes",
     /// Kubelets do not see that they are asked whether devices are unprepared.
     DeafKubelet = "deaf-kubelet",
     /// A kubelet writes that a deleted pod has ended as soon as it hears of the deletion, its devices being prepared.

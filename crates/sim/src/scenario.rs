@@ -199,6 +199,10 @@ ops! {
     SlowKubelet = "slow-kubelet",
     /// The process of the kubelets ends, and starts again `c` ms later.
     RestartKubelets = "restart-kubelets",
+    /// The machine of node `a` goes off, and the process of the kubelets starts again `c` ms later.
+    PowerOff = "power-off",
+    /// The machine of node `a` starts.
+    PowerOn = "power-on",
     /// Rule `a` says anew how pods leave, `b`.
     EditEviction = "edit-eviction",
     /// In namespace `a` the eviction API permits that `b` pods are terminating at a time; more than a few: any number.

@@ -528,6 +528,7 @@ impl World {
         self.recover_kubelets();
         self.mend_classes();
         self.uncordon_all();
+        self.power_on_all();
         self.make_ready();
         if self.config.is_large() {
             self.hurry();

@@ -74,6 +74,8 @@ impl World {
                 self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
             }
             Op::SlowKubelet => self.slow_kubelet(palette::node(a % self.config.nodes)),
+            Op::PowerOff => self.power_off(a, u64::from(c)),
+            Op::PowerOn => self.power_on(a),
             Op::RestartKubelets => self.restart_kubelets(u64::from(c)),
             Op::EditEviction => {
                 let eviction = palette::eviction(b, wall(self.now));

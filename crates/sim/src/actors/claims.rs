@@ -151,11 +151,7 @@ impl Part for Claims {
             EffectKind::SetClaimNames(write) => world.set_claim_names(write),
             EffectKind::ChangeClaim(change) => world.change_claim(change, in_part),
             EffectKind::Confirm(holder) => world.confirm(holder),
-            // Every node reports.
-            EffectKind::ConfirmNode(node) => match world.reports.by_node.contains_key(node) {
-                true => Outcome::Done,
-                false => Outcome::Gone,
-            },
+            EffectKind::ConfirmNode(node) => world.confirm_node(node),
             EffectKind::AskNode(ask) => world.ask_node(ask),
             EffectKind::Event(_) | EffectKind::ClaimEvent(_) => Outcome::Done,
         };
@@ -173,7 +169,8 @@ impl World {
             let heard = gaps.began;
             let pods = listed(&api.pods, heard[Kind::Pod as usize]);
             begin_with(core, now, api, workloads, &pods, heard[Kind::Claim as usize]);
-            reports.by_node.values().for_each(|report| core.handle(now, Input::Node(Arc::clone(report))));
+            let seen = reports.by_node.values().filter(|_| *mutant != Some(Mutant::NoNodes));
+            seen.for_each(|report| core.handle(now, Input::Node(Arc::clone(report))));
             Progress { heard, pods, reports: reports.log.len(), ..Progress::default() }
         });
         let to = view.position(Kind::Pod);
@@ -195,7 +192,9 @@ impl World {
         }
         let to = reports.told[number].max(progress.reports);
         for report in &reports.log[core::mem::replace(&mut progress.reports, to)..to] {
-            core.handle(now, Input::Node(Arc::clone(report)));
+            if *mutant != Some(Mutant::NoNodes) {
+                core.handle(now, Input::Node(Arc::clone(report)));
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use lazaret_model::{Effect, Node, Taint};
 use crate::{coverage::Mark, palette, world::World};
 
 /// The taint of a cordoned node.
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// Whether a node takes no new pods.
 pub(crate) fn is_cordoned(node: &Node) -> bool {

@@ -1,6 +1,6 @@
 //! The watches of the kubelets, and the behaviour of pods and nodes as their objects state it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_kubelet::{Input, RestartPolicy, Script, SeenNode, SeenPod};
 use lazaret_model::{NodeReport, Pod, PodPhase, Text};
@@ -159,12 +159,12 @@ impl World {
         }
     }
 
-    /// A Node as its kubelet reads it.
+    /// A Node as its kubelet reads it. The one of a machine that is off answers nothing.
     fn as_node(&self, report: &NodeReport) -> SeenNode {
         let name = &report.name;
         let drawn = self.behaviour_of(name).pick(&UNPREPARE_MS);
-        let is_deaf = self.mutant == Some(Mutant::DeafKubelet);
-        let awaiting = report.awaiting.iter().filter(|_| !is_deaf).map(|one| one.uid.clone());
+        let (is_deaf, is_off) = (self.mutant == Some(Mutant::DeafKubelet), self.kubelets.off.contains(name));
+        let awaiting = report.awaiting.iter().filter(|_| !is_deaf && !is_off).map(|one| one.uid.clone());
         SeenNode {
             name: name.clone(),
             uid: report.uid.clone(),
@@ -174,13 +174,13 @@ impl World {
             unprepare_after_ms: Some(if self.kubelets.slow.contains(name) { SLOW_MS } else { drawn }),
             reports: report.reports,
             awaiting: awaiting.collect(),
-            unprepared: report.unprepared.clone(),
+            unprepared: if is_off { BTreeSet::new() } else { report.unprepared.clone() },
         }
     }
 
-    /// A pod as its kubelet reads it; `None`: it is on no node.
+    /// A pod as its kubelet reads it; `None`: it is on no node, or on one that is off.
     fn as_seen(&self, pod: &Arc<Pod>) -> Option<Arc<SeenPod>> {
-        pod.node.as_ref()?;
+        pod.node.as_ref().filter(|node| !self.kubelets.off.contains(*node))?;
         let mut drawn = self.behaviour_of(&pod.uid);
         let stop_after_ms = i64::try_from(drawn.below(STOP_MS_MAX)).unwrap_or(0);
         let job_ms = i64::try_from(drawn.below(JOB_MS_MAX)).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The kubelets: the core that ships, one agent for all nodes, in a process and on a loop of its own. Its watches are behind, its writes take time and
 //! fail, their answers get lost, and the process starts again with nothing in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_kubelet::{EffectKind, Input, Kubelet, Options, Why};
 use lazaret_leader::{Action, EffectEnd, Precedence, Take, Turn, TurnOptions};
@@ -48,6 +48,8 @@ pub(crate) struct Kubelets {
     pub(crate) renewed: BTreeMap<usize, u64>,
     /// Nodes whose drivers are slow.
     pub(super) slow: Vec<Text>,
+    /// Nodes whose machines are off.
+    pub(super) off: BTreeSet<Text>,
     /// Pods whose containers exit, well or badly.
     pub(super) exits: BTreeMap<Uid, bool>,
     pub(super) rng: Rng,
@@ -104,6 +106,7 @@ impl Kubelets {
             lease_at: None,
             renewed: BTreeMap::new(),
             slow: Vec::new(),
+            off: BTreeSet::new(),
             exits: BTreeMap::new(),
             rng: Rng::new(config.seed, DELAYS),
         }
@@ -124,12 +127,13 @@ impl World {
         }
         self.coverage.hit(Mark::KubeletsRestarted);
         let old = core::mem::replace(&mut self.kubelets, Kubelets::new(&self.config));
-        let Kubelets { process, renewed, slow, exits, rng, planned, .. } = old;
+        let Kubelets { process, renewed, slow, off, exits, rng, planned, .. } = old;
         let process = process + 1;
         self.kubelets = Kubelets {
             process,
             renewed,
             slow,
+            off,
             exits,
             rng,
             planned,

@@ -69,6 +69,15 @@ impl World {
         self.schedulers.told(number);
     }
 
+    /// The claim controller reads a Node: whether it reports. All do that are in service.
+    pub(crate) fn confirm_node(&self, name: &Text) -> Outcome {
+        let report = self.reports.by_node.get(name).filter(|report| report.reports && !report.out_of_service);
+        match report.filter(|_| self.mutant != Some(Mutant::NoNodes)) {
+            Some(_) => Outcome::Done,
+            None => Outcome::Gone,
+        }
+    }
+
     /// The claim controller writes what it wants to know of a node.
     pub(crate) fn ask_node(&mut self, ask: &AskNode) -> Outcome {
         let report = self.reports.by_node.get(&ask.node).filter(|report| report.uid == ask.uid);

@@ -20,7 +20,7 @@ use crate::{
     actors::{
         binding::Readiness,
         claims::request_of,
-        cordons::is_cordoned,
+        cordons::{UNSCHEDULABLE, is_cordoned},
         crowd,
         news::{Event, Gaps, Progress, listed},
         part::{Agent, Crew, Part, PartStep},
@@ -146,6 +146,7 @@ impl Part for Scheduler {
         match kind {
             EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve, is_new),
             EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid, is_new),
+            EffectKind::Evict(evict) if is_new => world.check_preempted(number, evict),
             EffectKind::ReleaseClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetExtendedClaim(_)
@@ -443,6 +444,7 @@ impl SchedulerInputs<'_> {
         let node = self.nodes.entry(facts.name.clone()).or_default();
         node.facts = Arc::clone(facts);
         node.unschedulable = is_cordoned(facts) && self.mutant != Some(Mutant::UnseenCordon);
+        node.taints = facts.taints.iter().filter(|taint| taint.key != UNSCHEDULABLE).cloned().collect();
         (node.pods_max, node.allocatable.cpu_milli) = (PODS_MAX, self.config.node_cpu_milli());
         node
     }

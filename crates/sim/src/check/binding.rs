@@ -1,4 +1,4 @@
-//! Binding: no pod before its devices are ready, none on a cordoned node or one without room for it, and nobody leaves for an equal. Nothing of the
+//! Binding: no pod before its devices are ready, none on a node that is cordoned, out of service or without room for it, and nobody leaves for an equal. Nothing of the
 //! scheduler is used to find that out.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,11 @@ use lazaret_model::{Allocation, ObjectKey, Pod, ResourceClaim, Text};
 use lazaret_scheduler::{Bind, Evict, ReleaseClaim};
 
 use crate::{
-    actors::cordons::is_cordoned,
+    actors::{cordons::is_cordoned, outages::is_out_of_service},
     api::{claim_name, wall},
     coverage::Mark,
     palette,
+    view::SeenPod,
     world::World,
 };
 
@@ -59,19 +60,20 @@ impl World {
         names.filter(is_open).map(|name| (name.clone(), self.cpu_left(&name))).collect()
     }
 
-    /// A scheduler gives devices away, by what it has heard: not those of a cordoned node.
+    /// A scheduler gives devices away, by what it has heard: not those of a node that is cordoned or out of service.
     pub(super) fn check_open(&mut self, number: usize, allocation: &Allocation) {
         let node = allocation.only_node().and_then(|name| self.seen(number).node(name));
-        if let Some(node) = node.filter(|node| is_cordoned(node)) {
+        if let Some(node) = node.filter(|node| is_cordoned(node) || is_out_of_service(node)) {
             let detail = format!("devices of {} are given", node.name);
-            self.violate("no pod is placed on a cordoned node", detail);
+            self.violate("no pod is placed on a node that takes none", detail);
         }
     }
 
-    /// A pod has to leave: the one that it leaves for is more important.
-    pub(crate) fn check_preempted(&mut self, evict: &Evict) {
-        let Some(for_whom) = self.api.pods.get(&evict.preemptor).map(|stored| stored.object) else { return };
-        if self.config.priority(&for_whom.uid) <= self.config.priority(&evict.uid) {
+    /// A scheduler has a pod leave for another, by what it has heard: the other one waits, and is more important.
+    pub(crate) fn check_preempted(&mut self, number: usize, evict: &Evict) {
+        let waits = self.seen(number).pod(&evict.preemptor).filter(|pod| pod.node.is_none());
+        let is_more = |pod: SeenPod<'_>| self.config.priority(&pod.uid) > self.config.priority(&evict.uid);
+        if !waits.is_some_and(is_more) {
             let detail = format!("{} for {}", evict.victim, evict.preemptor);
             self.violate("nobody is made to leave for an equal", detail);
         }

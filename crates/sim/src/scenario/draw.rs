@@ -25,6 +25,10 @@ const OWNER_STEPS_MAX: u32 = 5;
 const KUBELETS: u64 = 10;
 /// In this many of a thousand worlds the kubelets start again.
 const RESTARTED_PERMILLE: u64 = 250;
+/// The stream of randomness that outages of machines come from.
+const OUTAGES: u64 = 13;
+/// There are some in as many of a thousand worlds.
+const OUTAGES_PERMILLE: u64 = 250;
 /// And the one that all about replacement policies comes from.
 const REPLACEMENT: u64 = 12;
 /// In as many of a thousand small worlds there are such policies.
@@ -131,6 +135,8 @@ fn weight(op: Op) -> u64 {
         | Op::Scale
         | Op::DeleteOwner
         | Op::RestartKubelets
+        | Op::PowerOff
+        | Op::PowerOn
         | Op::Cordon
         | Op::Uncordon
         | Op::ReportDevices => 0,
@@ -203,6 +209,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     }
     draw_owners(config, &mut transitions);
     draw_restarts(config, &mut transitions);
+    draw_outages(config, &mut transitions);
     if config.binding != 0 || config.crowded != 0 {
         binding::draw_transitions(config, &mut transitions);
     }
@@ -218,6 +225,19 @@ fn draw_restarts(config: &Config, transitions: &mut Vec<Transition>) {
         for _ in 0..number(rng, 1, 3) {
             let at = number(rng, 0, config.horizon_ms);
             transitions.push(draw_one(Op::RestartKubelets, at, rng));
+        }
+    }
+}
+
+/// In some worlds machines go off and start again, up to three times.
+fn draw_outages(config: &Config, transitions: &mut Vec<Transition>) {
+    let rng = &mut Rng::new(config.seed, OUTAGES);
+    if rng.chance(OUTAGES_PERMILLE) {
+        for _ in 0..number(rng, 1, 3) {
+            let at = number(rng, 0, config.horizon_ms);
+            let off = draw_one(Op::PowerOff, at, rng);
+            let at = at + rng.pick(&[100, 3_000, 30_000]);
+            transitions.extend([off, Transition { at, op: Op::PowerOn, ..off }]);
         }
     }
 }
@@ -357,7 +377,7 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         Op::Crash | Op::HandOver => c = rng.pick(&[0, 500, 12_000]),
         Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
         Op::CutLease => c = number(rng, 2_000, 25_000),
-        Op::RestartKubelets => c = rng.pick(&[100, 2_000, 20_000]),
+        Op::RestartKubelets | Op::PowerOff => c = rng.pick(&[100, 2_000, 20_000]),
         Op::Errors => c = number(rng, 500, 10_000),
         Op::Freeze => c = rng.pick(&[300, 5_000, 12_000, 40_000]),
         Op::TaintDevice
@@ -383,6 +403,7 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::DeleteOwner
         | Op::Cordon
         | Op::Uncordon
+        | Op::PowerOn
         | Op::ReportDevices
         | Op::WriteReplacement
         | Op::DeleteReplacement
