@@ -18,6 +18,10 @@ use crate::{
 const PAGE: usize = 500;
 /// A page with more than this is asked for in parts.
 const PAGE_BYTES_MAX: usize = 64 << 20;
+/// Objects of a list at most, however it is read: a server that goes on and on is not followed.
+pub(crate) const LIST_OBJECTS_MAX: usize = 5_000_000;
+
+pub(crate) const TOO_MANY: &str = "the list has more than 5,000,000 objects";
 
 #[derive(Deserialize)]
 struct Page<'a> {
@@ -65,14 +69,15 @@ impl Client {
     /// begins with `&`.
     ///
     /// # Errors
-    /// The first page that cannot be read. Objects of the pages before it were visited.
+    /// The first page that cannot be read, one without objects that is not the last, or the one with which there are more than 5,000,000 objects. Objects
+    /// of the pages before it were visited.
     pub async fn list(
         &self,
         path: &str,
         query: &str,
         mut visit: impl FnMut(&str),
     ) -> Result<String, RequestError> {
-        let (mut more, mut limit) = (String::new(), PAGE);
+        let (mut more, mut limit, mut objects) = (String::new(), PAGE, 0);
         loop {
             let body = self.open(get(&format!("{path}?limit={limit}&continue={more}{query}"))?).await?;
             let bytes = match whole(body, PAGE_BYTES_MAX).await {
@@ -83,9 +88,19 @@ impl Client {
                 read => read?,
             };
             let page: Page<'_> = serde_json::from_slice(&bytes).map_err(RequestError::unreadable)?;
+            objects += page.items.len();
+            if objects > LIST_OBJECTS_MAX {
+                return Err(RequestError::unreadable(TOO_MANY));
+            }
             page.items.iter().for_each(|item| visit(item.get()));
             if page.metadata.more.is_empty() {
                 return Ok(page.metadata.resource_version);
+            }
+            // Servers fill each page; this one could go on like that for ever.
+            if page.items.is_empty() {
+                return Err(RequestError::unreadable(
+                    "a page of the list has no objects and is not the last",
+                ));
             }
             more = escape_query(&page.metadata.more);
         }
@@ -243,6 +258,24 @@ mod tests {
         assert_eq!(visited, [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#]);
         let refused = client.list("/things", "", |_| {}).await;
         assert_eq!(refused, Err(RequestError::Refused(410, "too old".into())));
+    }
+
+    #[tokio::test]
+    async fn a_list_that_does_not_end_is_given_up() {
+        let empty = r#"{"metadata":{"continue":"a"},"items":[]}"#.to_owned();
+        let page = format!(r#"{{"metadata":{{"continue":"a"}},"items":[{}0]}}"#, "0,".repeat(999_999));
+        for (page, pages, why) in
+            [(empty, 0, "a page of the list has no objects and is not the last"), (page, 5, TOO_MANY)]
+        {
+            let body = Bytes::from(page);
+            let client = Client::direct(move |_: Request<Bytes>| {
+                let body = body.clone();
+                async move { Response::new(http_body_util::Full::new(body)) }
+            });
+            let mut visited = 0;
+            let listed = client.list("/things", "", |_| visited += 1).await;
+            assert_eq!((listed, visited), (Err(RequestError::unreadable(why)), pages * 1_000_000));
+        }
     }
 
     #[tokio::test]

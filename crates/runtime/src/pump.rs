@@ -11,7 +11,7 @@ use tracing::{debug, error, warn};
 use crate::{
     CallError, Client, Metrics, Object,
     call::told,
-    collection::{Event, get},
+    collection::{Event, LIST_OBJECTS_MAX, TOO_MANY, get},
     hub::{Hurry, Topic},
     lines::{LINE_BYTES_MAX, Line, Lines},
 };
@@ -238,6 +238,9 @@ impl Pump {
             kind => {
                 let Some(object) = read(&self.topic, event.object) else { return Ok(()) };
                 match (initial.as_mut(), kind) {
+                    (Some(objects), _) if objects.len() >= LIST_OBJECTS_MAX => {
+                        return Err(CallError::Unavailable(TOO_MANY.to_owned()));
+                    }
                     (Some(objects), _) => objects.push(object),
                     (None, kind) => {
                         self.version = Some(object.resource_version.as_str().to_owned());
