@@ -14,7 +14,7 @@ use crate::{
     claims,
     effect::{Outcome, WakeReason},
     extended,
-    flight::{Flight, Phase},
+    flight::Phase,
     state::{PodEntry, Scheduler, TimerKey},
 };
 
@@ -292,8 +292,10 @@ impl Scheduler {
             self.keep_of_group(old);
             self.happened(Cause::Devices);
         }
-        if old.as_ref().is_some_and(|old| has_lost_devices(old, claim)) {
-            self.roll_back_users(key);
+        if old.as_ref().is_some_and(|old| old.claim.uid != claim.claim.uid) {
+            self.roll_back_users(key, None, "the claim is gone");
+        } else if old.as_ref().is_some_and(|old| has_lost_devices(old, claim)) {
+            self.roll_back_users(key, None, "the claim was given back by somebody else");
         }
         self.claim_seen(key);
         if old.is_none_or(|old| old.claim != claim.claim || old.devices != claim.devices) {
@@ -302,13 +304,14 @@ impl Scheduler {
     }
 
     /// Pods that are being bound chose their node by devices that the claim has not got any more.
-    fn roll_back_users(&mut self, key: &ObjectKey) {
-        let message =
-            format!("resourceclaim {:?}: the claim was given back by somebody else", key.name.as_str());
-        for pod in self.claim_cache.users(key).to_vec() {
-            let is_sent = |flight: &Flight| matches!(flight.phase, Phase::Binding | Phase::Bound);
-            if self.flights.get(&pod).is_some_and(|flight| flight.claims.contains(key) && !is_sent(flight)) {
-                self.roll_back(pod, &message);
+    fn roll_back_users(&mut self, key: &ObjectKey, owner: Option<&ObjectKey>, why: &str) {
+        let message = format!("resourceclaim {:?}: {why}", key.name.as_str());
+        for pod in self.users_of(key, owner) {
+            let flight = self.flights.get_mut(&pod).filter(|flight| flight.claims.contains(key));
+            match flight.map(|flight| (flight.phase, &mut flight.lost_claim)) {
+                None | Some((Phase::Bound, _)) => {}
+                Some((Phase::Binding, lost_claim)) => *lost_claim = Some(message.clone()),
+                Some(_) => self.roll_back(pod, &message),
             }
         }
     }
@@ -326,13 +329,19 @@ impl Scheduler {
         let owner = old.claim.owner.as_ref().filter(|_| old.claim.extended_resource);
         let owner =
             owner.map(|owner| ObjectKey { namespace: key.namespace.clone(), name: owner.name.clone() });
-        self.wake_users(key, owner);
+        self.roll_back_users(key, owner.as_ref(), "the claim is gone");
+        self.wake_users(key, owner.as_ref());
     }
 
-    pub(crate) fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
+    pub(crate) fn wake_users(&mut self, key: &ObjectKey, owner: Option<&ObjectKey>) {
+        self.users_of(key, owner).into_iter().for_each(|pod| self.wake(pod));
+    }
+
+    /// The pods that name a claim, and the one that it was made for, which may not name it yet.
+    fn users_of(&self, key: &ObjectKey, owner: Option<&ObjectKey>) -> Vec<u32> {
         let mut users: Vec<u32> = self.claim_cache.users(key).to_vec();
-        users.extend(owner.and_then(|owner| self.pod_keys.get(&owner)));
-        users.into_iter().for_each(|pod| self.wake(pod));
+        users.extend(owner.and_then(|owner| self.pod_keys.get(owner)));
+        users
     }
 
     // === Groups ===

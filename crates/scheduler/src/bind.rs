@@ -243,9 +243,12 @@ impl Scheduler {
             | Outcome::Unknown => {
                 // If it is gone or bound, the watch will tell before the next try.
                 flight.tries += 1;
-                let tries = flight.tries;
+                let (tries, lost_claim) = (flight.tries, flight.lost_claim.take());
                 if matches!(outcome, Outcome::Conflict | Outcome::Unknown) {
                     self.set_uncertain(ix);
+                }
+                if let Some(why) = lost_claim {
+                    return self.roll_back(ix, &why);
                 }
                 if tries > BIND_TRIES_MAX {
                     return self.roll_back(ix, "the pod could not be bound");

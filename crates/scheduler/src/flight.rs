@@ -1,6 +1,6 @@
 //! A pod that is being bound, and how far it is.
 
-use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, string::String, sync::Arc, vec::Vec};
 
 use lazaret_model::{Allocation, ClaimSpec, NodeAllocatableStatus, ObjectKey, Timestamp, Uid};
 
@@ -23,6 +23,8 @@ pub(crate) struct Flight {
     /// The effect whose acknowledgement it waits for.
     pub(crate) awaits: Option<EffectId>,
     pub(crate) tries: u32,
+    /// Why it has lost a claim since its binding was given out, which is not given out again.
+    pub(crate) lost_claim: Option<String>,
 }
 
 /// A claim that is made for a pod's extended resources.

@@ -376,11 +376,13 @@ impl Scheduler {
         else {
             return;
         };
-        let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
+        let mut pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
         (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
         entry.unwanted.clear();
         let uid = entry.uid.clone();
         if self.claim_cache.get(key).is_none_or(|claim| claim.claim.uid != uid) {
+            // The answer to a write in flight finds no entry.
+            pods.extend(entry.write.take().into_iter().flat_map(|write| write.pods.into_keys()));
             self.free(&uid);
             self.claim_writes.close(key);
         } else if let Some(claim) = self.claim_cache.get(key).cloned() {

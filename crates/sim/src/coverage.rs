@@ -197,6 +197,8 @@ marks! {
     DevicesLate = "devices given back that were not ready in time",
     /// A node was cordoned.
     Cordoned = "nodes cordoned",
+    /// A person removed a claim.
+    ClaimRemoved = "claims removed by hand",
     /// The machine of a node went off.
     PoweredOff = "machines switched off",
     /// A pod was made to leave for one of higher priority.

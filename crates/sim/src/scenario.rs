@@ -203,6 +203,8 @@ ops! {
     PowerOff = "power-off",
     /// The machine of node `a` starts.
     PowerOn = "power-on",
+    /// A person removes claim `a`, its finalizer first.
+    RemoveClaim = "remove-claim",
     /// Rule `a` says anew how pods leave, `b`.
     EditEviction = "edit-eviction",
     /// In namespace `a` the eviction API permits that `b` pods are terminating at a time; more than a few: any number.

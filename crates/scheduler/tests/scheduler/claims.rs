@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazaret_fleet as fleet;
 use lazaret_model::*;
-use lazaret_scheduler::{Claim, DeviceStatus, EffectKind, Input, Node, Options};
+use lazaret_scheduler::{Claim, DeviceStatus, EffectKind, Input, Node, Options, Outcome, Reply};
 
 use crate::world::{DRIVER, World, claim, node, pod, slice};
 
@@ -491,4 +491,73 @@ fn of_a_node_that_an_allocated_claim_excludes_the_first_reason_counts() {
                     1 resourceclaim not available on the node, 2 Insufficient cpu, \
                     2 node(s) didn't match Pod's node affinity/selector.";
     assert_eq!(told, expected);
+}
+
+#[test]
+fn a_binding_is_not_repeated_for_a_pod_that_has_lost_its_claim() {
+    // The claim goes before or after the binding failed, alone or with the next claim of the name.
+    for (is_gone_first, is_remade) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 2);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        let reserve = world.scheduler.poll_effect().unwrap();
+        world.perform(reserve);
+        std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+        let bind = world.scheduler.poll_effect().unwrap();
+        assert!(matches!(&bind.kind, EffectKind::Bind(_)), "{bind:?}");
+        let failed = Input::Acknowledged(bind.id, Reply::of(Outcome::RetryLater));
+        if !is_gone_first {
+            world.tell(failed.clone());
+        }
+        world.claims.clear();
+        if is_remade {
+            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+        } else {
+            world.tell(Input::ClaimGone(ObjectKey::new("ns", "c")));
+        }
+        if is_gone_first {
+            world.tell(failed);
+        }
+        world.pass(60_000);
+        if !is_remade {
+            assert_eq!(world.node_of("p"), None, "{is_gone_first}");
+            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+            world.pass(60_000);
+        }
+        assert_eq!(world.node_of("p").as_deref(), Some("a"), "{is_gone_first}, {is_remade}");
+        let reserved_for = &world.claims[&ObjectKey::new("ns", "c")].claim.reserved_for;
+        assert_eq!(reserved_for.len(), 1, "{is_gone_first}, {is_remade}");
+    }
+}
+
+#[test]
+fn a_claim_that_goes_while_it_is_written_leaves_its_pod_to_the_next_one_of_that_name() {
+    // The news that it is gone come before the answer, alone or with the next claim of the name, and the answer says any of these.
+    for (outcome, is_remade_first) in [Outcome::Done, Outcome::Unknown, Outcome::Gone, Outcome::Conflict]
+        .into_iter()
+        .flat_map(|outcome| [(outcome, false), (outcome, true)])
+    {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 2);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        let reserve = world.scheduler.poll_effect().unwrap();
+        assert!(matches!(&reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
+        world.carry_out(&reserve.kind);
+        world.news.clear();
+        world.claims.clear();
+        if is_remade_first {
+            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+        } else {
+            world.tell(Input::ClaimGone(ObjectKey::new("ns", "c")));
+        }
+        world.tell(Input::Acknowledged(reserve.id, Reply::of(outcome)));
+        world.settle();
+        if !is_remade_first {
+            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+        }
+        world.pass(60_000);
+        assert_eq!(world.node_of("p").as_deref(), Some("a"), "{outcome:?}, {is_remade_first}");
+    }
 }

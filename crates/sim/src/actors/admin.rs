@@ -75,6 +75,7 @@ impl World {
             }
             Op::SlowKubelet => self.slow_kubelet(palette::node(a % self.config.nodes)),
             Op::PowerOff => self.power_off(a, u64::from(c)),
+            Op::RemoveClaim => self.remove_claim(a),
             Op::PowerOn => self.power_on(a),
             Op::RestartKubelets => self.restart_kubelets(u64::from(c)),
             Op::EditEviction => {
@@ -277,6 +278,18 @@ impl World {
         self.api.claims.put(&mut self.api.versions, claim);
         self.answer_for(uid.clone());
         self.note_taken(uid);
+    }
+
+    /// A person removes the finalizer of a claim and deletes it, whoever uses it.
+    fn remove_claim(&mut self, number: u32) {
+        let count = self.api.claims.len();
+        let Some(stored) = self.api.claims.iter().nth(number as usize % count.max(1)) else { return };
+        let (key, uid) = (stored.object.key.clone(), stored.object.uid.clone());
+        self.coverage.hit(Mark::ClaimRemoved);
+        self.api.claims.remove(&mut self.api.versions, &key);
+        // If no controller watches, nothing is left that says what is prepared.
+        self.answer_for(uid);
+        self.note_removed(key);
     }
 
     fn jump(&mut self, controller: usize, by: i64) {

@@ -17,7 +17,7 @@ use crate::{
     actors::{
         news::{Event, Progress, listed},
         part::{Agent, Crew, Part, PartStep},
-        workloads::Workloads,
+        workloads::{Workloads, group_owner},
     },
     api::{Api, ClaimNotes, Kind},
     coverage::Mark,
@@ -218,11 +218,15 @@ impl World {
         let uid = self.api.new_uid();
         let class = &create.template.key.name;
         let mut claim = self.workloads.specs.new_claim(create.claim.clone(), uid, class, tolerations);
-        claim.owner = Some(Owner {
-            group: palette::word(""),
-            kind: palette::word("Pod"),
-            name: create.holder.key.name.clone(),
-            uid: create.holder.uid.clone(),
+        let Holder { kind, key, uid } = &create.holder;
+        claim.owner = Some(match kind {
+            HolderKind::Pod => Owner {
+                group: palette::word(""),
+                kind: palette::word("Pod"),
+                name: key.name.clone(),
+                uid: uid.clone(),
+            },
+            HolderKind::Group => group_owner(&key.name),
         });
         self.config.enlarge(&mut claim);
         let notes = ClaimNotes { is_protected: true, entry: Some(create.entry.clone()), awaiting: None };

@@ -146,14 +146,13 @@ impl Part for Scheduler {
         match kind {
             EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve, is_new),
             EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid, is_new),
-            EffectKind::Evict(evict) if is_new => world.check_preempted(number, evict),
+            EffectKind::Bind(bind) => world.note_unheard(number, bind),
+            EffectKind::Evict(evict) => world.check_preempted(number, evict, is_new),
             EffectKind::ReleaseClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetExtendedClaim(_)
             | EffectKind::SetNodeAllocatable(_)
-            | EffectKind::Bind(_)
             | EffectKind::SetPodCondition(_)
-            | EffectKind::Evict(_)
             | EffectKind::ChangeClassicClaim(_)
             | EffectKind::Event(_) => {}
         }

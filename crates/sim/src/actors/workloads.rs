@@ -398,7 +398,7 @@ fn shared_source(claim: &Text) -> ClaimSource {
 }
 
 /// The group of a workload's pods as the owner of a claim.
-fn group_owner(name: &Text) -> Owner {
+pub(super) fn group_owner(name: &Text) -> Owner {
     Owner {
         group: SCHEDULING_GROUP.into(),
         kind: "PodGroup".into(),

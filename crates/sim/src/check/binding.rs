@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_model::{Allocation, ObjectKey, Pod, ResourceClaim, Text};
+use lazaret_model::{Allocation, ObjectKey, Pod, ResourceClaim, Text, Uid};
 use lazaret_scheduler::{Bind, Evict, ReleaseClaim};
 
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     api::{claim_name, wall},
     coverage::Mark,
     palette,
-    view::SeenPod,
     world::World,
 };
 
@@ -69,11 +68,16 @@ impl World {
         }
     }
 
-    /// A scheduler has a pod leave for another, by what it has heard: the other one waits, and is more important.
-    pub(crate) fn check_preempted(&mut self, number: usize, evict: &Evict) {
-        let waits = self.seen(number).pod(&evict.preemptor).filter(|pod| pod.node.is_none());
-        let is_more = |pod: SeenPod<'_>| self.config.priority(&pod.uid) > self.config.priority(&evict.uid);
-        if !waits.is_some_and(is_more) {
+    /// A scheduler has a pod leave for another, by what it had heard when it decided: the other one waits, and is more important.
+    pub(crate) fn check_preempted(&mut self, number: usize, evict: &Evict, is_new: bool) {
+        if is_new {
+            let waits = self.seen(number).pod(&evict.preemptor).filter(|pod| pod.node.is_none());
+            let waits = waits.map(|pod| pod.uid.clone());
+            self.checker.decided.preemptors.insert(number, waits);
+        }
+        let is_more = |pod: &Uid| self.config.priority(pod) > self.config.priority(&evict.uid);
+        let preemptor = self.checker.decided.preemptors.get(&number).and_then(Option::as_ref);
+        if !preemptor.is_some_and(is_more) {
             let detail = format!("{} for {}", evict.victim, evict.preemptor);
             self.violate("nobody is made to leave for an equal", detail);
         }

@@ -14,7 +14,7 @@ use crate::{
         claims::{request_of, share_of},
         workloads::is_of_group,
     },
-    api::claim_name,
+    api::{Kind, claim_name},
     palette, reference,
     view::{Seen, Use},
     world::World,
@@ -29,6 +29,12 @@ pub(crate) struct Decided {
     given: BTreeMap<(usize, u64, Uid), Vec<DeviceId>>,
     /// Claims whose devices a person took back, whoever was about to use them.
     taken: BTreeSet<Uid>,
+    /// Claims that a person removed, and how many writes of claims there were then.
+    removed: BTreeMap<ObjectKey, usize>,
+    /// Pods whose binding was sent before its sender had heard that a claim of theirs was removed.
+    unheard: BTreeSet<Uid>,
+    /// By scheduler: the pod for which it last had others leave, if it waited.
+    pub(super) preemptors: BTreeMap<usize, Option<Uid>>,
 }
 
 /// A device that a pod wants.
@@ -97,7 +103,26 @@ impl World {
         self.checker.decided.taken.insert(claim);
     }
 
-    /// A pod is bound: it has all its claims, and can use them there.
+    pub(crate) fn note_removed(&mut self, claim: ObjectKey) {
+        self.checker.decided.removed.insert(claim, self.api.claims.log().len());
+    }
+
+    /// A scheduler sends a binding: whether it has heard that a person removed a claim of the pod.
+    pub(crate) fn note_unheard(&mut self, number: usize, bind: &Bind) {
+        let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object) else { return };
+        let heard = self.clients[number].view.position(Kind::Claim);
+        let removed = self.checker.decided.removed.iter().filter(|(_, at)| **at > heard);
+        let mut removed = removed.map(|(key, _)| key).filter(|key| key.namespace == pod.key.namespace);
+        let is_unheard = removed.any(|key| pod.extended_claim.as_ref() == Some(&key.name) || names(pod, key));
+        let unheard = &mut self.checker.decided.unheard;
+        if is_unheard {
+            unheard.insert(bind.uid.clone())
+        } else {
+            unheard.remove(&bind.uid)
+        };
+    }
+
+    /// A pod is bound: it has all its claims, and can use them there. A person may take them from it at the last moment.
     pub(crate) fn check_bound(&mut self, bind: &Bind) {
         let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object.clone()) else { return };
         let named = pod.claims.iter().filter_map(|entry| claim_name(&entry.source));
@@ -107,6 +132,8 @@ impl World {
             let is_taken = |claim: &ResourceClaim| self.checker.decided.taken.contains(&claim.uid);
             !claim.is_some_and(|claim| is_usable(claim, &pod, &bind.node) || is_taken(claim))
         });
+        let is_unheard = self.checker.decided.unheard.contains(&pod.uid);
+        let lacking = lacking.filter(|_| !is_unheard);
         if let Some(detail) = lacking.map(|name| format!("{} is bound without {name}", bind.pod)) {
             self.violate("a pod is bound with its claims", detail);
         }
@@ -226,15 +253,18 @@ impl World {
         Some(Needs { devices: wanted, only, cpu_milli: self.config.cpu_milli(&pod.uid) })
     }
 
-    /// By node: devices that nobody has and that can be given out.
+    /// By node: devices that nobody has, that can be given out, and about which no node is asked.
     fn free_devices(&self, seen: Seen<'_>) -> BTreeMap<Text, Vec<DeviceId>> {
         let mut free: BTreeMap<Text, Vec<DeviceId>> =
             (0..self.config.nodes).map(|number| (palette::node(number), Vec::new())).collect();
+        let asked = self.reports.by_node.values().flat_map(|report| &report.awaiting);
+        let asked: BTreeSet<&DeviceId> = asked.flat_map(|one| &one.devices).collect();
         for number in (0..self.api.catalog.devices()).filter_map(|number| u32::try_from(number).ok()) {
             let id = self.api.catalog.id(number);
             let device = seen.device(&id);
             if seen.is_allocatable(device)
                 && seen.used(device) == Use::default()
+                && !asked.contains(&id)
                 && let Some(of_node) = free.get_mut(&id.pool)
             {
                 of_node.push(id);

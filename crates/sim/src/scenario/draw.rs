@@ -137,6 +137,7 @@ fn weight(op: Op) -> u64 {
         | Op::RestartKubelets
         | Op::PowerOff
         | Op::PowerOn
+        | Op::RemoveClaim
         | Op::Cordon
         | Op::Uncordon
         | Op::ReportDevices => 0,
@@ -229,7 +230,7 @@ fn draw_restarts(config: &Config, transitions: &mut Vec<Transition>) {
     }
 }
 
-/// In some worlds machines go off and start again, up to three times.
+/// In some worlds machines go off and start again, and a person removes claims, up to three times each.
 fn draw_outages(config: &Config, transitions: &mut Vec<Transition>) {
     let rng = &mut Rng::new(config.seed, OUTAGES);
     if rng.chance(OUTAGES_PERMILLE) {
@@ -238,6 +239,8 @@ fn draw_outages(config: &Config, transitions: &mut Vec<Transition>) {
             let off = draw_one(Op::PowerOff, at, rng);
             let at = at + rng.pick(&[100, 3_000, 30_000]);
             transitions.extend([off, Transition { at, op: Op::PowerOn, ..off }]);
+            let at = number(rng, 0, config.horizon_ms);
+            transitions.push(draw_one(Op::RemoveClaim, at, rng));
         }
     }
 }
@@ -404,6 +407,7 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Cordon
         | Op::Uncordon
         | Op::PowerOn
+        | Op::RemoveClaim
         | Op::ReportDevices
         | Op::WriteReplacement
         | Op::DeleteReplacement
