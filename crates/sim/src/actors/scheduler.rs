@@ -146,7 +146,7 @@ impl Part for Scheduler {
         match kind {
             EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve, is_new),
             EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid, is_new),
-            EffectKind::Bind(bind) => world.note_unheard(number, bind),
+            EffectKind::Bind(bind) => world.note_sent(number, bind),
             EffectKind::Evict(evict) => world.check_preempted(number, evict, is_new),
             EffectKind::ReleaseClaim(_)
             | EffectKind::DeleteExtendedClaim(_)

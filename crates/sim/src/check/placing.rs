@@ -31,8 +31,8 @@ pub(crate) struct Decided {
     taken: BTreeSet<Uid>,
     /// Claims that a person removed, and how many writes of claims there were then.
     removed: BTreeMap<ObjectKey, usize>,
-    /// Pods whose binding was sent before its sender had heard that a claim of theirs was removed.
-    unheard: BTreeSet<Uid>,
+    /// By pod: the writes of claims that its scheduler had heard of when it last sent a binding.
+    sent: BTreeMap<Uid, usize>,
     /// By scheduler: the pod for which it last had others leave, if it waited.
     pub(super) preemptors: BTreeMap<usize, Option<Uid>>,
 }
@@ -107,33 +107,25 @@ impl World {
         self.checker.decided.removed.insert(claim, self.api.claims.log().len());
     }
 
-    /// A scheduler sends a binding: whether it has heard that a person removed a claim of the pod.
-    pub(crate) fn note_unheard(&mut self, number: usize, bind: &Bind) {
-        let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object) else { return };
+    /// A scheduler sends a binding: how many writes of claims it has heard of.
+    pub(crate) fn note_sent(&mut self, number: usize, bind: &Bind) {
         let heard = self.clients[number].view.position(Kind::Claim);
-        let removed = self.checker.decided.removed.iter().filter(|(_, at)| **at > heard);
-        let mut removed = removed.map(|(key, _)| key).filter(|key| key.namespace == pod.key.namespace);
-        let is_unheard = removed.any(|key| pod.extended_claim.as_ref() == Some(&key.name) || names(pod, key));
-        let unheard = &mut self.checker.decided.unheard;
-        if is_unheard {
-            unheard.insert(bind.uid.clone())
-        } else {
-            unheard.remove(&bind.uid)
-        };
+        self.checker.decided.sent.insert(bind.uid.clone(), heard);
     }
 
     /// A pod is bound: it has all its claims, and can use them there. A person may take them from it at the last moment.
     pub(crate) fn check_bound(&mut self, bind: &Bind) {
         let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object.clone()) else { return };
+        let Decided { removed, sent, .. } = &self.checker.decided;
+        let sent = sent.get(&pod.uid);
         let named = pod.claims.iter().filter_map(|entry| claim_name(&entry.source));
         let lacking = named.chain(&pod.extended_claim).find(|name| {
             let key = ObjectKey { namespace: pod.key.namespace.clone(), name: (*name).clone() };
             let claim = self.api.claims.get(&key).map(|stored| stored.object);
             let is_taken = |claim: &ResourceClaim| self.checker.decided.taken.contains(&claim.uid);
-            !claim.is_some_and(|claim| is_usable(claim, &pod, &bind.node) || is_taken(claim))
+            let is_removed = || removed.get(&key).is_some_and(|at| sent.is_some_and(|heard| at > heard));
+            !claim.is_some_and(|claim| is_usable(claim, &pod, &bind.node) || is_taken(claim)) && !is_removed()
         });
-        let is_unheard = self.checker.decided.unheard.contains(&pod.uid);
-        let lacking = lacking.filter(|_| !is_unheard);
         if let Some(detail) = lacking.map(|name| format!("{} is bound without {name}", bind.pod)) {
             self.violate("a pod is bound with its claims", detail);
         }
