@@ -97,6 +97,8 @@ pub(crate) struct HealthAgent {
     pub(crate) revision: Option<u64>,
     pub(crate) raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
     pub(crate) children: BTreeMap<(ChildKind, Text), Child>,
+    /// How far its watch of rules was when it looked for them.
+    pub(super) children_at: Option<usize>,
     /// Devices that its machine has out of service.
     pub(crate) out: BTreeSet<DeviceId>,
 }
@@ -220,6 +222,7 @@ impl HealthAgent {
             revision: None,
             raised: BTreeMap::new(),
             children: BTreeMap::new(),
+            children_at: None,
             out: BTreeSet::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! The inputs of health controllers: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lazaret_fleet::Origin;
 use lazaret_lifecycle::{Child, ChildKind, Input as CoreInput, Mode, Notice, Signal, Source};
@@ -9,6 +9,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     actors::health::{Health, HealthEvent, POLICY, policy},
+    api::Kind,
     mutant::Mutant,
     world::World,
 };
@@ -98,7 +99,13 @@ impl World {
 
     /// Rules that were made for incidents, as its watch has shown them.
     pub(super) fn hear_children(&mut self, number: usize, now: Timestamp) {
-        let seen = self.clients[number].view.of(&self.api);
+        let view = &self.clients[number].view;
+        let position = view.position(Kind::Rule);
+        // No rule is an incident's but from its first write on.
+        if self.health.agents[number].children_at.replace(position) == Some(position) {
+            return;
+        }
+        let seen = view.of(&self.api);
         let found = seen.rules().filter_map(|rule| self.health.child(rule));
         let found: BTreeMap<(ChildKind, Text), Child> =
             found.map(|child| ((child.target.kind(), child.name.clone()), child)).collect();
@@ -117,8 +124,10 @@ impl World {
     /// Passes on which devices of open incidents are in use.
     pub(super) fn hear_usage(&mut self, number: usize, now: Timestamp) {
         let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        let devices: BTreeSet<DeviceId> =
+        let mut devices: Vec<DeviceId> =
             agent.core.lifecycle().incidents().map(|incident| incident.device.clone()).collect();
+        devices.sort_unstable();
+        devices.dedup();
         for device in devices {
             let is_used = fleet.holders(&device).next().is_some();
             let namespaces = Vec::new();
