@@ -76,6 +76,9 @@ impl World {
             } else if !agent.raised.contains_key(&id) {
                 continue;
             }
+            if agent.raised.get(&id) == Some(&levels) {
+                continue;
+            }
             let before = agent.raised.insert(id.clone(), levels.clone()).unwrap_or_default();
             for (key, value) in levels.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
                 let signal = Signal {

@@ -81,7 +81,7 @@ impl Objects {
     ) -> Arc<StoredObject> {
         value["metadata"]["resourceVersion"] = json!(version.to_string());
         let uid = value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let text = value.to_string().into_bytes();
+        let text = serde_json::to_vec(&value).unwrap_or_default();
         // The server validates objects before it stores them.
         let parsed = if is_there { Object::read(resource, &text).ok() } else { None };
         self.log.push(LoggedObject { resource, key: key.clone(), uid, version, object: parsed });
