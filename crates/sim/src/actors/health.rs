@@ -10,7 +10,7 @@ use lazaret_lifecycle::{
 };
 use lazaret_machine::{Outcome, Wake};
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::{
     api::{EPOCH_MS, Kind},
@@ -238,7 +238,7 @@ fn target_name(target: Target) -> &'static str {
 }
 
 /// Which signals matter: a driver's taints, whatever their effect, and what people report of the same keys.
-pub(crate) fn policy(mode: Mode) -> Policy {
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let rule = |(key, count, target): (&str, Option<u32>, Target)| {
         Some(Rule {
             name: key.into(),
@@ -258,11 +258,16 @@ pub(crate) fn policy(mode: Mode) -> Policy {
         (palette::KEYS[0], Some(2), Target::Quarantined),
         (palette::KEYS[0], Some(3), Target::Drained),
     ];
+    rules.into_iter().filter_map(rule).collect()
+});
+
+/// The policy in this mode.
+pub(crate) fn policy(mode: Mode) -> Policy {
     let step = |name: &str| RepairStep { name: name.into(), timeout_ms: 30_000, is_request: false };
     Policy {
         name: POLICY.into(),
         mode,
-        rules: rules.into_iter().filter_map(rule).collect(),
+        rules: RULES.clone(),
         clear_after_ms: 8_000,
         steps: vec![step("reset"), step("reboot")],
         attempts_max: 2,

@@ -8,7 +8,7 @@ use lazaret_lifecycle::{Child, ChildKind, Input as CoreInput, Mode, Notice, Sign
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
-    actors::health::{Health, HealthEvent, POLICY, policy},
+    actors::health::{Health, HealthAgent, HealthEvent, POLICY, policy},
     api::Kind,
     mutant::Mutant,
     world::World,
@@ -56,11 +56,13 @@ impl World {
     /// Devices that are published, and what drivers and administrators taint them with.
     pub(super) fn hear_devices(&mut self, number: usize, now: Timestamp) {
         let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        if agent.revision.replace(fleet.revision()) == Some(fleet.revision()) {
+        let HealthAgent { core, revision, raised, .. } = agent;
+        if revision.replace(fleet.revision()) == Some(fleet.revision()) {
             return;
         }
         for device in 0..self.api.catalog.devices() {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
+            let known = raised.get(&id);
             let mut levels = BTreeMap::new();
             if fleet.device(&id).is_some() {
                 for found in fleet.effective_taints(&id) {
@@ -68,18 +70,18 @@ impl World {
                         levels.entry(found.taint.key.clone()).or_insert_with(|| found.taint.value.clone());
                     }
                 }
-                if !agent.raised.contains_key(&id) {
+                if known.is_none() {
                     let hardware = Some(id.to_string().into());
                     let input = CoreInput::Device { id: id.clone(), hardware, policies: vec![POLICY.into()] };
-                    agent.core.handle(now, Notice::Core(input));
+                    core.handle(now, Notice::Core(input));
                 }
-            } else if !agent.raised.contains_key(&id) {
+            } else if known.is_none() {
                 continue;
             }
-            if agent.raised.get(&id) == Some(&levels) {
+            if known == Some(&levels) {
                 continue;
             }
-            let before = agent.raised.insert(id.clone(), levels.clone()).unwrap_or_default();
+            let before = raised.insert(id.clone(), levels.clone()).unwrap_or_default();
             for (key, value) in levels.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
                 let signal = Signal {
                     device: id.clone(),
@@ -90,12 +92,12 @@ impl World {
                     lasts: true,
                     message: Text::default(),
                 };
-                agent.core.handle(now, Notice::Core(CoreInput::Raised(signal)));
+                core.handle(now, Notice::Core(CoreInput::Raised(signal)));
             }
             for key in before.keys().filter(|key| !levels.contains_key(*key)) {
                 let (device, key) = (id.clone(), key.clone());
                 let input = CoreInput::Lowered { device, key, source: Source::Taint };
-                agent.core.handle(now, Notice::Core(input));
+                core.handle(now, Notice::Core(input));
             }
         }
     }
