@@ -190,14 +190,14 @@ impl Controller {
 
     /// The term in which its process may write.
     pub(crate) fn lasting(&self, now: u64) -> Option<u64> {
-        let at = self.instants(now);
-        self.election.told().filter(|held| held.lasts(at)).map(|held| held.number())
+        let held = self.election.told()?;
+        held.lasts(self.instants(now)).then(|| held.number())
     }
 
     /// The term in which its process may write, or may write again.
     pub(crate) fn standing(&self, now: u64) -> Option<u64> {
-        let at = self.instants(now);
-        self.election.told().filter(|held| held.may_go_on(at)).map(|held| held.number())
+        let held = self.election.told()?;
+        held.may_go_on(self.instants(now)).then(|| held.number())
     }
 
     /// The readings of its two clocks. A mutant has only the one that can be set.

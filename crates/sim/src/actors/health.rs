@@ -302,11 +302,14 @@ impl World {
         if self.config.healed == 0 {
             return;
         }
-        for number in 0..self.controllers.len() {
-            let is_stopped = self.clients[number].down || self.controllers[number].frozen(self.now).is_some();
-            if !is_stopped && core::mem::take(&mut self.health.agents[number].is_told) {
-                self.health_think(number);
-            }
+        self.turn_health(0);
+        self.turn_health(1);
+    }
+
+    fn turn_health(&mut self, number: usize) {
+        let is_stopped = self.clients[number].down || self.controllers[number].frozen(self.now).is_some();
+        if !is_stopped && core::mem::take(&mut self.health.agents[number].is_told) {
+            self.health_think(number);
         }
     }
 
