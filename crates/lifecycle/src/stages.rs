@@ -28,51 +28,39 @@ impl Lifecycle {
         else {
             return;
         };
-        let (cause, stage) = (cause_of(policy, fired), stage_of(fired.target));
         let Some(rule) = invariant!(policy.rules.get(fired.rule), "a rule that fired is in its policy")
         else {
             return;
         };
-        let (rule, taint) = (rule.name.clone(), rule.taint.clone());
-        let Recovery { flaps, probation_ms, .. } = policy.trust();
-        let mode = policy.mode;
-        let actor = format!("policy {policy_name}").into();
+        let (stage, Recovery { flaps, probation_ms, .. }) = (stage_of(fired.target), policy.trust());
         let open = self.devices.get(device).and_then(|known| known.incident);
         let incident = open.and_then(|number| self.incidents.get(&number));
-        let is_asked = mode == Mode::Enforce && is_guarded(stage) && !incident.is_some_and(|one| is_out(one));
+        // A rule goes on to hold at every look.
+        if incident.is_some_and(|incident| !is_news(incident, stage, fired, (now, probation_ms))) {
+            return;
+        }
+        let is_asked =
+            policy.mode == Mode::Enforce && is_guarded(stage) && !incident.is_some_and(|one| is_out(one));
         let refusal = if is_asked { self.limits.refusal(device, false) } else { None };
+        let (rule, taint, cause) = (rule.name.clone(), rule.taint.clone(), cause_of(policy, fired));
         let wish = Wish { rule, taint, stage, cause };
         let Some((number, incident)) = open.zip(incident) else {
             self.open(now, device, policy_name, (wish, flaps, refusal));
             return;
         };
-        match incident.stage {
-            Stage::Suspect | Stage::Quarantined if incident.stage < stage => match refusal {
-                Some(refusal) => self.hold(now, number, wish.held(refusal)),
-                None => {
-                    let Some(incident) =
-                        invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
-                    else {
-                        return;
-                    };
-                    (incident.rule, incident.taint) = (wish.rule, wish.taint);
-                    self.enter(now, number, stage, wish.cause, &actor);
-                }
-            },
-            // A rule that held already when the probation began has this time to end: the device is not calm meanwhile.
-            Stage::Probation
-                if fired.since >= incident.since || now >= incident.since.plus_millis(probation_ms) =>
-            {
-                self.flap(now, number, flaps, wish.cause, &actor);
-            }
-            Stage::Probation
-            | Stage::Suspect
-            | Stage::Quarantined
-            | Stage::Draining
-            | Stage::Repairing
-            | Stage::Abandoned
-            | Stage::Cleared => {}
+        let actor = format!("policy {policy_name}").into();
+        if incident.stage == Stage::Probation {
+            return self.flap(now, number, flaps, wish.cause, &actor);
         }
+        if let Some(refusal) = refusal {
+            return self.hold(now, number, wish.held(refusal));
+        }
+        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
+        else {
+            return;
+        };
+        (incident.rule, incident.taint) = (wish.rule, wish.taint);
+        self.enter(now, number, stage, wish.cause, &actor);
     }
 
     fn open(
@@ -452,6 +440,16 @@ impl Wish {
     fn held(self, (guard, reason, message): Refusal) -> Held {
         let Self { rule, taint, stage, .. } = self;
         Held { stage, rule, taint, guard, reason, message }
+    }
+}
+
+/// Whether a rule that holds changes anything about an incident.
+fn is_news(incident: &Incident, stage: Stage, fired: &Fired, (now, probation_ms): (Timestamp, i64)) -> bool {
+    match incident.stage {
+        Stage::Suspect | Stage::Quarantined => incident.stage < stage,
+        // A rule that held already when the probation began has this time to end: the device is not calm meanwhile.
+        Stage::Probation => fired.since >= incident.since || now >= incident.since.plus_millis(probation_ms),
+        Stage::Draining | Stage::Repairing | Stage::Abandoned | Stage::Cleared => false,
     }
 }
 

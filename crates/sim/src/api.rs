@@ -1,6 +1,7 @@
 //! A model of the API server: objects with resource versions, refused stale writes, deletion with a grace period,
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
+mod json_text;
 mod notes;
 mod objects;
 mod pods;
@@ -18,7 +19,7 @@ use lazaret_model::{
 use crate::{catalog::Catalog, palette};
 
 pub(crate) use notes::ClaimNotes;
-pub(crate) use objects::LoggedObject;
+pub(crate) use objects::{LoggedObject, StoredObject};
 pub(crate) use pods::{GATE, PodMetadata, PodNotes, TRACKING};
 pub(crate) use table::Live;
 pub use table::{Key, Logged, Refused, Stored, Table, Versions};

@@ -1,11 +1,9 @@
-//! The next steps: a heap by virtual time, first come first served within a millisecond.
+//! The next steps by virtual time, first come first served within a millisecond.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
-
-/// A heap of (time, sequence). The steps lie beside it: they are large, and a heap moves its entries about.
+/// A list of (time, sequence), the next one at its end: most steps are planned for soon, and move few others. The steps lie beside it: they are large.
 #[derive(Debug)]
 pub struct Queue<T> {
-    heap: BinaryHeap<Reverse<Entry>>,
+    order: Vec<Entry>,
     planned: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
@@ -19,7 +17,7 @@ const SEQUENCE_BITS: u32 = 28;
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), planned: Vec::new(), free: Vec::new(), sequence: 0 }
+        Self { order: Vec::new(), planned: Vec::new(), free: Vec::new(), sequence: 0 }
     }
 }
 
@@ -32,12 +30,14 @@ impl<T> Queue<T> {
             u32::try_from(self.planned.len() - 1).unwrap_or(u32::MAX)
         });
         self.planned[place as usize] = Some(what);
-        self.heap.push(Reverse((at << SEQUENCE_BITS | self.sequence, place)));
+        let key = at << SEQUENCE_BITS | self.sequence;
+        let later = self.order.partition_point(|(known, _)| *known > key);
+        self.order.insert(later, (key, place));
     }
 
     /// The next thing and its time.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        let Reverse((key, place)) = self.heap.pop()?;
+        let (key, place) = self.order.pop()?;
         self.free.push(place);
         self.planned[place as usize].take().map(|what| (key >> SEQUENCE_BITS, what))
     }

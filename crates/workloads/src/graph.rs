@@ -113,16 +113,19 @@ impl Graph {
     }
 
     pub(crate) fn put(&mut self, object: &Object) {
-        let node = Node { resource: object.resource(), key: object.key(), object: object.clone() };
         if !self.absent.is_empty() {
-            self.absent.remove(&(String::new(), node.resource, node.key.clone()));
+            self.absent.remove(&(String::new(), object.resource(), object.key()));
         }
+        let owners = object.metadata().owner_references.as_deref().unwrap_or_default();
         if let Some(known) = self.nodes.get_mut(object.uid())
-            && (known.resource, &known.key, known.owners()) == (node.resource, &node.key, node.owners())
+            && known.resource == object.resource()
+            && known.key.is_of(object.metadata())
+            && known.owners() == owners
         {
-            known.object = node.object;
+            known.object = object.clone();
             return;
         }
+        let node = Node { resource: object.resource(), key: object.key(), object: object.clone() };
         let uid = Text::from(object.uid());
         self.remove(&uid);
         for owner in node.owners() {

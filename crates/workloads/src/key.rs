@@ -31,6 +31,12 @@ impl Key {
             name: metadata.name.clone().unwrap_or_default(),
         }
     }
+
+    /// Whether an object with this metadata is found there.
+    pub(crate) fn is_of(&self, metadata: &ObjectMeta) -> bool {
+        self.namespace == metadata.namespace.as_deref().unwrap_or_default()
+            && self.name == metadata.name.as_deref().unwrap_or_default()
+    }
 }
 
 impl core::fmt::Display for Key {

@@ -73,7 +73,7 @@ macro_rules! objects {
                     return Ok(Self::Node(Arc::new(lean::node(text)?)));
                 }
                 $(if *resource == resource::$resource {
-                    let mut object: $variant = match classic_claims::may_be_in(text.as_bytes()) {
+                    let mut object: $variant = match classic_claims::may_be_in(text) {
                         false => serde_json::from_str(text)?,
                         true => {
                             let mut value = serde_json::from_str(text)?;

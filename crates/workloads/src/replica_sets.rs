@@ -1,6 +1,6 @@
 //! Replica sets: as many pods as were asked for.
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 
 use crate::{
     claim::{claim, concerned},
@@ -132,12 +132,15 @@ fn note(set: &ReplicaSet, kind: &Managed, reason: &'static str, message: String)
 /// Writes the status, if it says something else.
 fn report(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc<Pod>], plan: &mut Plan) {
     let spec = &set.spec;
-    let old = set.status.clone().unwrap_or_default();
+    let old = set.status.as_ref();
+    let old_conditions = old.and_then(|old| old.conditions.as_deref()).unwrap_or_default();
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
     let labels = spec.template.as_ref().and_then(|template| template.metadata.as_ref());
-    let labels = labels.and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
-    let full =
-        |pod: &Pod| labels.iter().all(|(label, value)| meta::label(&pod.metadata, label) == Some(value));
+    let labels = labels.and_then(|metadata| metadata.labels.as_ref());
+    let full = |pod: &Pod| {
+        let mut labels = labels.into_iter().flatten();
+        labels.all(|(label, value)| meta::label(&pod.metadata, label) == Some(value))
+    };
     let replicas = count(active);
     let labelled = count(active.iter().filter(|pod| full(pod)));
     let ready = count(active.iter().filter(|pod| pods::is_ready(pod)));
@@ -147,14 +150,16 @@ fn report(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc
         leaving.filter(|pod| pods::is_terminating(pod) && selector::matches(&spec.selector, &pod.metadata));
     let terminating = kind.counts_terminating.then(|| count(leaving));
     let conditions = conditions(context, set, active.len());
-    let same = old.replicas == replicas
-        && old.fully_labeled_replicas.unwrap_or(0) == labelled
-        && old.ready_replicas.unwrap_or(0) == ready
-        && old.available_replicas.unwrap_or(0) == available
-        && old.terminating_replicas == terminating
-        && old.observed_generation == set.metadata.generation
-        && old.conditions.clone().unwrap_or_default() == conditions;
-    if same {
+    let is_same = |old: &ReplicaSetStatus| {
+        old.replicas == replicas
+            && old.fully_labeled_replicas.unwrap_or(0) == labelled
+            && old.ready_replicas.unwrap_or(0) == ready
+            && old.available_replicas.unwrap_or(0) == available
+            && old.terminating_replicas == terminating
+            && old.observed_generation == set.metadata.generation
+            && old_conditions == conditions
+    };
+    if old.map_or_else(|| is_same(&ReplicaSetStatus::default()), is_same) {
         return;
     }
     let mut status = json!({
@@ -169,7 +174,7 @@ fn report(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc
         status["terminatingReplicas"] = json!(terminating);
     }
     let write = writes::status(kind.resource, &set.metadata, status);
-    match newly_failed(&conditions, &old.conditions.unwrap_or_default()) {
+    match newly_failed(&conditions, old_conditions) {
         Some((reason, message)) => {
             let note = Note { kind: EventType::Warning, ..note(set, kind, reason, message.to_owned()) };
             plan.write_and_tell(write, note);

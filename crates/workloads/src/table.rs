@@ -63,8 +63,10 @@ impl<T: Metadata<Ty = ObjectMeta>> Table<T> {
     }
 
     pub(crate) fn put(&mut self, key: Key, object: Arc<T>) {
-        let manager = |object: &T| meta::controller_of(object.metadata()).map(|owner| owner.uid.clone());
-        if let Some(known) = self.objects.get_mut(&key).filter(|known| manager(known) == manager(&object)) {
+        let manager = meta::controller_of(object.metadata()).map(|owner| &owner.uid);
+        let is_same =
+            |known: &&mut Arc<T>| meta::controller_of(known.metadata()).map(|owner| &owner.uid) == manager;
+        if let Some(known) = self.objects.get_mut(&key).filter(is_same) {
             *known = object;
             return;
         }

@@ -145,7 +145,11 @@ impl Workloads {
 
     /// The effects that are due now. Call it after each input or answer, and at [`Workloads::next_wake`].
     pub fn poll(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.controllers.iter_mut().flat_map(|controller| controller.poll(now, &self.world)).collect()
+        let mut effects = Vec::new();
+        for controller in &mut self.controllers {
+            effects.append(&mut controller.poll(now, &self.world));
+        }
+        effects
     }
 
     /// When to poll next, unless something is heard before.

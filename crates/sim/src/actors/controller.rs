@@ -41,6 +41,10 @@ pub(crate) struct Controller {
     time: Clock,
     /// The era that its agent lives in.
     pub(super) era: u64,
+    /// The time at which it read its clocks, and how far its wall clock was ahead then: nothing has happened to them since.
+    read_at: Option<(u64, i64)>,
+    /// The result of that.
+    is_era_over: bool,
     pub(crate) eviction: Eviction,
     /// Answers whether there is room.
     pub(super) capacity: Capacity,
@@ -115,6 +119,8 @@ impl Controller {
             ahead: skew,
             time: Clock::default(),
             era: 0,
+            read_at: None,
+            is_era_over: false,
             eviction: Eviction::new(options.clone()),
             capacity: new_capacity(),
             options,
@@ -151,6 +157,7 @@ impl Controller {
         self.time = Clock::default();
         self.ahead = self.skew;
         self.era = 0;
+        self.read_at = None;
         self.turn = Turn::new(self.clock(now), LOOP);
         self.pauses = RestartBackoff::default();
         self.first_transitions = None;
@@ -183,14 +190,14 @@ impl Controller {
 
     /// The term in which its process may write.
     pub(crate) fn lasting(&self, now: u64) -> Option<u64> {
-        let at = self.instants(now);
-        self.election.told().filter(|held| held.lasts(at)).map(|held| held.number())
+        let held = self.election.told()?;
+        held.lasts(self.instants(now)).then(|| held.number())
     }
 
     /// The term in which its process may write, or may write again.
     pub(crate) fn standing(&self, now: u64) -> Option<u64> {
-        let at = self.instants(now);
-        self.election.told().filter(|held| held.may_go_on(at)).map(|held| held.number())
+        let held = self.election.told()?;
+        held.may_go_on(self.instants(now)).then(|| held.number())
     }
 
     /// The readings of its two clocks. A mutant has only the one that can be set.
@@ -217,6 +224,11 @@ impl Controller {
 
     /// Reads both clocks. Whether the era of its agent is over: its clock was set, or it was stopped for long.
     pub(crate) fn read_clocks(&mut self, now: u64) -> bool {
+        let shown = Some((now, self.skew));
+        if self.frozen_for == 0 && self.read_at == shown {
+            return self.is_era_over;
+        }
+        self.read_at = shown;
         let at = wall(now);
         let counted = i64::try_from(now).unwrap_or(i64::MAX);
         let wall_ms = at.plus_millis(self.skew).as_millis();
@@ -229,7 +241,8 @@ impl Controller {
         if reading.era == self.era {
             self.ahead = reading.now.millis_since(at);
         }
-        reading.era != self.era
+        self.is_era_over = reading.era != self.era;
+        self.is_era_over
     }
 
     /// Whether the time of its agent differs from its wall clock.
@@ -243,6 +256,7 @@ impl Controller {
         let wall_ms = at.plus_millis(self.skew).as_millis();
         let reading = self.time.read(wall_ms, i64::try_from(now).unwrap_or(i64::MAX));
         self.era = reading.era;
+        self.read_at = None;
         self.ahead = reading.now.millis_since(at);
     }
 

@@ -114,18 +114,18 @@ impl World {
         }
         let fails =
             |errors: &Errors| errors.until > self.now && controller.rng.chance(errors.permille / SPARED);
-        let unheard = LeaseCall { is_unheard: true, ..LeaseCall::clone(&call) };
+        let unheard = |call: &LeaseCall| Box::new(LeaseCall { is_unheard: true, ..call.clone() });
         match self.errors.filter(fails).map(|errors| errors.manner % 4) {
             None => self.push_lease(wire, LeaseStep::Arrive(call)),
             Some(0) => self.push_lease(wire, LeaseStep::Answer(call)),
             Some(1) => {
                 self.coverage.hit(Mark::LateLease);
-                let late = self.controllers[unheard.controller].rng.below(LATE_MS_MAX);
-                self.push_lease(wire + late, LeaseStep::Arrive(Box::new(unheard)));
+                let late = self.controllers[call.controller].rng.below(LATE_MS_MAX);
+                self.push_lease(wire + late, LeaseStep::Arrive(unheard(&call)));
                 self.push_lease(patience, LeaseStep::Answer(call));
             }
             Some(2) => {
-                self.push_lease(wire, LeaseStep::Arrive(Box::new(unheard)));
+                self.push_lease(wire, LeaseStep::Arrive(unheard(&call)));
                 self.push_lease(patience, LeaseStep::Answer(call));
             }
             Some(_) => self.push_lease(patience, LeaseStep::Answer(call)),

@@ -10,7 +10,7 @@ use lazaret_lifecycle::{
 };
 use lazaret_machine::{Outcome, Wake};
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::{
     api::{EPOCH_MS, Kind},
@@ -97,6 +97,8 @@ pub(crate) struct HealthAgent {
     pub(crate) revision: Option<u64>,
     pub(crate) raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
     pub(crate) children: BTreeMap<(ChildKind, Text), Child>,
+    /// How far its watch of rules was when it looked for them.
+    pub(super) children_at: Option<usize>,
     /// Devices that its machine has out of service.
     pub(crate) out: BTreeSet<DeviceId>,
 }
@@ -220,6 +222,7 @@ impl HealthAgent {
             revision: None,
             raised: BTreeMap::new(),
             children: BTreeMap::new(),
+            children_at: None,
             out: BTreeSet::new(),
         }
     }
@@ -235,7 +238,7 @@ fn target_name(target: Target) -> &'static str {
 }
 
 /// Which signals matter: a driver's taints, whatever their effect, and what people report of the same keys.
-pub(crate) fn policy(mode: Mode) -> Policy {
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let rule = |(key, count, target): (&str, Option<u32>, Target)| {
         Some(Rule {
             name: key.into(),
@@ -255,11 +258,16 @@ pub(crate) fn policy(mode: Mode) -> Policy {
         (palette::KEYS[0], Some(2), Target::Quarantined),
         (palette::KEYS[0], Some(3), Target::Drained),
     ];
+    rules.into_iter().filter_map(rule).collect()
+});
+
+/// The policy in this mode.
+pub(crate) fn policy(mode: Mode) -> Policy {
     let step = |name: &str| RepairStep { name: name.into(), timeout_ms: 30_000, is_request: false };
     Policy {
         name: POLICY.into(),
         mode,
-        rules: rules.into_iter().filter_map(rule).collect(),
+        rules: RULES.clone(),
         clear_after_ms: 8_000,
         steps: vec![step("reset"), step("reboot")],
         attempts_max: 2,
@@ -294,11 +302,14 @@ impl World {
         if self.config.healed == 0 {
             return;
         }
-        for number in 0..self.controllers.len() {
-            let is_stopped = self.clients[number].down || self.controllers[number].frozen(self.now).is_some();
-            if !is_stopped && core::mem::take(&mut self.health.agents[number].is_told) {
-                self.health_think(number);
-            }
+        self.turn_health(0);
+        self.turn_health(1);
+    }
+
+    fn turn_health(&mut self, number: usize) {
+        let is_stopped = self.clients[number].down || self.controllers[number].frozen(self.now).is_some();
+        if !is_stopped && core::mem::take(&mut self.health.agents[number].is_told) {
+            self.health_think(number);
         }
     }
 

@@ -1,14 +1,15 @@
 //! The inputs of health controllers: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lazaret_fleet::Origin;
 use lazaret_lifecycle::{Child, ChildKind, Input as CoreInput, Mode, Notice, Signal, Source};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
-    actors::health::{Health, HealthEvent, POLICY, policy},
+    actors::health::{Health, HealthAgent, HealthEvent, POLICY, policy},
+    api::Kind,
     mutant::Mutant,
     world::World,
 };
@@ -55,11 +56,13 @@ impl World {
     /// Devices that are published, and what drivers and administrators taint them with.
     pub(super) fn hear_devices(&mut self, number: usize, now: Timestamp) {
         let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        if agent.revision.replace(fleet.revision()) == Some(fleet.revision()) {
+        let HealthAgent { core, revision, raised, .. } = agent;
+        if revision.replace(fleet.revision()) == Some(fleet.revision()) {
             return;
         }
         for device in 0..self.api.catalog.devices() {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
+            let known = raised.get(&id);
             let mut levels = BTreeMap::new();
             if fleet.device(&id).is_some() {
                 for found in fleet.effective_taints(&id) {
@@ -67,15 +70,18 @@ impl World {
                         levels.entry(found.taint.key.clone()).or_insert_with(|| found.taint.value.clone());
                     }
                 }
-                if !agent.raised.contains_key(&id) {
+                if known.is_none() {
                     let hardware = Some(id.to_string().into());
                     let input = CoreInput::Device { id: id.clone(), hardware, policies: vec![POLICY.into()] };
-                    agent.core.handle(now, Notice::Core(input));
+                    core.handle(now, Notice::Core(input));
                 }
-            } else if !agent.raised.contains_key(&id) {
+            } else if known.is_none() {
                 continue;
             }
-            let before = agent.raised.insert(id.clone(), levels.clone()).unwrap_or_default();
+            if known == Some(&levels) {
+                continue;
+            }
+            let before = raised.insert(id.clone(), levels.clone()).unwrap_or_default();
             for (key, value) in levels.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
                 let signal = Signal {
                     device: id.clone(),
@@ -86,19 +92,25 @@ impl World {
                     lasts: true,
                     message: Text::default(),
                 };
-                agent.core.handle(now, Notice::Core(CoreInput::Raised(signal)));
+                core.handle(now, Notice::Core(CoreInput::Raised(signal)));
             }
             for key in before.keys().filter(|key| !levels.contains_key(*key)) {
                 let (device, key) = (id.clone(), key.clone());
                 let input = CoreInput::Lowered { device, key, source: Source::Taint };
-                agent.core.handle(now, Notice::Core(input));
+                core.handle(now, Notice::Core(input));
             }
         }
     }
 
     /// Rules that were made for incidents, as its watch has shown them.
     pub(super) fn hear_children(&mut self, number: usize, now: Timestamp) {
-        let seen = self.clients[number].view.of(&self.api);
+        let view = &self.clients[number].view;
+        let position = view.position(Kind::Rule);
+        // No rule is an incident's but from its first write on.
+        if self.health.agents[number].children_at.replace(position) == Some(position) {
+            return;
+        }
+        let seen = view.of(&self.api);
         let found = seen.rules().filter_map(|rule| self.health.child(rule));
         let found: BTreeMap<(ChildKind, Text), Child> =
             found.map(|child| ((child.target.kind(), child.name.clone()), child)).collect();
@@ -117,8 +129,10 @@ impl World {
     /// Passes on which devices of open incidents are in use.
     pub(super) fn hear_usage(&mut self, number: usize, now: Timestamp) {
         let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        let devices: BTreeSet<DeviceId> =
+        let mut devices: Vec<DeviceId> =
             agent.core.lifecycle().incidents().map(|incident| incident.device.clone()).collect();
+        devices.sort_unstable();
+        devices.dedup();
         for device in devices {
             let is_used = fleet.holders(&device).next().is_some();
             let namespaces = Vec::new();

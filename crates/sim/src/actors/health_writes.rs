@@ -267,17 +267,19 @@ impl World {
         let all = DeviceSelector::default();
         let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
         let of = guard.breaker.as_ref().map_or(BreakerUnit::Devices, |breaker| breaker.of.clone());
-        let (mut devices, mut units, mut out) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        let (mut units, mut out, mut published) = (BTreeMap::new(), BTreeSet::new(), 0);
         for device in selection.published() {
             let is_out = device.taints().any(|found| found.taint.effect.blocks_allocation());
             if let Some(unit) = device.unit(&of) {
                 out.extend(Some(unit.clone()).filter(|_| is_out && guard.breaker.is_some()));
-                units.insert(device.id(), unit);
+                if of == BreakerUnit::Devices {
+                    published += 1;
+                } else {
+                    units.insert(device.id(), unit);
+                }
             }
-            devices.insert(device.id());
         }
-        devices.extend(selection.unpublished().map(|(device, _)| device));
-        let total = units.values().collect::<BTreeSet<_>>().len() as u64;
+        let total = published + units.values().collect::<BTreeSet<_>>().len() as u64;
         let is_paused = guard.paused.as_ref().is_some_and(|pause| pause.holds(now));
         let is_tripped = guard.breaker.is_some() && guard.status.tripped;
         let is_closed = !guard.windows.is_empty() && !guard.windows.iter().any(|window| window.is_open(now));
@@ -287,7 +289,11 @@ impl World {
                 _ if of != BreakerUnit::Devices => Selected::Units(units),
                 None => Selected::All,
                 Some(selector) if selector.by_names_only() => Selected::Names(selector.clone()),
-                Some(_) => Selected::Devices(devices),
+                Some(_) => {
+                    let published = selection.published().map(|device| device.id());
+                    let unpublished = selection.unpublished().map(|(device, _)| device);
+                    Selected::Devices(published.chain(unpublished).collect())
+                }
             },
             counts: of.plural(),
             window_seconds: 0,

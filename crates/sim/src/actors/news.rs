@@ -41,6 +41,9 @@ pub(crate) struct Event {
 impl Gaps {
     /// Events from here to there, as the watch of this kind told of them.
     pub(crate) fn events<T: Resource>(&self, table: &Table<T>, from: usize, to: usize) -> Vec<Event> {
+        if from == to {
+            return Vec::new();
+        }
         let log = table.log();
         let missed: Vec<&(Kind, usize, usize)> =
             self.missed.iter().filter(|(kind, _, end)| *kind == T::KIND && *end > from).collect();

@@ -106,8 +106,8 @@ impl ObjectWatches {
             self.pods.resize(place + 1, None);
         }
         if self.pods[place].is_none() {
-            let json = api.pod_json(place);
-            self.pods[place] = Object::parse(&resource::PODS, &json).ok().filter(|_| !json.is_null());
+            let text = api.pod_text(place);
+            self.pods[place] = text.and_then(|text| Object::read(&resource::PODS, &text).ok());
         }
         self.pods[place].clone()
     }

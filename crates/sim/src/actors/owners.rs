@@ -173,7 +173,7 @@ impl World {
             1 => Propagation::Foreground,
             _ => Propagation::Orphan,
         };
-        if !self.api.delete_object(self.now, resource, &key, how).is_null() {
+        if self.api.delete_object(self.now, resource, &key, how).is_some() {
             self.coverage.hit(Mark::OwnerDeleted);
         }
     }

@@ -252,11 +252,18 @@ impl World {
 
     /// After each step: agents that were told something think.
     pub(crate) fn turn_part<P: Part>(&mut self) {
-        for number in 0..self.controllers.len() {
-            let is_stopped = self.clients[number].down || self.controllers[number].frozen(self.now).is_some();
-            if !is_stopped && core::mem::take(&mut P::crew(self).agents[number].is_told) {
-                self.think::<P>(number);
-            }
+        self.turn_agent::<P>(0);
+        self.turn_agent::<P>(1);
+    }
+
+    fn turn_agent<P: Part>(&mut self, number: usize) {
+        // Most steps tell nobody anything.
+        if !P::crew(self).agents[number].is_told {
+            return;
+        }
+        if !self.clients[number].down && self.controllers[number].frozen(self.now).is_none() {
+            P::crew(self).agents[number].is_told = false;
+            self.think::<P>(number);
         }
     }
 
@@ -301,7 +308,6 @@ impl World {
             let standing = self.controllers[number].standing(self.now);
             let view = &self.clients[number].view;
             let reached = Kind::ALL.map(|kind| view.position(kind) as u64);
-            let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));
             let is_synced = P::is_past_fence(self, number);
             let agent = &mut P::crew(self).agents[number];
             match agent.turn.stand(now, standing, true, is_synced, |kind| Some(reached[*kind as usize])) {
@@ -312,7 +318,8 @@ impl World {
                 }
                 Action::Lead(false) => agent.core.lead(now, false),
                 Action::Ask(question, _) => {
-                    agent.turn.answered(now, question, goal.into());
+                    let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));
+                    P::crew(self).agents[number].turn.answered(now, question, goal.into());
                     P::ask(self, number);
                 }
                 // The eviction agent beside it has the same watches, and hurries them.

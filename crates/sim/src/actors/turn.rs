@@ -44,18 +44,21 @@ impl World {
 
     /// After each step: an agent whose era is over is given up; another leads if it may, and gets the view that it wants.
     pub(crate) fn turn_controllers(&mut self) {
-        for number in 0..self.controllers.len() {
-            let controller = &mut self.controllers[number];
-            if !controller.is_up || controller.frozen(self.now).is_some() {
-                continue;
-            }
-            if controller.read_clocks(self.now) {
-                self.give_up_both(number);
-            }
-            if !self.clients[number].down {
-                self.stand(number);
-                self.catch_up_with_server(number);
-            }
+        self.turn_controller(0);
+        self.turn_controller(1);
+    }
+
+    fn turn_controller(&mut self, number: usize) {
+        let controller = &mut self.controllers[number];
+        if !controller.is_up || controller.frozen(self.now).is_some() {
+            return;
+        }
+        if controller.read_clocks(self.now) {
+            self.give_up_both(number);
+        }
+        if !self.clients[number].down {
+            self.stand(number);
+            self.catch_up_with_server(number);
         }
     }
 

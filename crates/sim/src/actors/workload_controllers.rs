@@ -1,8 +1,10 @@
 //! The workload controllers: the core that ships, and the server's handling of its writes.
 
+use std::{borrow::Cow, sync::Arc};
+
 use lazaret_leader::{Precedence, TurnOptions};
 use lazaret_machine::{EffectId, Outcome, Reply};
-use lazaret_model::{ObjectKey, Owner, Pod, PodPhase, Text, Timestamp};
+use lazaret_model::{NodeReport, ObjectKey, Owner, Pod, PodPhase, Text, Timestamp};
 use lazaret_workloads::{Answer, Key, Resource, Rules, Workloads, Write, resource, rules};
 use serde_json::{Value, json};
 
@@ -11,7 +13,7 @@ use crate::{
         owners::controller_of,
         part::{Crew, Part, PartStep},
     },
-    api::{PodMetadata, PodNotes, Refused, TRACKING},
+    api::{PodMetadata, PodNotes, Refused, StoredObject, TRACKING},
     coverage::Mark,
     mutant::Mutant,
     world::{Step, World},
@@ -72,8 +74,7 @@ impl Part for Workloads {
     fn perform(world: &mut World, write: &Write, _in_part: bool) -> Reply {
         let outcome = match world.carry_out(write) {
             Ok(object) => {
-                let is_seen = !object.is_null() && world.mutant != Some(Mutant::UnseenPods);
-                world.watches.answer = is_seen.then(|| object.to_string().into_bytes());
+                world.watches.answer = object.filter(|_| world.mutant != Some(Mutant::UnseenPods));
                 Outcome::Done
             }
             Err(Refused::NotFound) => Outcome::Gone,
@@ -100,8 +101,9 @@ fn object_key(key: &Key) -> ObjectKey {
 }
 
 impl World {
-    /// The object after a write, or the object that was read.
-    fn carry_out(&mut self, write: &Write) -> Result<Value, Refused> {
+    /// The object after a write, or the object that was read, as text; `None`: the answer has none.
+    fn carry_out(&mut self, write: &Write) -> Result<Option<Vec<u8>>, Refused> {
+        let text = |object: Arc<StoredObject>| Some(object.text().to_vec());
         match write {
             Write::Create { resource, namespace, body } if **resource == resource::PODS => {
                 self.create_owned_pod(namespace, body)
@@ -110,43 +112,44 @@ impl World {
                 let uid = self.api.new_uid();
                 let mut body = body.0.clone();
                 body["metadata"]["namespace"] = json!(namespace);
-                self.api.create_object(self.now, resource, &uid, body)
+                self.api.create_object(self.now, resource, &uid, body).map(text)
             }
             Write::Patch { resource, key, subresource, body, .. } if **resource == resource::PODS => {
                 self.patch_owned_pod(key, subresource, body)
             }
             Write::Patch { resource, key, subresource, body, .. } => {
-                self.patch_owner(resource, key, subresource, body)
+                self.patch_owner(resource, key, subresource, body).map(text)
             }
-            Write::Replace { resource, key, body } => self.api.patch_object(resource, key, "", body),
+            Write::Replace { resource, key, body } => {
+                self.api.patch_object(resource, key, "", body).map(text)
+            }
             Write::Delete { resource, key, uid, resource_version, propagation, grace } => {
-                let found = self.read(resource, key)?;
-                let is_another = found["metadata"]["uid"] != uid.as_str();
+                let (found, version) = self.identity(resource, key)?;
+                let is_another = found != uid.as_str();
                 match resource_version {
                     // A conflict over the UID alone means that this incarnation is gone.
                     None if is_another => return Err(Refused::NotFound),
                     Some(_) if is_another => return Err(Refused::Conflict),
-                    Some(version) if found["metadata"]["resourceVersion"] != version.as_str() => {
-                        return Err(Refused::Conflict);
-                    }
+                    Some(wanted) if version != *wanted => return Err(Refused::Conflict),
                     None | Some(_) => {}
                 }
                 if **resource == resource::PODS {
-                    let owner = controller_of(&found["metadata"]["ownerReferences"]);
-                    if self.mutant == Some(Mutant::KeepDependents) && !self.has_owner(owner.as_ref()) {
-                        return Ok(Value::Null);
+                    let pod = self.api.pods.get(&object_key(key)).map(|stored| stored.object);
+                    let owner = pod.and_then(|pod| pod.owner.as_ref());
+                    if self.mutant == Some(Mutant::KeepDependents) && !self.has_owner(owner) {
+                        return Ok(None);
                     }
                     self.delete_owned_pod(key, *grace == Some(0));
-                    Ok(Value::Null)
+                    Ok(None)
                 } else {
                     self.coverage.hit(Mark::Collected);
-                    Ok(self.api.delete_object(self.now, resource, key, *propagation))
+                    Ok(self.api.delete_object(self.now, resource, key, *propagation).and_then(text))
                 }
             }
-            Write::Confirm { resource, key, .. } => self.read(resource, key),
+            Write::Confirm { resource, key, .. } => self.read(resource, key).map(Some),
             // Of all kinds here those that have a scale are known to the controllers.
             Write::ReadScale { .. } => Err(Refused::NotFound),
-            Write::Event(_) => Ok(Value::Null),
+            Write::Event(_) => Ok(None),
             Write::Evict { .. } | Write::Finalize { .. } => {
                 self.violate("controllers write to what there is", format!("{write:?}"));
                 Err(Refused::NotFound)
@@ -154,16 +157,37 @@ impl World {
         }
     }
 
-    fn read(&self, resource: &'static Resource, key: &Key) -> Result<Value, Refused> {
+    /// An object as text.
+    fn read(&self, resource: &'static Resource, key: &Key) -> Result<Vec<u8>, Refused> {
         if *resource == resource::PODS {
             let place = self.place_of(&object_key(key)).ok_or(Refused::NotFound)?;
-            return Ok(self.api.pod_json(place));
+            return self.api.pod_text(place).ok_or(Refused::NotFound);
         }
         if *resource == resource::NODES {
-            let node = self.reports.by_node.get(&Text::from(key.name.as_str())).ok_or(Refused::NotFound)?;
-            return Ok(json!({"metadata": {"name": &*node.name, "uid": &*node.uid}}));
+            let node = self.node(key)?;
+            let object = json!({"metadata": {"name": &*node.name, "uid": &*node.uid}});
+            return Ok(object.to_string().into_bytes());
         }
-        self.api.objects.get(resource, key).cloned().ok_or(Refused::NotFound)
+        let object = self.api.objects.get(resource, key).ok_or(Refused::NotFound)?;
+        Ok(object.text().to_vec())
+    }
+
+    /// The UID and the version of an object.
+    fn identity(&self, resource: &'static Resource, key: &Key) -> Result<(Text, String), Refused> {
+        if *resource == resource::PODS {
+            let stored = self.api.pods.get(&object_key(key)).ok_or(Refused::NotFound)?;
+            return Ok((stored.object.uid.clone(), stored.version.to_string()));
+        }
+        if *resource == resource::NODES {
+            return Ok((self.node(key)?.uid.clone(), String::new()));
+        }
+        let object = self.api.objects.get(resource, key).ok_or(Refused::NotFound)?;
+        let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+        Ok((field("uid").into(), field("resourceVersion").to_owned()))
+    }
+
+    fn node(&self, key: &Key) -> Result<&NodeReport, Refused> {
+        self.reports.by_node.get(key.name.as_str()).map(|node| &**node).ok_or(Refused::NotFound)
     }
 
     /// Whether the owner of a pod is there.
@@ -182,7 +206,7 @@ impl World {
     }
 
     /// A pod that a controller makes of a template becomes one of the world.
-    fn create_owned_pod(&mut self, namespace: &str, body: &Value) -> Result<Value, Refused> {
+    fn create_owned_pod(&mut self, namespace: &str, body: &Value) -> Result<Option<Vec<u8>>, Refused> {
         let metadata = &body["metadata"];
         let owner = controller_of(&metadata["ownerReferences"]);
         let Some(number) = owner.as_ref().and_then(|owner| self.workloads.owned_by(&owner.uid)) else {
@@ -212,28 +236,32 @@ impl World {
         self.coverage.hit(Mark::PodMade);
         self.check_made(number);
         self.note_made(number);
-        self.read(&resource::PODS, &Key::new(namespace, name))
+        self.read(&resource::PODS, &Key::new(namespace, name)).map(Some)
     }
 
-    fn patch_owned_pod(&mut self, key: &Key, subresource: &str, body: &Value) -> Result<Value, Refused> {
-        let found = self.read(&resource::PODS, key)?;
-        let differs = |field: &str| {
+    fn patch_owned_pod(
+        &mut self,
+        key: &Key,
+        subresource: &str,
+        body: &Value,
+    ) -> Result<Option<Vec<u8>>, Refused> {
+        let (uid, version) = self.identity(&resource::PODS, key)?;
+        let differs = |field: &str, found: &str| {
             let wanted = &body["metadata"][field];
-            !wanted.is_null() && *wanted != found["metadata"][field]
+            !wanted.is_null() && wanted != found
         };
-        if differs("uid") || differs("resourceVersion") {
+        if differs("uid", &uid) || differs("resourceVersion", &version) {
             return Err(Refused::Conflict);
         }
         let pod = object_key(key);
-        let uid = Text::from(found["metadata"]["uid"].as_str().unwrap_or_default());
+        let place = self.place_of(&pod);
         if subresource == "status" {
             if body["status"]["phase"] == "Failed" {
                 self.api.edit_pod(&pod, &uid, |pod| pod.phase = PodPhase::Failed);
             }
-            return self.read(&resource::PODS, key);
+            return self.read(&resource::PODS, key).map(Some);
         }
         let changes = body["metadata"].as_object().into_iter().flatten();
-        let mut after = found;
         for (field, value) in changes {
             match field.as_str() {
                 "uid" | "resourceVersion" => {}
@@ -241,7 +269,6 @@ impl World {
                 "finalizers" => {
                     self.coverage.hit(Mark::PodReleased);
                     self.api.release_pod(&pod);
-                    after["metadata"]["finalizers"] = Value::Null;
                 }
                 "ownerReferences" => {
                     let owner = controller_of(value);
@@ -250,9 +277,14 @@ impl World {
                 _ => self.violate("controllers write to what there is", body.to_string()),
             }
         }
+        if let Ok(after) = self.read(&resource::PODS, key) {
+            return Ok(Some(after));
+        }
         // A pod that only its finalizer held is gone; the answer has its last state.
-        after["metadata"]["resourceVersion"] = json!(self.api.versions.last().to_string());
-        Ok(self.read(&resource::PODS, key).unwrap_or(after))
+        let mut last = place.map(|place| self.api.pod_json(place)).unwrap_or_default();
+        last["metadata"]["finalizers"] = Value::Null;
+        last["metadata"]["resourceVersion"] = json!(self.api.versions.last().to_string());
+        Ok(Some(last.to_string().into_bytes()))
     }
 
     fn delete_owned_pod(&mut self, key: &Key, at_once: bool) {
@@ -272,20 +304,20 @@ impl World {
         key: &Key,
         subresource: &str,
         body: &Value,
-    ) -> Result<Value, Refused> {
-        let mut body = body.clone();
+    ) -> Result<Arc<StoredObject>, Refused> {
         let is_job = *resource == resource::JOBS && subresource == "status";
+        let mut body = Cow::Borrowed(body);
         if is_job
             && self.mutant == Some(Mutant::CountCompletionsTwice)
             && let Some(succeeded) = body["status"]["succeeded"].as_u64()
         {
-            body["status"]["succeeded"] = json!(succeeded + 1);
+            body.to_mut()["status"]["succeeded"] = json!(succeeded + 1);
         }
         let before = self.api.objects.get(resource, key).cloned();
         let object = self.api.patch_object(resource, key, subresource, &body)?;
         if is_job {
             self.coverage.hit(Mark::JobStatusWritten);
-            self.check_counted(key, &before.unwrap_or_default(), &object);
+            self.check_counted(key, before.as_ref().map_or(&Value::Null, |before| before), &object);
         }
         Ok(object)
     }

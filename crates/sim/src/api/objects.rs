@@ -1,6 +1,6 @@
 //! Objects that the server keeps as JSON: the owners of pods and the objects that belong to them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use lazaret_workloads::{Key, Object, Propagation, Resource};
 use serde_json::{Value, json};
@@ -19,21 +19,43 @@ pub(crate) struct LoggedObject {
     pub(crate) object: Option<Object>,
 }
 
+/// An object, with the text that the server answers with.
+#[derive(Debug, PartialEq)]
+pub(crate) struct StoredObject {
+    value: Value,
+    text: Vec<u8>,
+}
+
+impl Deref for StoredObject {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl StoredObject {
+    /// The object as text.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+}
+
 /// The objects, and all their changes. The log is never trimmed: a world is short.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
-    live: BTreeMap<(&'static Resource, Key), Value>,
+    live: BTreeMap<&'static Resource, BTreeMap<Key, Arc<StoredObject>>>,
     log: Vec<LoggedObject>,
 }
 
 impl Objects {
-    pub(crate) fn get(&self, resource: &'static Resource, key: &Key) -> Option<&Value> {
-        self.live.get(&(resource, key.clone()))
+    pub(crate) fn get(&self, resource: &'static Resource, key: &Key) -> Option<&Arc<StoredObject>> {
+        self.live.get(resource)?.get(key)
     }
 
     /// Every object of a kind, by namespace and name.
     pub(crate) fn all(&self, resource: &'static Resource) -> impl Iterator<Item = &Value> {
-        self.live.iter().filter(move |((kind, _), _)| *kind == resource).map(|(_, object)| object)
+        self.live.get(resource).into_iter().flat_map(BTreeMap::values).map(|object| &object.value)
     }
 
     /// Everything that happened, oldest first.
@@ -54,18 +76,21 @@ impl Objects {
         resource: &'static Resource,
         key: Key,
         version: u64,
-        mut object: Value,
+        mut value: Value,
         is_there: bool,
-    ) -> Value {
-        object["metadata"]["resourceVersion"] = json!(version.to_string());
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    ) -> Arc<StoredObject> {
+        value["metadata"]["resourceVersion"] = json!(version.to_string());
+        let uid = value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let text = serde_json::to_vec(&value).unwrap_or_default();
         // The server validates objects before it stores them.
-        let parsed = Object::parse(resource, &object).ok().filter(|_| is_there);
+        let parsed = if is_there { Object::read(resource, &text).ok() } else { None };
         self.log.push(LoggedObject { resource, key: key.clone(), uid, version, object: parsed });
+        let object = Arc::new(StoredObject { value, text });
+        let live = self.live.entry(resource).or_default();
         if is_there {
-            self.live.insert((resource, key), object.clone());
+            live.insert(key, Arc::clone(&object));
         } else {
-            self.live.remove(&(resource, key));
+            live.remove(&key);
         }
         object
     }
@@ -82,7 +107,7 @@ impl Api {
         resource: &'static Resource,
         uid: &str,
         mut object: Value,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Arc<StoredObject>, Refused> {
         let key = key_of(&object);
         if self.objects.get(resource, &key).is_some() {
             return Err(Refused::Exists);
@@ -104,7 +129,7 @@ impl Api {
         key: &Key,
         subresource: &str,
         body: &Value,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Arc<StoredObject>, Refused> {
         let old = self.objects.get(resource, key).ok_or(Refused::NotFound)?;
         let differs = |field: &str| {
             let wanted = &body["metadata"][field];
@@ -114,7 +139,7 @@ impl Api {
             return Err(Refused::Conflict);
         }
         let status = subresource == "status";
-        Ok(self.edit_object(resource, key, |object| {
+        let edited = self.edit_object(resource, key, |object| {
             if status {
                 merge(&mut object["status"], &body["status"]);
             } else {
@@ -122,22 +147,23 @@ impl Api {
                 body.as_object_mut().map(|body| body.remove("status"));
                 merge(object, &body);
             }
-        }))
+        });
+        edited.ok_or(Refused::NotFound)
     }
 
-    /// Changes an object: its generation grows when its spec differs, and it goes when it was to go and no finalizer is left. `Null`: there is no
+    /// Changes an object: its generation grows when its spec differs, and it goes when it was to go and no finalizer is left. `None`: there is no
     /// such object.
     pub(crate) fn edit_object(
         &mut self,
         resource: &'static Resource,
         key: &Key,
         edit: impl FnOnce(&mut Value),
-    ) -> Value {
-        let Some(old) = self.objects.get(resource, key) else { return Value::Null };
-        let mut new = old.clone();
+    ) -> Option<Arc<StoredObject>> {
+        let old = self.objects.get(resource, key)?;
+        let mut new = old.value.clone();
         edit(&mut new);
-        if new == *old {
-            return new;
+        if new == old.value {
+            return Some(Arc::clone(old));
         }
         if new["spec"] != old["spec"] {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -145,9 +171,9 @@ impl Api {
         }
         let is_held = new["metadata"]["finalizers"].as_array().is_some_and(|left| !left.is_empty());
         if !new["metadata"]["deletionTimestamp"].is_null() && !is_held {
-            return self.remove_object(resource, key.clone(), new);
+            return Some(self.remove_object(resource, key.clone(), new));
         }
-        self.store_object(resource, key.clone(), new)
+        Some(self.store_object(resource, key.clone(), new))
     }
 
     /// Deletes an object, at once or when its finalizers are gone.
@@ -157,8 +183,8 @@ impl Api {
         resource: &'static Resource,
         key: &Key,
         how: Propagation,
-    ) -> Value {
-        let Some(old) = self.objects.get(resource, key).cloned() else { return Value::Null };
+    ) -> Option<Arc<StoredObject>> {
+        let old = self.objects.get(resource, key)?;
         let mut finalizers = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
         match how {
@@ -167,7 +193,8 @@ impl Api {
             Propagation::Orphan => finalizers.push(json!("orphan")),
         }
         if finalizers.is_empty() {
-            return self.remove_object(resource, key.clone(), old);
+            let last = old.value.clone();
+            return Some(self.remove_object(resource, key.clone(), last));
         }
         self.edit_object(resource, key, |object| {
             let metadata = &mut object["metadata"];
@@ -179,11 +206,11 @@ impl Api {
         })
     }
 
-    fn store_object(&mut self, resource: &'static Resource, key: Key, object: Value) -> Value {
+    fn store_object(&mut self, resource: &'static Resource, key: Key, object: Value) -> Arc<StoredObject> {
         self.objects.record(resource, key, self.versions.next(), object, true)
     }
 
-    fn remove_object(&mut self, resource: &'static Resource, key: Key, object: Value) -> Value {
+    fn remove_object(&mut self, resource: &'static Resource, key: Key, object: Value) -> Arc<StoredObject> {
         self.objects.record(resource, key, self.versions.next(), object, false)
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use lazaret_machine::Labels;
-use lazaret_model::{ObjectKey, Owner, Pod, PodPhase, Text, Timestamp, Uid};
+use lazaret_model::{ObjectKey, Pod, PodPhase, Text, Timestamp, Uid};
 use lazaret_replacement::Mark;
 use rustc_hash::FxBuildHasher;
 use serde_json::{Value, json};
 
-use super::{Api, wall};
+use super::{Api, json_text::JsonText, wall};
 
 /// The finalizer of the pods of Jobs.
 pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -165,72 +165,79 @@ impl Api {
 
     /// The pod that was written at this place of the log, as JSON. `Null`: it was removed there.
     pub(crate) fn pod_json(&self, place: usize) -> Value {
+        let text = self.pod_text(place);
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    /// The pod that was written at this place of the log, as the text of JSON; `None`: it was removed there.
+    pub(crate) fn pod_text(&self, place: usize) -> Option<Vec<u8>> {
         let logged = &self.pods.log()[place];
-        let Some(pod) = logged.object.as_deref() else { return Value::Null };
+        let pod = logged.object.as_deref()?;
         let notes = self.pod_notes.get(&pod.uid);
         let is_stopped = notes.and_then(|notes| notes.stopped).is_some_and(|stopped| stopped <= place);
         let created = notes.map_or(0, |notes| notes.created);
-        let mut metadata = json!({
-            "name": &*pod.key.name,
-            "namespace": &*pod.key.namespace,
-            "uid": &*pod.uid,
-            "resourceVersion": logged.version.to_string(),
-            "creationTimestamp": lazaret_api::format_time(wall(created)),
-        });
         let changing = self.pod_metadata_at(&pod.uid, place);
-        if let Some(known) = changing {
-            let labels = known.labels.iter().map(|(name, value)| (name.to_string(), json!(&**value)));
-            metadata["labels"] = Value::Object(labels.collect());
-            let annotations = known.annotations();
-            if !annotations.is_null() {
-                metadata["annotations"] = annotations;
-            }
+        let mut text = JsonText::new();
+        text.open("metadata");
+        let annotations = changing.map(PodMetadata::annotations).filter(|annotations| !annotations.is_null());
+        if let Some(annotations) = annotations {
+            text.value("annotations", &annotations);
         }
-        if self.was_held_at(&pod.uid, place) {
-            metadata["finalizers"] = json!([TRACKING]);
-        }
-        if let Some(owner) = &pod.owner {
-            metadata["ownerReferences"] = json!([reference(owner)]);
-        }
+        text.field("creationTimestamp", &lazaret_api::format_time(wall(created)));
         if let Some(since) = pod.deleting_since {
             let grace = if is_stopped { 0 } else { GRACE_SECS };
-            metadata["deletionTimestamp"] = json!(lazaret_api::format_time(since.plus_secs(grace)));
-            metadata["deletionGracePeriodSeconds"] = json!(grace);
+            text.raw("deletionGracePeriodSeconds", &grace.to_string());
+            text.field("deletionTimestamp", &lazaret_api::format_time(since.plus_secs(grace)));
         }
-        let mut spec = json!({"containers": [{"name": "main"}]});
+        if self.was_held_at(&pod.uid, place) {
+            text.raw("finalizers", &format!("[\"{TRACKING}\"]"));
+        }
+        if let Some(known) = changing {
+            text.open("labels");
+            known.labels.iter().for_each(|(name, value)| text.field(name, value));
+            text.close();
+        }
+        text.field("name", &pod.key.name);
+        text.field("namespace", &pod.key.namespace);
+        if let Some(owner) = &pod.owner {
+            text.open_list("ownerReferences");
+            text.field("apiVersion", &format!("{}/v1", owner.group));
+            text.raw("blockOwnerDeletion", "true");
+            text.raw("controller", "true");
+            text.field("kind", &owner.kind);
+            text.field("name", &owner.name);
+            text.field("uid", &owner.uid);
+            text.close_list();
+        }
+        text.field("resourceVersion", &logged.version.to_string());
+        text.field("uid", &pod.uid);
+        text.close();
+        text.open("spec");
+        text.raw("containers", r#"[{"name":"main"}]"#);
         if let Some(node) = &pod.node {
-            spec["nodeName"] = json!(&**node);
+            text.field("nodeName", node);
         }
         if changing.is_some_and(|known| known.is_gated) {
-            spec["schedulingGates"] = json!([{"name": GATE}]);
+            text.raw("schedulingGates", &format!("[{{\"name\":\"{GATE}\"}}]"));
         }
+        text.close();
+        text.open("status");
         let ready = if pod.phase == PodPhase::Running { "True" } else { "False" };
-        json!({
-            "metadata": metadata,
-            "spec": spec,
-            "status": {"phase": phase(pod.phase), "conditions": [{"type": "Ready", "status": ready}]},
-        })
+        text.raw("conditions", &format!("[{{\"status\":\"{ready}\",\"type\":\"Ready\"}}]"));
+        text.raw("phase", phase(pod.phase));
+        text.close();
+        Some(text.end())
     }
 }
 
-fn reference(owner: &Owner) -> Value {
-    json!({
-        "apiVersion": format!("{}/v1", owner.group),
-        "kind": &*owner.kind,
-        "name": &*owner.name,
-        "uid": &*owner.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
-}
-
+/// As JSON.
 fn phase(phase: PodPhase) -> &'static str {
     match phase {
-        PodPhase::Pending => "Pending",
-        PodPhase::Running => "Running",
-        PodPhase::Succeeded => "Succeeded",
-        PodPhase::Failed => "Failed",
-        PodPhase::Unknown => "Unknown",
+        PodPhase::Pending => "\"Pending\"",
+        PodPhase::Running => "\"Running\"",
+        PodPhase::Succeeded => "\"Succeeded\"",
+        PodPhase::Failed => "\"Failed\"",
+        PodPhase::Unknown => "\"Unknown\"",
     }
 }
 

@@ -77,9 +77,9 @@ impl World {
             };
             let is_of_job = pod.owner.as_ref().is_some_and(|owner| owner.uid == workload.name);
             if is_of_job && self.api.was_held_at(&pod.uid, place) {
-                let index = self.api.pod_json(place)["metadata"]["annotations"][JOB_INDEX].clone();
-                let index = index.as_str().filter(|_| workload.is_indexed()).map(str::to_owned);
-                seen.insert(index.unwrap_or_else(|| pod.uid.to_string()));
+                let metadata = self.api.pod_metadata_at(&pod.uid, place);
+                let index = metadata.and_then(|known| known.annotations[JOB_INDEX].as_str());
+                seen.insert(index.filter(|_| workload.is_indexed()).unwrap_or(&pod.uid));
             }
         }
         seen.len() as u64
