@@ -16,24 +16,16 @@ use crate::{
 };
 
 impl Claims {
-    /// The node that has not said how a user of a claim ended; whether it has to be waited for is another question.
-    pub(crate) fn lost_on<'a>(&'a self, claim: &'a ResourceClaim, user: &Uid) -> Option<&'a Text> {
-        if self.asking.ended.contains(user) {
-            return None;
-        }
-        let allocation = claim.allocation.as_ref().filter(|given| given.held_devices().next().is_some())?;
-        self.asking.lost_on.get(user).or_else(|| allocation.only_node())
-    }
-
     /// Asks whether a node reports of which nothing is heard, because of a pod or claim that is gone.
     pub(crate) fn confirm_node(&mut self, now: Timestamp, item: Item, node: Text, gone: Uid) {
         if self.flights.len() >= self.options.in_flight_max {
             self.queue.push_front(item);
             return;
         }
-        match self.asking.silent.inquire(&gone, now) {
+        match self.asking.silent.inquire(&(node.clone(), gone.clone()), now) {
             Inquiry::Ask => {
-                self.flights.launch(Flight::Silence { gone, item }, EffectKind::ConfirmNode(node));
+                let flight = Flight::Silence { node: node.clone(), gone, item };
+                self.flights.launch(flight, EffectKind::ConfirmNode(node));
             }
             Inquiry::Wait => {}
             Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, item),
@@ -41,9 +33,15 @@ impl Claims {
     }
 
     /// A node that reports will be heard of, and is asked then.
-    pub(crate) fn confirmed_node(&mut self, now: Timestamp, gone: &Uid, item: Item, outcome: Outcome) {
+    pub(crate) fn confirmed_node(
+        &mut self,
+        now: Timestamp,
+        asked: (Text, Uid),
+        item: Item,
+        outcome: Outcome,
+    ) {
         match outcome {
-            Outcome::Gone => self.asking.silent.is_gone(gone),
+            Outcome::Gone => self.asking.silent.is_gone(&asked),
             Outcome::Done
             | Outcome::Conflict
             | Outcome::Refused
@@ -51,7 +49,7 @@ impl Claims {
             | Outcome::RetryLater
             | Outcome::Unknown => {
                 let options = &self.options;
-                self.asking.silent.failed(gone, now, |failures| options.retry_ms(failures));
+                self.asking.silent.failed(&asked, now, |failures| options.retry_ms(failures));
             }
         }
         self.touch(item);
