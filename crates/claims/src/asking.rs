@@ -71,7 +71,7 @@ pub(crate) enum Waiting {
     Kept,
     /// It is gone, or another writer removed its allocation; as it was last seen.
     Removed(Arc<ResourceClaim>),
-    /// It was gone before anything was heard of it.
+    /// It was gone, or had lost its allocation, before anything was heard of it.
     Unseen,
 }
 
@@ -246,10 +246,12 @@ impl Claims {
         }
     }
 
-    /// A claim is gone, or has lost what it was given. If its devices may be prepared, that was not the work of this controller.
-    pub(crate) fn claim_let_go(&mut self, seen: &SeenClaim) {
+    /// A claim is gone, or has lost what it was given: `after` is the claim of that name now. If its devices may be prepared, that was not the work of this
+    /// controller.
+    pub(crate) fn claim_let_go(&mut self, seen: &SeenClaim, after: Option<&SeenClaim>) {
         let claim = &seen.claim;
-        let nodes = self.nodes_in_use(seen);
+        let is_there = after.is_some_and(|after| after.claim.uid == claim.uid);
+        let nodes = self.nodes_in_use(seen, is_there);
         let before = self.asking.drop_wait(&claim.uid);
         if !nodes.is_empty() && self.asking.removed < REMOVED_MAX {
             self.asking.removed += 1;
@@ -261,10 +263,12 @@ impl Claims {
         before.union(&nodes).for_each(|node| self.touch(Item::Node(node.clone())));
     }
 
-    /// The nodes where somebody may still use what a claim was given.
-    fn nodes_in_use(&self, seen: &SeenClaim) -> BTreeSet<Text> {
+    /// The nodes where somebody may still use what a claim was given. The scheduler takes an allocation back from a pod that it did not bind, and leaves the claim
+    /// there: nothing was prepared for it.
+    fn nodes_in_use(&self, seen: &SeenClaim, is_there: bool) -> BTreeSet<Text> {
         let claim = &seen.claim.uid;
-        let only = seen.claim.allocation.as_ref().and_then(|given| given.only_node());
+        let allocation = seen.claim.allocation.as_ref().filter(|_| !is_there);
+        let only = allocation.and_then(|given| given.only_node());
         let nodes_of = |consumer: &Consumer| {
             let kind = HolderKind::of(consumer)?;
             let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };

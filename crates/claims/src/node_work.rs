@@ -55,7 +55,8 @@ impl Claims {
         self.touch(item);
     }
 
-    /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for.
+    /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for. A claim that lost its
+    /// allocation names none, and is waited for until it is allocated anew.
     pub(crate) fn await_nodes(
         &mut self,
         now: Timestamp,
@@ -64,6 +65,14 @@ impl Claims {
         awaited: &BTreeSet<Text>,
     ) {
         let uid = &seen.claim.uid;
+        let is_kept = |wait: &Wait| matches!(wait.claim, Waiting::Kept);
+        if self.asking.waits.get(uid).is_some_and(|wait| !is_kept(wait)) {
+            if seen.claim.allocation.is_none() {
+                return;
+            }
+            let nodes = self.asking.drop_wait(uid);
+            nodes.into_iter().for_each(|node| self.touch(Item::Node(node)));
+        }
         if lost.is_empty() {
             let nodes = self.asking.drop_wait(uid);
             nodes.into_iter().for_each(|node| self.touch(Item::Node(node)));
@@ -150,7 +159,8 @@ impl Claims {
         let listed: Vec<Awaited> =
             self.asking.report(node).map(|report| report.awaiting.clone()).unwrap_or_default();
         for one in listed {
-            let there = self.tables.claims.get(&one.claim).is_some_and(|slot| slot.seen.claim.uid == one.uid);
+            let claim = self.tables.claims.get(&one.claim).map(|slot| &slot.seen.claim);
+            let there = claim.is_some_and(|claim| claim.uid == one.uid && claim.allocation.is_some());
             let known = self.asking.waits.contains_key(&one.uid);
             if !there
                 && !known

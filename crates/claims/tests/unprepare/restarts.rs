@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_claims::{ChangeClaim, ClaimStep, Claims, EffectKind, Input, Options, Outcome, SeenClaim};
-use lazaret_model::{Allocation, Awaited, DeviceId, NodeReport, Pod, PodPhase, Text};
+use lazaret_model::{Allocation, Awaited, DeviceId, NodeReport, Pod, PodPhase, ResourceClaim, Text};
 
 use super::{NOW, allocation_on, claim_on, done, key, lose, pod};
 
@@ -136,5 +136,49 @@ fn each_node_of_a_removed_claim_is_looked_for() {
     assert_eq!(done(&mut machine), [""; 0]);
     machine.handle(NOW, Input::ClaimGone(key("c")));
     assert_eq!(done(&mut machine), ["confirm node-1", "confirm node-2"]);
+    assert_eq!(machine.awaiting(), 0);
+}
+
+/// The allocation is gone and the claim is not: its devices are in use as long as its pod runs, or until the claim is allocated anew.
+#[test]
+fn an_allocation_that_was_removed_under_a_running_pod_is_waited_for() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let free =
+        ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
+    let free = SeenClaim { claim: Arc::new(free), version: "2".into(), ..given.clone() };
+    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), ..Awaited::default() };
+    let asked = NodeReport { version: "2".into(), ..report("node-1", vec![listed]) };
+
+    let p = pod("p", PodPhase::Running);
+    let mut first = machine(&[p.clone()], given.clone(), &[report("node-1", Vec::new())]);
+    first.handle(NOW, Input::Claim(free.clone()));
+    assert_eq!(done(&mut first), ["ask node-1 about [c]"]);
+    first.handle(NOW, Input::Node(Arc::new(asked.clone())));
+    // A controller that starts later goes on waiting.
+    let second = machine(&[p], free, &[asked.clone()]);
+    for mut machine in [first, second] {
+        assert_eq!(done(&mut machine), [""; 0]);
+        assert_eq!(machine.awaiting(), 1);
+        let unprepared =
+            NodeReport { unprepared: ["uid of c".into()].into(), version: "3".into(), ..asked.clone() };
+        let anew = SeenClaim { version: "3".into(), ..given.clone() };
+        for over in [Input::Node(Arc::new(unprepared)), Input::Claim(anew)] {
+            machine.handle(NOW, over);
+        }
+        assert_eq!(done(&mut machine), ["ask node-1 about []"]);
+        assert_eq!(machine.awaiting(), 0);
+    }
+}
+
+/// The scheduler takes back an allocation with which it could not bind a pod: nothing was prepared, and no node is asked.
+#[test]
+fn an_allocation_that_was_removed_before_its_pod_was_bound_is_not_waited_for() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let unbound = Pod { node: None, ..pod("p", PodPhase::Pending) };
+    let mut machine = machine(&[unbound], given.clone(), &[report("node-1", Vec::new())]);
+    let free =
+        ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
+    machine.handle(NOW, Input::Claim(SeenClaim { claim: Arc::new(free), version: "2".into(), ..given }));
+    assert_eq!(done(&mut machine), [""; 0]);
     assert_eq!(machine.awaiting(), 0);
 }
