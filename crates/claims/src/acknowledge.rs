@@ -30,7 +30,9 @@ impl Claims {
                 self.changed(now, &claim, (&uid, &version), outcome);
             }
             Some(Flight::Confirm(holder)) => self.confirmed(now, &holder, outcome),
-            Some(Flight::Silence { gone, item }) => self.confirmed_node(now, &gone, item, outcome),
+            Some(Flight::Silence { node, gone, item }) => {
+                self.confirmed_node(now, (node, gone), item, outcome)
+            }
             Some(Flight::Node { node, uid }) => self.asked(now, &node, &uid, outcome),
             None => {}
         }

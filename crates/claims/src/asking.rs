@@ -14,6 +14,7 @@ use lazaret_model::{
 
 use crate::{
     Claims, SeenClaim,
+    claim_work::RESERVED_MAX,
     holder::{Holder, HolderKind},
     queue::Item,
     standing::{Confirmations, is_done},
@@ -22,6 +23,8 @@ use crate::{
 
 /// Pods that vanished whose nodes are remembered. The node of a forgotten one is found by what its claim was given, where that is local.
 const LOST_MAX: usize = 16_384;
+/// Nodes that one claim may say it waits for; of further ones nothing is known after a restart.
+const NAMED_NODES_MAX: usize = 64;
 /// Claims removed by hand that are waited for. No one removes more by hand within the time that nodes take to answer.
 pub(crate) const REMOVED_MAX: usize = 4_096;
 
@@ -30,8 +33,8 @@ pub(crate) const REMOVED_MAX: usize = 4_096;
 pub(crate) struct Asking {
     /// Pods that are gone and of which nothing is prepared: they had ended, or were on no node. Nodes are asked about pods that were dropped from it.
     pub(crate) ended: Recent<Uid>,
-    /// By the UID of a pod or claim that is gone: whether its node is in service and reports, where that was not heard.
-    pub(crate) silent: Confirmations,
+    /// By a node and the UID of a pod or claim that is gone: whether the node is in service and reports, where that was not heard.
+    pub(crate) silent: Confirmations<(Text, Uid)>,
     /// Nodes that say what is prepared on them.
     pub(crate) nodes: BTreeMap<Text, NodeSlot>,
     /// By the UID of the claim.
@@ -68,7 +71,7 @@ pub(crate) enum Waiting {
     Kept,
     /// It is gone, or another writer removed its allocation; as it was last seen.
     Removed(Arc<ResourceClaim>),
-    /// It was gone before anything was heard of it.
+    /// It was gone, or had lost its allocation, before anything was heard of it.
     Unseen,
 }
 
@@ -76,7 +79,8 @@ impl Asking {
     pub(crate) fn new(gone_max: usize) -> Self {
         Self {
             ended: Recent::new(gone_max),
-            silent: Confirmations::new(gone_max),
+            // All nodes of all pods that one claim names have to be remembered at once.
+            silent: Confirmations::new(gone_max.max(RESERVED_MAX * (NAMED_NODES_MAX + 1))),
             nodes: BTreeMap::new(),
             waits: BTreeMap::new(),
             lost_on: BTreeMap::new(),
@@ -119,7 +123,7 @@ impl Asking {
     pub(crate) fn may_have_prepared(&self, node: &Text, claim: &Uid, gone: &Uid) -> bool {
         match self.word_of(node) {
             Some(report) => report.may_have_prepared(claim),
-            None => !self.silent.gone.contains(gone),
+            None => !self.silent.gone.contains(&(node.clone(), gone.clone())),
         }
     }
 
@@ -164,7 +168,38 @@ impl Asking {
     }
 }
 
+/// The value of the annotation of a claim that waits for these nodes.
+pub(crate) fn names_to_text(nodes: &BTreeSet<Text>) -> Option<Text> {
+    let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
+    (!names.is_empty()).then(|| names.join(",").into())
+}
+
+/// The nodes that a claim says it waits for.
+fn named_nodes(seen: &SeenClaim) -> impl Iterator<Item = Text> {
+    let names = seen.awaiting.iter().flat_map(|names| names.split(','));
+    names.filter(|name| !name.is_empty()).take(NAMED_NODES_MAX).map(Text::from)
+}
+
 impl Claims {
+    /// The nodes that have not said how a user of a claim ended: the one where it was last seen, or else those that the claim says it waits for, and the one
+    /// that has the devices. The claim may have been allocated anew under the user, and nothing but the claim tells a controller that starts later where the user was.
+    /// Whether they have to be waited for is another question.
+    pub(crate) fn lost_on(&self, seen: &SeenClaim, user: &Uid) -> BTreeSet<Text> {
+        let allocation = seen.claim.allocation.as_ref();
+        let Some(allocation) = allocation.filter(|given| given.held_devices().next().is_some()) else {
+            return BTreeSet::new();
+        };
+        if self.asking.ended.contains(user) {
+            return BTreeSet::new();
+        }
+        let mut nodes = match self.asking.lost_on.get(user) {
+            Some(node) => BTreeSet::from([node.clone()]),
+            None => named_nodes(seen).collect(),
+        };
+        nodes.extend(allocation.only_node().cloned());
+        nodes
+    }
+
     pub(crate) fn see_node(&mut self, report: Arc<NodeReport>) {
         if !report.reports {
             return self.miss_node(&report.name);
@@ -211,10 +246,12 @@ impl Claims {
         }
     }
 
-    /// A claim is gone, or has lost what it was given. If its devices may be prepared, that was not the work of this controller.
-    pub(crate) fn claim_let_go(&mut self, seen: &SeenClaim) {
+    /// A claim is gone, or has lost what it was given: `after` is the claim of that name now. If its devices may be prepared, that was not the work of this
+    /// controller.
+    pub(crate) fn claim_let_go(&mut self, seen: &SeenClaim, after: Option<&SeenClaim>) {
         let claim = &seen.claim;
-        let nodes = self.nodes_in_use(seen);
+        let is_there = after.is_some_and(|after| after.claim.uid == claim.uid);
+        let nodes = self.nodes_in_use(seen, is_there);
         let before = self.asking.drop_wait(&claim.uid);
         if !nodes.is_empty() && self.asking.removed < REMOVED_MAX {
             self.asking.removed += 1;
@@ -226,24 +263,28 @@ impl Claims {
         before.union(&nodes).for_each(|node| self.touch(Item::Node(node.clone())));
     }
 
-    /// The nodes where somebody may still use what a claim was given.
-    fn nodes_in_use(&self, seen: &SeenClaim) -> BTreeSet<Text> {
-        let allocation = seen.claim.allocation.as_ref();
-        let node_of = |consumer: &Consumer| {
+    /// The nodes where somebody may still use what a claim was given. The scheduler takes an allocation back from a pod that it did not bind, and leaves the claim
+    /// there: nothing was prepared for it.
+    fn nodes_in_use(&self, seen: &SeenClaim, is_there: bool) -> BTreeSet<Text> {
+        let claim = &seen.claim.uid;
+        let allocation = seen.claim.allocation.as_ref().filter(|_| !is_there);
+        let only = allocation.and_then(|given| given.only_node());
+        let nodes_of = |consumer: &Consumer| {
             let kind = HolderKind::of(consumer)?;
             let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };
             let pod = self.tables.pods.get(&holder.key).map(|slot| &slot.pod);
-            match pod.filter(|pod| pod.uid == holder.uid) {
-                Some(pod) if is_done(pod) => None,
+            Some(match pod.filter(|pod| pod.uid == holder.uid) {
+                Some(pod) if is_done(pod) => BTreeSet::new(),
                 // One that was on no node when last seen may have been bound since.
-                Some(pod) => pod.node.as_ref().or_else(|| allocation?.only_node()),
-                None => self
-                    .lost_on(&seen.claim, &holder.uid)
-                    .filter(|node| self.asking.may_have_prepared(node, &seen.claim.uid, &holder.uid)),
-            }
+                Some(pod) => pod.node.iter().chain(only).take(1).cloned().collect(),
+                None => {
+                    let mut nodes = self.lost_on(seen, &holder.uid);
+                    nodes.retain(|node| self.asking.may_have_prepared(node, claim, &holder.uid));
+                    nodes
+                }
+            })
         };
-        let nodes = seen.claim.reserved_for.iter().filter_map(node_of);
-        let claim = &seen.claim.uid;
-        nodes.filter(|node| self.asking.may_have_prepared(node, claim, claim)).cloned().collect()
+        let nodes = seen.claim.reserved_for.iter().filter_map(nodes_of).flatten();
+        nodes.filter(|node| self.asking.may_have_prepared(node, claim, claim)).collect()
     }
 }

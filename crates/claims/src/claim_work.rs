@@ -7,6 +7,7 @@ use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, T
 
 use crate::{
     Claims,
+    asking::names_to_text,
     effect::{ChangeClaim, ClaimStep, EffectKind, FINALIZER, WakeReason},
     flights::Flight,
     holder::{Holder, HolderKind},
@@ -87,7 +88,7 @@ impl Claims {
             return Vec::new();
         }
         let awaiting = match findings.silent.is_empty() {
-            true => names_of(&findings.awaited),
+            true => names_to_text(&findings.awaited),
             // Whether it is waited for is not known yet.
             false => seen.awaiting.clone(),
         };
@@ -134,23 +135,27 @@ impl Claims {
         seen.claim.reserved_for.iter().filter(|consumer| keep(consumer)).cloned().collect()
     }
 
-    /// Whether a claim may be prepared on a node for a user that needs it no more.
+    /// Whether a claim may be prepared on some node for a user that needs it no more.
     fn is_prepared_for(&self, seen: &SeenClaim, user: &Uid, findings: &mut Findings) -> bool {
         // DEVIATION(lost-pods): what ended while it was there was unprepared before; what vanished may not have been.
         let gone = self.confirmations.gone.contains(user);
-        let Some(node) = self.lost_on(&seen.claim, user).filter(|_| gone) else { return false };
-        let awaited = self.asking.may_have_prepared(node, &seen.claim.uid, user);
-        let is_heard = self.asking.word_of(node).is_some();
-        if awaited && !is_heard {
-            findings.silent.push((node.clone(), user.clone()));
+        let nodes = if gone { self.lost_on(seen, user) } else { BTreeSet::new() };
+        let mut is_prepared = false;
+        for node in nodes {
+            let awaited = self.asking.may_have_prepared(&node, &seen.claim.uid, user);
+            let is_heard = self.asking.word_of(&node).is_some();
+            if awaited && !is_heard {
+                findings.silent.push((node.clone(), user.clone()));
+            }
+            if awaited && is_heard {
+                findings.awaited.insert(node.clone());
+            }
+            if awaited || self.asking.report(&node).is_some() {
+                findings.lost.insert(node);
+            }
+            is_prepared |= awaited;
         }
-        if awaited && is_heard {
-            findings.awaited.insert(node.clone());
-        }
-        if awaited || self.asking.report(node).is_some() {
-            findings.lost.insert(node.clone());
-        }
-        awaited
+        is_prepared
     }
 
     fn is_needed(&self, now: Timestamp, holder: Holder, findings: &mut Findings) -> bool {
@@ -279,11 +284,6 @@ impl Claims {
             Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, Item::Claim(claim.clone())),
         }
     }
-}
-
-fn names_of(nodes: &BTreeSet<Text>) -> Option<Text> {
-    let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
-    (!names.is_empty()).then(|| names.join(",").into())
 }
 
 /// Whether the claim of an entry is made from a template.

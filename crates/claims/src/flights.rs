@@ -16,7 +16,7 @@ pub(crate) enum Flight {
     /// The existence of a pod or group is being confirmed.
     Confirm(Holder),
     /// A node is being looked for because of a pod or claim that is gone; then this is looked at again.
-    Silence { gone: Uid, item: Item },
+    Silence { node: Text, gone: Uid, item: Item },
     /// A node is being asked.
     Node { node: Text, uid: Uid },
 }

@@ -16,24 +16,16 @@ use crate::{
 };
 
 impl Claims {
-    /// The node that has not said how a user of a claim ended; whether it has to be waited for is another question.
-    pub(crate) fn lost_on<'a>(&'a self, claim: &'a ResourceClaim, user: &Uid) -> Option<&'a Text> {
-        if self.asking.ended.contains(user) {
-            return None;
-        }
-        let allocation = claim.allocation.as_ref().filter(|given| given.held_devices().next().is_some())?;
-        self.asking.lost_on.get(user).or_else(|| allocation.only_node())
-    }
-
     /// Asks whether a node reports of which nothing is heard, because of a pod or claim that is gone.
     pub(crate) fn confirm_node(&mut self, now: Timestamp, item: Item, node: Text, gone: Uid) {
         if self.flights.len() >= self.options.in_flight_max {
             self.queue.push_front(item);
             return;
         }
-        match self.asking.silent.inquire(&gone, now) {
+        match self.asking.silent.inquire(&(node.clone(), gone.clone()), now) {
             Inquiry::Ask => {
-                self.flights.launch(Flight::Silence { gone, item }, EffectKind::ConfirmNode(node));
+                let flight = Flight::Silence { node: node.clone(), gone, item };
+                self.flights.launch(flight, EffectKind::ConfirmNode(node));
             }
             Inquiry::Wait => {}
             Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, item),
@@ -41,9 +33,15 @@ impl Claims {
     }
 
     /// A node that reports will be heard of, and is asked then.
-    pub(crate) fn confirmed_node(&mut self, now: Timestamp, gone: &Uid, item: Item, outcome: Outcome) {
+    pub(crate) fn confirmed_node(
+        &mut self,
+        now: Timestamp,
+        asked: (Text, Uid),
+        item: Item,
+        outcome: Outcome,
+    ) {
         match outcome {
-            Outcome::Gone => self.asking.silent.is_gone(gone),
+            Outcome::Gone => self.asking.silent.is_gone(&asked),
             Outcome::Done
             | Outcome::Conflict
             | Outcome::Refused
@@ -51,13 +49,14 @@ impl Claims {
             | Outcome::RetryLater
             | Outcome::Unknown => {
                 let options = &self.options;
-                self.asking.silent.failed(gone, now, |failures| options.retry_ms(failures));
+                self.asking.silent.failed(&asked, now, |failures| options.retry_ms(failures));
             }
         }
         self.touch(item);
     }
 
-    /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for.
+    /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for. A claim that lost its
+    /// allocation names none, and is waited for until it is allocated anew.
     pub(crate) fn await_nodes(
         &mut self,
         now: Timestamp,
@@ -66,6 +65,14 @@ impl Claims {
         awaited: &BTreeSet<Text>,
     ) {
         let uid = &seen.claim.uid;
+        let is_kept = |wait: &Wait| matches!(wait.claim, Waiting::Kept);
+        if self.asking.waits.get(uid).is_some_and(|wait| !is_kept(wait)) {
+            if seen.claim.allocation.is_none() {
+                return;
+            }
+            let nodes = self.asking.drop_wait(uid);
+            nodes.into_iter().for_each(|node| self.touch(Item::Node(node)));
+        }
         if lost.is_empty() {
             let nodes = self.asking.drop_wait(uid);
             nodes.into_iter().for_each(|node| self.touch(Item::Node(node)));
@@ -152,7 +159,8 @@ impl Claims {
         let listed: Vec<Awaited> =
             self.asking.report(node).map(|report| report.awaiting.clone()).unwrap_or_default();
         for one in listed {
-            let there = self.tables.claims.get(&one.claim).is_some_and(|slot| slot.seen.claim.uid == one.uid);
+            let claim = self.tables.claims.get(&one.claim).map(|slot| &slot.seen.claim);
+            let there = claim.is_some_and(|claim| claim.uid == one.uid && claim.allocation.is_some());
             let known = self.asking.waits.contains_key(&one.uid);
             if !there
                 && !known

@@ -132,7 +132,7 @@ impl Claims {
         }
         let before = self.tables.put_claim(seen.clone());
         if let Some(before) = before.as_ref().filter(|before| !is_kept(before, &seen)) {
-            self.claim_let_go(before);
+            self.claim_let_go(before, Some(&seen));
         }
         self.touch(Item::Claim(key));
         let same = before.is_some_and(|before| {
@@ -148,7 +148,7 @@ impl Claims {
     fn miss_claim(&mut self, key: &ObjectKey) {
         if let Some(seen) = self.tables.remove_claim(key) {
             self.forget_made(&seen);
-            self.claim_let_go(&seen);
+            self.claim_let_go(&seen, None);
             self.touch_holders_of(&seen);
         }
     }

@@ -1,5 +1,7 @@
 //! Whether a pod still needs its claims.
 
+use core::hash::Hash;
+
 use hashbrown::HashMap;
 use lazaret_machine::Recent;
 use lazaret_model::{Pod, Timestamp, Uid};
@@ -27,11 +29,11 @@ pub(crate) enum Standing {
 
 /// Answers about pods that were not seen, or about the nodes on which pods were lost.
 #[derive(Debug)]
-pub(crate) struct Confirmations {
+pub(crate) struct Confirmations<K = Uid> {
     /// Known to exist no more.
-    pub(crate) gone: Recent<Uid>,
+    pub(crate) gone: Recent<K>,
     /// Questions about pods that a claim names and that were not seen. Old answers are dropped when their number has doubled.
-    asked: HashMap<Uid, Asked, FxBuildHasher>,
+    asked: HashMap<K, Asked, FxBuildHasher>,
     sweep_at: usize,
 }
 
@@ -56,50 +58,50 @@ pub(crate) enum Inquiry {
     AskAt(Timestamp),
 }
 
-impl Confirmations {
+impl<K: Clone + Eq + Hash> Confirmations<K> {
     pub(crate) fn new(gone_max: usize) -> Self {
         Self { gone: Recent::new(gone_max), asked: HashMap::default(), sweep_at: ASKED_MIN }
     }
 
     /// [`Inquiry::Ask`] is said once: whoever hears it has to ask.
-    pub(crate) fn inquire(&mut self, uid: &Uid, now: Timestamp) -> Inquiry {
-        let failures = match self.asked.get(uid) {
+    pub(crate) fn inquire(&mut self, key: &K, now: Timestamp) -> Inquiry {
+        let failures = match self.asked.get(key) {
             Some(Asked::InFlight { .. }) => return Inquiry::Wait,
             Some(Asked::RetryAt { at, .. }) if *at > now => return Inquiry::AskAt(*at),
             Some(Asked::RetryAt { failures, .. }) => *failures,
             Some(Asked::Lives { .. }) | None => 0,
         };
         self.sweep(now);
-        self.asked.insert(uid.clone(), Asked::InFlight { failures });
+        self.asked.insert(key.clone(), Asked::InFlight { failures });
         Inquiry::Ask
     }
 
-    pub(crate) fn lives(&mut self, uid: &Uid, until: Timestamp) {
-        self.asked.insert(uid.clone(), Asked::Lives { until });
+    pub(crate) fn lives(&mut self, key: &K, until: Timestamp) {
+        self.asked.insert(key.clone(), Asked::Lives { until });
     }
 
-    pub(crate) fn is_gone(&mut self, uid: &Uid) {
-        self.asked.remove(uid);
-        self.gone.insert(uid.clone());
+    pub(crate) fn is_gone(&mut self, key: &K) {
+        self.asked.remove(key);
+        self.gone.insert(key.clone());
     }
 
     /// It has been seen: it need not be confirmed any more.
-    pub(crate) fn seen(&mut self, uid: &Uid) {
+    pub(crate) fn seen(&mut self, key: &K) {
         if !self.asked.is_empty() {
-            self.asked.remove(uid);
+            self.asked.remove(key);
         }
     }
 
     /// No answer came. `retry` gives the pause after a number of failures.
-    pub(crate) fn failed(&mut self, uid: &Uid, now: Timestamp, retry: impl FnOnce(u32) -> i64) {
-        let failures = match self.asked.get(uid) {
+    pub(crate) fn failed(&mut self, key: &K, now: Timestamp, retry: impl FnOnce(u32) -> i64) {
+        let failures = match self.asked.get(key) {
             Some(Asked::InFlight { failures } | Asked::RetryAt { failures, .. }) => {
                 failures.saturating_add(1)
             }
             Some(Asked::Lives { .. }) | None => 1,
         };
         let at = now.plus_millis(retry(failures));
-        self.asked.insert(uid.clone(), Asked::RetryAt { at, failures });
+        self.asked.insert(key.clone(), Asked::RetryAt { at, failures });
     }
 
     /// Answers to old questions will not be heard.

@@ -148,7 +148,8 @@ impl Eviction {
             match self.waits_for(now, fleet, cause, at) {
                 Ok(true) => leaving.push(at),
                 Ok(false) => {}
-                Err(_) if is_overdue => {}
+                // The group stays: those of it whose time is over leave one by one.
+                Err(_) if is_overdue => return Party::None,
                 Err(message) => return Party::Waits(message),
             }
         }

@@ -1,6 +1,7 @@
 //! A claim whose pod vanished before it ended keeps its devices until the pod's node has unprepared them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod restarts;
 mod seeds;
 
 use std::sync::Arc;

@@ -167,6 +167,7 @@ impl World {
             12 => self.lose_node(),
             13 => self.start_controller(),
             14 => self.list_pods_again(),
+            15 => self.remove_allocation(),
             _ => {}
         }
         self.nodes_work();
@@ -247,14 +248,26 @@ impl World {
 
     /// By hand, its finalizer first. Until the controller has asked the node, the scheduler keeps the device by itself.
     fn remove_claim(&mut self) {
-        let count = self.claims.len();
-        if count == 0 {
-            return;
-        }
-        let key = self.claims.keys().nth(self.dice.index(count)).unwrap().clone();
+        let Some(key) = self.any_claim() else { return };
         self.claims.remove(&key);
         self.news[1].push_back(Input::ClaimGone(key));
         self.settle();
+    }
+
+    /// By hand, with the reservations, in one write; the claim stays.
+    fn remove_allocation(&mut self) {
+        let Some(key) = self.any_claim() else { return };
+        let mut seen = self.claims[&key].clone();
+        let (allocation, reserved_for) = Default::default();
+        seen.claim =
+            Arc::new(ResourceClaim { allocation, reserved_for, ..ResourceClaim::clone(&seen.claim) });
+        self.put_claim(seen);
+        self.settle();
+    }
+
+    fn any_claim(&mut self) -> Option<ObjectKey> {
+        let count = self.claims.len();
+        (count > 0).then(|| self.claims.keys().nth(self.dice.index(count)).unwrap().clone())
     }
 
     /// A node is deleted and comes back, or is off for a while: nothing is prepared on it then.

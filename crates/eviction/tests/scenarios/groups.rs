@@ -138,6 +138,37 @@ fn whose_time_is_over_waits_for_nobody() {
     assert_eq!(gone(&world), ["0 p3", "5000 p0", "5000 p1", "20000 p2"]);
 }
 
+/// The time of one pod is over by another rule. A pod that is due by this rule alone stays, for the third may still complete.
+#[test]
+fn a_pod_whose_time_is_over_takes_nobody_along_unless_the_group_is_whole() {
+    for (this, other) in [("r", "s"), ("s", "r")] {
+        let mut world = World::new(Options::default());
+        world.apply(PODS);
+        world.apply(&format!("rule {this} driver=some-driver taint=k=v:NoExecute@0 together mode=Evict"));
+        world.run_until(1_000);
+        world.apply(&format!(
+            "rule {other} device=d0 taint=k2=v:NoExecute@0 together mode=EvictThenDelete deadline=0"
+        ));
+        world.run_until(2_000);
+        assert_eq!(gone(&world), ["0 p3", "1000 p0"], "{this} and {other}");
+        assert_eq!(by_group(&world), 1);
+        world.run_until(60_000);
+        assert_eq!(gone(&world)[2..], ["20000 p2", "20000 p1"], "{this} and {other}");
+        assert_eq!(by_group(&world), 0);
+    }
+}
+
+/// The same within one rule: pods whose time is over leave, and those whose time is not stay with the third.
+#[test]
+fn a_pod_whose_time_is_not_over_waits_for_the_rest_of_its_group() {
+    let mut world = World::new(Options::default());
+    world.apply(PODS);
+    world.apply("claim c1 device=d1 for=p1:uid-p1 tolerate=k,Exists,NoExecute,3");
+    world.apply(&format!("{TOGETHER} mode=EvictThenDelete deadline=5"));
+    world.run_until(60_000);
+    assert_eq!(gone(&world), ["0 p3", "5000 p0", "8000 p1", "20000 p2"]);
+}
+
 /// One pod of a group has another reason to leave, which needs no window: the others stay until theirs opens.
 #[test]
 fn a_pod_with_another_reason_takes_nobody_along_outside_a_window() {

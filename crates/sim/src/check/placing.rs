@@ -245,18 +245,19 @@ impl World {
         Some(Needs { devices: wanted, only, cpu_milli: self.config.cpu_milli(&pod.uid) })
     }
 
-    /// By node: devices that nobody has, that can be given out, and about which no node is asked.
+    /// By node: devices that nobody has, about which no node is asked, and that can be given out.
     fn free_devices(&self, seen: Seen<'_>) -> BTreeMap<Text, Vec<DeviceId>> {
         let mut free: BTreeMap<Text, Vec<DeviceId>> =
             (0..self.config.nodes).map(|number| (palette::node(number), Vec::new())).collect();
+        // Pods may use the devices of a claim that was deallocated by hand.
         let asked = self.reports.by_node.values().flat_map(|report| &report.awaiting);
         let asked: BTreeSet<&DeviceId> = asked.flat_map(|one| &one.devices).collect();
         for number in (0..self.api.catalog.devices()).filter_map(|number| u32::try_from(number).ok()) {
             let id = self.api.catalog.id(number);
             let device = seen.device(&id);
             if seen.is_allocatable(device)
-                && seen.used(device) == Use::default()
                 && !asked.contains(&id)
+                && seen.used(device) == Use::default()
                 && let Some(of_node) = free.get_mut(&id.pool)
             {
                 of_node.push(id);

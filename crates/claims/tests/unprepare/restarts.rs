@@ -1,0 +1,184 @@
+//! Nodes that a claim controller waits for are those that the controller before it waited for, whatever the claim was allocated since.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use lazaret_claims::{ChangeClaim, ClaimStep, Claims, EffectKind, Input, Options, Outcome, SeenClaim};
+use lazaret_model::{Allocation, Awaited, DeviceId, NodeReport, Pod, PodPhase, ResourceClaim, Text};
+
+use super::{NOW, allocation_on, claim_on, done, key, lose, pod};
+
+fn device_of(node: &str) -> DeviceId {
+    DeviceId { driver: "gpu.example.com".into(), pool: node.into(), device: "gpu-0".into() }
+}
+
+fn report(name: &str, awaiting: Vec<Awaited>) -> NodeReport {
+    NodeReport {
+        name: name.into(),
+        uid: name.into(),
+        version: "1".into(),
+        reports: true,
+        awaiting,
+        ..NodeReport::default()
+    }
+}
+
+/// The claim `c`, whose device is on `node-2`, reserved for `p` and `q`.
+fn moved() -> SeenClaim {
+    claim_on("c", &["p", "q"], allocation_on("node-2", &device_of("node-2")))
+}
+
+/// A machine that knows these pods, claims and nodes, and leads.
+fn machine(pods: &[Pod], seen: SeenClaim, nodes: &[NodeReport]) -> Claims {
+    let mut machine = Claims::new(Options::default());
+    let pods = pods.iter().cloned().map(Arc::new).collect();
+    machine.handle(NOW, Input::PodsListed(pods));
+    machine.handle(NOW, Input::Claim(seen));
+    nodes.iter().for_each(|node| machine.handle(NOW, Input::Node(Arc::new(node.clone()))));
+    machine.handle(NOW, Input::BecameLeader);
+    machine.handle(NOW, Input::Synced);
+    machine
+}
+
+/// Confirms that pods are gone and nodes are silent, and returns the nodes that the claim is to say it waits for and those that are asked about it.
+fn wanted(machine: &mut Claims) -> (Option<Text>, BTreeSet<Text>) {
+    let (mut awaiting, mut asked) = (None, BTreeSet::new());
+    while let Some(effect) = machine.poll_effect() {
+        match &effect.kind {
+            EffectKind::ChangeClaim(ChangeClaim { steps, .. }) => {
+                assert!(
+                    !steps.iter().any(|step| matches!(step, ClaimStep::SetStatus { .. })),
+                    "nothing is given back: {steps:?}"
+                );
+                for step in steps {
+                    if let ClaimStep::SetAwaiting(nodes) = step {
+                        awaiting.clone_from(nodes);
+                    }
+                }
+            }
+            EffectKind::AskNode(ask) => drop(asked.insert(ask.node.clone())),
+            _ => {}
+        }
+        let is_question = matches!(effect.kind, EffectKind::Confirm(_) | EffectKind::ConfirmNode(_));
+        let outcome = if is_question { Outcome::Gone } else { Outcome::Done };
+        machine.handle(NOW, Input::Acknowledged { effect: effect.id, outcome, why: None });
+    }
+    (awaiting, asked)
+}
+
+/// Somebody removed the allocation under `p`, which runs on `node-1`, and the claim was allocated anew on `node-2` for `q`.
+#[test]
+fn a_new_controller_waits_for_the_nodes_of_the_one_before() {
+    let p = pod("p", PodPhase::Running);
+    let q = Pod { node: Some("node-2".into()), ..pod("q", PodPhase::Running) };
+    let nodes = [report("node-1", Vec::new()), report("node-2", Vec::new())];
+    let mut first = machine(&[p, q.clone()], moved(), &nodes);
+    assert_eq!(wanted(&mut first), (None, BTreeSet::new()));
+    lose(&mut first, "p");
+    let (awaiting, asked) = wanted(&mut first);
+    assert_eq!(asked, ["node-1".into(), "node-2".into()].into());
+
+    let written = SeenClaim { awaiting: awaiting.clone(), version: "2".into(), ..moved() };
+    let mut second = machine(&[q], written, &nodes);
+    assert_eq!(wanted(&mut second), (None, asked), "{awaiting:?} stands");
+}
+
+/// The device can be reached from every node: the annotation of the claim alone says where the pod was.
+#[test]
+fn a_new_controller_knows_where_a_pod_used_a_device_that_several_nodes_reach() {
+    let everywhere = Allocation { node_selector: None, ..allocation_on("node-1", &device_of("fabric")) };
+    let seen = claim_on("c", &["p"], everywhere);
+    let p = pod("p", PodPhase::Running);
+    let mut first = machine(&[p], seen.clone(), &[report("node-1", Vec::new())]);
+    lose(&mut first, "p");
+    let (awaiting, asked) = wanted(&mut first);
+    assert_eq!((awaiting.as_deref(), asked), (Some("node-1"), ["node-1".into()].into()));
+
+    let written = SeenClaim { awaiting, version: "2".into(), ..seen };
+    let mut second = machine(&[], written, &[report("node-1", Vec::new())]);
+    assert_eq!(wanted(&mut second), (None, ["node-1".into()].into()));
+    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), ..Awaited::default() };
+    let answered = NodeReport {
+        unprepared: ["uid of c".into()].into(),
+        version: "2".into(),
+        ..report("node-1", vec![listed])
+    };
+    second.handle(NOW, Input::Node(Arc::new(answered)));
+    assert_eq!(done(&mut second), ["c: deallocate, wait no more, finalizers"]);
+}
+
+/// That one node is silent says nothing about another.
+#[test]
+fn each_node_of_a_lost_pod_is_looked_for() {
+    let seen = SeenClaim { awaiting: Some("node-1,node-2".into()), ..moved() };
+    let mut machine = machine(&[], seen, &[]);
+    let mut looked_for = BTreeSet::new();
+    while let Some(effect) = machine.poll_effect() {
+        let outcome = match &effect.kind {
+            EffectKind::Confirm(_) => Outcome::Gone,
+            EffectKind::ConfirmNode(node) => {
+                looked_for.insert(node.clone());
+                // The second of them is there, and will be heard of.
+                if &**node == "node-1" { Outcome::Gone } else { Outcome::Done }
+            }
+            other => panic!("{other:?}"),
+        };
+        machine.handle(NOW, Input::Acknowledged { effect: effect.id, outcome, why: None });
+    }
+    assert_eq!(looked_for, ["node-1".into(), "node-2".into()].into());
+}
+
+/// The same of a claim that was removed by hand while pods on two nodes used it.
+#[test]
+fn each_node_of_a_removed_claim_is_looked_for() {
+    let p = pod("p", PodPhase::Running);
+    let q = Pod { node: Some("node-2".into()), ..pod("q", PodPhase::Running) };
+    let mut machine = machine(&[p, q], moved(), &[]);
+    assert_eq!(done(&mut machine), [""; 0]);
+    machine.handle(NOW, Input::ClaimGone(key("c")));
+    assert_eq!(done(&mut machine), ["confirm node-1", "confirm node-2"]);
+    assert_eq!(machine.awaiting(), 0);
+}
+
+/// The allocation is gone and the claim is not: its devices are in use as long as its pod runs, or until the claim is allocated anew.
+#[test]
+fn an_allocation_that_was_removed_under_a_running_pod_is_waited_for() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let free =
+        ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
+    let free = SeenClaim { claim: Arc::new(free), version: "2".into(), ..given.clone() };
+    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), ..Awaited::default() };
+    let asked = NodeReport { version: "2".into(), ..report("node-1", vec![listed]) };
+
+    let p = pod("p", PodPhase::Running);
+    let mut first = machine(&[p.clone()], given.clone(), &[report("node-1", Vec::new())]);
+    first.handle(NOW, Input::Claim(free.clone()));
+    assert_eq!(done(&mut first), ["ask node-1 about [c]"]);
+    first.handle(NOW, Input::Node(Arc::new(asked.clone())));
+    // A controller that starts later goes on waiting.
+    let second = machine(&[p], free, &[asked.clone()]);
+    for mut machine in [first, second] {
+        assert_eq!(done(&mut machine), [""; 0]);
+        assert_eq!(machine.awaiting(), 1);
+        let unprepared =
+            NodeReport { unprepared: ["uid of c".into()].into(), version: "3".into(), ..asked.clone() };
+        let anew = SeenClaim { version: "3".into(), ..given.clone() };
+        for over in [Input::Node(Arc::new(unprepared)), Input::Claim(anew)] {
+            machine.handle(NOW, over);
+        }
+        assert_eq!(done(&mut machine), ["ask node-1 about []"]);
+        assert_eq!(machine.awaiting(), 0);
+    }
+}
+
+/// The scheduler takes back an allocation with which it could not bind a pod: nothing was prepared, and no node is asked.
+#[test]
+fn an_allocation_that_was_removed_before_its_pod_was_bound_is_not_waited_for() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let unbound = Pod { node: None, ..pod("p", PodPhase::Pending) };
+    let mut machine = machine(&[unbound], given.clone(), &[report("node-1", Vec::new())]);
+    let free =
+        ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
+    machine.handle(NOW, Input::Claim(SeenClaim { claim: Arc::new(free), version: "2".into(), ..given }));
+    assert_eq!(done(&mut machine), [""; 0]);
+    assert_eq!(machine.awaiting(), 0);
+}
