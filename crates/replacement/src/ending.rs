@@ -44,7 +44,7 @@ impl Replacement {
             self.ended.insert(uid.clone());
         }
         if let Some((_, bound)) = &flight.bound {
-            self.ended.insert(bound.clone());
+            self.successors.insert(bound.clone());
         }
         let record = flight.record;
         match ending {

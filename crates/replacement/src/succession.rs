@@ -61,7 +61,7 @@ impl Replacement {
         }
         let taken = |pod: &Pod| {
             let others = self.flights.values().filter(|other| other.record.uid != record.uid);
-            self.ended.contains(&pod.uid)
+            self.successors.contains(&pod.uid)
                 || others.filter_map(|other| other.bound.as_ref()).any(|(_, uid)| *uid == pod.uid)
         };
         let is_new = |pod: &Pod| match &flight.before {
