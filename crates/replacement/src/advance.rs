@@ -60,7 +60,10 @@ impl Replacement {
         else {
             return;
         };
-        let next = self.next(flight, bound.as_deref());
+        let next = match self.next(flight, bound.as_deref()) {
+            Next::Wait(_) if self.is_unmentioned(flight, bound.as_deref()) => Next::End(Ending::Unmentioned),
+            next => next,
+        };
         let bound = bound.map(|pod| (pod.key.clone(), pod.uid.clone()));
         let seen_copy = flight.had_copy || (bound.is_some() && flight.record.plan.copy().is_some());
         let (policy, changed) = (flight.policy(), flight.bound != bound);

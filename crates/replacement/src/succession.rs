@@ -80,6 +80,16 @@ impl Replacement {
         self.tables.pod(&record.pod, &record.uid).is_none_or(|old| old.deleting || !old.is_owned_by(owner))
     }
 
+    /// Whether no object mentions it: its policy is gone, and so is the pod that was replaced. Nothing is left to be done, and the next leader
+    /// would not know of it.
+    pub(crate) fn is_unmentioned(&self, flight: &Flight, bound: Option<&Pod>) -> bool {
+        let record = &flight.record;
+        let old = self.tables.pod(&record.pod, &record.uid);
+        !self.tables.policies.contains_key(&flight.policy())
+            && old.is_none_or(|old| old.deleting || old.finished)
+            && bound.is_none_or(|bound| !bound.gated)
+    }
+
     /// Only of replica sets is it known.
     pub(crate) fn owner_is_gone(&self, flight: &Flight) -> bool {
         flight.record.plan.owner().is_some_and(|owner| {
