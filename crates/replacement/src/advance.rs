@@ -44,11 +44,11 @@ impl Replacement {
             return;
         };
         // A step that was not taken yet is decided again: on newer news another may be right, or none.
-        let is_settled = match flight.step {
+        let may_decide = match flight.step {
             Some(id) => self.effects.is_waiting(id),
             None => flight.not_before <= now,
         };
-        if !is_settled {
+        if !may_decide {
             return;
         }
         let bound = self.bind(flight);
