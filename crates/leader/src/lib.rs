@@ -25,4 +25,4 @@ pub use fence::{Fence, FenceStep};
 pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
 pub use precedence::{CROWD, InFlight, PATIENCE_MS, Precedence, YIELDING_MAX};
 pub use restart_backoff::RestartBackoff;
-pub use turn::{Action, BATCH_MAX, FINAL_WRITES_MS_MAX, GIVEN_UP_MS, POLL_MAX, Take, Turn, TurnOptions};
+pub use turn::{Action, BATCH_MAX, FINAL_WRITES_MS_MAX, GIVEN_UP_MS, POLL_MAX, Turn, TurnOptions};

@@ -50,15 +50,6 @@ pub enum Action<R> {
     Wait(Option<Timestamp>),
 }
 
-/// Whether the next effect may be taken from the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Take {
-    /// Take it, and ask [`Turn::may_send`].
-    One,
-    /// Not now: too many are in flight, or a renewal is late. The next answer or the next news of the lease says more.
-    None,
-}
-
 /// A view that an agent wants.
 #[derive(Clone, Debug)]
 struct View<R> {
@@ -253,12 +244,14 @@ impl<R: Copy + Ord> Turn<R> {
         self.is_full = false;
     }
 
-    /// Whether the next effect may be taken from the agent. `lasting`: the term that lasts now. `others`: what is in flight in this process.
-    pub fn may_take(&mut self, lasting: Option<u64>, others: InFlight) -> Take {
+    /// Whether the next effect may be taken from the agent; if so, ask [`Turn::may_send`]. Otherwise too many are in flight, or a renewal is late: the
+    /// next answer or the next news of the lease says more. `lasting`: the term that lasts now. `others`: what is in flight in this process.
+    #[must_use]
+    pub fn may_take(&mut self, lasting: Option<u64>, others: InFlight) -> bool {
         // A renewal that is late: whether the lease is lost is said soon.
         let is_late = self.leading && lasting != self.term;
         self.is_full = is_late || self.in_flight >= self.options.precedence.room(others, self.room);
-        if self.is_full { Take::None } else { Take::One }
+        !self.is_full
     }
 
     /// Whether the effect that was taken may be sent. If so, it is in flight; otherwise it is answered with [`EffectEnd::Withheld`](crate::EffectEnd::Withheld).
@@ -375,11 +368,11 @@ mod tests {
     fn a_late_renewal_pauses_and_the_same_term_goes_on() {
         let mut turn = leader(1);
         turn.begin_to_send(at(1));
-        assert_eq!(turn.may_take(None, NONE), Take::None, "nothing is taken while it is late");
+        assert!(!turn.may_take(None, NONE), "nothing is taken while it is late");
         assert_eq!(turn.wake(Some(Wake::new(at(5), "it"))), None);
         assert_eq!(turn.stand(at(2), Some(1), true, true, pods(1)), Action::Wait(None), "nor given up");
         turn.begin_to_send(at(3));
-        assert_eq!(turn.may_take(Some(1), NONE), Take::One);
+        assert!(turn.may_take(Some(1), NONE));
         assert!(turn.may_send(Some(1)));
         assert_eq!(turn.wake(Some(Wake::new(at(5), "it"))), Some(Wake::new(at(5), "it")));
     }
@@ -388,7 +381,7 @@ mod tests {
     fn an_effect_that_was_taken_is_not_sent_without_the_term() {
         for lasting in [None, Some(2)] {
             let mut turn = leader(1);
-            assert_eq!(turn.may_take(Some(1), NONE), Take::One);
+            assert!(turn.may_take(Some(1), NONE));
             assert!(!turn.may_send(lasting), "{lasting:?}");
             assert_eq!(turn.in_flight(), 0);
         }
@@ -400,7 +393,7 @@ mod tests {
         let send_all = |turn: &mut Turn<_>, ms, others| {
             turn.begin_to_send(at(ms));
             let mut sent = 0;
-            while turn.may_take(Some(0), others) == Take::One {
+            while turn.may_take(Some(0), others) {
                 assert!(turn.may_send(Some(0)));
                 sent += 1;
             }

@@ -129,6 +129,12 @@ impl<K, F> Flights<K, F> {
         self.place(id).is_some()
     }
 
+    /// The effect, if it waits to be taken: it is brought up to date there and keeps its turn.
+    pub fn waiting_mut(&mut self, id: EffectId) -> Option<&mut K> {
+        let place = self.place(id)?;
+        self.waiting.get_mut(place).map(|waiting| &mut waiting.effect.kind)
+    }
+
     /// Effects that wait to be taken, the oldest first.
     pub fn waiting(&self) -> impl DoubleEndedIterator<Item = (EffectId, &K)> {
         self.waiting.iter().map(|waiting| (waiting.effect.id, &waiting.effect.kind))

@@ -126,6 +126,7 @@ enum Step {
     Announce,
     Take,
     Land(u64),
+    Update(u64),
     Withdraw(u64),
     WithdrawWaiting,
     Abandon,
@@ -140,6 +141,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Announce),
         6 => Just(Step::Take),
         5 => ids().prop_map(Step::Land),
+        3 => ids().prop_map(Step::Update),
         3 => ids().prop_map(Step::Withdraw),
         1 => Just(Step::WithdrawWaiting),
         1 => Just(Step::Abandon),
@@ -153,12 +155,18 @@ struct Reference {
     last: u64,
     waiting: VecDeque<(u64, bool)>,
     in_flight: BTreeMap<u64, u64>,
+    updates: BTreeMap<u64, u64>,
 }
 
 impl Reference {
     fn new_id(&mut self) -> u64 {
         self.last += 1;
         self.last
+    }
+
+    /// An effect is its id, plus 100 for each time that it was brought up to date.
+    fn kind(&self, id: u64) -> u64 {
+        id + 100 * self.updates.get(&id).copied().unwrap_or(0)
     }
 }
 
@@ -189,10 +197,20 @@ proptest! {
                     }
                 }
                 Step::Take => {
-                    let wanted = reference.waiting.pop_front().map(|(id, _)| Effect { id: EffectId(id), kind: id });
+                    let next = reference.waiting.pop_front();
+                    let wanted = next.map(|(id, _)| Effect { id: EffectId(id), kind: reference.kind(id) });
                     prop_assert_eq!(flights.take(), wanted);
                 }
                 Step::Land(id) => prop_assert_eq!(flights.land(EffectId(id)), reference.in_flight.remove(&id)),
+                Step::Update(id) => {
+                    let is_waiting = reference.waiting.iter().any(|(waiting, _)| *waiting == id);
+                    let kind = flights.waiting_mut(EffectId(id));
+                    prop_assert_eq!(kind.is_some(), is_waiting);
+                    if let Some(kind) = kind {
+                        *kind += 100;
+                        *reference.updates.entry(id).or_default() += 1;
+                    }
+                }
                 Step::Withdraw(id) => {
                     let flight = reference.in_flight.remove(&id);
                     if flight.is_some() {
@@ -225,7 +243,7 @@ proptest! {
                 }
             }
             prop_assert!(flights.all().into_iter().eq(reference.in_flight.values()));
-            prop_assert!(flights.waiting().map(|(id, kind)| (id.0, *kind)).eq(reference.waiting.iter().map(|(id, _)| (*id, *id))));
+            prop_assert!(flights.waiting().map(|(id, kind)| (id.0, *kind)).eq(reference.waiting.iter().map(|(id, _)| (*id, reference.kind(*id)))));
             for id in 1..=reference.last {
                 let is_waiting = reference.waiting.iter().any(|(waiting, _)| *waiting == id);
                 prop_assert_eq!(flights.is_waiting(EffectId(id)), is_waiting);

@@ -139,8 +139,9 @@ impl Replacement {
                     *known = KnownPolicy::new(Arc::new(written));
                 }
                 for entry in &status.replacements {
-                    if let Some(flight) = self.flights.get_mut(&entry.record.uid) {
-                        flight.recorded = known.policy.status.has_record(&entry.record.uid);
+                    let flight = self.flights.get_mut(&entry.record.uid);
+                    if let Some(flight) = flight.filter(|flight| *flight.record == entry.record) {
+                        flight.recorded = known.policy.status.has_record(&entry.record);
                     }
                 }
             }

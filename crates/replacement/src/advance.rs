@@ -43,7 +43,12 @@ impl Replacement {
         else {
             return;
         };
-        if flight.step.is_some() || flight.not_before > now {
+        // A step that was not taken yet is decided again: on newer news another may be right, or none.
+        let may_decide = match flight.step {
+            Some(id) => self.effects.is_waiting(id),
+            None => flight.not_before <= now,
+        };
+        if !may_decide {
             return;
         }
         let bound = self.bind(flight);
@@ -55,7 +60,10 @@ impl Replacement {
         else {
             return;
         };
-        let next = self.next(flight, bound.as_deref());
+        let next = match self.next(flight, bound.as_deref()) {
+            Next::Wait(_) if self.is_unmentioned(flight, bound.as_deref()) => Next::End(Ending::Unmentioned),
+            next => next,
+        };
         let bound = bound.map(|pod| (pod.key.clone(), pod.uid.clone()));
         let seen_copy = flight.had_copy || (bound.is_some() && flight.record.plan.copy().is_some());
         let (policy, changed) = (flight.policy(), flight.bound != bound);
@@ -66,9 +74,15 @@ impl Replacement {
             self.touch(&policy);
         }
         match next {
-            Next::Wait(note) => self.note(uid, note),
+            Next::Wait(note) => {
+                self.withdraw_step(uid);
+                self.note(uid, note);
+            }
             Next::Do(kind, effect) => self.step(uid, kind, effect),
-            Next::End(ending) => self.end(uid, ending),
+            Next::End(ending) => {
+                self.withdraw_step(uid);
+                self.end(uid, ending);
+            }
         }
     }
 
@@ -149,13 +163,28 @@ impl Replacement {
     }
 
     fn step(&mut self, uid: &Uid, kind: Step, effect: EffectKind) {
-        let id = self.effects.launch(InFlight::Step { uid: uid.clone(), kind }, effect);
         let Some(flight) = invariant!(self.flights.get_mut(uid), "a replacement that is advanced is there")
         else {
             return;
         };
-        flight.step = Some(id);
         flight.relieved |= kind == Step::Delete;
+        let step = InFlight::Step { uid: uid.clone(), kind };
+        let waiting = flight.step.and_then(|id| Some((self.effects.waiting_mut(id)?, id)));
+        if let Some((waiting, id)) = waiting {
+            *waiting = effect;
+            if let Some(there) = self.effects.get_mut(id) {
+                *there = step;
+            }
+        } else {
+            flight.step = Some(self.effects.launch(step, effect));
+        }
+    }
+
+    /// A step that was not taken yet is not wanted any more.
+    fn withdraw_step(&mut self, uid: &Uid) {
+        if let Some(id) = self.flights.get_mut(uid).and_then(|flight| flight.step.take()) {
+            self.effects.withdraw(id);
+        }
     }
 
     pub(crate) fn note(&mut self, uid: &Uid, note: &str) {

@@ -14,6 +14,8 @@ pub(crate) enum Ending {
     Cancelled,
     /// The old pod is gone, and no other was started.
     Unreplaced,
+    /// The old pod and the policy are gone; the new pod is not waited for.
+    Unmentioned,
 }
 
 impl Replacement {
@@ -44,7 +46,7 @@ impl Replacement {
             self.ended.insert(uid.clone());
         }
         if let Some((_, bound)) = &flight.bound {
-            self.ended.insert(bound.clone());
+            self.successors.insert(bound.clone());
         }
         let record = flight.record;
         match ending {
@@ -69,6 +71,7 @@ impl Replacement {
                 let message = "it is gone, and nobody started another";
                 self.post_event_about(&record, Severity::Warning, "TaintReplacementMissing", message);
             }
+            Ending::Unmentioned => {}
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     tables::Tables,
 };
 
-/// Pods whose replacement came to its end and those that took their places, remembered against late news of them.
+/// Pods whose replacement came to its end, and as many of those that took their places, are remembered against late news of them.
 const ENDED_MAX: usize = 4_096;
 
 /// The replacement of one cluster's pods. Reads a fleet, owns none; it must always be given the same one.
@@ -41,8 +41,10 @@ pub struct Replacement {
     pub(crate) concerned: BTreeSet<ObjectKey>,
     /// Something may be begun that could not be before.
     pub(crate) may_start: bool,
-    /// Pods that were replaced, or took a place, by this leader.
+    /// Pods whose replacement came to its end by this leader: a mark of it is old news.
     pub(crate) ended: Recent<Uid>,
+    /// Pods that took the place of another by this leader: they take no second place.
+    pub(crate) successors: Recent<Uid>,
     pub(crate) effects: Flights<EffectKind, InFlight>,
     pub(crate) figures: Figures,
 }
@@ -126,6 +128,7 @@ impl Replacement {
             concerned: BTreeSet::new(),
             may_start: false,
             ended: Recent::new(ENDED_MAX),
+            successors: Recent::new(ENDED_MAX),
             effects: Flights::default(),
             figures: Figures::default(),
         }
@@ -146,6 +149,7 @@ impl Replacement {
         self.held.clear();
         self.effects.abandon();
         self.ended.clear();
+        self.successors.clear();
         self.concerned.clear();
         if leading {
             self.resume(now, fleet);

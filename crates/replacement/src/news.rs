@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use lazaret_fleet::{Changes, Fleet};
-use lazaret_model::Text;
+use lazaret_model::{ObjectKey, Text};
 
 use crate::{
     flight::ReplacementTracker,
@@ -22,7 +22,7 @@ impl Replacement {
             Input::PolicyGone(key) => {
                 self.concern_namespace(&key.namespace);
                 self.tables.policies.remove(&key);
-                self.trackers.remove(&key);
+                self.forget_tracker(&key);
             }
             Input::Pod(pod) => self.update_pod(pod),
             Input::PodGone(key) => {
@@ -44,7 +44,7 @@ impl Replacement {
             }
             Input::ReplicaSet(set) => self.tables.set_replica_set(set),
             Input::ReplicaSetGone(key) => self.tables.remove_replica_set(&key),
-            Input::Access(source, sight) => self.set_access(source, sight),
+            Input::Access(source, access) => self.set_access(source, access),
         }
     }
 
@@ -70,7 +70,7 @@ impl Replacement {
                 && known.policy.deleting == policy.deleting
         });
         if known.is_none_or(|known| known.policy.uid != policy.uid) {
-            self.trackers.remove(&key);
+            self.forget_tracker(&key);
         }
         if !same {
             self.concern_namespace(&key.namespace);
@@ -84,10 +84,23 @@ impl Replacement {
         }
         for flight in self.flights.values_mut() {
             if flight.record.policy == key.name && flight.record.pod.namespace == key.namespace {
-                flight.recorded &= policy.status.has_record(&flight.record.uid);
+                flight.recorded &= policy.status.has_record(&flight.record);
             }
         }
         self.tables.policies.insert(key, KnownPolicy::new(policy));
+    }
+
+    /// A policy is gone: it counts no pod, and a status of it that waits to be taken is not written. Another of its name counts from nothing.
+    fn forget_tracker(&mut self, policy: &ObjectKey) {
+        let from = ObjectKey::new(policy.namespace.clone(), "");
+        let watches = self.watches.range_mut(from..);
+        for (_, watch) in watches.take_while(|(pod, _)| pod.namespace == policy.namespace) {
+            watch.selected.retain(|one| one.policy != *policy);
+        }
+        let writing = self.trackers.remove(policy).and_then(|tracker| tracker.writing);
+        if let Some((id, _)) = writing.filter(|(id, _)| self.effects.is_waiting(*id)) {
+            self.effects.withdraw(id);
+        }
     }
 
     fn update_pod(&mut self, pod: Arc<Pod>) {
@@ -109,12 +122,12 @@ impl Replacement {
         }
     }
 
-    fn set_access(&mut self, source: Source, sight: ReadAccess) {
-        let before = match sight {
+    fn set_access(&mut self, source: Source, access: ReadAccess) {
+        let is_changed = match access {
             ReadAccess::Clear => self.barred.remove(&source).is_some(),
             ReadAccess::Barred(why) => self.barred.insert(source, why.clone()) != Some(why),
         };
-        if !before {
+        if !is_changed {
             return;
         }
         // A kind that can no longer be read may have changed: nothing is begun on old news.

@@ -29,8 +29,12 @@ impl Replacement {
         let due: Vec<ObjectKey> = self
             .trackers
             .iter()
-            .filter(|(_, tracker)| tracker.dirty && tracker.writing.is_none())
-            .filter(|(_, tracker)| tracker.not_before <= now || (tracker.urgent && tracker.failures == 0))
+            .filter(|(_, tracker)| tracker.dirty)
+            .filter(|(_, tracker)| match &tracker.writing {
+                // Old news, which nobody has taken yet.
+                Some((id, _)) => self.effects.is_waiting(*id),
+                None => tracker.not_before <= now || (tracker.urgent && tracker.failures == 0),
+            })
             .map(|(key, _)| key.clone())
             .collect();
         for key in due {
@@ -48,11 +52,21 @@ impl Replacement {
                 .all(|entry| self.flights.get(&entry.record.uid).is_none_or(|flight| flight.recorded));
             let same = recorded && *status == *known.policy.status;
             let (uid, version) = (known.policy.uid.clone(), known.policy.version.clone());
-            let written = (!same).then(|| {
-                let (policy, flight) = (key.clone(), InFlight::Status { policy: key.clone() });
-                let write = EffectKind::SetStatus { policy, uid, version, status: status.clone() };
-                self.effects.launch(flight, write)
-            });
+            let waiting = tracker.writing.as_ref().map(|(id, _)| *id);
+            let write = EffectKind::SetStatus { policy: key.clone(), uid, version, status: status.clone() };
+            let written = match waiting {
+                Some(id) if same => {
+                    self.effects.withdraw(id);
+                    None
+                }
+                Some(id) => {
+                    if let Some(waiting) = self.effects.waiting_mut(id) {
+                        *waiting = write;
+                    }
+                    Some(id)
+                }
+                None => (!same).then(|| self.effects.launch(InFlight::Status { policy: key.clone() }, write)),
+            };
             if let Some(tracker) = self.trackers.get_mut(&key) {
                 (tracker.dirty, tracker.urgent) = (false, false);
                 tracker.writing = written.map(|id| (id, status));

@@ -60,6 +60,7 @@ impl Replacement {
                 (tracker.dirty, tracker.urgent) = (true, true);
             }
             self.figures.started += 1;
+            self.ended.remove(&flight.record.uid);
             self.flights.insert(flight.record.uid.clone(), flight);
         }
     }
@@ -136,8 +137,8 @@ impl Replacement {
             uid: pod.uid.clone(),
             node: pod.node.clone()?,
             cause: first.cause.clone(),
-            since: first.since,
-            // Whole seconds, as the API keeps them.
+            // Whole seconds, as the API keeps them: a record that comes back from there is the same.
+            since: first.since.truncated_to_secs(),
             started: now.truncated_to_secs(),
             lacking: plan.owner().map_or(0, |owner| self.lacking(now, pod, &owner.uid)),
             plan,

@@ -99,7 +99,8 @@ impl Status {
         self.pods.iter().find(|pod| pod.uid == *uid && pod.cause == *cause)
     }
 
-    pub(crate) fn has_record(&self, uid: &Uid) -> bool {
-        self.replacements.iter().any(|entry| entry.record.uid == *uid)
+    /// Whether it says that this is under way. Another replacement of the same pod is none.
+    pub(crate) fn has_record(&self, record: &Record) -> bool {
+        self.replacements.iter().any(|entry| entry.record == *record)
     }
 }

@@ -61,7 +61,7 @@ impl Replacement {
         }
         let taken = |pod: &Pod| {
             let others = self.flights.values().filter(|other| other.record.uid != record.uid);
-            self.ended.contains(&pod.uid)
+            self.successors.contains(&pod.uid)
                 || others.filter_map(|other| other.bound.as_ref()).any(|(_, uid)| *uid == pod.uid)
         };
         let is_new = |pod: &Pod| match &flight.before {
@@ -78,6 +78,16 @@ impl Replacement {
     fn has_released_pod(&self, flight: &Flight, owner: &Uid) -> bool {
         let record = &flight.record;
         self.tables.pod(&record.pod, &record.uid).is_none_or(|old| old.deleting || !old.is_owned_by(owner))
+    }
+
+    /// Whether no object mentions it: its policy is gone, and so is the pod that was replaced. Nothing is left to be done, and the next leader
+    /// would not know of it.
+    pub(crate) fn is_unmentioned(&self, flight: &Flight, bound: Option<&Pod>) -> bool {
+        let record = &flight.record;
+        let old = self.tables.pod(&record.pod, &record.uid);
+        !self.tables.policies.contains_key(&flight.policy())
+            && old.is_none_or(|old| old.deleting || old.finished)
+            && bound.is_none_or(|bound| !bound.gated)
     }
 
     /// Only of replica sets is it known.

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc, time::Duration};
 
 use lazaret_leader::{
-    Action, BATCH_MAX, EffectEnd, FINAL_WRITES_MS_MAX, GIVEN_UP_MS, PATIENCE_MS, POLL_MAX, Take, Turn,
-    TurnOptions,
+    Action, BATCH_MAX, EffectEnd, FINAL_WRITES_MS_MAX, GIVEN_UP_MS, PATIENCE_MS, POLL_MAX, Turn, TurnOptions,
 };
 use lazaret_machine::{Effect, EffectId, Wake};
 use lazaret_model::Timestamp;
@@ -386,7 +385,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
         self.shell.turn.begin_to_send(now);
         for _ in 0..POLL_MAX {
             let (lasting, others) = (self.shell.leadership.term(), self.shell.inbox.in_flight.counts());
-            if self.shell.turn.may_take(lasting, others) == Take::None {
+            if !self.shell.turn.may_take(lasting, others) {
                 return false;
             }
             let Some(Effect { id, kind }) = self.agent.poll() else { return false };

@@ -17,8 +17,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// How often progress is printed.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Runs seeded worlds of drivers, kubelets, schedulers, workload, claim and eviction controllers with faults, and checks the
-/// invariants of these cores after every step.
+/// Runs seeded worlds of drivers, kubelets, schedulers, and controllers of claims, evictions, health policies, workloads and replacements with
+/// faults, and checks the invariants of these cores after every step.
 #[derive(Debug, Parser)]
 #[command(
     name = "lazaret-sim",

@@ -60,12 +60,12 @@ impl ReplacementShell {
             })
             .map(|(other, why)| missing(other, why))
             .collect();
-        let sight = if missing.is_empty() {
+        let access = if missing.is_empty() {
             ReadAccess::Clear
         } else {
             ReadAccess::Barred(missing.join("; ").into())
         };
-        machine.tell(Input::Access(source, sight));
+        machine.tell(Input::Access(source, access));
     }
 }
 

@@ -2,6 +2,7 @@
 //! with everything that can go wrong.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod again;
 mod answers;
 mod api;
 mod devices;
@@ -13,3 +14,4 @@ mod runner;
 mod specs;
 mod strategies;
 mod timers;
+mod waiting;

@@ -19,7 +19,7 @@ pub(crate) struct Play {
     pub(crate) now: Timestamp,
     /// Every effect but events and statuses, as it was done.
     pub(crate) done: Vec<String>,
-    heard: usize,
+    pub(crate) heard: usize,
 }
 
 impl Play {
@@ -76,29 +76,45 @@ impl Play {
     /// Tells the machine all news and does all that it wants, until it wants nothing.
     pub(crate) fn settle(&mut self) {
         loop {
-            while let Some(change) = self.api.log.get(self.heard).cloned() {
-                self.hear(&change);
-                self.heard += 1;
-            }
-            self.machine.think(self.now, &self.fleet);
+            self.think();
             let mut idle = true;
-            while let Some(Effect { id, kind }) = self.machine.poll_effect() {
+            while let Some(effect) = self.machine.poll_effect() {
                 idle = false;
-                let outcome = self.api.perform(self.now, &kind);
-                match &kind {
-                    EffectKind::Release { record, .. } => self.log("release", &record.pod.name),
-                    EffectKind::Copy { name, .. } => self.log("copy to", name),
-                    EffectKind::Ungate { pod, .. } => self.log("ungate", &pod.name),
-                    EffectKind::Evict { pod, .. } => self.log("evict", &pod.name),
-                    EffectKind::Delete { pod, .. } => self.log("delete", &pod.name),
-                    EffectKind::SetStatus { .. } | EffectKind::Event(_) => {}
-                }
-                self.machine.acknowledge(self.now, id, outcome);
+                self.perform(&effect);
             }
             if idle && self.heard == self.api.log.len() {
                 return;
             }
         }
+    }
+
+    /// Tells the machine all news and lets it decide; nothing is done.
+    pub(crate) fn think(&mut self) {
+        while let Some(change) = self.api.log.get(self.heard).cloned() {
+            self.hear(&change);
+            self.heard += 1;
+        }
+        self.machine.think(self.now, &self.fleet);
+    }
+
+    /// Does what an effect says, and answers.
+    pub(crate) fn perform(&mut self, effect: &Effect) {
+        let reply = self.api.perform(self.now, &effect.kind);
+        match &effect.kind {
+            EffectKind::Release { record, .. } => self.log("release", &record.pod.name),
+            EffectKind::Copy { name, .. } => self.log("copy to", name),
+            EffectKind::Ungate { pod, .. } => self.log("ungate", &pod.name),
+            EffectKind::Evict { pod, .. } => self.log("evict", &pod.name),
+            EffectKind::Delete { pod, .. } => self.log("delete", &pod.name),
+            EffectKind::SetStatus { .. } | EffectKind::Event(_) => {}
+        }
+        self.machine.acknowledge(self.now, effect.id, reply);
+    }
+
+    /// All effects that are wanted now, but events.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        let effects = core::iter::from_fn(|| self.machine.poll_effect());
+        effects.filter(|effect| !matches!(effect.kind, EffectKind::Event(_))).collect()
     }
 
     fn hear(&mut self, change: &Changed) {

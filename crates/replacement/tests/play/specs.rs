@@ -60,7 +60,26 @@ fn a_selector_that_selects_nothing_is_said() {
 }
 
 #[test]
-fn without_sight_of_nodes_it_says_so_and_begins_nothing_on_old_news() {
+fn a_policy_that_is_made_again_counts_every_pod_once() {
+    let mut play = Play::with(3, 6);
+    let spec =
+        Spec { node_options: vec![option("a", 1_000)], fault_domain_key: Some("zone".into()), ..spec() };
+    play.api.set_policy("p", spec.clone());
+    play.api.taint("n0", "a", None);
+    play.until(7);
+    let before = play.status("p").totals;
+    assert_eq!((before.selected, before.detected, before.domains, before.domains_tainted), (6, 2, 2, 1));
+    // The machine hears of all this at once.
+    let sound = play.on("n1")[0].key.clone();
+    play.api.remove(&sound);
+    play.api.remove_policy("p");
+    play.api.set_policy("p", spec);
+    play.until(12);
+    assert_eq!(play.status("p").totals, before, "another pod was started");
+}
+
+#[test]
+fn without_access_to_nodes_it_says_so_and_begins_nothing_on_old_news() {
     let mut play = Play::with(2, 2);
     play.api.set_policy("p", Spec { node_options: vec![option("a", 10)], ..spec() });
     play.api.taint("n0", "a", None);

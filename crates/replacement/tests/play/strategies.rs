@@ -164,6 +164,43 @@ fn once_a_replacement_exists_it_is_finished_even_if_taint_and_policy_go() {
 }
 
 #[test]
+fn a_replacement_of_which_no_object_tells_takes_no_slot() {
+    for (strategy, is_bare) in
+        [(Strategy::ReplaceFirst, false), (Strategy::Recreate, false), (Strategy::ReplaceFirst, true)]
+    {
+        let mut begun = Vec::new();
+        for is_new_leader in [false, true] {
+            let mut play = Play::with(3, if is_bare { 0 } else { 2 });
+            for name in ["lone", "next"].iter().filter(|_| is_bare) {
+                play.api.add_bare(play.now, name, false, false);
+            }
+            play.until(10);
+            let all = || Spec { strategy, max_concurrent: 1, ..spec() };
+            play.api.set_policy("p", Spec { node_options: vec![option("b", 0)], ..all() });
+            play.api.set_policy("q", Spec { node_options: vec![option("a", 0)], ..all() });
+            play.api.ready_secs = 10_000;
+            play.api.taint("n0", "a", None);
+            play.until(25);
+            let old = play.on("n0");
+            for pod in &old {
+                play.api.remove(&pod.key);
+            }
+            play.until(30);
+            assert_eq!(play.machine.in_flight().count(), 1, "the new pod is not Ready");
+            play.api.remove_policy("q");
+            play.api.taint("n1", "b", None);
+            if is_new_leader {
+                play.restart();
+            }
+            play.until(60);
+            begun.push(play.done.len());
+        }
+        assert_eq!(begun[0], begun[1], "{strategy:?}: a new leader does the same");
+        assert!(begun[0] > 1, "{strategy:?}");
+    }
+}
+
+#[test]
 fn an_owner_that_wants_no_other_does_not_hold_the_old_pod() {
     let mut play = Play::with(3, 2);
     play.api.ready_secs = 1_000;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_leader::{Action, EffectEnd, Precedence, Take, Turn, TurnOptions};
+use lazaret_leader::{Action, EffectEnd, Precedence, Turn, TurnOptions};
 use lazaret_lifecycle::{
     Child, ChildKind, ChildTarget, Count, Flaps, History, Mode, Notice, Owner, Policy, Reconciler, Recovery,
     Report, Rule, Stage, Step as RepairStep, Stored, TaintKeyValue, Tally, Target, When, Write,
@@ -358,7 +358,7 @@ impl World {
             let evictions = self.controllers[number].turn.in_flight();
             let agent = &mut self.health.agents[number];
             let all = [agent.turn.in_flight() + evictions, 0, 0];
-            if agent.turn.may_take(lasting, all) == Take::None {
+            if !agent.turn.may_take(lasting, all) {
                 return;
             }
             let Some(write) = agent.core.poll_effect() else { return };

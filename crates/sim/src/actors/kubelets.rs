@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_kubelet::{EffectKind, Input, Kubelet, Options, Why};
-use lazaret_leader::{Action, EffectEnd, Precedence, Take, Turn, TurnOptions};
+use lazaret_leader::{Action, EffectEnd, Precedence, Turn, TurnOptions};
 use lazaret_machine::{Effect, Machine as _, Outcome, Turn as Told, Wake};
 use lazaret_model::{Text, Uid};
 
@@ -191,7 +191,7 @@ impl World {
         }
         core.handle(now, Input::Tick);
         turn.begin_to_send(now);
-        while self.kubelets.turn.may_take(Some(0), [0; 3]) == Take::One {
+        while self.kubelets.turn.may_take(Some(0), [0; 3]) {
             let Some(effect) = self.kubelets.core.poll_effect() else { break };
             if self.kubelets.turn.may_send(Some(0)) {
                 self.send_for_kubelet(effect);

@@ -3,7 +3,7 @@
 
 use core::fmt::Debug;
 
-use lazaret_leader::{Action, EffectEnd, InFlight, Take, Turn, TurnOptions};
+use lazaret_leader::{Action, EffectEnd, InFlight, Turn, TurnOptions};
 use lazaret_machine::{Effect, EffectId, Machine, Outcome, Reply, Turn as Told, Wake};
 use lazaret_model::Timestamp;
 
@@ -341,7 +341,7 @@ impl World {
             let (process, latency) = (self.controllers[number].process, u64::from(self.config.latency_ms));
             let crew = P::crew(self);
             let agent = &mut crew.agents[number];
-            if agent.turn.may_take(lasting, all) == Take::None {
+            if !agent.turn.may_take(lasting, all) {
                 return;
             }
             let before = agent.core.decisions_made();

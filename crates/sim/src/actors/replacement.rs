@@ -1,6 +1,6 @@
 //! The replacement controller: the core that ships, with a fleet of its own, as in the program.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use lazaret_fleet::Fleet;
 use lazaret_leader::{Precedence, TurnOptions};
@@ -23,12 +23,6 @@ pub(crate) struct Replacer {
     pub(crate) policies: usize,
     pub(super) leads: bool,
     pub(super) mutant: Option<Mutant>,
-    /// Times that it decided.
-    turns: u64,
-    /// Effects that were not taken yet, each with the turn in which it was decided.
-    waiting: VecDeque<(u64, Effect<EffectKind>)>,
-    /// Effects that were taken in the turn in which they were decided.
-    taken_at_once: u64,
     /// The pods whose replacement began in the last turn.
     pub(crate) begun: BTreeSet<Uid>,
 }
@@ -45,23 +39,16 @@ impl Machine for Replacer {
         self.core.tell_devices(&self.fleet, &changes);
         if matches!(turn, Turn::BecameLeader | Turn::LostLeadership) {
             self.leads = turn == Turn::BecameLeader;
-            self.waiting.clear();
             // It must know all that there is before it is asked to act on it.
             self.core.think(now, &self.fleet);
         }
-        self.turns += 1;
         let before: BTreeSet<Uid> = self.core.in_flight().cloned().collect();
         self.core.handle(now, &self.fleet, turn);
         self.begun = self.core.in_flight().filter(|uid| !before.contains(*uid)).cloned().collect();
-        while let Some(effect) = self.core.poll_effect() {
-            self.waiting.push_back((self.turns, effect));
-        }
     }
 
     fn poll_effect(&mut self) -> Option<Effect<EffectKind>> {
-        let (turn, effect) = self.waiting.pop_front()?;
-        self.taken_at_once += u64::from(turn == self.turns);
-        Some(effect)
+        self.core.poll_effect()
     }
 
     fn next_wake(&self) -> Option<Wake> {
@@ -79,9 +66,6 @@ impl Part for Replacer {
             policies: 0,
             leads: false,
             mutant: None,
-            turns: 0,
-            waiting: VecDeque::new(),
-            taken_at_once: 0,
             begun: BTreeSet::new(),
         }
     }
@@ -110,12 +94,8 @@ impl Part for Replacer {
         matches!(kind, EffectKind::Event(_))
     }
 
-    fn decisions_made(&self) -> u64 {
-        self.taken_at_once
-    }
-
-    fn check(world: &mut World, number: usize, kind: &EffectKind, is_new: bool) {
-        world.check_replacement(number, kind, is_new);
+    fn check(world: &mut World, number: usize, kind: &EffectKind, _is_new: bool) {
+        world.check_replacement(number, kind);
     }
 
     fn perform(world: &mut World, kind: &EffectKind, in_part: bool) -> Reply {

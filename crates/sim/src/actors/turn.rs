@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_eviction::{EffectKind, Input, Outcome, ViewRequest};
-use lazaret_leader::{Action, EffectEnd, Take};
+use lazaret_leader::{Action, EffectEnd};
 use lazaret_machine::Wake;
 
 use crate::{
@@ -195,7 +195,7 @@ impl World {
                 controller.paused_at = Some(self.now);
             }
             let all = [controller.turn.in_flight() + others, 0, 0];
-            if controller.turn.may_take(lasting, all) == Take::None {
+            if !controller.turn.may_take(lasting, all) {
                 break;
             }
             let Some(effect) = controller.eviction.poll_effect() else { break };

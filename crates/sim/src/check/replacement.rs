@@ -15,37 +15,37 @@ use crate::{
 };
 
 impl World {
-    /// A replacement controller is about to do something.
-    pub(crate) fn check_replacement(&mut self, number: usize, kind: &EffectKind, is_new: bool) {
+    /// A replacement controller is about to do something. It was decided on all that its process has been told: one that waited is decided again.
+    pub(crate) fn check_replacement(&mut self, number: usize, kind: &EffectKind) {
         match kind {
             EffectKind::SetStatus { policy, version, status, .. } => {
-                self.check_records_left(number, policy, version, status, is_new);
+                self.check_records_left(number, policy, version, status);
                 for entry in &status.replacements {
                     let known = self.replacements.records.get(&entry.record.uid);
                     if known != Some(&entry.record) {
                         self.replacements.records.insert(entry.record.uid.clone(), entry.record.clone());
                         // The record of one that began while a status was being written comes later.
-                        if is_new && self.replacer(number).begun.contains(&entry.record.uid) {
+                        if self.replacer(number).begun.contains(&entry.record.uid) {
                             self.check_begun(number, &entry.record);
                         }
                     }
                 }
             }
             EffectKind::Release { record, .. } | EffectKind::Copy { record, .. } => {
-                self.check_first_step(number, record, is_new);
+                self.check_first_step(number, record);
             }
             EffectKind::Evict { uid, .. } => {
                 let record = self.replacements.records.get(uid).cloned();
                 match record {
                     Some(record) if matches!(record.plan, Plan::Evict { .. }) => {
-                        self.check_first_step(number, &record, is_new);
+                        self.check_first_step(number, &record);
                     }
                     Some(record) => self.check_rebuilt(number, &record),
                     None => self.violate(UNRECORDED, format!("controller {number} evicts {uid}")),
                 }
             }
-            EffectKind::Delete { pod, uid } if is_new => self.check_relieved(number, pod, uid),
-            EffectKind::Delete { .. } | EffectKind::Ungate { .. } | EffectKind::Event(_) => {}
+            EffectKind::Delete { pod, uid } => self.check_relieved(number, pod, uid),
+            EffectKind::Ungate { .. } | EffectKind::Event(_) => {}
         }
     }
 
@@ -101,7 +101,7 @@ impl World {
         };
         let (secs, is_dated) = (one.secs, one.around.added.is_some());
         let since = match one.around.added {
-            Some(added) => added.max(pod.created),
+            Some(added) => added.max(pod.created).truncated_to_secs(),
             None => record.since,
         };
         if record.since != since || record.since.plus_secs(secs) > now {
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Something is done to a pod for the first time: a status says so, and there still is a reason.
-    fn check_first_step(&mut self, number: usize, record: &Record, is_new: bool) {
+    fn check_first_step(&mut self, number: usize, record: &Record) {
         let key = ObjectKey::new(record.pod.namespace.clone(), record.policy.clone());
         let heard = self.replacer(number).policies;
         let has_record = |status: &Status| status.replacements.iter().any(|entry| entry.record == *record);
@@ -143,7 +143,7 @@ impl World {
             let detail = format!("controller {number}: {} for {key}", record.pod);
             self.violate(UNRECORDED, detail);
         }
-        let (Some(spec), true) = (spec, is_new) else { return };
+        let Some(spec) = spec else { return };
         let pod = self.replaceable_pod(number, &record.pod, &record.uid);
         let is_wanted = pod.is_some_and(|pod| !self.minded(number, &spec, &pod).is_empty());
         if !is_wanted {
@@ -173,16 +173,9 @@ impl World {
     }
 
     /// A replacement leaves a status when it has come to its end: nothing that was begun is left behind.
-    fn check_records_left(
-        &mut self,
-        number: usize,
-        policy: &ObjectKey,
-        version: &Text,
-        status: &Status,
-        is_new: bool,
-    ) {
+    fn check_records_left(&mut self, number: usize, policy: &ObjectKey, version: &Text, status: &Status) {
         let stored = self.replacements.policies.get(policy).filter(|stored| stored.version == *version);
-        let Some(before) = stored.filter(|_| is_new).map(|stored| Arc::clone(&stored.status)) else { return };
+        let Some(before) = stored.map(|stored| Arc::clone(&stored.status)) else { return };
         let is_kept = |uid: &Uid| status.replacements.iter().any(|entry| entry.record.uid == *uid);
         for entry in before.replacements.iter().filter(|entry| !is_kept(&entry.record.uid)) {
             let record = &entry.record;

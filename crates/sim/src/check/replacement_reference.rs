@@ -191,10 +191,16 @@ impl World {
         let wanted = set?.replicas as usize;
         let is_its = |pod: &&Pod| pod.owner.as_ref().is_some_and(|of| of.uid == owner.uid) && serves(pod);
         let serving = self.replaceable_pods(number).iter().filter(is_its).count();
-        let others = self.replacer(number).core.in_flight().filter(|uid| **uid != record.uid);
-        let others = others.filter_map(|uid| self.replacements.records.get(uid)).filter(|other| {
-            matches!(&other.plan, Plan::Release { owner: of, .. } | Plan::Evict { owner: of } if of.uid == owner.uid)
-        });
+        let is_waited_for = |other: &&Record| {
+            let is_younger = (other.started, &other.uid) > (record.started, &record.uid);
+            let is_its = matches!(&other.plan, Plan::Release { owner: of, .. } | Plan::Evict { owner: of } if of.uid == owner.uid);
+            let pod = self.replaceable_pod(number, &other.pod, &other.uid);
+            let is_owned = |pod: &Pod| pod.owner.as_ref().is_some_and(|of| of.uid == owner.uid);
+            is_younger && is_its && pod.is_none_or(|pod| pod.deleting || !is_owned(&pod))
+        };
+        // A new pod is that of the oldest. The one that an older replacement waits for may be among those that lack.
+        let others = self.replacer(number).core.in_flight();
+        let others = others.filter_map(|uid| self.replacements.records.get(uid)).filter(is_waited_for);
         let all = serving + others.count() + record.lacking as usize;
         (all < wanted).then(|| format!("{all} of {wanted} serve"))
     }

@@ -1,9 +1,9 @@
 //! Pods on tainted nodes and devices are replaced: the design document's policy with seconds for its hours, and what can come
 //! in between.
 
+mod access;
 mod leaders;
 mod limits;
-mod sight;
 mod strategies;
 mod timing;
 
