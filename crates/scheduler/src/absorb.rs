@@ -307,11 +307,25 @@ impl Scheduler {
     fn roll_back_users(&mut self, key: &ObjectKey, owner: Option<&ObjectKey>, why: &str) {
         let message = format!("resourceclaim {:?}: {why}", key.name.as_str());
         for pod in self.users_of(key, owner) {
-            let flight = self.flights.get_mut(&pod).filter(|flight| flight.claims.contains(key));
-            match flight.map(|flight| (flight.phase, &mut flight.lost_claim)) {
-                None | Some((Phase::Bound, _)) => {}
-                Some((Phase::Binding, lost_claim)) => *lost_claim = Some(message.clone()),
-                Some(_) => self.roll_back(pod, &message),
+            let Some(flight) = self.flights.get_mut(&pod).filter(|flight| flight.claims.contains(key)) else {
+                continue;
+            };
+            match flight.phase {
+                Phase::Bound => {}
+                // Only a binding that was not taken yet can be withdrawn.
+                Phase::Binding if !flight.awaits.is_some_and(|id| self.outbox.is_waiting(id)) => {
+                    flight.lost_claim = Some(message.clone());
+                }
+                Phase::Making
+                | Phase::Reserving
+                | Phase::Preparing { .. }
+                | Phase::Naming
+                | Phase::Stating
+                | Phase::Binding
+                | Phase::Pausing { .. } => {
+                    flight.awaits.take().and_then(|id| self.outbox.withdraw(id));
+                    self.roll_back(pod, &message);
+                }
             }
         }
     }

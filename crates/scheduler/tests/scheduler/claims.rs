@@ -494,6 +494,46 @@ fn of_a_node_that_an_allocated_claim_excludes_the_first_reason_counts() {
 }
 
 #[test]
+fn a_binding_that_was_not_taken_is_withdrawn_when_the_claim_goes() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 2);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    let reserve = world.scheduler.poll_effect().unwrap();
+    world.perform(reserve);
+    // Both are heard of before an effect is taken.
+    world.claims.clear();
+    world.news.push(Input::ClaimGone(ObjectKey::new("ns", "c")));
+    world.settle();
+    world.pass(60_000);
+    assert_eq!(world.node_of("p"), None);
+    world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+    world.pass(60_000);
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+}
+
+#[test]
+fn the_answer_to_a_binding_counts_although_the_claim_is_gone() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 2);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    let reserve = world.scheduler.poll_effect().unwrap();
+    world.perform(reserve);
+    std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+    let bind = world.scheduler.poll_effect().unwrap();
+    assert!(matches!(&bind.kind, EffectKind::Bind(_)), "{bind:?}");
+    world.claims.clear();
+    world.tell(Input::ClaimGone(ObjectKey::new("ns", "c")));
+    world.perform(bind);
+    let done = world.log.len();
+    world.pass(60_000);
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+    let is_event = |effect: &&EffectKind| matches!(effect, EffectKind::Event(_));
+    assert!(world.log[done..].iter().all(|effect| is_event(&effect)), "{:?}", &world.log[done..]);
+}
+
+#[test]
 fn a_binding_is_not_repeated_for_a_pod_that_has_lost_its_claim() {
     // The claim goes before or after the binding failed, alone or with the next claim of the name.
     for (is_gone_first, is_remade) in [(false, false), (false, true), (true, false), (true, true)] {
