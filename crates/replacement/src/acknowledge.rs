@@ -106,6 +106,7 @@ impl Replacement {
             Plan::Evict { .. } if !flight.may_have_begun() => {
                 let (pod, policy) = (flight.record.pod.clone(), flight.policy());
                 self.flights.remove(uid);
+                self.touch_selecting(&pod);
                 self.held.insert(pod, until);
                 self.touch(&policy);
                 self.may_start = true;

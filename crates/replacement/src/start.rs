@@ -25,9 +25,7 @@ type Slots = BTreeMap<(ObjectKey, Text), u32>;
 
 impl Replacement {
     pub(crate) fn start(&mut self, now: Timestamp) {
-        let held = self.held.len();
-        self.held.retain(|_, until| *until > now);
-        self.may_start |= self.held.len() < held;
+        self.end_holds(now);
         if !core::mem::take(&mut self.may_start) {
             return;
         }
@@ -62,6 +60,26 @@ impl Replacement {
             self.figures.started += 1;
             self.ended.remove(&flight.record.uid);
             self.flights.insert(flight.record.uid.clone(), flight);
+        }
+    }
+
+    /// Pods that a budget held back long enough may come again.
+    fn end_holds(&mut self, now: Timestamp) {
+        let over: Vec<ObjectKey> =
+            self.held.iter().filter(|(_, until)| **until <= now).map(|(pod, _)| pod.clone()).collect();
+        for pod in over {
+            self.held.remove(&pod);
+            self.may_start = true;
+            self.touch_selecting(&pod);
+        }
+    }
+
+    /// Every policy that selects a pod says whether a budget holds it back.
+    pub(crate) fn touch_selecting(&mut self, pod: &ObjectKey) {
+        for one in self.watches.get(pod).into_iter().flat_map(|watch| &watch.selected) {
+            if let Some(tracker) = self.trackers.get_mut(&one.policy) {
+                tracker.dirty = true;
+            }
         }
     }
 

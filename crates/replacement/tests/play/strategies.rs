@@ -72,6 +72,35 @@ fn a_budget_holds_an_eviction_back_and_lets_others_go() {
 }
 
 #[test]
+fn a_status_says_no_longer_that_a_budget_holds_a_pod_than_it_does() {
+    let mut play = Play::new();
+    for node in ["n0", "n1", "n2"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_set("db", Kind::StatefulSet, 2, false);
+    play.until(5);
+    play.api.ready_secs = 10_000;
+    play.api.budget = Some(0);
+    // Both select both pods.
+    play.api.set_policy("p", quick());
+    play.api.set_policy("q", quick());
+    play.api.taint("n0", "a", None);
+    play.until(10);
+    play.api.taint("n1", "a", None);
+    play.until(34);
+    assert_eq!(play.done, ["26 evict db-0", "31 evict db-1"]);
+    for policy in ["p", "q"] {
+        assert!(play.condition(policy, "Progressing").starts_with("True HeldByBudget"));
+    }
+    play.api.budget = Some(1);
+    play.until(40);
+    assert_eq!(play.done[2..], ["36 evict db-0"], "it is not Ready again for long");
+    assert_eq!(play.condition("q", "Progressing").split(':').next(), Some("True HeldByBudget"));
+    play.until(60);
+    assert_eq!(play.condition("q", "Progressing").split(':').next(), Some("True Due"), "there is no slot");
+}
+
+#[test]
 fn a_bare_pod_gets_a_copy_first() {
     let mut play = Play::new();
     for node in ["n0", "n1"] {
