@@ -320,13 +320,14 @@ impl World {
         let stored = self.api.claims.get(&delete.claim).map(|stored| Arc::clone(stored.object));
         let Some(claim) = stored.filter(|claim| claim.uid == delete.uid) else { return Outcome::Gone };
         self.check_given_back(&claim);
-        if in_part {
+        // The last finalizer of a claim that is being deleted ends it.
+        if in_part && !claim.deleting {
             let notes = ClaimNotes { is_protected: false, ..self.api.notes_of(&claim) };
             self.api.put_claim(ResourceClaim::clone(&claim), notes);
             return Outcome::Unknown;
         }
         self.api.claims.remove(&mut self.api.versions, &delete.claim);
-        Outcome::Done
+        if in_part { Outcome::Unknown } else { Outcome::Done }
     }
 
     fn create_extended_claim(&mut self, create: &CreateExtendedClaim) -> Reply {

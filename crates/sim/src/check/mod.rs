@@ -50,6 +50,8 @@ pub(crate) struct Checker {
     rules_seen: usize,
     holdings: claims::Holdings,
     decided: placing::Decided,
+    /// Pods that a Job noted to have failed.
+    noted_failed: BTreeSet<Uid>,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
     parties: Vec<(usize, u64, Uid)>,
     /// Groups of which a controller evicts all: they have to be gone soon.

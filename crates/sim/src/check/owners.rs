@@ -1,10 +1,10 @@
 //! The owners of pods: none has more pods than it wants, a Job counts each completion once, and at rest each has exactly its pods and nothing is
 //! left to do.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use lazaret_machine::{Machine as _, Turn};
-use lazaret_model::{Pod, PodPhase};
+use lazaret_model::{Pod, PodPhase, Uid};
 use lazaret_workloads::{Key, Workloads, Write, resource};
 use serde_json::Value;
 
@@ -52,7 +52,10 @@ impl World {
     /// The status of a Job is written: it counts no pod that did not succeed, none twice, and forgets none.
     pub(crate) fn check_counted(&mut self, key: &Key, before: &Value, after: &Value) {
         let succeeded = number(&after["status"]["succeeded"]);
-        let truth = self.workload_of(key).map_or(0, |workload| self.succeeded(workload));
+        let failed = after["status"]["uncountedTerminatedPods"]["failed"].as_array();
+        let failed = failed.into_iter().flatten().filter_map(Value::as_str);
+        self.checker.noted_failed.extend(failed.map(Uid::from));
+        let truth = self.workload_of(key).map_or(0, |workload| *self.succeeded(workload).end());
         if succeeded > truth {
             let detail = format!("{key} counts {succeeded}, and {truth} have succeeded");
             self.violate("a Job counts each completion once", detail);
@@ -68,9 +71,10 @@ impl World {
         self.workloads.all.get(self.workloads.owned_by(&key.name)?)
     }
 
-    /// Pods of a Job that succeeded before it let go of them; of one that numbers its pods, numbers.
-    fn succeeded(&self, workload: &Workload) -> u64 {
-        let mut seen = BTreeSet::new();
+    /// How many pods of a Job succeeded before it let go of them; of one that numbers its pods, numbers. One that was noted to have failed, for it was
+    /// being deleted, may succeed after that.
+    fn succeeded(&self, workload: &Workload) -> RangeInclusive<u64> {
+        let (mut seen, mut certain) = (BTreeSet::new(), BTreeSet::new());
         for (place, logged) in self.api.pods.log().iter().enumerate() {
             let Some(pod) = logged.object.as_deref().filter(|pod| pod.phase == PodPhase::Succeeded) else {
                 continue;
@@ -79,10 +83,14 @@ impl World {
             if is_of_job && self.api.was_held_at(&pod.uid, place) {
                 let metadata = self.api.pod_metadata_at(&pod.uid, place);
                 let index = metadata.and_then(|known| known.annotations[JOB_INDEX].as_str());
-                seen.insert(index.filter(|_| workload.is_indexed()).unwrap_or(&pod.uid));
+                let one = index.filter(|_| workload.is_indexed()).unwrap_or(&pod.uid);
+                seen.insert(one);
+                if !self.checker.noted_failed.contains(&pod.uid) {
+                    certain.insert(one);
+                }
             }
         }
-        seen.len() as u64
+        certain.len() as u64..=seen.len() as u64
     }
 
     /// Each owner has exactly its pods and says so, no pod is left whose owner is gone, and a controller that starts now agrees.
@@ -116,13 +124,14 @@ impl World {
                 let detail = format!("{} has {active} pods and wants {wanted}", workload.name);
                 complaints.push(("an owner at rest has exactly its pods", detail));
             }
-            let counts = match workload.keeper {
+            let (said_ready, succeeded) = match workload.keeper {
                 Keeper::Job => (number(&status["ready"]), self.succeeded(workload)),
                 Keeper::ReplicaSet | Keeper::StatefulSet | Keeper::Nobody => {
-                    (number(&status["readyReplicas"]), 0)
+                    (number(&status["readyReplicas"]), 0..=0)
                 }
             };
-            if (said, counts.0) != (active, ready) || number(&status["succeeded"]) != counts.1 {
+            let is_counted = succeeded.contains(&number(&status["succeeded"]));
+            if (said, said_ready) != (active, ready) || !is_counted {
                 let detail = format!("{} has {active} pods, {ready} ready; {status}", workload.name);
                 complaints.push(("the status of an owner is right", detail));
             }
@@ -173,7 +182,9 @@ impl World {
         if conditions.is_some_and(|all| all.iter().any(is_end)) {
             return 0;
         }
-        let left = number(&job["spec"]["completions"]).saturating_sub(self.succeeded(workload));
+        let succeeded = self.succeeded(workload);
+        let succeeded = number(&job["status"]["succeeded"]).clamp(*succeeded.start(), *succeeded.end());
+        let left = number(&job["spec"]["completions"]).saturating_sub(succeeded);
         left.min(number(&job["spec"]["parallelism"]))
     }
 

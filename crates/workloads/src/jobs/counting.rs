@@ -110,6 +110,8 @@ impl Tally {
         let full = self.uncounted_failed.len() + self.uncounted_succeeded.len() >= UNCOUNTED_MAX;
         if pods::phase(pod) == "Succeeded" {
             match indexes::of(pod).filter(|_| self.indexed) {
+                // It was being deleted and counts as failed, however it ended after that.
+                _ if noted.uncounted_failed.contains(uid) => release(pod, plan),
                 Some(index) if noted.completed.contains(&index) => release(pod, plan),
                 Some(index) => {
                     self.completed.insert(index);

@@ -80,6 +80,32 @@ fn delete_the_pod(rig: &mut Rig) {
 }
 
 #[test]
+fn a_pod_that_was_counted_as_failed_does_not_succeed_after_that() {
+    for mode in ["NonIndexed", "Indexed"] {
+        let mut rig = Rig::new(ALL, 32, Faults::NONE);
+        rig.pods = Pods::Run;
+        rig.create(
+            &resource::JOBS,
+            job(&json!({"parallelism": 1, "completions": 2, "backoffLimit": 9, "completionMode": mode})),
+        );
+        rig.pass(5);
+        let pod = rig.live_pods()[0].clone();
+        let (name, uid) = (pod["metadata"]["name"].as_str().unwrap(), &pod["metadata"]["uid"]);
+        // It is being deleted, the job has noted that, and the write that lets go of it was lost.
+        rig.api.change(&resource::JOBS, "default", "work", |job| {
+            job["status"]["uncountedTerminatedPods"] = json!({"failed": [uid]});
+        });
+        rig.api.change(&resource::PODS, "default", name, |pod| {
+            pod["metadata"]["deletionTimestamp"] = json!(stamp(rig.now));
+            pod["status"]["phase"] = json!("Succeeded");
+        });
+        rig.pass(5);
+        let status = &rig.object(&resource::JOBS, "work")["status"];
+        assert_eq!((&status["succeeded"], &status["failed"]), (&Value::Null, &json!(1)), "{mode}");
+    }
+}
+
+#[test]
 fn a_pod_that_was_deleted_is_replaced_after_a_pause_that_grows() {
     for (seed, pods) in [(30, Pods::Wait), (31, Pods::Run)] {
         let mut rig = Rig::new(ALL, seed, Faults::NONE);
