@@ -62,7 +62,7 @@ impl Replacement {
         };
         let next = match self.next(flight, bound.as_deref()) {
             Next::Wait(_) if self.is_unmentioned(flight, bound.as_deref()) => Next::End(Ending::Unmentioned),
-            next => next,
+            next @ (Next::Wait(_) | Next::Do(..) | Next::End(_)) => next,
         };
         let bound = bound.map(|pod| (pod.key.clone(), pod.uid.clone()));
         let seen_copy = flight.had_copy || (bound.is_some() && flight.record.plan.copy().is_some());

@@ -56,7 +56,12 @@ fn wanted(machine: &mut Claims) -> (Option<Text>, BTreeSet<Text>) {
                 }
             }
             EffectKind::AskNode(ask) => drop(asked.insert(ask.node.clone())),
-            _ => {}
+            EffectKind::CreateClaim(_)
+            | EffectKind::SetClaimNames(_)
+            | EffectKind::Confirm(_)
+            | EffectKind::ConfirmNode(_)
+            | EffectKind::Event(_)
+            | EffectKind::ClaimEvent(_) => {}
         }
         let is_question = matches!(effect.kind, EffectKind::Confirm(_) | EffectKind::ConfirmNode(_));
         let outcome = if is_question { Outcome::Gone } else { Outcome::Done };
@@ -120,7 +125,12 @@ fn each_node_of_a_lost_pod_is_looked_for() {
                 // The second of them is there, and will be heard of.
                 if &**node == "node-1" { Outcome::Gone } else { Outcome::Done }
             }
-            other => panic!("{other:?}"),
+            EffectKind::CreateClaim(_)
+            | EffectKind::SetClaimNames(_)
+            | EffectKind::ChangeClaim(_)
+            | EffectKind::AskNode(_)
+            | EffectKind::Event(_)
+            | EffectKind::ClaimEvent(_) => panic!("{:?}", effect.kind),
         };
         machine.handle(NOW, Input::Acknowledged { effect: effect.id, outcome, why: None });
     }
@@ -150,12 +160,12 @@ fn an_allocation_that_was_removed_under_a_running_pod_is_waited_for() {
     let asked = NodeReport { version: "2".into(), ..report("node-1", vec![listed]) };
 
     let p = pod("p", PodPhase::Running);
-    let mut first = machine(&[p.clone()], given.clone(), &[report("node-1", Vec::new())]);
+    let mut first = machine(std::slice::from_ref(&p), given.clone(), &[report("node-1", Vec::new())]);
     first.handle(NOW, Input::Claim(free.clone()));
     assert_eq!(done(&mut first), ["ask node-1 about [c]"]);
     first.handle(NOW, Input::Node(Arc::new(asked.clone())));
     // A controller that starts later goes on waiting.
-    let second = machine(&[p], free, &[asked.clone()]);
+    let second = machine(&[p], free, std::slice::from_ref(&asked));
     for mut machine in [first, second] {
         assert_eq!(done(&mut machine), [""; 0]);
         assert_eq!(machine.awaiting(), 1);

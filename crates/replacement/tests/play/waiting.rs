@@ -37,7 +37,11 @@ fn names(effects: &[Effect]) -> Vec<&'static str> {
     let name = |effect: &Effect| match effect.kind {
         EffectKind::SetStatus { .. } => "status",
         EffectKind::Release { .. } => "release",
-        _ => "other",
+        EffectKind::Copy { .. }
+        | EffectKind::Ungate { .. }
+        | EffectKind::Evict { .. }
+        | EffectKind::Delete { .. }
+        | EffectKind::Event(_) => "other",
     };
     effects.iter().map(name).collect()
 }
@@ -81,7 +85,12 @@ fn a_status_that_waits_is_of_the_newest_version_of_its_policy() {
     let versions = |effects: &[Effect]| -> Vec<Text> {
         let version = |effect: &Effect| match &effect.kind {
             EffectKind::SetStatus { version, .. } => Some(version.clone()),
-            _ => None,
+            EffectKind::Release { .. }
+            | EffectKind::Copy { .. }
+            | EffectKind::Ungate { .. }
+            | EffectKind::Evict { .. }
+            | EffectKind::Delete { .. }
+            | EffectKind::Event(_) => None,
         };
         effects.iter().filter_map(version).collect()
     };
