@@ -79,12 +79,18 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let Some(selector) = &spec.selector else { return };
     let kinds = (&resource::JOBS, &resource::PODS);
     let claimed = claim(context.world.pods(), kinds, &job.metadata, selector, |_: &Pod| true);
-    claimed.writes.into_iter().for_each(|write| plan.write(write));
     if finish::is_finished(job) {
         claimed.mine.iter().for_each(|pod| release(pod, plan));
+        // DEVIATION(late-pods): the request that made such a pod had no answer, and was carried out late.
+        let is_own = |pod: &Pod| {
+            meta::controller_of(&pod.metadata).is_some_and(|owner| owner.uid == meta::uid(&job.metadata))
+        };
+        let late = claimed.mine.iter().filter(|pod| pods::is_active(pod) && is_own(pod));
+        late.take(BURST_MAX).for_each(|pod| delete(job, pod, plan));
         finish::expire(context, job, plan);
         return;
     }
+    claimed.writes.into_iter().for_each(|write| plan.write(write));
     let mut tally = Tally::of(job, &claimed.mine);
     tally.count(job, &claimed.mine, plan);
     if tally.per_index.is_none() {

@@ -80,6 +80,27 @@ fn delete_the_pod(rig: &mut Rig) {
 }
 
 #[test]
+fn a_pod_that_is_made_after_the_end_of_its_job_is_deleted() {
+    let mut rig = Rig::new(ALL, 33, Faults::NONE);
+    rig.pods = Pods::Succeed;
+    rig.create(&resource::JOBS, job(&json!({"completions": 1, "parallelism": 1})));
+    rig.settle(600);
+    assert_eq!(condition(&rig, "Complete")["status"], "True");
+    // The first request for the pod had no answer, and is carried out now.
+    rig.pods = Pods::Run;
+    let mut late = rig.api.all(&resource::PODS).next().unwrap().clone();
+    late["metadata"]["name"] = json!("work-late");
+    late["metadata"]["uid"] = Value::Null;
+    late["metadata"]["resourceVersion"] = Value::Null;
+    late["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+    late["status"] = json!({"phase": "Pending"});
+    rig.create(&resource::PODS, late);
+    rig.settle(60);
+    assert_eq!(rig.live_pods().len(), 0);
+    assert_eq!(rig.object(&resource::JOBS, "work")["status"]["succeeded"], 1);
+}
+
+#[test]
 fn a_pod_that_was_counted_as_failed_does_not_succeed_after_that() {
     for mode in ["NonIndexed", "Indexed"] {
         let mut rig = Rig::new(ALL, 32, Faults::NONE);
