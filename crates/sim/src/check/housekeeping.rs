@@ -3,7 +3,7 @@
 
 use lazaret_claims::{ClaimStep, Claims, CreateClaim, EffectKind, Input};
 use lazaret_machine::{Outcome, Turn};
-use lazaret_model::{Awaited, ClaimSource, Consumer, ObjectKey, Pod, ResourceClaim, Uid};
+use lazaret_model::{Awaited, ClaimSource, Consumer, NodeReport, ObjectKey, Pod, ResourceClaim, Uid};
 
 use crate::{actors::part::Part, world::World};
 
@@ -139,7 +139,12 @@ impl World {
             }
         }
         for report in self.reports.by_node.values() {
-            let is_over = |one: &&Awaited| !self.has_prepared(&report.name, &one.uid);
+            // A lost pod is waited for on each node where it may have been, until the last of them has answered.
+            let is_waited_for = |other: &NodeReport, uid: &Uid| {
+                other.awaiting.iter().any(|one| one.uid == *uid) && self.has_prepared(&other.name, uid)
+            };
+            let others = self.reports.by_node.values();
+            let is_over = |one: &&Awaited| !others.clone().any(|other| is_waited_for(other, &one.uid));
             if let Some(one) = report.awaiting.iter().find(is_over) {
                 let detail = format!("{} is asked about {}", report.name, one.claim);
                 complaints.push(("no node is asked for ever", detail));
