@@ -493,13 +493,25 @@ fn of_a_node_that_an_allocated_claim_excludes_the_first_reason_counts() {
     assert_eq!(told, expected);
 }
 
-#[test]
-fn a_binding_that_was_not_taken_is_withdrawn_when_the_claim_goes() {
+/// A pod whose claim is about to be reserved for it.
+fn reserving() -> (World, lazaret_scheduler::Effect) {
     let mut world = World::new(Options::default());
     world.node("a", 1_000, 2);
     world.add_claim(claim("c", 1));
     world.add_pod(pod("p", 100, &["c"]));
     let reserve = world.scheduler.poll_effect().unwrap();
+    assert!(matches!(&reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
+    (world, reserve)
+}
+
+/// The claim of that name that follows one that was removed.
+fn next_claim() -> ResourceClaim {
+    ResourceClaim { uid: "next".into(), ..claim("c", 1) }
+}
+
+#[test]
+fn a_binding_that_was_not_taken_is_withdrawn_when_the_claim_goes() {
+    let (mut world, reserve) = reserving();
     world.perform(reserve);
     // Both are heard of before an effect is taken.
     world.claims.clear();
@@ -507,18 +519,14 @@ fn a_binding_that_was_not_taken_is_withdrawn_when_the_claim_goes() {
     world.settle();
     world.pass(60_000);
     assert_eq!(world.node_of("p"), None);
-    world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+    world.add_claim(next_claim());
     world.pass(60_000);
     assert_eq!(world.node_of("p").as_deref(), Some("a"));
 }
 
 #[test]
 fn the_answer_to_a_binding_counts_although_the_claim_is_gone() {
-    let mut world = World::new(Options::default());
-    world.node("a", 1_000, 2);
-    world.add_claim(claim("c", 1));
-    world.add_pod(pod("p", 100, &["c"]));
-    let reserve = world.scheduler.poll_effect().unwrap();
+    let (mut world, reserve) = reserving();
     world.perform(reserve);
     std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
     let bind = world.scheduler.poll_effect().unwrap();
@@ -537,11 +545,7 @@ fn the_answer_to_a_binding_counts_although_the_claim_is_gone() {
 fn a_binding_is_not_repeated_for_a_pod_that_has_lost_its_claim() {
     // The claim goes before or after the binding failed, alone or with the next claim of the name.
     for (is_gone_first, is_remade) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut world = World::new(Options::default());
-        world.node("a", 1_000, 2);
-        world.add_claim(claim("c", 1));
-        world.add_pod(pod("p", 100, &["c"]));
-        let reserve = world.scheduler.poll_effect().unwrap();
+        let (mut world, reserve) = reserving();
         world.perform(reserve);
         std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
         let bind = world.scheduler.poll_effect().unwrap();
@@ -552,7 +556,7 @@ fn a_binding_is_not_repeated_for_a_pod_that_has_lost_its_claim() {
         }
         world.claims.clear();
         if is_remade {
-            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+            world.add_claim(next_claim());
         } else {
             world.tell(Input::ClaimGone(ObjectKey::new("ns", "c")));
         }
@@ -562,7 +566,7 @@ fn a_binding_is_not_repeated_for_a_pod_that_has_lost_its_claim() {
         world.pass(60_000);
         if !is_remade {
             assert_eq!(world.node_of("p"), None, "{is_gone_first}");
-            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+            world.add_claim(next_claim());
             world.pass(60_000);
         }
         assert_eq!(world.node_of("p").as_deref(), Some("a"), "{is_gone_first}, {is_remade}");
@@ -578,24 +582,19 @@ fn a_claim_that_goes_while_it_is_written_leaves_its_pod_to_the_next_one_of_that_
         .into_iter()
         .flat_map(|outcome| [(outcome, false), (outcome, true)])
     {
-        let mut world = World::new(Options::default());
-        world.node("a", 1_000, 2);
-        world.add_claim(claim("c", 1));
-        world.add_pod(pod("p", 100, &["c"]));
-        let reserve = world.scheduler.poll_effect().unwrap();
-        assert!(matches!(&reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
+        let (mut world, reserve) = reserving();
         world.carry_out(&reserve.kind);
         world.news.clear();
         world.claims.clear();
         if is_remade_first {
-            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+            world.add_claim(next_claim());
         } else {
             world.tell(Input::ClaimGone(ObjectKey::new("ns", "c")));
         }
         world.tell(Input::Acknowledged(reserve.id, Reply::of(outcome)));
         world.settle();
         if !is_remade_first {
-            world.add_claim(ResourceClaim { uid: "next".into(), ..claim("c", 1) });
+            world.add_claim(next_claim());
         }
         world.pass(60_000);
         assert_eq!(world.node_of("p").as_deref(), Some("a"), "{outcome:?}, {is_remade_first}");
