@@ -4,7 +4,7 @@
 //! which none can have. Controllers compare, hash and copy such entries like any other. Every write has them as they were.
 
 use alloc::{
-    borrow::ToOwned,
+    borrow::{Cow, ToOwned},
     format,
     string::{String, ToString},
 };
@@ -15,13 +15,20 @@ const ENTRIES: &str = "resourceClaims";
 const NAMED: &str = "cdi.k8s.io/claim/";
 const MADE: &str = "cdi.k8s.io/template/";
 
-/// Whether this JSON speaks of claims at all. Most objects do not, and are read once.
-pub(crate) fn may_be_in(text: &str) -> bool {
-    text.contains(ENTRIES)
+/// An object as typed objects can hold it, from JSON to JSON. Most objects do not speak of claims at all, and are read once.
+///
+/// # Errors
+/// When it is not JSON.
+pub(crate) fn typed(text: &str) -> Result<Cow<'_, str>, serde_json::Error> {
+    if !text.contains(ENTRIES) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut object = serde_json::from_str(text)?;
+    hide(&mut object);
+    serde_json::to_string(&object).map(Cow::Owned)
 }
 
-/// Entries as typed objects can hold them.
-pub(crate) fn hide(object: &mut Value) {
+fn hide(object: &mut Value) {
     for_each(object, &|entry| {
         if let Some(name) = entry["classicClaimName"].as_str() {
             let name = format!("{NAMED}{name}");
@@ -91,10 +98,7 @@ mod tests {
             {"name": "d", "resourceClaimTemplateName": "t"},
         ]);
         let object = json!({"spec": {"containers": [], "resourceClaims": entries}});
-        assert!(may_be_in(&object.to_string()));
-        let mut typed = object.clone();
-        hide(&mut typed);
-        let typed: PodTemplateSpec = serde_json::from_value(typed).unwrap();
+        let typed: PodTemplateSpec = serde_json::from_str(&typed(&object.to_string()).unwrap()).unwrap();
         let mut back = json!({"spec": {"template": typed}});
         show(&mut back);
         assert_eq!(back["spec"]["template"]["spec"]["resourceClaims"], entries);
