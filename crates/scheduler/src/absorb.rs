@@ -459,7 +459,7 @@ impl Scheduler {
             && *at <= self.now
         {
             match self.timers.pop_first() {
-                Some((_, TimerKey::Claim(key))) => self.write_claim(&key),
+                Some((_, TimerKey::Claim(key))) => self.claim_due(&key),
                 Some((_, TimerKey::Pod(ix))) => self.proceed(ix),
                 Some((_, TimerKey::Report(ix))) => self.report_again(ix),
                 Some((_, TimerKey::Hold(node, claim))) => self.release_unlisted_hold(&node, &claim),

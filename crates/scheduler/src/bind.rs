@@ -7,7 +7,7 @@ use lazaret_model::{NodeAllocatableStatus, ObjectKey, Owner, Text, Timestamp, Ui
 
 use crate::{
     Pod,
-    claim_writes::NEWS_MS_MAX,
+    claim_writes::{CERTAIN_MS, NEWS_MS_MAX},
     effect::{
         Bind, CreateExtendedClaim, DeleteExtendedClaim, EffectId, EffectKind, Event, EventKind, Outcome,
         Reply, SetExtendedClaim, SetNodeAllocatable,
@@ -136,6 +136,8 @@ impl Scheduler {
         flight.claims.push(key.clone());
         flight.reserving.insert(key.clone());
         self.set_phase(ix, Phase::Reserving, None);
+        // It may be deleted by another client before it is seen.
+        self.set_timer(self.now.plus_millis(CERTAIN_MS), TimerKey::Claim(key.clone()));
         self.write_claim(&key);
     }
 

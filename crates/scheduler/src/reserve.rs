@@ -182,6 +182,16 @@ impl Scheduler {
         users.into_iter().for_each(|pod| self.proceed(pod));
     }
 
+    /// The time of a claim has come. One that was made here and has not been seen since is gone.
+    pub(crate) fn claim_due(&mut self, key: &ObjectKey) {
+        let unseen = self.claim_writes.get(key).is_some() && self.claim_cache.get(key).is_none();
+        if unseen {
+            self.drop_claim(key, "the claim was made and is not seen");
+        } else {
+            self.write_claim(key);
+        }
+    }
+
     /// Gives out the next write of a claim, unless one is in flight or it is not the time.
     pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.claim_cache.get(key).cloned() else { return };

@@ -118,6 +118,25 @@ fn devices_in_use_are_counted() {
     assert_eq!(placed, 2);
 }
 
+/// Somebody deletes the claim before the watch shows it.
+#[test]
+fn a_claim_that_is_gone_before_it_is_seen_is_made_again() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_pod(asking("p", GPU, 1));
+    let create = world.scheduler.poll_effect().unwrap();
+    world.perform(create);
+    world.news.clear();
+    world.claims.clear();
+    for _ in 0..60 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+    assert_eq!(world.claims.len(), 1);
+    let sizes = world.scheduler.sizes();
+    assert_eq!((sizes.in_flight, sizes.claims_in_flight), (0, 0));
+}
+
 /// The watch has not shown that the claim of `p` is allocated, and deleting it has failed: nobody else gets its device.
 #[test]
 fn what_was_allocated_counts_until_the_claim_is_seen_to_be_gone() {
