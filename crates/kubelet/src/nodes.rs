@@ -1,6 +1,9 @@
 //! Nodes: registered, ready, and alive.
 
-use alloc::{collections::BTreeSet, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 
 use lazaret_model::{Text, Timestamp, Uid};
 
@@ -8,6 +11,7 @@ use crate::{
     effect::EffectKind,
     machine::{Item, Kubelet, RECHECK_MS},
     node::SeenNode,
+    pods::PodSlot,
 };
 
 /// Addresses of each node for its pods: more than the pods that it takes.
@@ -24,6 +28,8 @@ pub(crate) struct NodeSlot {
     renewed: Option<Timestamp>,
     /// The last parts of addresses in use.
     pub(crate) addresses: [u64; 2],
+    /// Claims of which it said that nothing is prepared, each with the time until which others may rely on that whatever is seen of the Node.
+    said_unprepared: BTreeMap<Uid, Timestamp>,
 }
 
 impl NodeSlot {
@@ -86,6 +92,9 @@ impl Kubelet {
 
     fn touch_waiting_for(&mut self, node: usize) {
         for pod in self.waiting_for_node.remove(&node).unwrap_or_default() {
+            if self.pods.get(&pod).is_some_and(PodSlot::is_running) {
+                self.prepare(&pod);
+            }
             self.touch(Item::Pod(pod));
         }
     }
@@ -100,6 +109,7 @@ impl Kubelet {
 
     pub(crate) fn look_at_node(&mut self, now: Timestamp, index: usize) -> Option<EffectKind> {
         self.nodes[index].news = false;
+        self.forget_words(now, index);
         let slot = &self.nodes[index];
         if let Some(until) = slot.settled_until.filter(|until| *until > now) {
             self.agenda.later(until, Item::Node(index));
@@ -113,6 +123,7 @@ impl Kubelet {
             return Some(EffectKind::SetNodeReady { node: index, uid, at: now });
         }
         if let Some(unprepared) = self.answers(seen, index) {
+            self.note_words(now, index, &unprepared);
             return Some(EffectKind::Report { node: index, uid, unprepared });
         }
         if self.options.leaves_taints {
@@ -134,11 +145,34 @@ impl Kubelet {
         (!seen.reports || unprepared != seen.unprepared).then_some(unprepared)
     }
 
-    /// Whether a node must not prepare a claim: it is asked about it, or has not taken back what it said of it. Of a claim that it has prepared for a pod
-    /// it has said nothing.
+    /// News of a pod that is gone may be later than the answer to the answer. They prepare nothing.
+    fn note_words(&mut self, now: Timestamp, index: usize, unprepared: &BTreeSet<Uid>) {
+        let until = now.plus_millis(RECHECK_MS);
+        let said = &mut self.nodes[index].said_unprepared;
+        said.extend(unprepared.iter().map(|claim| (claim.clone(), until)));
+        self.agenda.later(until, Item::Node(index));
+    }
+
+    fn forget_words(&mut self, now: Timestamp, index: usize) {
+        let said = &mut self.nodes[index].said_unprepared;
+        let before = said.len();
+        said.retain(|_, until| *until > now);
+        let next = said.values().min().copied();
+        if said.len() < before {
+            self.touch_waiting_for(index);
+        }
+        if let Some(next) = next {
+            self.agenda.later(next, Item::Node(index));
+        }
+    }
+
+    /// Whether a node must not prepare a claim: it is asked about it, or has not taken back what it said of it, or said it a short time ago. Of a claim
+    /// that it has prepared for a pod it has said nothing.
     pub(crate) fn is_awaited(&self, node: usize, claim: &Uid) -> bool {
+        let slot = &self.nodes[node];
         let is_listed = |seen: &SeenNode| seen.awaiting.contains(claim) || seen.unprepared.contains(claim);
-        self.nodes[node].seen.as_ref().is_some_and(is_listed) && !self.prepared.has(node, claim)
+        let is_asked = slot.seen.as_ref().is_some_and(is_listed) || slot.said_unprepared.contains_key(claim);
+        is_asked && !self.prepared.has(node, claim)
     }
 
     pub(crate) fn node_written(&mut self, now: Timestamp, index: usize) {

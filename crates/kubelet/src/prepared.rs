@@ -109,6 +109,10 @@ impl Kubelet {
             let Some(claim) = self.claims.get(&key).filter(|claim| claim.allocation.is_some()) else {
                 continue;
             };
+            if self.is_awaited(node, &claim.uid) {
+                self.waiting_for_node.entry(node).or_default().insert(pod.clone());
+                continue;
+            }
             let devices: Vec<DeviceId> = exclusive(claim).cloned().collect();
             for device in &devices {
                 self.prepared.holders.entry((node, device.clone())).or_insert_with(|| claim.uid.clone());

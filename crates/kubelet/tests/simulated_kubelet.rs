@@ -337,3 +337,28 @@ fn nothing_is_prepared_for_a_pod_whose_end_another_client_wrote() {
     kubelet.handle(at(1), phase(PodPhase::Failed));
     assert_eq!(kubelet.prepared_on(0).count(), 0);
 }
+
+/// The node has said that nothing is prepared and has taken that back: the claim is with another pod. News of the pod that was lost come after that.
+#[test]
+fn late_news_of_a_lost_pod_prepare_nothing() {
+    for phase in [PodPhase::Pending, PodPhase::Running] {
+        let mut kubelet = kubelet(1);
+        let node =
+            |awaiting: &[&str], unprepared: &[&str]| Input::Node(slow_node(Some(0), awaiting, unprepared));
+        kubelet.handle(at(0), node(&["first"], &[]));
+        assert_eq!(play(&mut kubelet, 0, 100), [(0, "write".to_owned())], "it answers");
+        kubelet.handle(at(100), node(&["first"], &["first"]));
+        kubelet.handle(at(200), node(&[], &["first"]));
+        assert_eq!(play(&mut kubelet, 200, 300), [(0, "write".to_owned())], "it takes the answer back");
+        kubelet.handle(at(300), node(&[], &[]));
+        kubelet.handle(at(300), Input::Claim(allocated("first", "a")));
+        let seen = with_claim("a", "first");
+        let pod = Pod { phase, ..Pod::clone(&seen.pod) };
+        kubelet.handle(at(300), Input::Pod(Arc::new(SeenPod { pod: Arc::new(pod), ..seen })));
+        play(&mut kubelet, 300, 29_000);
+        assert_eq!(kubelet.prepared_on(0).count(), 0, "{phase:?}");
+        // A pod that is still there by then is no late news.
+        play(&mut kubelet, 29_000, 31_000);
+        assert_eq!(kubelet.prepared_on(0).count(), 1, "{phase:?}");
+    }
+}
