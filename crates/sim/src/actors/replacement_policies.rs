@@ -25,6 +25,9 @@ const COMPONENTS: [&str; 3] = ["web", "db", "idle"];
 const ZONE: &str = "zone";
 const ZONES: u32 = 3;
 
+/// A taint that is away for longer is missed: watches are not that late, and no process is away for that long.
+const MISSED_AFTER_MS: u64 = 30_000;
+
 /// The policies, and the records of all that was begun for them.
 #[derive(Debug)]
 pub(crate) struct Replacements {
@@ -35,12 +38,37 @@ pub(crate) struct Replacements {
     pub(crate) told: [usize; 2],
     /// By pod: the record of its replacement as it was decided last.
     pub(crate) records: BTreeMap<Uid, Record>,
-    /// When a taint without a time was set, by node and key.
-    pub(crate) undated: BTreeMap<(Text, Text), u64>,
+    /// Taints without a time, by node and key.
+    undated: BTreeMap<(Text, Text), Undated>,
     rng: Rng,
 }
 
+/// A taint that does not say when it was set.
+#[derive(Debug)]
+struct Undated {
+    set_at: u64,
+    removed_at: Option<u64>,
+}
+
 impl Replacements {
+    /// When a taint without a time was set, by the controllers' lights: one that was away for a short time may not have been missed by any.
+    pub(crate) fn set_at(&self, node: &Text, key: &Text) -> Option<u64> {
+        self.undated.get(&(node.clone(), key.clone())).map(|taint| taint.set_at)
+    }
+
+    fn set(&mut self, node: Text, key: Text, now: u64) {
+        let taint = self.undated.entry((node, key)).or_insert(Undated { set_at: now, removed_at: None });
+        if taint.removed_at.take().is_some_and(|at| at + MISSED_AFTER_MS < now) {
+            taint.set_at = now;
+        }
+    }
+
+    fn remove(&mut self, node: Text, key: Text, now: u64) {
+        if let Some(taint) = self.undated.get_mut(&(node, key)) {
+            taint.removed_at = Some(now);
+        }
+    }
+
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             policies: BTreeMap::new(),
@@ -203,10 +231,12 @@ impl World {
         let key = Text::from(palette::KEYS[how as usize % palette::KEYS.len()]);
         let before = node.taints.len();
         node.taints.retain(|taint| taint.key != key);
-        if node.taints.len() == before {
+        if node.taints.len() < before {
+            self.replacements.remove(name, key, self.now);
+        } else {
             let is_dated = (how / 3).is_multiple_of(2);
             if !is_dated {
-                self.replacements.undated.insert((name, key.clone()), self.now);
+                self.replacements.set(name, key.clone(), self.now);
             }
             node.taints.push(Taint {
                 key,

@@ -116,10 +116,8 @@ impl World {
 
     /// A taint that does not say when it was set counts from when it was seen, which is not before it was set.
     fn check_first_seen(&mut self, record: &Record, is_dated: bool) {
-        let place = (record.cause.place.clone(), record.cause.key.clone());
-        let Some(set_at) = self.replacements.undated.get(&place).copied().filter(|_| !is_dated) else {
-            return;
-        };
+        let set_at = self.replacements.set_at(&record.cause.place, &record.cause.key);
+        let Some(set_at) = set_at.filter(|_| !is_dated) else { return };
         let has_jumps = self.transitions.iter().any(|transition| transition.op == Op::ClockJump);
         let earliest = wall(set_at).plus_millis(-i64::from(SKEW_MS_MAX));
         if !has_jumps && record.since < earliest {
