@@ -44,9 +44,6 @@ mod store;
 mod up;
 mod webhook;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// How a command ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -57,6 +54,7 @@ pub(crate) enum Verdict {
 }
 
 fn main() -> ExitCode {
+    lazaret_heap::keep_free_memory();
     if let Some(words) = node_run::shim_words() {
         return lazaret_containers::shim_main(words);
     }

@@ -124,9 +124,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print", "driver", "example"]),
+    ("heap", &[]),
     (
         "cli",
         &[
+            "heap",
             "model",
             "cel",
             "fleet",
