@@ -28,6 +28,7 @@ impl Kubelet {
     /// A claim as it is now.
     pub(crate) fn hear_claim(&mut self, claim: Arc<ResourceClaim>) {
         let key = claim.key.clone();
+        self.prepare_anew(&claim);
         self.claims.insert(key.clone(), claim);
         self.touch_waiting(&key);
     }

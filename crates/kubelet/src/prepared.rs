@@ -48,10 +48,36 @@ impl PreparedClaims {
         })
     }
 
+    /// A claim has these devices for itself.
+    fn hold(&mut self, node: usize, claim: &Uid, devices: &[DeviceId]) {
+        for device in devices {
+            self.holders.entry((node, device.clone())).or_insert_with(|| claim.clone());
+        }
+    }
+
+    /// A claim has others than before, if it has.
+    fn move_to(&mut self, node: usize, claim: &ResourceClaim) {
+        let Some(prepared) = self.claims.get_mut(&(node, claim.uid.clone())) else { return };
+        if exclusive(claim).eq(&prepared.devices) {
+            return;
+        }
+        let now: Vec<DeviceId> = exclusive(claim).cloned().collect();
+        for device in core::mem::replace(&mut prepared.devices, now.clone()) {
+            let place = (node, device);
+            if self.holders.get(&place) == Some(&claim.uid) {
+                self.holders.remove(&place);
+            }
+        }
+        self.hold(node, &claim.uid, &now);
+    }
+
     fn remove(&mut self, node: usize, claim: &Uid) -> Option<ObjectKey> {
         let prepared = self.claims.remove(&(node, claim.clone()))?;
         for device in prepared.devices {
-            self.holders.remove(&(node, device));
+            let place = (node, device);
+            if self.holders.get(&place) == Some(claim) {
+                self.holders.remove(&place);
+            }
         }
         Some(prepared.key)
     }
@@ -114,14 +140,25 @@ impl Kubelet {
                 continue;
             }
             let devices: Vec<DeviceId> = exclusive(claim).cloned().collect();
-            for device in &devices {
-                self.prepared.holders.entry((node, device.clone())).or_insert_with(|| claim.uid.clone());
-            }
+            self.prepared.hold(node, &claim.uid, &devices);
             let (pods, unused_since) = (BTreeSet::new(), None);
             let prepared = Prepared { key, pods, devices, stop_ms, unused_since };
             let prepared = self.prepared.claims.entry((node, claim.uid.clone())).or_insert(prepared);
             prepared.pods.insert(uid.clone());
             prepared.unused_since = None;
+        }
+    }
+
+    /// A claim was allocated anew: its pods were started by news that were behind, or its allocation was removed by hand. Nothing keeps its former devices.
+    pub(crate) fn prepare_anew(&mut self, claim: &ResourceClaim) {
+        if claim.allocation.is_none() {
+            return;
+        }
+        for user in &claim.reserved_for {
+            let pod = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
+            if let Some(slot) = self.pods.get(&pod) {
+                self.prepared.move_to(slot.node, claim);
+            }
         }
     }
 

@@ -338,6 +338,27 @@ fn nothing_is_prepared_for_a_pod_whose_end_another_client_wrote() {
     assert_eq!(kubelet.prepared_on(0).count(), 0);
 }
 
+/// The news by which the pod was started were behind: its claim has other devices.
+#[test]
+fn a_claim_that_is_allocated_anew_leaves_its_former_devices() {
+    let mut kubelet = kubelet(1);
+    kubelet.handle(at(0), Input::Claim(allocated("first", "a")));
+    kubelet.handle(at(0), Input::Pod(Arc::new(with_claim("a", "first"))));
+    assert_eq!(times(&play(&mut kubelet, 0, 1_000)), [0]);
+    kubelet.handle(at(1_000), Input::Claim(allocated("second", "b")));
+    kubelet.handle(at(1_000), Input::Pod(Arc::new(with_claim("b", "second"))));
+    assert_eq!(times(&play(&mut kubelet, 1_000, 2_000)), [0; 0], "its device is prepared for the first");
+    let mut elsewhere = ResourceClaim::clone(&allocated("first", "a"));
+    let mut allocation = lazaret_model::Allocation::clone(elsewhere.allocation.as_deref().unwrap());
+    allocation.results[0].device.device = "gpu-1".into();
+    elsewhere.allocation = Some(Arc::new(allocation));
+    elsewhere.reserved_for[0].name = "a".into();
+    kubelet.handle(at(2_000), Input::Claim(Arc::new(elsewhere)));
+    assert_eq!(times(&play(&mut kubelet, 2_000, 3_000)), [0]);
+    let prepared = kubelet.prepared_on(0).map(|(claim, devices)| format!("{claim}: {}", devices[0].device));
+    assert_eq!(prepared.collect::<Vec<_>>(), ["uid of first: gpu-1", "uid of second: gpu-0"]);
+}
+
 /// The node has said that nothing is prepared and has taken that back: the claim is with another pod. News of the pod that was lost come after that.
 #[test]
 fn late_news_of_a_lost_pod_prepare_nothing() {
