@@ -23,6 +23,12 @@ impl World {
         whole(claim).any(|device| self.has_prepared(&device.pool, &claim.uid))
     }
 
+    /// Whether any node has prepared a claim: one that was allocated anew after its allocation was removed by hand may be prepared where it was.
+    pub(crate) fn is_prepared_anywhere(&self, claim: &Uid) -> bool {
+        let core = &self.kubelets.core;
+        (0..self.config.nodes as usize).any(|node| core.has_prepared(node, claim))
+    }
+
     fn claims_named_by(&self, pod: &Pod) -> Vec<Arc<ResourceClaim>> {
         let named =
             pod.claims.iter().filter_map(|entry| claim_name(&entry.source)).chain(&pod.extended_claim);
@@ -73,6 +79,13 @@ impl World {
         }
     }
 
+    /// Whether a person took a claim of this pod from others, which have it prepared: their node is waited for if one of them was lost.
+    fn was_taken_from_others(&self, pod: &Pod) -> bool {
+        self.claims_named_by(pod)
+            .iter()
+            .any(|claim| self.answered_for.0.contains(&claim.uid) && self.is_prepared_anywhere(&claim.uid))
+    }
+
     /// A user removes a pod without waiting for its kubelet, which finds out later.
     pub(crate) fn remove_by_force(&mut self, pod: &Pod) {
         self.coverage.hit(Mark::Forced);
@@ -94,7 +107,8 @@ impl World {
             if pod.deleting_since.is_some() {
                 complaints.push(("a deleted pod goes", pod.key.to_string()));
             }
-            if pod.phase == lazaret_model::PodPhase::Pending && self.has_its_claims(pod) {
+            let is_due = pod.phase == lazaret_model::PodPhase::Pending && self.has_its_claims(pod);
+            if is_due && !self.was_taken_from_others(pod) {
                 complaints.push(("a pod that has its claims runs", format!("{} on {node}", pod.key)));
             }
         }

@@ -124,7 +124,9 @@ impl World {
         }
         for claim in self.api.claims.iter().map(|stored| stored.object) {
             // The user that vanished from a shared claim is kept as long as the devices are prepared for the others.
-            let is_idle = |user: &&Consumer| !self.is_user_needed(claim, user) && !self.is_prepared(claim);
+            let is_idle = |user: &&Consumer| {
+                !self.is_user_needed(claim, user) && !self.is_prepared_anywhere(&claim.uid)
+            };
             if let Some(user) = claim.reserved_for.iter().find(is_idle) {
                 let detail = format!("{} is reserved for {}", claim.key, user.name);
                 complaints.push(("no claim is left that no pod uses", detail));
