@@ -1,6 +1,6 @@
 //! Inputs about nodes, pods, claims and devices, and the pods that they wake.
 
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{format, string::ToString, sync::Arc, vec::Vec};
 
 use lazaret_classic::{NegotiationInput, News};
 use lazaret_fleet as fleet;
@@ -59,11 +59,42 @@ impl Scheduler {
     pub(crate) fn node_gone(&mut self, name: &Text) {
         let known = self.nodes.find(name).and_then(|ix| self.nodes.get(ix)?.node.clone());
         known.into_iter().for_each(|node| self.hold_awaited(name, &node.awaiting, &[]));
+        self.roll_back_to(name);
         if self.nodes.remove(name) {
             self.fleet.apply(fleet::Input::NodeGone(name.clone()));
             self.negotiate(NegotiationInput::News(News::NodeGone(name.clone())));
             // Without it, pods may be spread evenly that were not.
             self.happened(Cause::Neighbours);
+        }
+    }
+
+    /// Pods on their way to a node that is gone: whoever is bound to it waits for nothing but its collection.
+    fn roll_back_to(&mut self, node: &Text) {
+        let state = self.nodes.find(node).and_then(|ix| self.nodes.get(ix));
+        let pods: Vec<u32> = state.into_iter().flat_map(|state| &state.pods).map(|(pod, _)| *pod).collect();
+        let message = format!("node {:?} is gone", node.as_str());
+        pods.into_iter().for_each(|pod| self.withdraw(pod, &message));
+    }
+
+    /// The decision on a pod that is being bound does not hold any more.
+    fn withdraw(&mut self, pod: u32, message: &str) {
+        let Some(flight) = self.flights.get_mut(&pod) else { return };
+        match flight.phase {
+            Phase::Bound => {}
+            // Only a binding that was not taken yet can be withdrawn.
+            Phase::Binding if !flight.awaits.is_some_and(|id| self.outbox.is_waiting(id)) => {
+                flight.obsolete = Some(message.to_string());
+            }
+            Phase::Making
+            | Phase::Reserving
+            | Phase::Preparing { .. }
+            | Phase::Naming
+            | Phase::Stating
+            | Phase::Binding
+            | Phase::Pausing { .. } => {
+                flight.awaits.take().and_then(|id| self.outbox.withdraw(id));
+                self.roll_back(pod, message);
+            }
         }
     }
 
@@ -307,25 +338,8 @@ impl Scheduler {
     fn roll_back_users(&mut self, key: &ObjectKey, owner: Option<&ObjectKey>, why: &str) {
         let message = format!("resourceclaim {:?}: {why}", key.name.as_str());
         for pod in self.users_of(key, owner) {
-            let Some(flight) = self.flights.get_mut(&pod).filter(|flight| flight.claims.contains(key)) else {
-                continue;
-            };
-            match flight.phase {
-                Phase::Bound => {}
-                // Only a binding that was not taken yet can be withdrawn.
-                Phase::Binding if !flight.awaits.is_some_and(|id| self.outbox.is_waiting(id)) => {
-                    flight.lost_claim = Some(message.clone());
-                }
-                Phase::Making
-                | Phase::Reserving
-                | Phase::Preparing { .. }
-                | Phase::Naming
-                | Phase::Stating
-                | Phase::Binding
-                | Phase::Pausing { .. } => {
-                    flight.awaits.take().and_then(|id| self.outbox.withdraw(id));
-                    self.roll_back(pod, &message);
-                }
+            if self.flights.get(&pod).is_some_and(|flight| flight.claims.contains(key)) {
+                self.withdraw(pod, &message);
             }
         }
     }

@@ -245,11 +245,11 @@ impl Scheduler {
             | Outcome::Unknown => {
                 // If it is gone or bound, the watch will tell before the next try.
                 flight.tries += 1;
-                let (tries, lost_claim) = (flight.tries, flight.lost_claim.take());
+                let (tries, obsolete) = (flight.tries, flight.obsolete.take());
                 if matches!(outcome, Outcome::Conflict | Outcome::Unknown) {
                     self.set_uncertain(ix);
                 }
-                if let Some(why) = lost_claim {
+                if let Some(why) = obsolete {
                     return self.roll_back(ix, &why);
                 }
                 if tries > BIND_TRIES_MAX {

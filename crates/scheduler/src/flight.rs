@@ -23,8 +23,8 @@ pub(crate) struct Flight {
     /// The effect whose acknowledgement it waits for.
     pub(crate) awaits: Option<EffectId>,
     pub(crate) tries: u32,
-    /// Why it has lost a claim since its binding was given out, which is not given out again.
-    pub(crate) lost_claim: Option<String>,
+    /// Why its binding, which was given out, is not given out again: it has lost a claim since, or its node is gone.
+    pub(crate) obsolete: Option<String>,
 }
 
 /// A claim that is made for a pod's extended resources.

@@ -7,6 +7,7 @@ mod classic;
 mod extended;
 mod faults;
 mod filters;
+mod gone_nodes;
 mod groups;
 mod holds;
 mod node_allocatable;
