@@ -206,13 +206,14 @@ impl Claims {
         }
         let name = report.name.clone();
         match self.asking.nodes.get_mut(&name) {
-            Some(slot) => {
+            Some(slot) if slot.report.uid == report.uid => {
                 if slot.report.version != report.version {
                     slot.setback.hear_news();
                 }
                 slot.report = report;
             }
-            None => {
+            // Another of its name was asked nothing, and does not answer for the one before.
+            Some(_) | None => {
                 let (in_flight, setback) = Default::default();
                 self.asking.nodes.insert(name.clone(), NodeSlot { report, in_flight, setback });
             }

@@ -247,6 +247,25 @@ fn what_ends_a_wait() {
     }
 }
 
+/// A watch may show the second of two Nodes of one name alone.
+#[test]
+fn a_node_that_was_made_again_is_asked_anew_whatever_was_sent_to_the_one_before() {
+    let mut machine = machine();
+    lose(&mut machine, "p");
+    let effects: Vec<_> = std::iter::from_fn(|| machine.poll_effect()).collect();
+    let ask = effects.iter().find(|effect| matches!(effect.kind, EffectKind::AskNode(_))).unwrap();
+    let again = NodeReport { uid: "another".into(), ..node(2) };
+    machine.handle(NOW, Input::Node(Arc::new(again)));
+    machine.handle(NOW, Input::Acknowledged { effect: ask.id, outcome: Outcome::Gone, why: None });
+    let later = NOW.plus_millis(60_000);
+    machine.handle(later, Input::Tick);
+    let asked = std::iter::from_fn(|| machine.poll_effect()).find_map(|effect| match effect.kind {
+        EffectKind::AskNode(ask) => Some(ask.uid),
+        _ => None,
+    });
+    assert_eq!(asked, Some("another".into()));
+}
+
 #[test]
 fn pods_that_ended_on_their_node_are_not_asked_for() {
     for phase in [PodPhase::Succeeded, PodPhase::Failed] {
