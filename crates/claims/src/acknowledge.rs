@@ -30,9 +30,7 @@ impl Claims {
                 self.changed(now, &claim, (&uid, &version), outcome);
             }
             Some(Flight::Confirm(holder)) => self.confirmed(now, &holder, outcome),
-            Some(Flight::Silence { node, gone, item }) => {
-                self.confirmed_node(now, (node, gone), item, outcome)
-            }
+            Some(Flight::Silence { node, gone }) => self.confirmed_node(now, (node, gone), outcome),
             Some(Flight::Node { node, uid }) => self.asked(now, &node, &uid, outcome),
             None => {}
         }

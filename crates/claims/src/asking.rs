@@ -35,6 +35,8 @@ pub(crate) struct Asking {
     pub(crate) ended: Recent<Uid>,
     /// By a node and the UID of a pod or claim that is gone: whether the node is in service and reports, where that was not heard.
     pub(crate) silent: Confirmations<(Text, Uid)>,
+    /// By the same, while that is being found out: what is looked at then.
+    pub(crate) looked_for: BTreeMap<(Text, Uid), BTreeSet<Item>>,
     /// Nodes that say what is prepared on them.
     pub(crate) nodes: BTreeMap<Text, NodeSlot>,
     /// By the UID of the claim.
@@ -81,6 +83,7 @@ impl Asking {
             ended: Recent::new(gone_max),
             // All nodes of all pods that one claim names have to be remembered at once.
             silent: Confirmations::new(gone_max.max(RESERVED_MAX * (NAMED_NODES_MAX + 1))),
+            looked_for: BTreeMap::new(),
             nodes: BTreeMap::new(),
             waits: BTreeMap::new(),
             lost_on: BTreeMap::new(),
@@ -92,6 +95,7 @@ impl Asking {
     /// Nothing is in flight any more.
     pub(crate) fn forget_work(&mut self) {
         self.silent.forget_questions();
+        self.looked_for.clear();
         for slot in self.nodes.values_mut() {
             (slot.in_flight, slot.setback) = Default::default();
         }

@@ -2,7 +2,7 @@
 
 use lazaret_model::{ObjectKey, Text, Uid};
 
-use crate::{effect::EffectKind, holder::Holder, queue::Item};
+use crate::{effect::EffectKind, holder::Holder};
 
 /// The data of an effect that its acknowledgement needs.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(crate) enum Flight {
     Claim { claim: ObjectKey, uid: Uid, version: Text, deallocates: bool, reserves: bool, deletes: bool },
     /// The existence of a pod or group is being confirmed.
     Confirm(Holder),
-    /// A node is being looked for because of a pod or claim that is gone; then this is looked at again.
-    Silence { node: Text, gone: Uid, item: Item },
+    /// A node is being looked for because of a pod or claim that is gone.
+    Silence { node: Text, gone: Uid },
     /// A node is being asked.
     Node { node: Text, uid: Uid },
 }

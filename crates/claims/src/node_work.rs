@@ -22,24 +22,21 @@ impl Claims {
             self.queue.push_front(item);
             return;
         }
-        match self.asking.silent.inquire(&(node.clone(), gone.clone()), now) {
+        let asked = (node.clone(), gone.clone());
+        match self.asking.silent.inquire(&asked, now) {
             Inquiry::Ask => {
-                let flight = Flight::Silence { node: node.clone(), gone, item };
-                self.flights.launch(flight, EffectKind::ConfirmNode(node));
+                self.flights
+                    .launch(Flight::Silence { node: node.clone(), gone }, EffectKind::ConfirmNode(node));
             }
+            // A pod may have had several claims there.
             Inquiry::Wait => {}
-            Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, item),
+            Inquiry::AskAt(at) => return self.later(at, WakeReason::Retry, item),
         }
+        self.asking.looked_for.entry(asked).or_default().insert(item);
     }
 
     /// A node that reports will be heard of, and is asked then.
-    pub(crate) fn confirmed_node(
-        &mut self,
-        now: Timestamp,
-        asked: (Text, Uid),
-        item: Item,
-        outcome: Outcome,
-    ) {
+    pub(crate) fn confirmed_node(&mut self, now: Timestamp, asked: (Text, Uid), outcome: Outcome) {
         match outcome {
             Outcome::Gone => self.asking.silent.is_gone(&asked),
             Outcome::Done
@@ -52,7 +49,8 @@ impl Claims {
                 self.asking.silent.failed(&asked, now, |failures| options.retry_ms(failures));
             }
         }
-        self.touch(item);
+        let waiting = self.asking.looked_for.remove(&asked).unwrap_or_default();
+        waiting.into_iter().for_each(|item| self.touch(item));
     }
 
     /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for. A claim that lost its

@@ -334,6 +334,19 @@ fn a_node_of_which_nothing_was_heard_is_looked_for_before_its_devices_are_given_
     assert!(matches!(given_back, EffectKind::ChangeClaim(_)), "{given_back:?}");
 }
 
+/// It is looked for once for all claims that the pod had.
+#[test]
+fn all_claims_of_a_lost_pod_are_given_back_when_its_node_is_gone() {
+    let mut machine = machine();
+    machine.handle(NOW, Input::Claim(claim("d", &["p"])));
+    machine.handle(NOW, Input::NodeGone("node-1".into()));
+    lose(&mut machine, "p");
+    assert_eq!(
+        done(&mut machine),
+        ["c: deallocate, finalizers", "confirm node-1", "d: deallocate, finalizers"]
+    );
+}
+
 #[test]
 fn a_pod_that_was_missed_may_have_been_bound_meanwhile() {
     for last_told in [false, true] {
