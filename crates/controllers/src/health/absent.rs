@@ -51,7 +51,10 @@ impl Levels {
                 let hardware = identity.map(|(_, hardware)| hardware);
                 told.push(CoreInput::Device { id: id.clone(), hardware, policies: names });
             }
-            self.vanish(&Tell { now, id: &id }, Some(node), told);
+            let tell = Tell { now, id: &id };
+            self.vanish(&tell, Some(node), told);
+            // A pool that was told of before is not told of again.
+            self.settle_pool_of(&tell, told);
         }
     }
 

@@ -128,6 +128,7 @@ mod tests {
     use lazaret_fleet::{Fleet, Input as Told};
     use lazaret_lifecycle::{INCOMPLETE_MS, Incident};
     use lazaret_model::{Device, NodeScope, PoolSpec, ResourceSlice};
+    use lazaret_runtime::{NODES, Object};
     use serde_json::json;
 
     use super::*;
@@ -200,18 +201,29 @@ mod tests {
             lines
         }
 
-        /// Another controller, which finds everything as it is and is given these incidents.
-        fn restarted(self, incidents: Vec<Incident>) -> Self {
+        /// Another controller, which finds everything as it is and does not lead.
+        fn beside(self) -> Self {
             let mut world = Self { now: self.now, ..Self::new() };
             for slice in self.levels.slices.values() {
                 world.publish(slice.clone());
             }
             world.told(0);
-            let now = Timestamp::from_millis(world.now);
-            incidents
-                .into_iter()
-                .for_each(|one| world.lifecycle.handle(now, CoreInput::Found(Box::new(one))));
-            world.levels.begin();
+            world
+        }
+
+        /// It begins to lead, and is given these incidents.
+        fn lead(&mut self, incidents: Vec<Incident>) {
+            let now = Timestamp::from_millis(self.now);
+            for one in incidents {
+                self.lifecycle.handle(now, CoreInput::Found(Box::new(one)));
+            }
+            self.levels.begin();
+        }
+
+        /// Another controller, which leads at once.
+        fn restarted(self, incidents: Vec<Incident>) -> Self {
+            let mut world = self.beside();
+            world.lead(incidents);
             world
         }
     }
@@ -269,5 +281,25 @@ mod tests {
         assert_eq!(incidents.len(), 1);
         let mut world = world.restarted(incidents);
         assert_eq!(world.told(0).len(), 1, "its incident is about it");
+    }
+
+    #[test]
+    fn a_device_that_a_new_leader_finds_missing_has_the_signal_of_its_pool() {
+        let mut world = World::new();
+        world.publish(slice("a", (2, 2), &["gpu-0", "gpu-1"]));
+        world.told(0);
+        assert_eq!(world.told(INCOMPLETE_MS).len(), 2);
+        let is_lost = |one: &&Incident| &*one.device.device == "gpu-1";
+        let incidents: Vec<Incident> = world.lifecycle.incidents().filter(is_lost).cloned().collect();
+        world.publish(slice("a", (2, 2), &["gpu-0"]));
+        let mut world = world.beside();
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "uid": "n", "resourceVersion": "1"}});
+        world.levels.node(&Object::new(&NODES, node.to_string()).unwrap());
+        assert_eq!(world.told(INCOMPLETE_MS).len(), 1, "who does not lead knows published devices alone");
+        world.lead(incidents);
+        let message = "False: pool gpu.example.com/node-1 has 1 of 2 slices of generation 2";
+        assert_eq!(world.told(0), [format!("gpu-1 {message}")]);
+        world.publish(slice("b", (2, 2), &["gpu-1"]));
+        assert_eq!(world.told(0), ["gpu-0 is over", "gpu-1 is over"]);
     }
 }
