@@ -201,6 +201,14 @@ marks! {
     ClaimRemoved = "claims removed by hand",
     /// The machine of a node went off.
     PoweredOff = "machines switched off",
+    /// The Node of a machine that runs was deleted.
+    NodeDeleted = "Nodes of running machines deleted",
+    /// The Node of a machine that went off was deleted.
+    NodeLost = "Nodes of lost machines deleted",
+    /// A kubelet made the Node of its machine.
+    NodeRegistered = "Nodes registered by kubelets",
+    /// A pod was bound to a Node that was gone.
+    BoundToNothing = "pods bound to Nodes that were gone",
     /// A pod was made to leave for one of higher priority.
     Preempted = "pods preempted",
     /// The machines were compared with the reference.

@@ -93,6 +93,12 @@ mutants! {
     UnseenCordon = "unseen-cordon",
     /// The scheduler does not hear that a node is uncordoned.
     UnseenUncordon = "unseen-uncordon",
+    /// The claim controller does not hear that a Node is gone.
+    UnseenNodeLoss = "unseen-node-loss",
+    /// The workload controllers do not hear that a Node is gone.
+    UnseenNodeDeletion = "unseen-node-deletion",
+    /// The scheduler does not hear that a Node is gone.
+    GhostNode = "ghost-node",
     /// The scheduler does not see what pods request.
     IgnoreRequests = "ignore-requests",
     /// The scheduler sees pods that wait as more important than they are.

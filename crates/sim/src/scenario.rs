@@ -2,6 +2,7 @@
 //! with some of them left out.
 
 mod binding;
+mod deletions;
 mod draw;
 
 use core::fmt;
@@ -235,6 +236,9 @@ ops! {
     DeleteReplacement = "delete-replacement",
     /// Node `a` gets taint `b`, or loses it if it has it.
     TaintNode = "taint-node",
+    /// The Node of machine `a` is deleted. As `b` says the machine runs, goes off, and then the process of the kubelets starts again `c` ms later, or
+    /// goes off for good.
+    DeleteNode = "delete-node",
 }
 
 impl Op {

@@ -301,7 +301,7 @@ impl World {
     pub(crate) fn populate(&mut self) {
         self.publish_everything();
         self.create_workloads();
-        self.watches.decode(&self.api, self.config.nodes);
+        self.watches.decode(&self.api);
         self.tell();
         self.start_kubelets();
     }

@@ -77,6 +77,7 @@ impl World {
             Op::PowerOff => self.power_off(a, u64::from(c)),
             Op::RemoveClaim => self.remove_claim(a),
             Op::PowerOn => self.power_on(a),
+            Op::DeleteNode => self.delete_node(a, b, u64::from(c)),
             Op::RestartKubelets => self.restart_kubelets(u64::from(c)),
             Op::EditEviction => {
                 let eviction = palette::eviction(b, wall(self.now));

@@ -16,6 +16,7 @@ use lazaret_model::{
 use crate::{
     actors::{
         news::{Event, Progress, listed},
+        nodes::NodeWrite,
         part::{Agent, Crew, Part, PartStep},
         workloads::{Workloads, group_owner},
     },
@@ -191,9 +192,13 @@ impl World {
             );
         }
         let to = reports.told[number].max(progress.reports);
-        for report in &reports.log[core::mem::replace(&mut progress.reports, to)..to] {
-            if *mutant != Some(Mutant::NoNodes) {
-                core.handle(now, Input::Node(Arc::clone(report)));
+        let from = core::mem::replace(&mut progress.reports, to);
+        for NodeWrite { name, report } in reports.events(number, from, to) {
+            match report {
+                _ if *mutant == Some(Mutant::NoNodes) => {}
+                None if *mutant == Some(Mutant::UnseenNodeLoss) => {}
+                Some(report) => core.handle(now, Input::Node(report)),
+                None => core.handle(now, Input::NodeGone(name)),
             }
         }
     }

@@ -165,6 +165,7 @@ impl World {
         }
         if kind == Kind::Node {
             self.relist_objects(number);
+            self.relist_reports(number);
         }
         let before = self.clients[number].view.position(kind);
         self.list(number, kind);

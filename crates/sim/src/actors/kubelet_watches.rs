@@ -6,7 +6,7 @@ use lazaret_kubelet::{Input, RestartPolicy, Script, SeenNode, SeenPod};
 use lazaret_model::{NodeReport, Pod, PodPhase, Text};
 
 use crate::{
-    actors::{kubelets::KubeletStep, news::Progress},
+    actors::{kubelets::KubeletStep, news::Progress, nodes::NodeWrite},
     api::{Kind, Live, wall},
     mutant::Mutant,
     rng::Rng,
@@ -46,7 +46,12 @@ impl World {
         let found = pods.iter().filter_map(|place| self.api.pods.written(*place));
         let seen: Vec<Arc<SeenPod>> = found.filter_map(|stored| self.as_seen(stored.object)).collect();
         let claims = self.api.claims.iter().map(|stored| Arc::clone(stored.object)).collect();
-        let nodes = self.reports.by_node.values().map(|report| self.as_node(report)).collect();
+        let there = self.reports.by_node.values().map(|report| self.as_node(report));
+        // The kubelet of a machine that is off hears nothing: not that its Node is gone either.
+        let gone = self.kubelets.off.iter().filter(|name| !self.reports.by_node.contains_key(*name));
+        let unheard =
+            gone.map(|name| NodeReport { name: name.clone(), reports: true, ..NodeReport::default() });
+        let nodes = there.chain(unheard.map(|report| self.as_node(&report))).collect();
         let mut heard = [0; Kind::ALL.len()];
         heard[Kind::Pod as usize] = self.api.pods.log().len();
         heard[Kind::Claim as usize] = self.api.claims.log().len();
@@ -102,8 +107,13 @@ impl World {
             Watch::Nodes => {
                 self.kubelets.progress.reports = to;
                 for place in heard..to {
-                    let node = self.as_node(&self.reports.log[place]);
-                    self.kubelets.core.handle(wall(self.now), Input::Node(node));
+                    let NodeWrite { name, report } = &self.reports.log[place];
+                    let input = match report {
+                        Some(report) => Input::Node(self.as_node(report)),
+                        None if self.kubelets.off.contains(name) => continue,
+                        None => Input::NodeGone(name.clone()),
+                    };
+                    self.kubelets.core.handle(wall(self.now), input);
                 }
             }
         }

@@ -2,10 +2,14 @@
 
 use lazaret_kubelet::{EffectKind, RemovePod, SeenPod};
 use lazaret_machine::Outcome;
-use lazaret_model::{PodPhase, Uid};
+use lazaret_model::{PodPhase, Text, Uid};
 use std::collections::BTreeSet;
 
 use crate::{palette, world::World};
+
+fn name_of(node: usize) -> Text {
+    palette::node(u32::try_from(node).unwrap_or(u32::MAX))
+}
 
 impl World {
     /// The server does what an effect says. `in_part`: of several writes the first alone.
@@ -19,10 +23,12 @@ impl World {
             EffectKind::SetPodReady { .. } | EffectKind::RenewLease { .. } | EffectKind::Warn(_) => {
                 Outcome::Done
             }
-            // All nodes are registered and ready, and have no taints.
-            EffectKind::Register { .. }
-            | EffectKind::SetNodeReady { .. }
-            | EffectKind::RemoveNotReadyTaint { .. } => {
+            EffectKind::Register { node, .. } => {
+                self.register_node(&name_of(*node));
+                Outcome::Done
+            }
+            // All nodes are registered as ready, and have no taints.
+            EffectKind::SetNodeReady { .. } | EffectKind::RemoveNotReadyTaint { .. } => {
                 self.violate("a node that is ready is left alone", format!("{kind:?}"));
                 Outcome::Gone
             }
@@ -30,10 +36,16 @@ impl World {
     }
 
     fn report_for(&mut self, node: usize, uid: &Uid, unprepared: &BTreeSet<Uid>) -> Outcome {
-        let name = palette::node(u32::try_from(node).unwrap_or(u32::MAX));
+        let name = name_of(node);
         match self.reports.by_node.get(&name) {
             Some(report) if report.uid == *uid => {
-                self.write_report(&name, |report| report.unprepared.clone_from(unprepared));
+                if !report.reports {
+                    self.answer_for_all_on(&name);
+                }
+                self.write_report(&name, |report| {
+                    report.reports = true;
+                    report.unprepared.clone_from(unprepared);
+                });
                 Outcome::Done
             }
             Some(_) => Outcome::Conflict,

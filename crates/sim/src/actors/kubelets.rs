@@ -50,6 +50,8 @@ pub(crate) struct Kubelets {
     pub(super) slow: Vec<Text>,
     /// Nodes whose machines are off.
     pub(super) off: BTreeSet<Text>,
+    /// Those that are off for good.
+    pub(super) scrapped: BTreeSet<Text>,
     /// Pods whose containers exit, well or badly.
     pub(super) exits: BTreeMap<Uid, bool>,
     pub(super) rng: Rng,
@@ -107,6 +109,7 @@ impl Kubelets {
             renewed: BTreeMap::new(),
             slow: Vec::new(),
             off: BTreeSet::new(),
+            scrapped: BTreeSet::new(),
             exits: BTreeMap::new(),
             rng: Rng::new(config.seed, DELAYS),
         }
@@ -127,13 +130,14 @@ impl World {
         }
         self.coverage.hit(Mark::KubeletsRestarted);
         let old = core::mem::replace(&mut self.kubelets, Kubelets::new(&self.config));
-        let Kubelets { process, renewed, slow, off, exits, rng, planned, .. } = old;
+        let Kubelets { process, renewed, slow, off, scrapped, exits, rng, planned, .. } = old;
         let process = process + 1;
         self.kubelets = Kubelets {
             process,
             renewed,
             slow,
             off,
+            scrapped,
             exits,
             rng,
             planned,

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_model::Text;
+use lazaret_model::{Text, Uid};
 
-use crate::api::{Kind, Live, Resource, Table};
+use crate::{
+    actors::known_nodes::KnownNodes,
+    api::{Kind, Live, Resource, Table},
+};
 
 /// How far an agent has processed the watches of its process.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +22,9 @@ pub(crate) struct Progress {
     /// Events of objects that are kept as JSON.
     pub(crate) objects: usize,
     /// Of the scheduler: the nodes as it has heard of them.
-    pub(crate) nodes: BTreeMap<Text, lazaret_scheduler::Node>,
+    pub(crate) nodes: KnownNodes,
+    /// Of the workload controllers: the UIDs of the nodes that they have heard of.
+    pub(crate) node_uids: BTreeMap<Text, Uid>,
 }
 
 /// The first lists of a process's watches, and the events that they missed since.

@@ -1,17 +1,19 @@
 //! The watches of processes for objects that are kept as JSON, and the events that the workload controllers get from them.
 
-use lazaret_model::Timestamp;
+use std::collections::BTreeMap;
+
+use lazaret_model::{Text, Timestamp, Uid};
 use lazaret_workloads::{Key, Object, Resource, Workloads, resource};
 use serde_json::json;
 
 use crate::{
     actors::{
-        news::{Gaps, Progress, listed},
+        news::{Event, Gaps, Progress, listed},
+        nodes::Reports,
         part::Agent,
     },
     api::{Api, Kind, Live, LoggedObject},
     mutant::Mutant,
-    palette,
     rng::Rng,
     world::{CLIENTS, Step, World},
 };
@@ -42,7 +44,6 @@ pub(crate) struct ObjectWatches {
     scheduled: usize,
     /// By place in the log of pods.
     pods: Vec<Option<Object>>,
-    nodes: Vec<Object>,
     /// The object in the answer to the last write.
     pub(super) answer: Option<Vec<u8>>,
     rng: Rng,
@@ -58,7 +59,6 @@ impl ObjectWatches {
             planned: [false; CLIENTS],
             scheduled: 0,
             pods: Vec::new(),
-            nodes: Vec::new(),
             answer: None,
             rng,
         }
@@ -118,21 +118,22 @@ impl ObjectWatches {
     }
 
     /// Decodes what there is from the start.
-    pub(crate) fn decode(&mut self, api: &Api, nodes: u32) {
+    pub(crate) fn decode(&mut self, api: &Api) {
         (0..api.pods.log().len()).for_each(|place| drop(self.pod(api, place)));
-        let node = |number: u32| {
-            let name = palette::node(number);
-            let metadata = json!({"name": &*name, "uid": &*name, "resourceVersion": "1"});
-            let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-            Object::parse(&resource::NODES, &json!({"metadata": metadata, "spec": {}, "status": status}))
-        };
-        self.nodes = (0..nodes).filter_map(|number| node(number).ok()).collect();
     }
 
     /// Tells the first lists of the watches.
-    fn list(&mut self, core: &mut Workloads, now: Timestamp, api: &Api, pods: &Live, length: usize) {
+    fn list(
+        &mut self,
+        core: &mut Workloads,
+        now: Timestamp,
+        api: &Api,
+        (pods, nodes): (&Live, &BTreeMap<Text, Uid>),
+        length: usize,
+    ) {
         list_objects(core, now, api, length);
-        core.list(now, &resource::NODES, self.nodes.clone(), 0);
+        let nodes = nodes.iter().filter_map(|(name, uid)| node(name, uid)).collect();
+        core.list(now, &resource::NODES, nodes, 0);
         self.list_pods(core, now, api, pods, 0);
     }
 
@@ -187,16 +188,22 @@ impl World {
 
     /// Passes on the events of a process's watches since its agent's last turn; a new agent gets the first lists of the watches.
     pub(super) fn workload_controllers_hear(&mut self, number: usize, now: Timestamp) {
-        let Self { workload_controllers, clients, api, watches, mutant, .. } = self;
+        let Self { workload_controllers, clients, api, watches, reports, mutant, .. } = self;
         let (gaps, view): (&Gaps, _) = (&clients[number].gaps, &clients[number].view);
         let Agent { core, progress, .. } = &mut workload_controllers.agents[number];
         let progress = progress.get_or_insert_with(|| {
             let heard = gaps.began;
             let pods = listed(&api.pods, heard[Kind::Pod as usize]);
             let objects = watches.began[number];
-            watches.list(core, now, api, &pods, objects);
-            Progress { heard, pods, objects, ..Progress::default() }
+            let node_uids = nodes_at(api, reports, heard[Kind::Node as usize]);
+            watches.list(core, now, api, (&pods, &node_uids), objects);
+            Progress { heard, pods, objects, node_uids, ..Progress::default() }
         });
+        let to = view.position(Kind::Node);
+        let from = core::mem::replace(&mut progress.heard[Kind::Node as usize], to);
+        for Event { place, .. } in gaps.events(&api.nodes, from, to) {
+            hear_of_node(core, now, api, reports, progress, place, *mutant);
+        }
         let to = watches.told[number].max(progress.objects);
         let mut from = core::mem::replace(&mut progress.objects, to);
         for (begin, end) in &watches.missed[number] {
@@ -230,7 +237,55 @@ impl World {
     /// Tells a machine of all that there is.
     pub(crate) fn tell_all_workloads(&mut self, core: &mut Workloads, now: Timestamp) {
         let (pods, objects) = (self.api.pods.live().clone(), self.api.objects.log().len());
-        self.watches.list(core, now, &self.api, &pods, objects);
+        let nodes = nodes_at(&self.api, &self.reports, self.api.nodes.log().len());
+        self.watches.list(core, now, &self.api, (&pods, &nodes), objects);
+    }
+}
+
+/// A Node that is ready.
+fn node(name: &Text, uid: &Uid) -> Option<Object> {
+    let metadata = json!({"name": &**name, "uid": &**uid, "resourceVersion": "1"});
+    let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    Object::parse(&resource::NODES, &json!({"metadata": metadata, "spec": {}, "status": status})).ok()
+}
+
+/// The Nodes that there were when the log was as long as this, and their UIDs.
+fn nodes_at(api: &Api, reports: &Reports, length: usize) -> BTreeMap<Text, Uid> {
+    let places = listed(&api.nodes, length);
+    let found = places.into_iter().filter_map(|place| {
+        let name = api.nodes.written(place)?.object.name.clone();
+        let uid = reports.uid_at(&name, (place as usize).saturating_sub(1));
+        Some((name, uid))
+    });
+    found.collect()
+}
+
+/// A Node was written or removed at this place of the log. Only that it is another than before matters.
+fn hear_of_node(
+    core: &mut Workloads,
+    now: Timestamp,
+    api: &Api,
+    reports: &Reports,
+    progress: &mut Progress,
+    place: usize,
+    mutant: Option<Mutant>,
+) {
+    let logged = &api.nodes.log()[place];
+    let name = api.nodes.key(logged.number);
+    let uid = logged.object.is_some().then(|| reports.uid_at(name, place));
+    let before = progress.node_uids.get(name);
+    if before == uid.as_ref() || (uid.is_none() && mutant == Some(Mutant::UnseenNodeDeletion)) {
+        return;
+    }
+    if let Some(before) = before {
+        core.remove(now, &resource::NODES, &Key::new("", &**name), before);
+    }
+    match uid {
+        Some(uid) => {
+            node(name, &uid).into_iter().for_each(|node| core.put(now, node));
+            progress.node_uids.insert(name.clone(), uid);
+        }
+        None => drop(progress.node_uids.remove(name)),
     }
 }
 

@@ -32,9 +32,10 @@ impl World {
     /// The machine starts, and its kubelet finds the pods that were bound to it meanwhile.
     pub(crate) fn power_on(&mut self, number: u32) {
         let name = palette::node(number % self.config.nodes);
-        if !self.kubelets.off.remove(&name) {
+        if self.kubelets.scrapped.contains(&name) || !self.kubelets.off.remove(&name) {
             return;
         }
+        self.look_for_node(&name);
         self.say_out_of_service(&name, false);
         for pod in self.pods_on(&name) {
             self.api.edit_pod(&pod.key, &pod.uid, |_| {});

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_model::{DeviceId, ObjectKey, Pod, ResourceClaim, Text, Uid};
 
-use crate::{api::claim_name, coverage::Mark, world::World};
+use crate::{api::claim_name, coverage::Mark, palette, world::World};
 
 /// Claims whose allocation a person removed, and answers for it: of these nothing is demanded.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +49,9 @@ impl World {
 
     /// The devices of a pod are prepared for its claims, or for none.
     pub(super) fn check_prepared_once(&mut self, node: usize, pod: &Pod) {
+        let is_heard = pod.node.as_ref().is_some_and(|name| self.node_reports(name));
         for claim in self.claims_named_by(pod) {
-            let others = self.kubelets.core.prepared_on(node);
+            let others = self.kubelets.core.prepared_on(node).filter(|_| is_heard);
             let others =
                 others.filter(|(holder, _)| **holder != claim.uid && !self.answered_for.0.contains(*holder));
             let twice = others.into_iter().find_map(|(holder, devices)| {
@@ -71,9 +72,14 @@ impl World {
         self.answered_for.0.insert(claim);
     }
 
+    /// Whether a person answers for what is prepared for a claim: its allocation was removed by hand, or the Node was deleted.
+    fn is_answered_for(&self, claim: &ResourceClaim) -> bool {
+        self.answered_for.0.contains(&claim.uid) || !whole(claim).all(|one| self.node_reports(&one.pool))
+    }
+
     /// The claim controller takes devices back: no pod uses them any more.
     pub(crate) fn check_given_back(&mut self, claim: &ResourceClaim) {
-        if self.is_prepared(claim) && !self.answered_for.0.contains(&claim.uid) {
+        if self.is_prepared(claim) && !self.is_answered_for(claim) {
             let detail = format!("{} is given back, and its devices are prepared", claim.key);
             self.violate("devices are unprepared before they are given back", detail);
         }
@@ -95,7 +101,8 @@ impl World {
     /// Every node renews its lease, every deleted pod is gone, and every pod runs that has what it claims.
     pub(crate) fn check_kubelets_at_rest(&mut self) {
         let mut complaints = Vec::new();
-        for node in 0..self.reports.by_node.len() {
+        for node in (0..self.config.nodes).filter(|node| !self.kubelets.off.contains(&palette::node(*node))) {
+            let node = node as usize;
             let renewed = self.kubelets.renewed.get(&node).copied().unwrap_or(0);
             // A process that has just started renews all leases within an interval.
             if self.now - renewed.max(self.kubelets.started_at) > LEASE_MS {

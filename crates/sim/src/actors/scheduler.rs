@@ -1,6 +1,6 @@
 //! The scheduler: the core that ships, and what the server makes of its writes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use lazaret_allocator::Features;
@@ -22,7 +22,9 @@ use crate::{
         claims::request_of,
         cordons::{UNSCHEDULABLE, is_cordoned},
         crowd,
+        known_nodes::KnownNodes,
         news::{Event, Gaps, Progress, listed},
+        nodes::Reports,
         part::{Agent, Crew, Part, PartStep},
         workloads::Workloads,
     },
@@ -146,7 +148,10 @@ impl Part for Scheduler {
         match kind {
             EffectKind::ReserveClaim(reserve) => world.check_given(number, reserve, is_new),
             EffectKind::CreateExtendedClaim(create) => world.note_blocked(number, &create.owner.uid, is_new),
-            EffectKind::Bind(bind) => world.note_sent(number, bind),
+            EffectKind::Bind(bind) => {
+                world.note_sent(number, bind);
+                world.check_node_is_there(number, bind, is_new);
+            }
             EffectKind::Evict(evict) => world.check_preempted(number, evict, is_new),
             EffectKind::ReleaseClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
@@ -217,6 +222,7 @@ impl World {
             readiness,
             workloads,
             config,
+            reports,
             nodes,
             mutant: *mutant,
         };
@@ -227,8 +233,10 @@ impl World {
         });
         ear.hear(progress, Kind::ALL.map(|kind| view.position(kind)));
         let to = reports.told[number].max(progress.reports);
-        for report in &reports.log[core::mem::replace(&mut progress.reports, to)..to] {
-            ear.hear_node(report);
+        let from = core::mem::replace(&mut progress.reports, to);
+        for write in reports.events(number, from, to) {
+            // Whether it is there is what the watch of Nodes says.
+            write.report.iter().for_each(|report| ear.hear_node(report));
         }
         progress.nodes = ear.nodes;
     }
@@ -356,6 +364,9 @@ impl World {
         self.api.edit_pod(&bind.pod, &bind.uid, |pod| pod.node = Some(bind.node.clone()));
         self.placing.waiting.remove(&bind.uid);
         self.coverage.hit(Mark::Scheduled);
+        if self.api.nodes.get(&bind.node).is_none() {
+            self.coverage.hit(Mark::BoundToNothing);
+        }
         self.check_bound(bind);
         self.check_made_ready(bind);
         self.check_fits(bind);
@@ -414,8 +425,9 @@ struct SchedulerInputs<'a> {
     readiness: &'a Readiness,
     workloads: &'a Workloads,
     config: &'a Config,
+    reports: &'a Reports,
     /// The nodes as it has heard of them.
-    nodes: BTreeMap<Text, lazaret_scheduler::Node>,
+    nodes: KnownNodes,
     mutant: Option<Mutant>,
 }
 
@@ -424,41 +436,60 @@ impl SchedulerInputs<'_> {
         self.core.handle(self.now, input);
     }
 
-    fn hear_node(&mut self, report: &NodeReport) {
-        let Some(node) = self.nodes.get_mut(&report.name) else { return };
-        (node.reports, node.awaiting) = (report.reports, report.awaiting.clone());
-        let node = Arc::new(node.clone());
-        self.tell(Input::Node(node));
+    fn hear_node(&mut self, report: &Arc<NodeReport>) {
+        if let Some(node) = self.nodes.report(report) {
+            self.tell(Input::Node(node));
+        }
     }
 
     /// The first list of nodes: they are passed on with their reports.
     fn list_nodes(&mut self) {
         for place in listed(&self.api.nodes, self.gaps.began[Kind::Node as usize]) {
             if let Some(stored) = self.api.nodes.written(place) {
-                self.set_node(stored.object);
+                self.set_node(stored.object, place as usize - 1);
             }
         }
     }
 
-    fn set_node(&mut self, facts: &Arc<Node>) -> &lazaret_scheduler::Node {
-        let node = self.nodes.entry(facts.name.clone()).or_default();
-        node.facts = Arc::clone(facts);
-        node.unschedulable = is_cordoned(facts) && self.mutant != Some(Mutant::UnseenCordon);
-        node.taints = facts.taints.iter().filter(|taint| taint.key != UNSCHEDULABLE).cloned().collect();
-        (node.pods_max, node.allocatable.cpu_milli) = (PODS_MAX, self.config.node_cpu_milli());
-        node
+    /// A Node was written at this place of the log. One whose name was used again is gone first.
+    fn set_node(&mut self, facts: &Arc<Node>, place: usize) {
+        let uid = self.reports.uid_at(&facts.name, place);
+        let unschedulable = is_cordoned(facts) && self.mutant != Some(Mutant::UnseenCordon);
+        let cpu_milli = self.config.node_cpu_milli();
+        let is_another = self.nodes.set(&facts.name, uid, |node| {
+            node.facts = Arc::clone(facts);
+            node.unschedulable = unschedulable;
+            node.taints = facts.taints.iter().filter(|taint| taint.key != UNSCHEDULABLE).cloned().collect();
+            (node.pods_max, node.allocatable.cpu_milli) = (PODS_MAX, cpu_milli);
+        });
+        if is_another {
+            self.tell_node_gone(&facts.name);
+        }
     }
 
-    /// The nodes that were written from here to there. No node goes.
+    fn tell_node_gone(&mut self, name: &Text) {
+        if self.mutant != Some(Mutant::GhostNode) {
+            self.tell(Input::NodeGone(name.clone()));
+        }
+    }
+
+    /// The nodes that were written from here to there.
     fn follow_nodes(&mut self, from: usize, to: usize) {
         let api = self.api;
         for Event { place, .. } in self.gaps.events(&api.nodes, from, to) {
-            let Some(facts) = &api.nodes.log()[place].object else { continue };
+            let logged = &api.nodes.log()[place];
+            let Some(facts) = &logged.object else {
+                let name = api.nodes.key(logged.number);
+                if self.nodes.remove(name) {
+                    self.tell_node_gone(name);
+                }
+                continue;
+            };
             if self.mutant == Some(Mutant::UnseenUncordon) && !is_cordoned(facts) {
                 continue;
             }
-            let node = Arc::new(self.set_node(facts).clone());
-            self.tell(Input::Node(node));
+            self.set_node(facts, place);
+            self.nodes.get(&facts.name).into_iter().for_each(|node| self.tell(Input::Node(node)));
         }
     }
 

@@ -61,10 +61,19 @@ impl World {
 
     /// A scheduler gives devices away, by what it has heard: not those of a node that is cordoned or out of service.
     pub(super) fn check_open(&mut self, number: usize, allocation: &Allocation) {
-        let node = allocation.only_node().and_then(|name| self.seen(number).node(name));
-        if let Some(node) = node.filter(|node| is_cordoned(node) || is_out_of_service(node)) {
-            let detail = format!("devices of {} are given", node.name);
+        let Some(name) = allocation.only_node() else { return };
+        let node = self.seen(number).node(name);
+        if node.is_none_or(|node| is_cordoned(node) || is_out_of_service(node)) {
+            let detail = format!("devices of {name} are given");
             self.violate("no pod is placed on a node that takes none", detail);
+        }
+    }
+
+    /// A scheduler decides to bind a pod, by what it has heard: to a Node that is there.
+    pub(crate) fn check_node_is_there(&mut self, number: usize, bind: &Bind, is_new: bool) {
+        if is_new && self.seen(number).node(&bind.node).is_none() {
+            let detail = format!("{} to {}", bind.pod, bind.node);
+            self.violate("no pod is bound to a Node that is known to be gone", detail);
         }
     }
 

@@ -71,10 +71,8 @@ impl World {
         let seen = self.seen(number);
         let mut around = Vec::new();
         let position = self.clients[number].view.position(Kind::Node);
-        let node = self.api.nodes.log()[..position]
-            .iter()
-            .rev()
-            .find(|logged| logged.object.as_ref().is_some_and(|node| pod.node.as_ref() == Some(&node.name)));
+        let of_pod = pod.node.as_ref().and_then(|node| self.api.nodes.number(node));
+        let node = self.api.nodes.log()[..position].iter().rev().find(|logged| Some(logged.number) == of_pod);
         let taints = node.and_then(|logged| logged.object.as_deref()).map(|node| node_of(node).taints);
         for taint in taints.into_iter().flatten() {
             let place = pod.node.clone().unwrap_or_default();

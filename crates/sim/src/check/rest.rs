@@ -34,6 +34,7 @@ impl World {
         self.check_incidents_at_rest();
         self.check_claims_at_rest();
         self.check_kubelets_at_rest();
+        self.check_nodes_at_rest();
         self.check_placement_at_rest();
         self.check_owners_at_rest();
         self.check_replacement_at_rest();

@@ -1,6 +1,6 @@
 //! How the world of a seed is drawn.
 
-use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding};
+use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
@@ -137,6 +137,7 @@ fn weight(op: Op) -> u64 {
         | Op::RestartKubelets
         | Op::PowerOff
         | Op::PowerOn
+        | Op::DeleteNode
         | Op::RemoveClaim
         | Op::Cordon
         | Op::Uncordon
@@ -214,6 +215,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
     if config.binding != 0 || config.crowded != 0 {
         binding::draw_transitions(config, &mut transitions);
     }
+    deletions::draw_transitions(config, &mut transitions);
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -380,7 +382,7 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         Op::Crash | Op::HandOver => c = rng.pick(&[0, 500, 12_000]),
         Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
         Op::CutLease => c = number(rng, 2_000, 25_000),
-        Op::RestartKubelets | Op::PowerOff => c = rng.pick(&[100, 2_000, 20_000]),
+        Op::RestartKubelets | Op::PowerOff | Op::DeleteNode => c = rng.pick(&[100, 2_000, 20_000]),
         Op::Errors => c = number(rng, 500, 10_000),
         Op::Freeze => c = rng.pick(&[300, 5_000, 12_000, 40_000]),
         Op::TaintDevice
