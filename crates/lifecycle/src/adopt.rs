@@ -105,6 +105,7 @@ impl Lifecycle {
         // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let Some(policy) = self.policies.get(&incident.policy) else {
+            incident.lose_policy();
             self.note_service(number);
             return;
         };

@@ -13,6 +13,9 @@ pub const NAMESPACES_MAX: usize = 32;
 /// The part of an incident's name that comes from its device. With a digest and two numbers it stays within the 63 bytes of a label.
 const NAME_BYTES_MAX: usize = 36;
 
+/// The text of `waits_for` in an incident whose policy was deleted.
+pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
+
 /// How far an incident is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
@@ -275,6 +278,12 @@ impl Incident {
         if self.stage == Stage::Repairing {
             self.since = now;
         }
+    }
+
+    /// Its policy was deleted: the device stays as it is.
+    pub(crate) fn lose_policy(&mut self) {
+        self.waits_for = POLICY_GONE.into();
+        self.held = None;
     }
 
     /// Whether it is still going on.

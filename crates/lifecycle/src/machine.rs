@@ -12,7 +12,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     effect::{Effect, Input},
-    incident::{Incident, NAMESPACES_MAX, Stage},
+    incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage},
     limits::Limits,
     policy::{Mode, Policy, TaintKeyValue},
     rule_index::IndexedPolicy,
@@ -45,8 +45,6 @@ pub struct Lifecycle {
 
 /// Room for effects that is kept when all were taken.
 const EFFECTS_KEPT: usize = 64;
-/// The text of `waits_for` in an incident whose policy was deleted.
-pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
 
 /// The past incidents of a device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -275,8 +273,7 @@ impl Lifecycle {
         self.tallies.drop_policy(name);
         for number in self.numbers_of(name) {
             if let Some(incident) = open_mut(&mut self.incidents, number) {
-                incident.waits_for = POLICY_GONE.into();
-                incident.held = None;
+                incident.lose_policy();
             }
             self.record(number);
         }

@@ -8,9 +8,9 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     Lifecycle,
     effect::{Act, Effect, JobResult, Repair},
-    incident::{Cost, Handled, Held, HeldReason, Incident, Stage, Times, incident_name},
+    incident::{Cost, Handled, Held, HeldReason, Incident, POLICY_GONE, Stage, Times, incident_name},
     limits::{is_guarded, is_out},
-    machine::{POLICY_GONE, cause_of, open_mut},
+    machine::{cause_of, open_mut},
     policy::{Flaps, Mode, Policy, Recovery, TaintKeyValue, Target},
     watcher::Fired,
 };

@@ -53,6 +53,20 @@ fn a_policy_that_observed_for_a_while_repairs_under_another_number() {
     assert_repaired_again(&server);
 }
 
+/// The policy was deleted while nobody led.
+#[test]
+fn an_incident_that_is_found_without_its_policy_is_left_to_people() {
+    let (mut server, mut leader) = repairing();
+    leader.hear(Notice::LostLeadership);
+    leader.hear(Notice::Core(Input::PolicyGone("p".into())));
+    leader.hear(Notice::BecameLeader);
+    leader.work(&mut server, |_| false);
+    assert_eq!(&*incident(&server).waits_for, "its policy is gone: a person decides");
+    leader.policy(policy());
+    leader.work(&mut server, |_| false);
+    assert_repaired_again(&server);
+}
+
 #[test]
 fn a_policy_that_was_deleted_and_made_again_repairs_under_another_number() {
     let (mut server, mut leader) = repairing();
