@@ -62,13 +62,13 @@ impl Lifecycle {
             self.complete(number);
         }
         self.sync_mode(now, number);
+        // It had no status, or its policy has changed since, or a guard.
+        if self.incidents.get(&number).is_some_and(|incident| *incident != found) {
+            self.record(number);
+        }
         if let Some(other) = other.filter(|other| *other != number) {
             self.close_double(now, &device, number, other);
             return self.incidents.contains_key(&number).then_some(number);
-        }
-        // Its policy may have changed since, or a guard.
-        if self.incidents.get(&number).is_some_and(|incident| *incident != found) {
-            self.record(number);
         }
         self.act_again(number);
         Some(number)

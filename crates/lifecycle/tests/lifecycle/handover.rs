@@ -1,6 +1,6 @@
 //! A leader ends between what it decided and what it stored: the next one takes no more out of service than a guard permits.
 
-use lazaret_lifecycle::{Child, Notice, Policy, Stage, Target, WriteKind};
+use lazaret_lifecycle::{Child, Incident, Notice, Policy, Stage, Stored, Target, WriteKind};
 
 use crate::{
     cluster::{Leader, Server},
@@ -56,6 +56,29 @@ fn the_next_leader_taints_one_of_two_that_were_decided() {
     let mut next = begin(&server, 16 * MINUTE);
     next.work(&mut server, |_| false);
     assert_eq!(server.tainted().len(), 1, "one may be out of service: {:?}", server.tainted());
+}
+
+/// A person deleted the incident, another was opened, and the first is created once more by a write that comes late: it has no status.
+#[test]
+fn an_incident_that_is_created_late_and_kept_gets_its_status() {
+    let mut server = Server::default();
+    let mut leader = begin(&server, 0);
+    leader.raise("gpu-0", "hot", "");
+    leader.work(&mut server, |_| false);
+    let (name, first) = server.incidents.pop_first().unwrap();
+    leader.hear(Notice::StoredGone(name.clone(), first.uid.clone()));
+    leader.raise("gpu-0", "hot", "");
+    leader.work(&mut server, |_| false);
+    assert_eq!(server.incidents.len(), 1);
+    let bare = Incident { waits_for: "".into(), is_enforced: false, ..first.incident };
+    let late = Stored { uid: "late".into(), version: "0".into(), incident: bare, acts: first.acts };
+    server.incidents.insert(name.clone(), late.clone());
+    leader.hear(Notice::Stored(Box::new(late)));
+    leader.work(&mut server, |_| false);
+    let stages: Vec<Stage> = server.incidents.values().map(|stored| stored.incident.stage).collect();
+    assert_eq!(stages, [Stage::Quarantined, Stage::Cleared], "of two alike the older one is kept");
+    let kept = &server.incidents[&name].incident;
+    assert!(kept.is_enforced && !kept.waits_for.is_empty(), "{kept:?}");
 }
 
 /// The taint of gpu-1 was sent, and arrives when the next leader has begun.
