@@ -10,9 +10,10 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     Call, CallError, Client, Clock, Metrics, News, Resource,
-    hub::{self, Hurry, Joined, Topic, Topics},
+    hub::{self, Topics},
     in_flight::InFlight,
     pump,
+    topic::{self, Hurry, Joined, Topic},
 };
 
 /// News of some resources, in the order they came. Leaves the hub when dropped.
@@ -55,7 +56,7 @@ impl Inbox {
     ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
         let progressed = Arc::new(Notify::new());
-        let joined = hub::join(id, &topics, &optional, &progressed);
+        let joined = topic::join(id, &topics, &optional, &progressed);
         Self {
             id,
             client,
@@ -91,7 +92,7 @@ impl Inbox {
     pub(crate) fn begin_anew(&mut self) {
         self.follow(&[]);
         self.topics.iter().for_each(|topic| topic.leave(self.id));
-        self.joined = hub::join(self.id, &self.topics, &self.optional, &self.progressed);
+        self.joined = topic::join(self.id, &self.topics, &self.optional, &self.progressed);
         self.unlisted = self.topics.iter().map(|topic| topic.resource).collect();
     }
 

@@ -12,8 +12,8 @@ use crate::{
     CallError, Client, Metrics, Object,
     call::told,
     collection::{Event, LIST_OBJECTS_MAX, TOO_MANY, get},
-    hub::{Hurry, Topic},
     lines::{LINE_BYTES_MAX, Line, Lines},
+    topic::{Hurry, Topic},
 };
 
 /// Up to this number, objects are listed again rather than waited for: about a megabyte, a few tens of milliseconds for a server.

@@ -12,7 +12,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::{
     Agent, AgentOptions, CallError, Clock, Inbox, Leadership, Metrics, News, Perform, Precedence, Reply,
-    Resource, ViewWish, hub::Hurry, panics::caught, tasks::Restarts,
+    Resource, ViewWish, panics::caught, tasks::Restarts, topic::Hurry,
 };
 
 /// Runs the agent that `make` makes until `stop`. Nothing is done before all resources were read once, nor without leadership, nor on a view
