@@ -93,6 +93,12 @@ mutants! {
     UnseenCordon = "unseen-cordon",
     /// The scheduler does not hear that a node is uncordoned.
     UnseenUncordon = "unseen-uncordon",
+    /// The claim controller sees an answer to every question about a claim that is gone.
+    ImaginedAnswers = "imagined-answers",
+    /// The claim controller does not see who used a claim when it went.
+    ForgottenUsers = "forgotten-users",
+    /// The scheduler does not see which claims nodes are asked about.
+    UnseenQuestions = "unseen-questions",
     /// The claim controller does not hear that a Node is gone.
     UnseenNodeLoss = "unseen-node-loss",
     /// The workload controllers do not hear that a Node is gone.

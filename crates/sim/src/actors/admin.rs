@@ -273,6 +273,7 @@ impl World {
         let count = self.api.claims.len();
         let Some(stored) = self.api.claims.iter().nth(number as usize % count.max(1)) else { return };
         let mut claim = lazaret_model::ResourceClaim::clone(stored.object);
+        self.note_taken_by_hand(&claim);
         let uid = claim.uid.clone();
         claim.allocation = None;
         claim.reserved_for.clear();
@@ -285,7 +286,9 @@ impl World {
     fn remove_claim(&mut self, number: u32) {
         let count = self.api.claims.len();
         let Some(stored) = self.api.claims.iter().nth(number as usize % count.max(1)) else { return };
-        let (key, uid) = (stored.object.key.clone(), stored.object.uid.clone());
+        let claim = Arc::clone(stored.object);
+        let (key, uid) = (claim.key.clone(), claim.uid.clone());
+        self.note_taken_by_hand(&claim);
         self.coverage.hit(Mark::ClaimRemoved);
         self.api.claims.remove(&mut self.api.versions, &key);
         // If no controller watches, nothing is left that says what is prepared.

@@ -183,6 +183,13 @@ impl World {
         let from = core::mem::replace(&mut progress.heard[Kind::Claim as usize], to);
         for Event { place, .. } in gaps.events(&api.claims, from, to) {
             let logged = &api.claims.log()[place];
+            if logged.object.is_none() && *mutant == Some(Mutant::ForgottenUsers) {
+                let before = (0..place).rev().find(|at| api.claims.log()[*at].number == logged.number);
+                if let Some(mut seen) = before.and_then(|at| api.seen_claim(at)) {
+                    Arc::make_mut(&mut seen.claim).reserved_for.clear();
+                    core.handle(now, Input::Claim(seen));
+                }
+            }
             core.handle(
                 now,
                 match api.seen_claim(place) {
@@ -197,6 +204,12 @@ impl World {
             match report {
                 _ if *mutant == Some(Mutant::NoNodes) => {}
                 None if *mutant == Some(Mutant::UnseenNodeLoss) => {}
+                Some(mut report) if *mutant == Some(Mutant::ImaginedAnswers) => {
+                    let asked = report.awaiting.iter().filter(|one| api.claims.get(&one.claim).is_none());
+                    let answered: Vec<_> = asked.map(|one| one.uid.clone()).collect();
+                    Arc::make_mut(&mut report).unprepared.extend(answered);
+                    core.handle(now, Input::Node(report));
+                }
                 Some(report) => core.handle(now, Input::Node(report)),
                 None => core.handle(now, Input::NodeGone(name)),
             }

@@ -1,7 +1,7 @@
 //! Nodes that are deleted: an administrator deletes the Node of a machine that runs, whose kubelet registers it anew, or a cloud that of a machine that
 //! went off, perhaps for good. Whoever deletes a Node answers for what is prepared there.
 
-use lazaret_model::{Node, NodeReport, Pod, Text, Uid};
+use lazaret_model::{Node, NodeReport, Pod, Text};
 
 use crate::{
     actors::nodes::{Incarnation, NodeWrite},
@@ -63,14 +63,6 @@ impl World {
     /// Whether a Node is there and says that its kubelet answers.
     pub(crate) fn node_reports(&self, name: &Text) -> bool {
         self.reports.by_node.get(name).is_some_and(|report| report.reports)
-    }
-
-    /// Whoever deleted the Node, or lets one be there that says nothing, answers for what is prepared on it.
-    pub(super) fn answer_for_all_on(&mut self, name: &Text) {
-        let Some(node) = self.kubelets.core.number(name) else { return };
-        let prepared: Vec<Uid> =
-            self.kubelets.core.prepared_on(node).map(|(claim, _)| claim.clone()).collect();
-        prepared.into_iter().for_each(|claim| self.answer_for(claim));
     }
 
     /// Every machine that runs has its Node, and no pod is bound to a Node that is gone.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_model::{NodeReport, Text, Uid};
+use lazaret_model::{Awaited, DeviceId, NodeReport, Text, Uid};
 use lazaret_scheduler::Node;
 
 /// The nodes that are there, and the last report of each node.
@@ -43,6 +43,12 @@ impl KnownNodes {
     /// The Node of this name is gone; whether it was there.
     pub(super) fn remove(&mut self, name: &Text) -> bool {
         self.by_name.remove(name).is_some()
+    }
+
+    /// The question to a node that is there which is about this device.
+    pub(crate) fn asked_about(&self, device: &DeviceId) -> Option<&Awaited> {
+        let asked = self.by_name.values().flat_map(|(_, node)| &node.awaiting);
+        asked.into_iter().find(|one| one.devices.contains(device))
     }
 
     pub(super) fn get(&self, name: &Text) -> Option<Arc<Node>> {

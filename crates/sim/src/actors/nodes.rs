@@ -165,6 +165,7 @@ impl World {
         if !ask.awaiting.is_empty() {
             self.coverage.hit(Mark::NodeAsked);
         }
+        self.check_questions(ask);
         // A mutant has the answer before anybody has looked.
         let is_hasty = self.mutant == Some(Mutant::Hasty);
         self.write_report(&ask.node, |report| {

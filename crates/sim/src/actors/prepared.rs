@@ -7,9 +7,25 @@ use lazaret_model::{DeviceId, ObjectKey, Pod, ResourceClaim, Text, Uid};
 
 use crate::{api::claim_name, coverage::Mark, palette, world::World};
 
-/// Claims whose allocation a person removed, and answers for it: of these nothing is demanded.
+/// Claims that a person answers for: of these nothing is demanded.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AnsweredFor(BTreeSet<Uid>);
+pub(crate) struct AnsweredFor {
+    /// A person removed the claim or its allocation.
+    claims: BTreeSet<Uid>,
+    /// They were prepared on a Node that was deleted.
+    nodes: BTreeSet<Uid>,
+}
+
+impl AnsweredFor {
+    fn contains(&self, claim: &Uid) -> bool {
+        self.claims.contains(claim) || self.nodes.contains(claim)
+    }
+
+    /// Whether a claim was prepared on a Node that was deleted.
+    pub(crate) fn of_nodes(&self, claim: &Uid) -> bool {
+        self.nodes.contains(claim)
+    }
+}
 
 impl World {
     /// Whether a kubelet has prepared a claim.
@@ -53,7 +69,7 @@ impl World {
         for claim in self.claims_named_by(pod) {
             let others = self.kubelets.core.prepared_on(node).filter(|_| is_heard);
             let others =
-                others.filter(|(holder, _)| **holder != claim.uid && !self.answered_for.0.contains(*holder));
+                others.filter(|(holder, _)| **holder != claim.uid && !self.answered_for.contains(holder));
             let twice = others.into_iter().find_map(|(holder, devices)| {
                 let device = whole(&claim).find(|device| devices.contains(device))?;
                 Some(format!(
@@ -69,12 +85,19 @@ impl World {
 
     /// A person removed the allocation of a claim and answers for it.
     pub(crate) fn answer_for(&mut self, claim: Uid) {
-        self.answered_for.0.insert(claim);
+        self.answered_for.claims.insert(claim);
+    }
+
+    /// A Node was deleted, or is there and says nothing: whoever is to blame for that answers for what is prepared on it.
+    pub(super) fn answer_for_all_on(&mut self, name: &Text) {
+        let Some(node) = self.kubelets.core.number(name) else { return };
+        let prepared = self.kubelets.core.prepared_on(node).map(|(claim, _)| claim.clone());
+        self.answered_for.nodes.extend(prepared);
     }
 
     /// Whether a person answers for what is prepared for a claim: its allocation was removed by hand, or the Node was deleted.
     fn is_answered_for(&self, claim: &ResourceClaim) -> bool {
-        self.answered_for.0.contains(&claim.uid) || !whole(claim).all(|one| self.node_reports(&one.pool))
+        self.answered_for.contains(&claim.uid) || !whole(claim).all(|one| self.node_reports(&one.pool))
     }
 
     /// The claim controller takes devices back: no pod uses them any more.

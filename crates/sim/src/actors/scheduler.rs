@@ -438,8 +438,15 @@ impl SchedulerInputs<'_> {
 
     fn hear_node(&mut self, report: &Arc<NodeReport>) {
         if let Some(node) = self.nodes.report(report) {
-            self.tell(Input::Node(node));
+            self.tell_node(node);
         }
+    }
+
+    fn tell_node(&mut self, mut node: Arc<lazaret_scheduler::Node>) {
+        if self.mutant == Some(Mutant::UnseenQuestions) {
+            Arc::make_mut(&mut node).awaiting.clear();
+        }
+        self.tell(Input::Node(node));
     }
 
     /// The first list of nodes: they are passed on with their reports.
@@ -489,7 +496,7 @@ impl SchedulerInputs<'_> {
                 continue;
             }
             self.set_node(facts, place);
-            self.nodes.get(&facts.name).into_iter().for_each(|node| self.tell(Input::Node(node)));
+            self.nodes.get(&facts.name).into_iter().for_each(|node| self.tell_node(node));
         }
     }
 

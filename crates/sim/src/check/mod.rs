@@ -15,6 +15,7 @@ mod owners;
 mod pace;
 mod placing;
 mod protection;
+mod questions;
 mod replacement;
 mod replacement_reference;
 mod replacement_rest;
@@ -50,6 +51,7 @@ pub(crate) struct Checker {
     rules_seen: usize,
     holdings: claims::Holdings,
     decided: placing::Decided,
+    taken_by_hand: questions::TakenByHand,
     /// Pods that a Job noted to have failed.
     noted_failed: BTreeSet<Uid>,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.

@@ -88,6 +88,7 @@ impl World {
         }
         if is_new && !is_known {
             self.check_open(number, allocation);
+            self.check_asked_about(number, allocation);
         }
         self.checker.decided.given.insert(key, devices);
     }

@@ -35,6 +35,7 @@ impl World {
         self.check_claims_at_rest();
         self.check_kubelets_at_rest();
         self.check_nodes_at_rest();
+        self.check_questions_at_rest();
         self.check_placement_at_rest();
         self.check_owners_at_rest();
         self.check_replacement_at_rest();
