@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod restarts;
-mod seeds;
 
 use std::sync::Arc;
 
