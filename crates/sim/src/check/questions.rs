@@ -44,7 +44,7 @@ impl World {
         self.checker.taken_by_hand.0.insert(claim.uid.clone(), known);
     }
 
-    /// The claim controller asks a node about other claims than before. What it asks no more is not prepared there, or its claim has the devices.
+    /// The claim controller asks a node about other claims than before. A claim that is not asked about any more is not prepared there, or has its devices.
     pub(crate) fn check_questions(&mut self, ask: &AskNode) {
         let Some(report) = self.reports.by_node.get(&ask.node) else { return };
         let is_kept = |uid: &Uid| ask.awaiting.iter().any(|one| one.uid == *uid);
