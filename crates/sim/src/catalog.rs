@@ -97,6 +97,11 @@ impl Catalog {
         DeviceId { driver, pool, device: name.clone() }
     }
 
+    /// The name of a pool in the cluster.
+    pub(crate) fn pool_id(&self, pool: u32) -> &PoolId {
+        self.pools.thing(pool)
+    }
+
     /// How many pools there are.
     pub(crate) fn pools(&self) -> usize {
         self.pools.len()

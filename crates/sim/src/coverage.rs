@@ -231,6 +231,18 @@ marks! {
     Reported = "reports of people",
     /// A policy was set to observe, or to enforce.
     ModeChanged = "changes of a policy's mode",
+    /// A policy was given another form.
+    PolicyWritten = "policies written anew",
+    /// A policy was deleted.
+    PolicyDeleted = "policies deleted",
+    /// Somebody else took an object of an incident away.
+    TakenAway = "objects of incidents taken away",
+    /// A device had to prove that it is well.
+    IncidentProbation = "incidents that came to a probation",
+    /// An incident had been over for long.
+    IncidentRemoved = "incidents removed after their time",
+    /// An incident was opened or went further for a pool that stays incomplete.
+    PoolTorn = "incidents about pools that stay incomplete",
     /// A write for an incident arrived after its sender had given it up.
     LateWrite = "writes for incidents that came late",
     /// A rule reaches more than a tenth more than was approved.

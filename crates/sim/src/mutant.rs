@@ -177,6 +177,44 @@ mutants! {
     KeepReports = "keep-reports",
     /// Health controllers are not told when the policy is to observe.
     IgnoreObserve = "ignore-observe",
+    /// A new health controller does not get the incidents.
+    ForgetIncidents = "forget-incidents",
+    /// Statuses of incidents are said to be written and are not.
+    LoseRecords = "lose-records",
+    /// A new incident is said to be written and is not.
+    LoseNewIncidents = "lose-new-incidents",
+    /// Health controllers are told what guards permit now and then.
+    LateLimits = "late-limits",
+    /// An incident that is held does not say what it waits for.
+    SilentHolds = "silent-holds",
+    /// An incident that is held taints its device, and its controller does not see it.
+    TaintHeld = "taint-held",
+    /// A Job that has ended is not there any more, and its result is not known.
+    LoseJobs = "lose-jobs",
+    /// The number of a repair is not stored.
+    RunUnrecorded = "run-unrecorded",
+    /// An incident that only a person may end is written as cleared.
+    ClearAbandoned = "clear-abandoned",
+    /// It is not written that of two incidents of one device one is closed, though it is said to be.
+    KeepDoubles = "keep-doubles",
+    /// Health controllers do not hear that a rule of an open incident is gone.
+    UnseenRemoval = "unseen-removal",
+    /// The rule of an incident keeps the key of its taint, and health controllers see the one that the incident names.
+    ForgetTaintKeys = "forget-taint-keys",
+    /// A pool is told of when it has been incomplete for half of the time.
+    EarlyTornPools = "early-torn-pools",
+    /// No device is told of that is not published any more.
+    OverlookVanished = "overlook-vanished",
+    /// A controller that begins to lead is not told of devices that went before.
+    OverlookAbsent = "overlook-absent",
+    /// No incomplete pool is told of.
+    OverlookTornPools = "overlook-torn-pools",
+    /// The end of an incomplete pool is not told of.
+    KeepTornPools = "keep-torn-pools",
+    /// Health controllers do not hear that their policy is gone.
+    UnseenPolicyEnd = "unseen-policy-end",
+    /// Health controllers do not hear that an incident is over.
+    UnseenEnd = "unseen-end",
     /// A controller whose renewal is late writes on, as long as its term may go on.
     StaleLease = "stale-lease",
     /// An effect that panics is not answered.

@@ -4,6 +4,7 @@
 mod binding;
 mod deletions;
 mod draw;
+mod incidents;
 
 use core::fmt;
 
@@ -55,7 +56,7 @@ pub struct Config {
     pub wide: u32,
     /// Whether rules say how pods leave, and disruption budgets keep some.
     pub protected: u32,
-    /// Whether a health policy acts on what drivers say of devices.
+    /// Whether a health policy acts on what drivers say of devices; 2: and on pools that stay incomplete, while others meddle with it.
     pub healed: u32,
     /// The seconds within which devices have to be made ready for a pod; 0: all are ready.
     pub binding: u32,
@@ -220,6 +221,10 @@ ops! {
     Report = "report",
     /// The health policy observes from now on (`b` even) or enforces.
     SetMode = "set-mode",
+    /// The health policy gets form `b`, or is deleted.
+    WritePolicy = "write-policy",
+    /// Somebody takes object `a` away that was made for an incident, or the effect of its taint, as `b` says.
+    TakeAway = "take-away",
     /// A person wants `b` pods of owner `a`.
     Scale = "scale",
     /// A person deletes owner `a`, with its pods before or after it, or without them, as `b` says.

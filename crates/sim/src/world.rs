@@ -266,7 +266,7 @@ impl World {
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
             kubelets: Kubelets::new(config),
             answered_for: AnsweredFor::default(),
-            health: Health::new(config.seed),
+            health: Health::new(config),
             claims: Crew::new(config.seed, CLAIMS),
             schedulers: Crew::new(config.seed, SCHEDULERS).in_world(config),
             workload_controllers: Crew::new(config.seed, WORKLOAD_CONTROLLERS),
@@ -518,6 +518,7 @@ impl World {
         self.relax_budgets();
         self.lift_guards();
         self.keep_guards_for_health();
+        self.restore_policy();
         self.lift_limits();
         for client in &mut self.clients {
             client.unstall();

@@ -1,6 +1,7 @@
 //! A leader ends between what it decided and what it stored: the next one takes no more out of service than a guard permits.
 
 use lazaret_lifecycle::{Child, Incident, Notice, Policy, Stage, Stored, Target, WriteKind};
+use lazaret_machine::Outcome;
 
 use crate::{
     cluster::{Leader, Server},
@@ -79,6 +80,72 @@ fn an_incident_that_is_created_late_and_kept_gets_its_status() {
     assert_eq!(stages, [Stage::Quarantined, Stage::Cleared], "of two alike the older one is kept");
     let kept = &server.incidents[&name].incident;
     assert!(kept.is_enforced && !kept.waits_for.is_empty(), "{kept:?}");
+}
+
+/// A leader has decided that the incident of gpu-0 is over, and could not store it. What the one before it had stored by then: a person gives the device up.
+fn closed_and_given_up() -> (Server, Leader, Stored) {
+    let mut server = Server::default();
+    let mut leader = begin(&server, 0);
+    leader.raise("gpu-0", "hot", "");
+    leader.work(&mut server, |_| false);
+    leader.now += 15 * MINUTE;
+    let stored = server.incidents.values().next().unwrap().clone();
+    let incident = Incident { stage: Stage::Abandoned, ..stored.incident };
+    (server, leader, Stored { version: "1000".into(), incident, ..stored })
+}
+
+fn assert_given_up(mut server: Server, mut leader: Leader, late: Stored) {
+    server.incidents.insert(late.incident.name.clone(), late);
+    leader.now += MINUTE;
+    leader.work(&mut server, |_| false);
+    let stages: Vec<Stage> = server.incidents.values().map(|stored| stored.incident.stage).collect();
+    assert_eq!(stages, [Stage::Abandoned], "only a person ends it");
+}
+
+#[test]
+fn what_a_leader_before_has_given_up_is_not_closed() {
+    let (mut server, mut leader, late) = closed_and_given_up();
+    leader.work(&mut server, |kind| matches!(kind, WriteKind::Record(..)));
+    assert_eq!(leader.core.lifecycle().incidents().count(), 0, "it has decided that it is over");
+    leader.hear(Notice::Stored(Box::new(late.clone())));
+    assert_given_up(server, leader, late);
+}
+
+#[test]
+fn what_a_leader_before_has_given_up_is_not_closed_by_a_write_in_flight() {
+    let (server, mut leader, late) = closed_and_given_up();
+    leader.hear(server.limits());
+    leader.hear(Notice::Tick);
+    let write = leader.core.poll_effect().unwrap();
+    assert!(matches!(&write.kind, WriteKind::Record(_, _, one) if one.stage == Stage::Cleared), "{write:?}");
+    leader.hear(Notice::Stored(Box::new(late.clone())));
+    let (outcome, version, uid) = (Outcome::Conflict, None, None);
+    leader.hear(Notice::Acknowledged { id: write.id, outcome, version, uid, refused: None });
+    assert_given_up(server, leader, late);
+}
+
+/// The leader before it has opened an incident of the same name, which is stored late.
+#[test]
+fn an_incident_of_the_same_name_is_not_opened_twice() {
+    let mut server = Server::default();
+    let mut leader = begin(&server, 0);
+    leader.raise("gpu-0", "hot", "");
+    leader.hear(Notice::Tick);
+    let write = leader.core.poll_effect().unwrap();
+    let WriteKind::Create(incident) = &write.kind else { panic!("{write:?}") };
+    let bare = Incident { waits_for: "".into(), is_enforced: false, ..Incident::clone(incident) };
+    let acts = lazaret_lifecycle::Acts::default();
+    let late = Stored { uid: "late".into(), version: "1".into(), incident: bare, acts };
+    server.incidents.insert(late.incident.name.clone(), late.clone());
+    let (outcome, version, uid) = (Outcome::Conflict, None, None);
+    leader.hear(Notice::Acknowledged { id: write.id, outcome, version, uid, refused: None });
+    leader.hear(Notice::Stored(Box::new(late)));
+    leader.now += MINUTE;
+    leader.work(&mut server, |_| false);
+    assert_eq!((server.incidents.len(), leader.core.lifecycle().incidents().count()), (1, 1));
+    assert_eq!(server.tainted(), [device("gpu-0")]);
+    let owners: Vec<&str> = server.children.values().map(|child| &*child.owner.uid).collect();
+    assert_eq!(owners, ["late"]);
 }
 
 /// The taint of gpu-1 was sent, and arrives when the next leader has begun.

@@ -92,6 +92,8 @@ impl World {
             Op::DeleteReplacement => self.delete_replacement_policy(a),
             Op::TaintNode => self.taint_node(a, b),
             Op::SetMode => self.set_mode(b.is_multiple_of(2)),
+            Op::WritePolicy => self.write_policy(b),
+            Op::TakeAway => self.take_away(a, b),
             Op::Cordon => self.set_cordon(a, true),
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),

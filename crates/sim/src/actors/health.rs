@@ -5,26 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_leader::{Action, EffectEnd, Precedence, Turn, TurnOptions};
 use lazaret_lifecycle::{
-    Child, ChildKind, ChildTarget, Count, Flaps, History, Mode, Notice, Owner, Policy, Reconciler, Recovery,
-    Report, Rule, Stage, Step as RepairStep, Stored, TaintKeyValue, Tally, Target, When, Write,
+    Child, ChildKind, ChildTarget, History, Notice, Owner, PoolWatch, Reconciler, Report, Stage, Stored,
+    TaintKeyValue, Tally, Write,
 };
 use lazaret_machine::{Outcome, Wake};
-use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Text, Timestamp, Uid};
-use std::sync::{Arc, LazyLock};
+use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, PoolId, Text, Timestamp, Uid};
+use std::sync::Arc;
 
 use crate::{
+    actors::{health_policy::PolicySpec, health_pools::Torn},
     api::{EPOCH_MS, Kind},
     coverage::Mark,
-    palette,
+    mutant::Mutant,
     rng::Rng,
+    scenario::Config,
     view::log_length,
     world::{Errors, Step, World},
 };
 
 /// The stream of randomness that jobs and delays come from.
 const HEALTH: u64 = 30;
-/// The one policy.
-pub(crate) const POLICY: &str = "p";
 /// A wake-up that is further away than any world lasts is not planned.
 const WAKE_MS_MAX: u64 = 7_200_000;
 /// In one of as many manners of errors writes arrive late.
@@ -35,8 +35,15 @@ const LATE: u32 = 1;
 const LATE_MS_MAX: u64 = 25_000;
 /// As in the program.
 const LOOP: TurnOptions = TurnOptions { in_flight_max: 64, precedence: Precedence::Urgent };
-/// Incidents are kept for as long as any world lasts.
-const KEPT: History = History { keep_ms: 30 * 24 * 3_600_000, incidents_max: 1_000 };
+
+/// Incidents are kept for as long as any world lasts, or for a short time.
+pub(crate) fn history(config: &Config) -> History {
+    if config.healed > 1 {
+        History { keep_ms: 60_000, incidents_max: 6 }
+    } else {
+        History { keep_ms: 30 * 24 * 3_600_000, incidents_max: 1_000 }
+    }
+}
 
 /// The incidents, and the controllers of them.
 #[derive(Debug)]
@@ -46,8 +53,9 @@ pub(crate) struct Health {
     pub(crate) jobs: BTreeMap<Text, Child>,
     /// Signals that people wrote down and that were not taken in yet.
     pub(crate) reports: BTreeMap<Text, Report>,
-    /// The mode of the policy.
-    pub(crate) mode: Mode,
+    /// The policy; `None`: it was deleted.
+    pub(crate) policy: Option<PolicySpec>,
+    history: History,
     /// By incarnation of a rule: the incident that it was made for, and whether it drains.
     pub(crate) owners: BTreeMap<Uid, (Owner, ChildKind)>,
     pub(crate) tallies: Vec<Tally>,
@@ -57,6 +65,8 @@ pub(crate) struct Health {
     pub(crate) stages: BTreeMap<Uid, (Stage, bool)>,
     /// How often each job was made.
     pub(crate) made: BTreeMap<(Uid, Text), u32>,
+    /// Times in which some controller knew that a pool had been incomplete for long.
+    pub(crate) torn: Vec<Torn>,
     /// Guards that stand for policies when the world comes to rest.
     pub(crate) kept_guards: Vec<Arc<DisruptionGuard>>,
     /// The last version of an incident.
@@ -75,7 +85,7 @@ pub(crate) enum HealthEvent {
     JobGone(Text),
     Report(Report),
     ReportGone(Text),
-    Mode(Mode),
+    Policy(Option<PolicySpec>),
 }
 
 /// One controller.
@@ -93,6 +103,19 @@ pub(crate) struct HealthAgent {
     /// Something was heard since it last thought.
     pub(crate) is_told: bool,
     tick_at: Option<u64>,
+    /// When it last thought, by its clock.
+    thought_at: Timestamp,
+    /// The policy as it has heard of it.
+    pub(crate) policy: Option<PolicySpec>,
+    pub(crate) pools: PoolWatch,
+    /// How far its watch of slices was when it looked at pools.
+    pub(super) pools_at: Option<usize>,
+    /// Devices that were published.
+    pub(crate) vanished: BTreeSet<DeviceId>,
+    /// All signals have to be told again.
+    pub(super) is_all: bool,
+    /// Pools that it knows to be incomplete, and since when.
+    pub(crate) torn: BTreeMap<PoolId, Timestamp>,
     /// The revision of the fleet whose devices it knows.
     pub(crate) revision: Option<u64>,
     pub(crate) raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
@@ -150,39 +173,51 @@ impl HealthStep {
 }
 
 impl Health {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let history = history(config);
         Self {
-            agents: core::array::from_fn(|_| HealthAgent::new(0, Turn::new(Timestamp::EPOCH, LOOP))),
+            agents: core::array::from_fn(|_| HealthAgent::new(history, 0, Turn::new(Timestamp::EPOCH, LOOP))),
             incidents: BTreeMap::new(),
             jobs: BTreeMap::new(),
             reports: BTreeMap::new(),
-            mode: Mode::Enforce,
+            policy: Some(PolicySpec::first(config)),
+            history,
             owners: BTreeMap::new(),
             tallies: Vec::new(),
             log: Vec::new(),
             stages: BTreeMap::new(),
             made: BTreeMap::new(),
+            torn: Vec::new(),
             kept_guards: Vec::new(),
             versions: 0,
             is_late: false,
-            rng: Rng::new(seed, HEALTH),
+            rng: Rng::new(config.seed, HEALTH),
         }
     }
 
     /// A process starts again, with nothing in memory.
     pub(crate) fn restart_process(&mut self, number: usize, now: Timestamp) {
+        self.end_agent(number);
         let agent = &mut self.agents[number];
-        *agent = HealthAgent::new(agent.life + 1, Turn::new(now, LOOP));
+        *agent = HealthAgent::new(self.history, agent.life + 1, Turn::new(now, LOOP));
     }
 
     /// An agent is given up. Another begins in the same process, with nothing in memory, when its effects have ended.
     pub(crate) fn give_up(&mut self, number: usize) {
+        self.end_agent(number);
         let agent = &mut self.agents[number];
         let idle = Turn::new(Timestamp::EPOCH, LOOP);
         let mut turn = core::mem::replace(&mut agent.turn, idle);
         turn.give_up();
-        *agent = HealthAgent::new(agent.life + 1, turn);
+        *agent = HealthAgent::new(self.history, agent.life + 1, turn);
         agent.is_given_up = true;
+    }
+
+    /// What an agent knew of pools ends with it.
+    fn end_agent(&mut self, number: usize) {
+        let HealthAgent { torn, thought_at, .. } = &mut self.agents[number];
+        let ended = core::mem::take(torn).into_iter();
+        self.torn.extend(ended.map(|(pool, since)| Torn::new(pool, since, *thought_at)));
     }
 
     /// The child that a rule is, if it was made for an incident.
@@ -210,72 +245,28 @@ impl Health {
 }
 
 impl HealthAgent {
-    fn new(life: u64, turn: Turn<Kind>) -> Self {
+    fn new(history: History, life: u64, turn: Turn<Kind>) -> Self {
         Self {
-            core: Reconciler::new(KEPT),
+            core: Reconciler::new(history),
             life,
             turn,
             is_given_up: false,
             heard: None,
             is_told: true,
             tick_at: None,
+            thought_at: Timestamp::EPOCH,
+            policy: None,
+            pools: PoolWatch::default(),
+            pools_at: None,
+            vanished: BTreeSet::new(),
+            is_all: false,
+            torn: BTreeMap::new(),
             revision: None,
             raised: BTreeMap::new(),
             children: BTreeMap::new(),
             children_at: None,
             out: BTreeSet::new(),
         }
-    }
-}
-
-/// Rules of different stages taint with different keys: the taint of an incident follows its stage.
-fn target_name(target: Target) -> &'static str {
-    match target {
-        Target::Suspect => "suspect",
-        Target::Quarantined => "quarantined",
-        Target::Drained => "drained",
-    }
-}
-
-/// Which signals matter: a driver's taints, whatever their effect, and what people report of the same keys.
-static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-    let rule = |(key, count, target): (&str, Option<u32>, Target)| {
-        Some(Rule {
-            name: key.into(),
-            when: When::compile(&format!("signal.key == \"{key}\"")).ok()?,
-            count: count.map(|at_least| Count { at_least, within_ms: 60_000 }),
-            hold_ms: 0,
-            target,
-            taint: TaintKeyValue {
-                key: format!("trouble.example.com/{}", target_name(target)).into(),
-                value: "trouble".into(),
-            },
-        })
-    };
-    let rules = [
-        (palette::KEYS[2], None, Target::Suspect),
-        (palette::KEYS[1], None, Target::Quarantined),
-        (palette::KEYS[0], Some(2), Target::Quarantined),
-        (palette::KEYS[0], Some(3), Target::Drained),
-    ];
-    rules.into_iter().filter_map(rule).collect()
-});
-
-/// The policy in this mode.
-pub(crate) fn policy(mode: Mode) -> Policy {
-    let step = |name: &str| RepairStep { name: name.into(), timeout_ms: 30_000, is_request: false };
-    Policy {
-        name: POLICY.into(),
-        mode,
-        rules: RULES.clone(),
-        clear_after_ms: 8_000,
-        steps: vec![step("reset"), step("reboot")],
-        attempts_max: 2,
-        recovery: Some(Recovery {
-            probation_ms: 8_000,
-            validates: true,
-            flaps: Some(Flaps { at_most: 2, within_ms: 3_600_000 }),
-        }),
     }
 }
 
@@ -325,6 +316,7 @@ impl World {
     fn health_think(&mut self, number: usize) {
         let now = self.controllers[number].clock(self.now);
         let agent = &mut self.health.agents[number];
+        agent.thought_at = now;
         if agent.is_given_up {
             if agent.turn.in_flight() > 0 {
                 return;
@@ -338,6 +330,7 @@ impl World {
         }
         self.hear_incidents(number, now);
         self.hear_devices(number, now);
+        self.hear_pools(number, now, false);
         self.hear_children(number, now);
         self.stand_for_health(number, now);
         let leads = self.health.agents[number].turn.leads();
@@ -379,6 +372,8 @@ impl World {
     fn plan_health_tick(&mut self, number: usize) {
         let agent = &mut self.health.agents[number];
         let wanted = agent.core.next_wake().map(|wake| Wake::new(wake.at, "it asked"));
+        let torn = agent.pools.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
+        let wanted = Wake::first([wanted, torn]);
         // A follower hears of time too: what it measures goes on.
         let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };
         let Some(wake) = wake else { return };
@@ -403,6 +398,8 @@ impl World {
                 Action::Lead(true) => {
                     self.hear_limits(number, now);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
+                    self.hear_absent(number, now);
+                    self.hear_pools(number, now, true);
                     self.hear_usage(number, now);
                 }
                 Action::Lead(false) => {
@@ -499,6 +496,9 @@ impl World {
 
     fn health_job_ends(&mut self, name: &Text, uid: &Uid) {
         let Some(job) = self.health.jobs.get_mut(name).filter(|job| job.uid == *uid) else { return };
+        if self.mutant == Some(Mutant::LoseJobs) {
+            return self.remove_job(name);
+        }
         let fails = !self.resting && self.health.rng.chance(300);
         let result = if fails { Err("it failed".to_owned()) } else { Ok(()) };
         job.target = ChildTarget::Job { result: Some(result) };

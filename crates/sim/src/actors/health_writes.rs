@@ -6,8 +6,8 @@ use std::{
 };
 
 use lazaret_lifecycle::{
-    Acts, Child, ChildKind, ChildTarget, HeldReason, Incident, Input as CoreInput, Limit, Notice, Owner,
-    Selected, Stage, Stored, TaintKeyValue, WriteKind,
+    Acts, Child, ChildKind, ChildTarget, Cost, HeldReason, Incident, Input as CoreInput, Limit, Notice,
+    Owner, Selected, Stage, Stored, TaintKeyValue, WriteKind,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{
@@ -29,6 +29,9 @@ const JOB_MS_MAX: u64 = 5_000;
 /// After this time a pod of a drained device is deleted whatever its budget says.
 const DRAIN_DEADLINE_S: i64 = 15;
 
+/// In as many of a thousand looks a mutant hears what guards permit.
+const LATE_LIMITS_PERMILLE: u64 = 50;
+
 const DONE: Reply = (Outcome::Done, None, None);
 
 /// The name of the rule that drains: both kinds of objects are rules here.
@@ -42,6 +45,7 @@ impl World {
             WriteKind::Create(incident) => self.create_incident(incident),
             WriteKind::Record(uid, version, incident) => self.record_incident(uid, version, incident),
             WriteKind::Remove(name, uid) => {
+                self.coverage.hit(Mark::IncidentRemoved);
                 self.remove_incident(name, uid);
                 DONE
             }
@@ -54,11 +58,13 @@ impl World {
                 None,
                 None,
             ),
-            WriteKind::Run { owner, name, .. } => (self.run_job(owner, name), None, None),
+            WriteKind::Run { owner, name, incident, .. } => {
+                self.check_run_is_stored(owner, incident);
+                (self.run_job(owner, name), None, None)
+            }
             WriteKind::Delete(ChildKind::Job, _, name, uid) => {
                 if self.health.jobs.get(name).is_some_and(|job| job.uid == *uid) {
-                    self.health.jobs.remove(name);
-                    self.health_tell(HealthEvent::JobGone(name.clone()));
+                    self.remove_job(name);
                 }
                 DONE
             }
@@ -66,6 +72,7 @@ impl World {
                 self.delete_taint(&rule_name(*kind, name), uid);
                 DONE
             }
+            WriteKind::Tally(..) if self.health.policy.is_none() => (Outcome::Gone, None, None),
             WriteKind::Tally(_, tallies) => {
                 self.health.tallies.clone_from(tallies);
                 DONE
@@ -99,12 +106,23 @@ impl World {
         }
         self.coverage.hit(Mark::IncidentOpened);
         let (uid, version) = (self.api.new_uid(), self.version());
+        if self.mutant == Some(Mutant::LoseNewIncidents) {
+            return (Outcome::Done, Some(version), Some(uid));
+        }
         let mut opened = incident.clone();
         opened.timeline.truncate(1);
         let first = opened.timeline.first();
         (opened.stage, opened.since) =
             first.map_or((opened.stage, opened.since), |entry| (entry.stage, entry.at));
-        opened.tries = 0;
+        opened = Incident {
+            waits_for: Text::default(),
+            tries: 0,
+            is_enforced: false,
+            flaps: Vec::new(),
+            cost: Cost::default(),
+            held: None,
+            ..opened
+        };
         self.health.stages.insert(uid.clone(), (opened.stage, false));
         let acts = Acts::default();
         self.store_incident(Stored { uid: uid.clone(), version: version.clone(), incident: opened, acts });
@@ -124,16 +142,35 @@ impl World {
             Some(Mutant::SilentIncidents) if incident.stage == Stage::Quarantined => {
                 incident.waits_for = Text::default();
             }
+            Some(Mutant::SilentHolds) if incident.held.is_some() => incident.waits_for = Text::default(),
+            Some(Mutant::RunUnrecorded) => incident.tries = stored.incident.tries,
             Some(_) | None => {}
         }
-        let is_stopped = self.mutant == Some(Mutant::HoldRecovery) && !self.health.kept_guards.is_empty();
-        if is_stopped && incident.stage == Stage::Cleared {
+        if self.is_lost(&incident) {
             return (Outcome::Done, Some(version.clone()), None);
         }
         self.check_incident_written(&stored, &incident);
         let version = self.version();
-        self.store_incident(Stored { version: version.clone(), incident, ..stored });
+        self.store_incident(Stored { version: version.clone(), incident: incident.clone(), ..stored });
+        if self.mutant == Some(Mutant::ClearAbandoned) && incident.stage == Stage::Abandoned {
+            return self.record_incident(uid, &version, &Incident { stage: Stage::Cleared, ..incident });
+        }
         (Outcome::Done, Some(version), None)
+    }
+
+    /// Whether a mutant says that this is written, and it is not.
+    fn is_lost(&self, incident: &Incident) -> bool {
+        match self.mutant {
+            Some(Mutant::HoldRecovery) => {
+                !self.health.kept_guards.is_empty() && incident.stage == Stage::Cleared
+            }
+            Some(Mutant::LoseRecords) => incident.stage != Stage::Draining,
+            Some(Mutant::KeepDoubles) => {
+                let last = incident.timeline.last();
+                last.is_some_and(|entry| entry.cause.contains("another open incident"))
+            }
+            Some(_) | None => false,
+        }
     }
 
     pub(super) fn remove_incident(&mut self, name: &Text, uid: &Uid) {
@@ -153,6 +190,12 @@ impl World {
         uid: Option<&Uid>,
     ) -> Outcome {
         self.check_explained(owner);
+        let held =
+            self.health.incidents.get(&owner.name).is_some_and(|stored| stored.incident.held.is_some());
+        let effect = match self.mutant {
+            Some(Mutant::TaintHeld) if held && effect == Effect::None => Effect::NoSchedule,
+            Some(_) | None => effect,
+        };
         let name = rule_name(kind, &owner.name);
         let known = self.api.rules.get(&name).map(|stored| stored.object.uid.clone());
         if let Some(uid) = uid {
@@ -160,7 +203,7 @@ impl World {
                 return Outcome::Gone;
             }
             let review = self.review();
-            let keeps_key = self.mutant == Some(Mutant::KeepTaintKey);
+            let keeps_key = matches!(self.mutant, Some(Mutant::KeepTaintKey | Mutant::ForgetTaintKeys));
             self.api.edit_rule(self.now, &name, |rule| {
                 rule.taint.effect = effect;
                 rule.taint.value = taint.value.clone();
@@ -223,6 +266,11 @@ impl World {
         }
     }
 
+    pub(super) fn remove_job(&mut self, name: &Text) {
+        self.health.jobs.remove(name);
+        self.health_tell(HealthEvent::JobGone(name.clone()));
+    }
+
     fn run_job(&mut self, owner: &Owner, name: &Text) -> Outcome {
         self.check_explained(owner);
         if let Some(there) = self.health.jobs.get(name) {
@@ -250,7 +298,9 @@ impl World {
     }
 
     pub(crate) fn hear_limits(&mut self, number: usize, now: Timestamp) {
-        if self.mutant == Some(Mutant::IgnoreLimits) {
+        let is_late =
+            self.mutant == Some(Mutant::LateLimits) && !self.health.rng.chance(LATE_LIMITS_PERMILLE);
+        if is_late || self.mutant == Some(Mutant::IgnoreLimits) {
             return;
         }
         let mut guards = self.guards_of_health(number);

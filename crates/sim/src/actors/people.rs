@@ -1,7 +1,7 @@
-//! People: what they say of incidents and devices, and how a policy is meant.
+//! People: what they say of incidents and devices, and what they do to the objects of incidents.
 
-use lazaret_lifecycle::{Mode, PersonAct, Report, Signal, Source};
-use lazaret_model::Text;
+use lazaret_lifecycle::{ChildKind, PersonAct, Report, Signal, Source};
+use lazaret_model::{DeviceTaintRule, Effect, Text};
 
 use crate::{actors::health::HealthEvent, api::wall, coverage::Mark, palette, world::World};
 
@@ -56,13 +56,23 @@ impl World {
         }
     }
 
-    /// An administrator changes the mode of the policy.
-    pub(crate) fn set_mode(&mut self, observes: bool) {
-        let mode = if observes { Mode::Observe } else { Mode::Enforce };
-        if self.config.healed != 0 && self.health.mode != mode {
-            self.coverage.hit(Mark::ModeChanged);
-            self.health.mode = mode;
-            self.health_tell(HealthEvent::Mode(mode));
+    /// Somebody else takes an object away that was made for an incident, or the effect of its taint.
+    pub(crate) fn take_away(&mut self, number: u32, how: u32) {
+        let owner = |rule: &DeviceTaintRule| self.health.owners.get(&rule.uid).map(|(_, kind)| *kind);
+        let rules = self.api.rules.iter().map(|stored| stored.object);
+        let rules = rules.filter_map(|rule| Some((owner(rule)?, rule.name.clone())));
+        let jobs = self.health.jobs.keys().map(|name| (ChildKind::Job, name.clone()));
+        let all: Vec<(ChildKind, Text)> = rules.chain(jobs).collect();
+        let Some((kind, name)) = all.get(number as usize % all.len().max(1)).cloned() else { return };
+        self.coverage.hit(Mark::TakenAway);
+        if let Some(job) = self.health.jobs.get(&name) {
+            // It runs again: nobody knows how the first one ended.
+            self.health.made.remove(&(job.owner.uid.clone(), name.clone()));
+            self.remove_job(&name);
+        } else if kind == ChildKind::Rule && how.is_multiple_of(3) {
+            self.api.edit_rule(self.now, &name, |rule| rule.taint.effect = Effect::None);
+        } else {
+            self.api.rules.remove(&mut self.api.versions, &name);
         }
     }
 }

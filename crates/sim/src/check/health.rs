@@ -1,11 +1,11 @@
-//! Incidents: the order of their stages, what explains their taints, what guards permit, and what they wait for at rest.
+//! Incidents as they are written: the order of their stages, what explains their taints, and what guards permit.
 
 use std::collections::BTreeSet;
 
-use lazaret_lifecycle::{ChildKind, Incident, Mode, Owner, Stage, Stored, Write, WriteKind};
+use lazaret_lifecycle::{ChildKind, ChildTarget, Incident, Owner, Stage, Stored, Write, WriteKind};
 use lazaret_model::{BreakerUnit, DeviceId, Text, Unit};
 
-use crate::{actors::health::POLICY, coverage::Mark, mutant::Mutant, palette, world::World};
+use crate::{coverage::Mark, mutant::Mutant, world::World};
 
 /// Which stage may follow which, without a person.
 fn may_follow(before: Stage, after: Stage) -> bool {
@@ -30,6 +30,9 @@ impl World {
             && let Some(foreign) = self.api.rules.iter().find(|rule| rule.object.name.starts_with("rule-"))
         {
             (*name, *uid) = (foreign.object.name.clone(), foreign.object.uid.clone());
+        }
+        if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &write.kind {
+            self.check_torn_causes(incident);
         }
         let touched = if let WriteKind::Delete(ChildKind::Rule | ChildKind::Drain, _, name, uid) = &write.kind
         {
@@ -83,7 +86,8 @@ impl World {
                 Stage::Repairing => self.coverage.hit(Mark::IncidentDrained),
                 Stage::Cleared => self.coverage.hit(Mark::IncidentCleared),
                 Stage::Abandoned => self.coverage.hit(Mark::IncidentAbandoned),
-                Stage::Suspect | Stage::Quarantined | Stage::Draining | Stage::Probation => {}
+                Stage::Probation => self.coverage.hit(Mark::IncidentProbation),
+                Stage::Suspect | Stage::Quarantined | Stage::Draining => {}
             }
         }
         if incident.held.is_some() {
@@ -112,8 +116,16 @@ impl World {
         let is_out = |incident: &&Incident| incident.is_enforced && incident.stage.is_out_of_service();
         let all: Vec<&Incident> = agent.core.lifecycle().incidents().filter(is_out).collect();
         let out: BTreeSet<DeviceId> = all.iter().map(|incident| incident.device.clone()).collect();
+        // An incident that has no status yet may have its taint.
+        let tainted = self.api.rules.iter().filter_map(|stored| self.health.child(stored.object));
+        let tainted = tainted.filter_map(|child| match child.target {
+            ChildTarget::Rule { device, effect, .. } => Some(device).filter(|_| *effect != *"None"),
+            ChildTarget::Drain { .. } | ChildTarget::Job { .. } | ChildTarget::Claim => None,
+        });
+        let tainted: BTreeSet<DeviceId> = tainted.collect();
         let was_out = |device: &DeviceId| {
             agent.out.contains(device)
+                || tainted.contains(device)
                 || self.health.incidents.values().any(|stored| {
                     let incident = &stored.incident;
                     incident.device == *device && incident.is_enforced && incident.stage.is_out_of_service()
@@ -167,65 +179,6 @@ impl World {
         self.health.agents[number].out = out;
         if let Some(detail) = complaint {
             self.violate("policies take out no more than guards permit", detail);
-        }
-    }
-
-    /// At rest: no taint is left that no open incident explains, an incident of a device that is calm and idle is over whatever guards say, and any other
-    /// says what it waits for.
-    pub(crate) fn check_incidents_at_rest(&mut self) {
-        let mut complaints = Vec::new();
-        for stored in self.api.rules.iter() {
-            let Some((owner, _)) = self.health.owners.get(&stored.object.uid) else { continue };
-            let incident = self.health.incidents.get(&owner.name).filter(|known| known.uid == owner.uid);
-            if incident.is_none_or(|known| !known.incident.is_open()) {
-                let detail = format!("{} is left of {}", stored.object.name, owner.name);
-                complaints.push(("every taint of an incident is explained", detail));
-            } else if self.health.mode == Mode::Observe {
-                complaints.push(("a policy that observes taints nothing", stored.object.name.to_string()));
-            }
-            if let Some(Stored { incident, .. }) = incident
-                && (&stored.object.taint.key, &stored.object.taint.value)
-                    != (&incident.taint.key, &incident.taint.value)
-            {
-                let detail =
-                    format!("{} is {}, not {}", stored.object.name, stored.object.taint, incident.taint);
-                complaints.push(("the taint of an incident is the one that it names", detail));
-            }
-        }
-        if let Some(name) = self.health.reports.keys().next() {
-            complaints.push(("every report is taken in", format!("{name} is left")));
-        }
-        let Some(leader) = self.controllers.iter().position(|controller| controller.leads()) else { return };
-        let fleet = &self.clients[leader].fleet;
-        for Stored { incident, .. } in self.health.incidents.values().filter(|one| one.incident.is_open()) {
-            let name = &incident.name;
-            if incident.waits_for.is_empty() {
-                let detail = format!("{name} is {:?}", incident.stage);
-                complaints.push(("an incident is over or says what it waits for", detail));
-            }
-            let is_calm = fleet.effective_taints(&incident.device).all(|found| {
-                matches!(found.origin, lazaret_fleet::Origin::Rule { .. })
-                    || !palette::KEYS.contains(&&*found.taint.key)
-            });
-            let is_idle = fleet.holders(&incident.device).next().is_none();
-            if is_calm && is_idle && incident.stage != Stage::Abandoned {
-                let detail = format!("{name} is {:?}, waiting for {}", incident.stage, incident.waits_for);
-                complaints.push(("recovery waits for no guard", detail));
-            }
-        }
-        let mut open: Vec<&DeviceId> = self
-            .health
-            .incidents
-            .values()
-            .filter(|one| one.incident.is_open())
-            .map(|one| &one.incident.device)
-            .collect();
-        open.sort();
-        if let Some(twice) = open.windows(2).find(|two| two[0] == two[1]) {
-            complaints.push(("a device has one open incident", format!("{} has two by {POLICY}", twice[0])));
-        }
-        for (invariant, detail) in complaints {
-            self.violate(invariant, detail);
         }
     }
 }

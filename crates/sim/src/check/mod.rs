@@ -11,6 +11,7 @@ mod groups;
 mod health;
 mod holds;
 mod housekeeping;
+mod incidents;
 mod owners;
 mod pace;
 mod placing;

@@ -1,14 +1,12 @@
 //! How the world of a seed is drawn.
 
-use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions};
+use super::{Config, Limits, Op, SKEW_MS_MAX, SMALL_PODS_MAX, Transition, binding, deletions, incidents};
 use crate::{palette, rng::Rng};
 
 /// The stream of randomness that sizes come from.
 const BIRTH: u64 = 3;
 /// And the one that all that protects pods comes from: worlds without it are what they were before there was any.
 const PROTECTION: u64 = 4;
-/// And the one that all about incidents comes from.
-const HEALTH: u64 = 5;
 /// And the one that approvals come from.
 const APPROVALS: u64 = 6;
 /// And the one that devices come from that fail one after the other.
@@ -57,12 +55,6 @@ const CONFIRMING_GUARDS: [u32; 3] = [34, 35, 46];
 const NO_BREAKER: u32 = 12;
 /// Numbers of taints that evict at once and say nothing about how pods leave.
 const EVICTING_TAINTS: (u32, u32) = (170, 179);
-/// The most transitions of a world that are about incidents.
-const HEALTH_STEPS_MAX: u32 = 24;
-/// Devices that drivers say something of in these, so that incidents come to something.
-const HEALTH_DEVICES: u32 = 4;
-/// Numbers of taints without an effect.
-const HEALTH_TAINTS: u32 = 9;
 /// The most transitions of a world that are about protection.
 const PROTECTION_STEPS_MAX: u32 = 12;
 
@@ -100,12 +92,11 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         default_pace: if rng.chance(300) { number(rng, 1, 20) } else { 0 },
         global_pace: if rng.chance(200) { number(rng, 2, 40) } else { 0 },
         burst: rng.pick(&[1, 3, 10, 10]),
-        horizon_ms: number(rng, 10_000, 90_000),
+        horizon_ms: number(rng, 10_000, 90_000) + incidents::draw_wait(seed, pods),
         restore: number(rng, 0, 1),
         wide: u32::from(born.chance(600)),
         protected: u32::from(Rng::new(seed, PROTECTION).chance(350)),
-        // Of large worlds each step would look at every device.
-        healed: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, HEALTH).chance(300)),
+        healed: incidents::draw_healed(seed, pods),
         binding: binding::draw_timeout(population, pods),
         crowded: binding::draw_crowd(population, pods),
         replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
@@ -132,6 +123,8 @@ fn weight(op: Op) -> u64 {
         | Op::Person
         | Op::Report
         | Op::SetMode
+        | Op::WritePolicy
+        | Op::TakeAway
         | Op::Scale
         | Op::DeleteOwner
         | Op::RestartKubelets
@@ -201,7 +194,7 @@ pub(super) fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -
         draw_budgets(config, &mut transitions);
     }
     if config.healed != 0 {
-        draw_incidents(config, &mut transitions);
+        incidents::draw_transitions(config, &mut transitions);
     }
     if config.replaced != 0 {
         draw_replacement(config, &mut transitions);
@@ -319,28 +312,6 @@ fn draw_flaps(config: &Config, transitions: &mut Vec<Transition>) {
     }
 }
 
-/// Drivers report trouble of a few devices and its end, guards stand in the way, people have their say, and the mode of the policy changes.
-fn draw_incidents(config: &Config, transitions: &mut Vec<Transition>) {
-    let rng = &mut Rng::new(config.seed, HEALTH);
-    for _ in 0..number(rng, 4, HEALTH_STEPS_MAX) {
-        let op = match rng.below(18) {
-            0..=6 => Op::TaintDevice,
-            7..=10 => Op::ClearDevice,
-            11 | 12 => Op::Person,
-            13 | 14 => Op::Report,
-            15 => Op::SetMode,
-            _ => Op::WriteGuard,
-        };
-        let at = number(rng, 0, config.horizon_ms);
-        let mut transition = draw_one(op, at, rng);
-        if matches!(op, Op::TaintDevice | Op::ClearDevice | Op::Report) {
-            transition.a %= HEALTH_DEVICES;
-            transition.b %= HEALTH_TAINTS;
-        }
-        transitions.push(transition);
-    }
-}
-
 /// Policies at the start, taints that only policies mind, and policies that change and go.
 fn draw_replacement(config: &Config, transitions: &mut Vec<Transition>) {
     let rng = &mut Rng::new(config.seed, REPLACEMENT);
@@ -404,6 +375,8 @@ pub(super) fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Person
         | Op::Report
         | Op::SetMode
+        | Op::WritePolicy
+        | Op::TakeAway
         | Op::Scale
         | Op::DeleteOwner
         | Op::Cordon

@@ -3,9 +3,10 @@
 use core::ops::Deref;
 use std::sync::Arc;
 
+use lazaret_lifecycle::PoolState;
 use lazaret_model::{
-    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim,
-    ResourceSlice, ResourceSlicePatch, Text,
+    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, Node, ObjectKey, Pod, PoolId,
+    ResourceClaim, ResourceSlice, ResourceSlicePatch, Text,
 };
 
 use super::{Place, Remembered, Use, View, results};
@@ -148,6 +149,11 @@ impl<'a> Seen<'a> {
         Some((place, self.api.slices.written(place.slice)?.object))
     }
 
+    /// Whether some slice has a device, be its generation over or not.
+    pub(crate) fn lists(self, id: &DeviceId) -> bool {
+        self.place(self.device(id)).is_some()
+    }
+
     /// The slice and the record that stand for a device.
     #[must_use]
     pub fn published(self, device: Named<'_>) -> Option<(&'a ResourceSlice, &'a Device)> {
@@ -163,6 +169,23 @@ impl<'a> Seen<'a> {
         let published = self.published(device);
         pool.zip(published)
             .is_some_and(|(pool, (slice, _))| !pool.rolling && slice.pool.generation == pool.newest)
+    }
+
+    /// All pools, and whether the slices of their newest generation are all there, as the first of them says.
+    pub(crate) fn pools(self) -> impl Iterator<Item = (PoolId, PoolState)> {
+        (0..).zip(&self.view.pools).map(move |(number, pool)| {
+            let slices = || pool.slices.iter().filter_map(|slice| self.api.slices.written(*slice));
+            let newest = slices().map(|stored| stored.object.pool.generation).max();
+            let mut members = slices().filter(|stored| Some(stored.object.pool.generation) == newest);
+            let wanted = members.next().map(|first| first.object.pool.slice_count);
+            let there = i64::try_from(members.count()).unwrap_or(i64::MAX).saturating_add(1);
+            let state = match wanted {
+                None => PoolState::Gone,
+                Some(wanted) if wanted == there => PoolState::Complete,
+                Some(_) => PoolState::Incomplete,
+            };
+            (self.api.catalog.pool_id(number).clone(), state)
+        })
     }
 
     /// The slices of taints that count for a device published in a slice of this generation: those of its own, and

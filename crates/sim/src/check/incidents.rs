@@ -1,0 +1,181 @@
+//! Incidents at rest, by the objects that were made for them, by pools and by time; and what is stored before something is done.
+
+use lazaret_lifecycle::{ChildKind, Incident, Mode, Owner, PoolState, Stage, Stored};
+use lazaret_model::{DeviceId, DeviceTaintRule, Effect, PoolId};
+
+use crate::{
+    actors::{
+        controller::Controller,
+        health::history,
+        health_policy::{POLICY, PolicySpec, TORN},
+        health_pools::Torn,
+        health_writes::rule_name,
+    },
+    coverage::Mark,
+    palette,
+    world::World,
+};
+
+/// An invariant, and how it is violated.
+type Complaint = (&'static str, String);
+
+impl World {
+    /// A repair or a validation begins: its number is stored.
+    pub(crate) fn check_run_is_stored(&mut self, owner: &Owner, incident: &Incident) {
+        let stored = self.health.incidents.get(&owner.name).filter(|stored| stored.uid == owner.uid);
+        if stored.is_some_and(|stored| stored.incident.tries < incident.tries) {
+            let detail = format!("{} is to run", incident.task_name());
+            self.violate("nothing runs before its incident says so", detail);
+        }
+    }
+
+    /// An incident is opened, and goes further, for a pool that has been incomplete for long, as far as some controller knew at that instant.
+    pub(crate) fn check_torn_causes(&mut self, incident: &Incident) {
+        let pool = incident.device.pool_id();
+        let still = self.health.agents.iter().filter_map(|agent| {
+            let since = *agent.torn.get(&pool)?;
+            Some(Torn::new(pool.clone(), since, lazaret_model::Timestamp::NEVER))
+        });
+        let known: Vec<Torn> = still.chain(self.health.torn.iter().cloned()).collect();
+        let cause = format!("rule {TORN}");
+        let early = incident.timeline.iter().filter(|entry| entry.cause.starts_with(&cause)).find(|entry| {
+            !known.iter().any(|torn| torn.pool == pool && torn.from <= entry.at && entry.at <= torn.until)
+        });
+        if *incident.rule == *TORN {
+            self.coverage.hit(Mark::PoolTorn);
+        }
+        if let Some(early) = early {
+            let detail = format!("{} has {early:?}, and {known:?}", incident.name);
+            self.violate("a pool is told of when it has been incomplete for long", detail);
+        }
+    }
+
+    /// At rest: no taint is left that no open incident explains, each incident has what its stage requires, and is over or says what it waits for.
+    pub(crate) fn check_incidents_at_rest(&mut self) {
+        let mut complaints = self.taints_at_rest();
+        complaints.extend(self.stages_at_rest());
+        complaints.extend(self.doubles_at_rest());
+        complaints.extend(self.recovery_at_rest());
+        if let Some(name) = self.health.reports.keys().next() {
+            complaints.push(("every report is taken in", format!("{name} is left")));
+        }
+        for (invariant, detail) in complaints {
+            self.violate(invariant, detail);
+        }
+    }
+
+    /// Taints by the incidents that explain them.
+    fn taints_at_rest(&self) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        let observes = self.health.policy.is_some_and(|policy| policy.mode == Mode::Observe);
+        for stored in self.api.rules.iter() {
+            let Some((owner, _)) = self.health.owners.get(&stored.object.uid) else { continue };
+            let incident = self.health.incidents.get(&owner.name).filter(|known| known.uid == owner.uid);
+            if incident.is_none_or(|known| !known.incident.is_open()) {
+                let detail = format!("{} is left of {}", stored.object.name, owner.name);
+                complaints.push(("every taint of an incident is explained", detail));
+            } else if observes {
+                complaints.push(("a policy that observes taints nothing", stored.object.name.to_string()));
+            }
+            if let Some(Stored { incident, .. }) = incident
+                && (&stored.object.taint.key, &stored.object.taint.value)
+                    != (&incident.taint.key, &incident.taint.value)
+            {
+                let detail =
+                    format!("{} is {}, not {}", stored.object.name, stored.object.taint, incident.taint);
+                complaints.push(("the taint of an incident is the one that it names", detail));
+            }
+        }
+        complaints
+    }
+
+    /// Open incidents by their taints and their words.
+    fn stages_at_rest(&self) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        for Stored { incident, .. } in self.health.incidents.values().filter(|one| one.incident.is_open()) {
+            let (name, stage) = (&incident.name, incident.stage);
+            let rule = |kind| self.api.rules.get(&rule_name(kind, name)).map(|stored| stored.object);
+            let effect =
+                rule(ChildKind::Rule).map(|rule: &std::sync::Arc<DeviceTaintRule>| &rule.taint.effect);
+            if incident.held.is_some() && effect.is_some_and(|effect| *effect != Effect::None) {
+                complaints.push(("an incident that is held keeps nobody away", name.to_string()));
+            }
+            let is_out = stage.is_out_of_service();
+            let wanted = if is_out { Effect::NoSchedule } else { Effect::None };
+            let drains = is_out && stage != Stage::Quarantined;
+            if incident.is_enforced && (effect != Some(&wanted) || drains != rule(ChildKind::Drain).is_some())
+            {
+                let detail = format!("{name} is {stage:?}, and its rule is {effect:?}");
+                complaints.push(("an incident has the taints of its stage", detail));
+            }
+            if incident.waits_for.is_empty() {
+                let detail = format!("{name} is {stage:?}");
+                complaints.push(("an incident is over or says what it waits for", detail));
+            }
+            if self.health.policy.is_none() && !incident.waits_for.contains("a person") {
+                let detail = format!("{name} is {stage:?}, waiting for {}", incident.waits_for);
+                complaints.push(("an incident without a policy is left to people", detail));
+            }
+        }
+        complaints
+    }
+
+    fn doubles_at_rest(&self) -> Option<Complaint> {
+        let open = self.health.incidents.values().filter(|one| one.incident.is_open());
+        let mut open: Vec<&DeviceId> = open.map(|one| &one.incident.device).collect();
+        open.sort();
+        let twice = open.windows(2).find(|two| two[0] == two[1])?;
+        Some(("a device has one open incident", format!("{} has two by {POLICY}", twice[0])))
+    }
+
+    /// Devices that are calm and idle are well, whatever guards say; those of incomplete pools, and those that are gone,
+    /// have incidents; and what has been over for long is removed.
+    fn recovery_at_rest(&self) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        let Some(leader) = self.controllers.iter().position(Controller::leads) else { return complaints };
+        let (now, keep_ms) = (self.controllers[leader].clock(self.now), history(&self.config).keep_ms);
+        let incidents = || self.health.incidents.values().map(|stored| &stored.incident);
+        for old in incidents().filter(|one| !one.is_open() && one.since.plus_millis(keep_ms) < now) {
+            complaints.push(("incidents are kept for their time", format!("{} is left", old.name)));
+        }
+        // Incidents wait for a person, and none is opened.
+        let Some(policy) = self.health.policy.map(PolicySpec::policy) else { return complaints };
+        let (fleet, seen) = (&self.clients[leader].fleet, self.seen(leader));
+        let minds_slices = self.config.healed > 1;
+        let torn = seen.pools().filter(|(_, state)| minds_slices && *state == PoolState::Incomplete);
+        let torn: Vec<PoolId> = torn.map(|(pool, _)| pool).collect();
+        for incident in incidents().filter(|one| one.is_open() && one.stage != Stage::Abandoned) {
+            let is_calm = fleet.effective_taints(&incident.device).all(|found| {
+                matches!(found.origin, lazaret_fleet::Origin::Rule { .. })
+                    || !palette::KEYS.contains(&&*found.taint.key)
+            });
+            let is_missed = minds_slices && !seen.lists(&incident.device);
+            let is_calm = is_calm && !is_missed && !torn.contains(&incident.device.pool_id());
+            let is_idle = fleet.holders(&incident.device).next().is_none();
+            // Its policy has fewer steps now: a person has to repair it.
+            let is_persons = incident.stage == Stage::Repairing && policy.steps.len() <= incident.step;
+            if is_calm && is_idle && !is_persons {
+                let (name, stage) = (&incident.name, incident.stage);
+                let detail = format!("{name} is {stage:?}, waiting for {}", incident.waits_for);
+                complaints.push(("recovery waits for no guard", detail));
+            }
+        }
+        // Of a policy that is new nobody knows which devices it would have selected.
+        let is_old = self.coverage.count(Mark::PolicyDeleted) == 0;
+        for device in 0..self.api.catalog.devices() {
+            let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
+            let has_node = self.api.nodes.get(&id.pool).is_some();
+            let is_held = fleet.holders(&id).next().is_some() && has_node && is_old;
+            let is_gone = self.health.agents[leader].vanished.contains(&id) || is_held;
+            let complaint = match (seen.lists(&id), torn.contains(&id.pool_id())) {
+                (true, true) if fleet.device(&id).is_some() => "a pool that stays incomplete is noticed",
+                (false, _) if minds_slices && is_gone => "a device that is gone is missed",
+                (true | false, _) => continue,
+            };
+            if !incidents().any(|one| one.is_open() && one.device == id) {
+                complaints.push((complaint, format!("{id} has no incident")));
+            }
+        }
+        complaints
+    }
+}
