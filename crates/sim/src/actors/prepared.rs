@@ -112,7 +112,7 @@ impl World {
     fn was_taken_from_others(&self, pod: &Pod) -> bool {
         self.claims_named_by(pod)
             .iter()
-            .any(|claim| self.answered_for.0.contains(&claim.uid) && self.is_prepared_anywhere(&claim.uid))
+            .any(|claim| self.answered_for.contains(&claim.uid) && self.is_prepared_anywhere(&claim.uid))
     }
 
     /// A user removes a pod without waiting for its kubelet, which finds out later.
