@@ -36,8 +36,9 @@ impl Lifecycle {
         }
     }
 
-    /// An incident that another machine began, under the number that it has here. `None`: it is over, or its device has another.
-    pub fn adopt(&mut self, now: Timestamp, mut incident: Incident) -> Option<u64> {
+    /// An incident that another machine began, under the number that it has here, and whether its own taint keeps the device from new claims. `None`: it
+    /// is over, or its device has another.
+    pub(crate) fn adopt(&mut self, now: Timestamp, mut incident: Incident, is_tainted: bool) -> Option<u64> {
         if !incident.is_open() {
             self.remember(&incident.device, incident.serial, Some(incident.since));
             return None;
@@ -59,7 +60,7 @@ impl Lifecycle {
         self.watch(now, &policy, &device);
         self.wakes.insert(device.clone(), since);
         if is_bare {
-            self.complete(number);
+            self.complete(number, is_tainted);
         }
         self.sync_mode(now, number);
         // It had no status, or its policy has changed since, or a guard.
@@ -85,15 +86,16 @@ impl Lifecycle {
         }
     }
 
-    /// Fills in the fields that the first status of an incident would have had.
-    fn complete(&mut self, number: u64) {
+    /// Fills in the fields that the first status of an incident would have had. Guards were asked where it is tainted.
+    fn complete(&mut self, number: u64, is_tainted: bool) {
         let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
         else {
             return;
         };
         // The policy was deleted.
         let Some(policy) = self.policies.get(&incident.policy) else { return };
-        incident.is_enforced = policy.mode == Mode::Enforce;
+        let is_asked = is_tainted || !incident.stage.is_out_of_service();
+        incident.is_enforced = policy.mode == Mode::Enforce && is_asked;
         incident.waits_for = waits_for(policy, incident);
         let out = incident.stage.is_out_of_service() && incident.is_enforced;
         incident.cost.out_since = out.then_some(incident.since);

@@ -89,7 +89,7 @@ impl Lifecycle {
                 self.person(now, (incident, act, at), &who, &why)
             }
             Input::Found(incident) => {
-                self.adopt(now, *incident);
+                self.adopt(now, *incident, true);
             }
             Input::Forgotten { incident } => self.forget(now, incident),
             Input::Limits(limits) => self.set_limits(now, limits),

@@ -113,7 +113,10 @@ impl Reconciler {
 
     fn adopt(&mut self, now: Timestamp, name: &Text, incident: &Incident, acts: &Acts) {
         let incident = Incident { number: 0, ..incident.clone() };
-        let Some(number) = self.lifecycle.adopt(now, incident) else {
+        let uid = self.incidents.get(name).and_then(|written| written.uid.as_ref());
+        let is_own = |child: &&Child| Some(&child.owner.uid) == uid && tainted(child).is_some();
+        let is_tainted = self.children.of(name).iter().any(|child| is_own(&child));
+        let Some(number) = self.lifecycle.adopt(now, incident, is_tainted) else {
             self.take_effects();
             return;
         };

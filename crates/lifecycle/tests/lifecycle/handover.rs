@@ -1,6 +1,8 @@
 //! A leader ends between what it decided and what it stored: the next one takes no more out of service than a guard permits.
 
-use lazaret_lifecycle::{Child, Incident, Notice, Policy, Stage, Stored, Target, WriteKind};
+use lazaret_lifecycle::{
+    Child, HeldReason, Incident, Input, Notice, Policy, Stage, Stored, Target, WriteKind,
+};
 use lazaret_machine::Outcome;
 
 use crate::{
@@ -80,6 +82,32 @@ fn an_incident_that_is_created_late_and_kept_gets_its_status() {
     assert_eq!(stages, [Stage::Quarantined, Stage::Cleared], "of two alike the older one is kept");
     let kept = &server.incidents[&name].incident;
     assert!(kept.is_enforced && !kept.waits_for.is_empty(), "{kept:?}");
+}
+
+/// The same while a guard is paused. The taint of the first is to go, which is not seen yet: it does not stand for the incident that comes late.
+#[test]
+fn an_incident_that_is_created_late_is_not_out_of_service_by_the_taint_of_another() {
+    let mut server = Server::default();
+    let mut leader = begin(&server, 0);
+    leader.raise("gpu-0", "hot", "");
+    leader.work(&mut server, |_| false);
+    let (name, first) = server.incidents.pop_first().unwrap();
+    let Notice::Core(Input::Limits(mut limits)) = server.limits() else { panic!("these are limits") };
+    limits[0].stops = Some((HeldReason::Paused, "it is paused".into()));
+    leader.hear(Notice::Core(Input::Limits(limits)));
+    leader.hear(Notice::StoredGone(name, first.uid.clone()));
+    leader.raise("gpu-0", "hot", "");
+    leader.hear(Notice::Tick);
+    let out = |leader: &Leader| {
+        let is_out = |one: &&Incident| one.is_enforced && one.stage.is_out_of_service();
+        leader.core.lifecycle().incidents().find(is_out).cloned()
+    };
+    assert_eq!(out(&leader), None, "the second is held");
+    let bare = Incident { waits_for: "".into(), is_enforced: false, ..first.incident };
+    let late = Stored { uid: "late".into(), version: "0".into(), incident: bare, acts: first.acts };
+    leader.hear(Notice::Stored(Box::new(late)));
+    leader.hear(Notice::Tick);
+    assert_eq!(out(&leader), None, "and so is the first");
 }
 
 /// A leader has decided that the incident of gpu-0 is over, and could not store it. What the one before it had stored by then: a person gives the device up.
