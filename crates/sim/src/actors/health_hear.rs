@@ -1,7 +1,7 @@
 //! The inputs of health controllers: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_fleet::Origin;
 use lazaret_lifecycle::{
@@ -212,7 +212,10 @@ impl World {
         devices.dedup();
         for device in devices {
             let is_used = fleet.holders(&device).next().is_some();
-            let namespaces = Vec::new();
+            let namespace = |claim| Some(fleet.claim(claim)?.key.namespace.clone());
+            let holders = fleet.holders(&device).filter(|_| self.config.healed > 1);
+            let namespaces: BTreeSet<Text> = holders.filter_map(namespace).collect();
+            let namespaces = namespaces.into_iter().collect();
             agent.core.handle(now, Notice::Core(CoreInput::InUse { device, is_used, namespaces }));
         }
     }
