@@ -35,7 +35,8 @@ impl Replacement {
             Input::Node(node) => {
                 if self.tables.nodes.get(&node.name) != Some(&node) {
                     self.concerned.extend(self.tables.pods_on(&node.name).cloned());
-                    self.tables.nodes.insert(node.name.clone(), node);
+                    // It may tell in which fault domain a replacement is.
+                    self.may_start |= self.tables.nodes.insert(node.name.clone(), node).is_none();
                 }
             }
             Input::NodeGone(name) => {

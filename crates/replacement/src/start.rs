@@ -20,7 +20,7 @@ use crate::{
 /// A pod that does not serve after this time is not about to.
 const BROKEN_SECS: i64 = 300;
 
-/// Slots in use: by policy, and by fault domain if the policy counts so.
+/// Slots in use: by policy, and by fault domain if the policy counts so. Without a name: those of which it is not known in which domain they are.
 type Slots = BTreeMap<(ObjectKey, Text), u32>;
 
 impl Replacement {
@@ -44,7 +44,7 @@ impl Replacement {
             if self.flights.contains_key(&pod.uid) || self.held.contains_key(key) || pod.mark_is_released() {
                 continue;
             }
-            if self.permitted(watch, &slots) {
+            if self.permitted(pod, watch, &slots) {
                 for Selected { policy, domain, .. } in &watch.selected {
                     *slots.entry(self.slot(policy, domain)).or_default() += 1;
                 }
@@ -93,19 +93,29 @@ impl Replacement {
             return false;
         };
         let due = tracker.due_at.first().is_some_and(|(after, _)| *after <= now);
-        let free =
-            |domain: &Text| slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < spec.max_concurrent;
+        let free = |domain: &Text| self.taken(policy, domain, slots) < spec.max_concurrent;
         let mut tainted = tracker.domains.iter().filter(|(_, (_, tainted))| *tainted > 0);
         due && !tracker.tripped && tainted.any(|(domain, _)| free(domain))
     }
 
     /// Whether every policy that selects the pod lets it go now.
-    fn permitted(&self, watch: &Watch, slots: &Slots) -> bool {
+    fn permitted(&self, pod: &Pod, watch: &Watch, slots: &Slots) -> bool {
         watch.selected.iter().all(|Selected { policy, domain, .. }| {
             let open = self.trackers.get(policy).is_some_and(|tracker| !tracker.tripped);
-            let limit = self.tables.active(policy).map_or(0, |spec| spec.max_concurrent);
-            open && slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < limit
+            let spec = self.tables.active(policy);
+            let is_known =
+                |spec: &Spec| pod.node.as_ref().is_some_and(|on| self.tables.knows_domain(spec, on));
+            let limit = spec.filter(|spec| is_known(spec)).map_or(0, |spec| spec.max_concurrent);
+            open && self.taken(policy, domain, slots) < limit
         })
+    }
+
+    /// The slots of a policy that are in use in a fault domain, or may be.
+    fn taken(&self, policy: &ObjectKey, domain: &Text, slots: &Slots) -> u32 {
+        let slot = self.slot(policy, domain);
+        let anywhere = (policy.clone(), Text::default());
+        let somewhere = if slot == anywhere { 0 } else { slots.get(&anywhere).copied().unwrap_or(0) };
+        slots.get(&slot).copied().unwrap_or(0) + somewhere
     }
 
     /// A replacement in flight takes a slot of every policy that selected the pod then, or selects it now.
@@ -120,7 +130,8 @@ impl Replacement {
             for name in names {
                 let policy = ObjectKey::new(record.pod.namespace.clone(), name.clone());
                 let Some(spec) = self.tables.active(&policy) else { continue };
-                let domain = self.tables.domain(spec, &record.node);
+                let is_known = self.tables.knows_domain(spec, &record.node);
+                let domain = if is_known { self.tables.domain(spec, &record.node) } else { Text::default() };
                 *slots.entry(self.slot(&policy, &domain)).or_default() += 1;
             }
         }

@@ -128,6 +128,11 @@ impl Tables {
         }
     }
 
+    /// Whether it is known in which fault domain a node is. The label of one that is gone went with it.
+    pub(crate) fn knows_domain(&self, spec: &Spec, node: &Text) -> bool {
+        spec.fault_domain_key.is_none() || self.nodes.contains_key(node)
+    }
+
     /// The fault domain of a node: what its label says, or the node alone.
     pub(crate) fn domain(&self, spec: &Spec, node: &Text) -> Text {
         let label = spec.fault_domain_key.as_ref().and_then(|key| self.nodes.get(node)?.labels.get(key));

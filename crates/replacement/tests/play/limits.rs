@@ -1,7 +1,7 @@
 //! How many at a time.
 
 use lazaret_model::Text;
-use lazaret_replacement::{Share, Spec};
+use lazaret_replacement::{Input, Share, Spec};
 
 use crate::{
     api::{Kind, option, spec},
@@ -67,6 +67,43 @@ fn counted_in_each_fault_domain() {
     assert_eq!(under_way, ["n0", "n1"], "one in each zone");
     play.until(200);
     assert_eq!(play.status("p").totals.replaced, 4);
+}
+
+/// Its label went with the Node: the replacement may be in any fault domain.
+#[test]
+fn a_replacement_on_a_node_that_is_gone_is_counted_in_each_fault_domain() {
+    let mut play = Play::with(8, 6);
+    play.api.ready_secs = 20;
+    play.api.set_policy("p", Spec { fault_domain_key: Some("zone".into()), ..quick() });
+    play.api.taint("n0", "a", None);
+    play.until(15);
+    play.api.taint("n2", "a", None);
+    play.until(27);
+    assert_eq!(play.machine.figures().in_flight, 1);
+    play.machine.tell(Input::NodeGone("n0".into()));
+    play.until(37);
+    assert_eq!(play.machine.figures().in_flight, 1, "nothing is begun on n2, which is in the zone of n0");
+    play.until(200);
+    assert_eq!(play.status("p").totals.replaced, 2);
+}
+
+#[test]
+fn nothing_is_begun_in_a_fault_domain_that_is_not_known() {
+    let mut play = Play::with(1, 0);
+    play.api.taint_device("n0", "d", None);
+    play.api.add_set("gpu", Kind::ReplicaSet, 1, true);
+    let zoned =
+        Spec { device_options: vec![option("d", 10)], fault_domain_key: Some("zone".into()), ..quick() };
+    play.api.set_policy("p", zoned);
+    play.until(10);
+    play.machine.tell(Input::NodeGone("n0".into()));
+    play.api.taint_device("n0", "d", Some(None));
+    play.until(40);
+    assert_eq!(play.lines("p"), ["n0 d DeviceTaintReplacing"]);
+    assert_eq!(play.machine.figures().in_flight, 0);
+    play.api.taint("n0", "other", None);
+    play.until(42);
+    assert_eq!(play.machine.figures().in_flight, 1, "the Node is back");
 }
 
 #[test]

@@ -137,9 +137,24 @@ impl World {
             };
             record.pod.namespace == policy.namespace
                 && is_counted
-                && (spec.fault_domain_key.is_none() || domain(spec, &record.node) == domain(spec, node))
+                && (spec.fault_domain_key.is_none()
+                    || self.may_share_domain(number, spec, &record.node, node))
         });
         all
+    }
+
+    /// The fault domain of a node in the view of a process; `None`: the Node is gone, and its label with it.
+    fn domain(&self, number: usize, spec: &Spec, node: &Text) -> Option<Text> {
+        let node = node_of(self.seen(number).node(node)?);
+        Some(
+            spec.fault_domain_key.as_ref().and_then(|key| node.labels.get(key)).unwrap_or(&node.name).clone(),
+        )
+    }
+
+    /// Whether two nodes may be in one fault domain.
+    fn may_share_domain(&self, number: usize, spec: &Spec, one: &Text, other: &Text) -> bool {
+        let [one, other] = [one, other].map(|node| self.domain(number, spec, node));
+        one.is_none() || other.is_none() || one == other
     }
 
     /// How many fault domains of a policy are tainted, and how many there are. `None`: a pod has just been deleted, and the news of it are on their
@@ -155,7 +170,8 @@ impl World {
             }
             let node = pod.node.clone().unwrap_or_default();
             let is_tainted = !self.minded(number, spec, &pod).is_empty();
-            *domains.entry(domain(spec, &node)).or_default() |= is_tainted;
+            let domain = self.domain(number, spec, &node).unwrap_or(node);
+            *domains.entry(domain).or_default() |= is_tainted;
         }
         Some((domains.values().filter(|tainted| **tainted).count(), domains.len()))
     }
@@ -215,11 +231,6 @@ fn serves(pod: &Pod) -> bool {
 }
 
 /// The fault domain of a node.
-fn domain(spec: &Spec, node: &Text) -> Text {
-    let node = node_of(&lazaret_model::Node { name: node.clone(), ..lazaret_model::Node::default() });
-    spec.fault_domain_key.as_ref().and_then(|key| node.labels.get(key)).unwrap_or(&node.name).clone()
-}
-
 /// The option for a taint: that of its key, if it is for its effect; the one for all others if none has its key.
 fn option_for<'a>(options: &'a [TaintOption], cause: &Cause) -> Option<&'a TaintOption> {
     let own = options.iter().find(|option| option.key == cause.key);
