@@ -93,7 +93,7 @@ impl Scheduler {
             | Phase::Binding
             | Phase::Pausing { .. } => {
                 flight.awaits.take().and_then(|id| self.outbox.withdraw(id));
-                self.roll_back(pod, message);
+                self.roll_back_when_certain(pod, message.to_string());
             }
         }
     }

@@ -1,6 +1,11 @@
 //! Pods that are being bound: from the decision until the watch shows them on their node.
 
-use alloc::{format, string::ToString, sync::Arc, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 
 use lazaret_invariant::invariant;
 use lazaret_model::{NodeAllocatableStatus, ObjectKey, Owner, Text, Timestamp, Uid};
@@ -42,7 +47,10 @@ impl Scheduler {
             Phase::Reserving if !flight.reserving.is_empty() => {}
             Phase::Pausing { until } if self.now < until => {}
             Phase::Reserving | Phase::Preparing { .. } => self.bind_when_ready(ix),
-            Phase::Pausing { .. } => self.bind(ix),
+            Phase::Pausing { .. } => match flight.obsolete.take() {
+                Some(why) => self.roll_back_when_certain(ix, why),
+                None => self.bind(ix),
+            },
             Phase::Making | Phase::Naming | Phase::Stating | Phase::Binding | Phase::Bound => {}
         }
     }
@@ -249,11 +257,9 @@ impl Scheduler {
                 if matches!(outcome, Outcome::Conflict | Outcome::Unknown) {
                     self.set_uncertain(ix);
                 }
-                if let Some(why) = obsolete {
-                    return self.roll_back(ix, &why);
-                }
-                if tries > BIND_TRIES_MAX {
-                    return self.roll_back(ix, "the pod could not be bound");
+                let failed = (tries > BIND_TRIES_MAX).then(|| "the pod could not be bound".to_string());
+                if let Some(why) = obsolete.or(failed) {
+                    return self.roll_back_when_certain(ix, why);
                 }
                 let until = self.now.plus_millis(NEWS_MS_MAX);
                 self.set_phase(ix, Phase::Pausing { until }, None);
@@ -296,6 +302,17 @@ impl Scheduler {
         let why = PendingReason::of(Verdict::Failed(message.to_string()));
         let message = why.message().into();
         self.report(ix, Arc::new(why), &message, None);
+    }
+
+    /// The same once it is known that the pod is not bound: until then it keeps its room.
+    pub(crate) fn roll_back_when_certain(&mut self, ix: u32, why: String) {
+        let until = self.pods.get(ix).map(|entry| entry.uncertain_until).filter(|until| self.now < *until);
+        let Some(until) = until else { return self.roll_back(ix, &why) };
+        self.set_phase(ix, Phase::Pausing { until }, None);
+        self.set_timer(until, TimerKey::Pod(ix));
+        if let Some(flight) = self.flights.get_mut(&ix) {
+            flight.obsolete = Some(why);
+        }
     }
 
     /// A pod is not bound after all: its claims are not for it.

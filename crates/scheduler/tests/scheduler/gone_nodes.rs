@@ -1,6 +1,7 @@
 //! Nodes that are deleted while pods are on their way to them.
 
-use lazaret_scheduler::{EffectKind, Input, Options};
+use lazaret_model::ObjectKey;
+use lazaret_scheduler::{EffectKind, Input, Options, Outcome, Reply};
 
 use crate::world::{World, claim, pod};
 
@@ -56,10 +57,64 @@ fn a_binding_that_failed_is_not_repeated_when_the_node_is_gone() {
     let bind = std::iter::from_fn(|| world.scheduler.poll_effect());
     let bind = bind.into_iter().find(|effect| matches!(effect.kind, EffectKind::Bind(_))).unwrap();
     world.tell(Input::NodeGone("a".into()));
-    world.tell(Input::Acknowledged(
-        bind.id,
-        lazaret_scheduler::Reply::of(lazaret_scheduler::Outcome::RetryLater),
-    ));
+    world.tell(Input::Acknowledged(bind.id, Reply::of(Outcome::RetryLater)));
     world.pass(60_000);
     assert_eq!(world.node_of("p"), None);
+}
+
+/// A binding of which nothing is known may still be done: the room that the pod would take is kept, whether the node goes or a claim.
+#[test]
+fn a_pod_that_may_be_bound_keeps_its_room() {
+    for goes in [Goes::Node, Goes::Claim, Goes::Nothing] {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 1);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 600, &["c"]));
+        while let Some(effect) = world.scheduler.poll_effect() {
+            if matches!(effect.kind, EffectKind::Bind(_)) {
+                world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
+                break;
+            }
+            world.perform(effect);
+            std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+        }
+        match goes {
+            Goes::Node => {
+                world.tell(Input::NodeGone("a".into()));
+                world.node("a", 1_000, 0);
+            }
+            Goes::Claim => world.tell(Input::ClaimGone(ObjectKey::new("ns", "c"))),
+            Goes::Nothing => {}
+        }
+        world.add_pod(pod("q", 600, &[]));
+        for _ in 0..5 {
+            world.now = world.now.plus_millis(5_000);
+            world.tell(Input::Tick);
+            while let Some(effect) = world.scheduler.poll_effect() {
+                match effect.kind {
+                    EffectKind::Bind(bind) if *bind.pod.name == *"p" => {
+                        world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
+                    }
+                    _ => world.perform(effect),
+                }
+                std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+            }
+            assert_eq!(world.node_of("q"), None, "{goes:?}");
+        }
+        // Half a minute after the last attempt it is not bound.
+        if !matches!(goes, Goes::Nothing) {
+            world.pods.remove(&ObjectKey::new("ns", "p"));
+            world.pass(60_000);
+            world.tell(Input::PodGone(ObjectKey::new("ns", "p")));
+            world.pass(60_000);
+            assert_eq!(world.node_of("q").as_deref(), Some("a"), "{goes:?}");
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Goes {
+    Node,
+    Claim,
+    Nothing,
 }
