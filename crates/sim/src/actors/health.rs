@@ -100,6 +100,8 @@ pub(crate) struct HealthAgent {
     is_given_up: bool,
     /// How much of the log it has heard; `None`: it has just started.
     pub(crate) heard: Option<usize>,
+    /// How much of it its watch has delivered.
+    pub(super) delivered: usize,
     /// Something was heard since it last thought.
     pub(crate) is_told: bool,
     tick_at: Option<u64>,
@@ -129,8 +131,8 @@ pub(crate) struct HealthAgent {
 /// Something that is going to happen to a health controller or to what it made.
 #[derive(Debug)]
 pub(crate) enum HealthStep {
-    /// A watch of incidents and jobs delivers.
-    Deliver(usize),
+    /// A watch of incidents and jobs delivers, this far.
+    Deliver(usize, usize),
     /// A controller asked to be called; only if it is still in that life.
     Tick(usize, u64),
     /// A controller is about to send a write: the last look at the lease.
@@ -165,7 +167,7 @@ impl HealthStep {
     /// The controller that takes this step, if one does.
     pub(crate) fn controller(&self) -> Option<usize> {
         match self {
-            Self::Deliver(number) | Self::Tick(number, _) => Some(*number),
+            Self::Deliver(number, _) | Self::Tick(number, _) => Some(*number),
             Self::Send(sent) | Self::Answer(sent) => Some(sent.controller),
             Self::Arrive(_) | Self::JobEnds(..) => None,
         }
@@ -252,6 +254,7 @@ impl HealthAgent {
             turn,
             is_given_up: false,
             heard: None,
+            delivered: 0,
             is_told: true,
             tick_at: None,
             thought_at: Timestamp::EPOCH,
@@ -273,7 +276,11 @@ impl HealthAgent {
 impl World {
     pub(crate) fn health_step(&mut self, step: HealthStep) {
         match step {
-            HealthStep::Deliver(number) => self.health.agents[number].is_told = true,
+            HealthStep::Deliver(number, position) => {
+                let agent = &mut self.health.agents[number];
+                agent.is_told = true;
+                agent.delivered = agent.delivered.max(position);
+            }
             HealthStep::Tick(number, life) => {
                 let agent = &mut self.health.agents[number];
                 if agent.life == life {
@@ -309,7 +316,8 @@ impl World {
         self.health.log.push(event);
         for number in 0..self.controllers.len() {
             let delay = self.health.rng.below(u64::from(self.config.lag_ms) + 1);
-            self.push(self.now + delay, Step::Health(Box::new(HealthStep::Deliver(number))));
+            let position = self.health.log.len();
+            self.push(self.now + delay, Step::Health(Box::new(HealthStep::Deliver(number, position))));
         }
     }
 
@@ -328,7 +336,7 @@ impl World {
         if self.health.agents[number].turn.leads() {
             self.hear_limits(number, now);
         }
-        self.hear_incidents(number, now);
+        self.hear_incidents(number, now, self.config.healed < 2);
         self.hear_devices(number, now);
         self.hear_pools(number, now, false);
         self.hear_children(number, now);
@@ -397,6 +405,9 @@ impl World {
             match turn.stand(now, standing, true, true, |kind| Some(view.position(*kind) as u64)) {
                 Action::Lead(true) => {
                     self.hear_limits(number, now);
+                    // Nobody acts on a view that is older than its term.
+                    self.hear_incidents(number, now, true);
+                    self.hear_devices(number, now);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
                     self.hear_absent(number, now);
                     self.hear_pools(number, now, true);

@@ -26,10 +26,10 @@ use crate::{
 type Levels = BTreeMap<Text, Text>;
 
 impl World {
-    /// Passes on the events of incidents and jobs since its last turn; a new controller gets all objects.
-    pub(super) fn hear_incidents(&mut self, number: usize, now: Timestamp) {
+    /// Passes on the events of incidents and jobs since its last turn, all or those that its watch has delivered; a new controller gets all objects.
+    pub(super) fn hear_incidents(&mut self, number: usize, now: Timestamp, hears_all: bool) {
         let Health { agents, incidents, jobs, reports, tallies, log, policy, .. } = &mut self.health;
-        let HealthAgent { core, heard, policy: known, is_all, revision, .. } = &mut agents[number];
+        let HealthAgent { core, heard, delivered, policy: known, is_all, revision, .. } = &mut agents[number];
         let mutant = self.mutant;
         let as_seen = |mut spec: PolicySpec| match mutant {
             Some(Mutant::IgnoreObserve) => {
@@ -38,7 +38,10 @@ impl World {
             }
             Some(_) | None => spec,
         };
-        let Some(heard) = heard.replace(log.len()) else {
+        let before = *heard;
+        let until = before.filter(|_| !hears_all).map_or(log.len(), |before| before.max(*delivered));
+        *heard = Some(until);
+        let Some(before) = before else {
             *known = policy.map(as_seen);
             if let Some(spec) = known {
                 core.handle(now, Notice::Core(CoreInput::Policy(Box::new(spec.policy()))));
@@ -61,7 +64,7 @@ impl World {
             }
             return;
         };
-        for event in &log[heard..] {
+        for event in &log[before..until] {
             let notice = match event.clone() {
                 HealthEvent::Incident(stored)
                     if mutant == Some(Mutant::UnseenEnd) && !stored.incident.is_open() =>
