@@ -197,7 +197,7 @@ mutants! {
     ClearAbandoned = "clear-abandoned",
     /// It is not written that of two incidents of one device one is closed, though it is said to be.
     KeepDoubles = "keep-doubles",
-    /// Health controllers do not hear that a rule of an open incident is gone.
+    /// Health controllers do not hear that a rule of an incident is gone that has to have it.
     UnseenRemoval = "unseen-removal",
     /// The rule of an incident keeps the key of its taint, and health controllers see the one that the incident names.
     ForgetTaintKeys = "forget-taint-keys",

@@ -174,8 +174,8 @@ impl World {
         let before = core::mem::replace(&mut agent.children, found);
         let incidents = &self.health.incidents;
         let is_unseen = |name: &Text| {
-            let is_open = || incidents.get(name).is_some_and(|stored| stored.incident.is_open());
-            self.mutant == Some(Mutant::UnseenRemoval) && is_open()
+            let is_wanted = |stored: &Stored| stored.incident.is_open() && stored.incident.is_enforced;
+            self.mutant == Some(Mutant::UnseenRemoval) && incidents.get(name).is_some_and(is_wanted)
         };
         let agent = &mut self.health.agents[number];
         let is_gone = |(_, name): &&(ChildKind, Text)| !is_unseen(name);
