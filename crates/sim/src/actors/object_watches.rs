@@ -132,7 +132,7 @@ impl ObjectWatches {
         length: usize,
     ) {
         list_objects(core, now, api, length);
-        let nodes = nodes.iter().filter_map(|(name, uid)| node(name, uid)).collect();
+        let nodes = nodes.iter().filter_map(|(name, uid)| node(name, uid, 1)).collect();
         core.list(now, &resource::NODES, nodes, 0);
         self.list_pods(core, now, api, pods, 0);
     }
@@ -243,8 +243,8 @@ impl World {
 }
 
 /// A Node that is ready.
-fn node(name: &Text, uid: &Uid) -> Option<Object> {
-    let metadata = json!({"name": &**name, "uid": &**uid, "resourceVersion": "1"});
+fn node(name: &Text, uid: &Uid, version: u64) -> Option<Object> {
+    let metadata = json!({"name": &**name, "uid": &**uid, "resourceVersion": version.to_string()});
     let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     Object::parse(&resource::NODES, &json!({"metadata": metadata, "spec": {}, "status": status})).ok()
 }
@@ -282,7 +282,7 @@ fn hear_of_node(
     }
     match uid {
         Some(uid) => {
-            node(name, &uid).into_iter().for_each(|node| core.put(now, node));
+            node(name, &uid, logged.version).into_iter().for_each(|node| core.put(now, node));
             progress.node_uids.insert(name.clone(), uid);
         }
         None => drop(progress.node_uids.remove(name)),

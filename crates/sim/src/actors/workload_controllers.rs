@@ -165,7 +165,9 @@ impl World {
         }
         if *resource == resource::NODES {
             let node = self.node(key)?;
-            let object = json!({"metadata": {"name": &*node.name, "uid": &*node.uid}});
+            let version = self.api.nodes.get(&node.name).map_or(1, |stored| stored.version).to_string();
+            let metadata = json!({"name": &*node.name, "uid": &*node.uid, "resourceVersion": version});
+            let object = json!({"metadata": metadata});
             return Ok(object.to_string().into_bytes());
         }
         let object = self.api.objects.get(resource, key).ok_or(Refused::NotFound)?;

@@ -51,6 +51,7 @@ impl World {
         let withdrawn = report.awaiting.iter().filter(|one| !is_kept(&one.uid) && one.released.is_none());
         let early = withdrawn.into_iter().find(|one| {
             self.is_free(&one.claim, &one.uid)
+                && !self.was_given_anew(&one.claim, &one.uid)
                 && self.has_prepared(&ask.node, &one.uid)
                 && !report.out_of_service
                 && !self.answered_for.of_nodes(&one.uid)
@@ -64,6 +65,16 @@ impl World {
     fn is_free(&self, key: &ObjectKey, uid: &Uid) -> bool {
         let claim = self.api.claims.get(key).map(|stored| stored.object).filter(|claim| claim.uid == *uid);
         claim.is_none_or(|claim| claim.allocation.is_none())
+    }
+
+    /// Whether a claim got devices after it had lost those that it had. Nothing keeps the former ones then.
+    fn was_given_anew(&self, key: &ObjectKey, uid: &Uid) -> bool {
+        let number = self.api.claims.number(key);
+        let writes = self.api.claims.log().iter().filter(|logged| Some(logged.number) == number);
+        let of_claim = writes.filter_map(|logged| logged.object.as_ref()).filter(|claim| claim.uid == *uid);
+        let mut given: Vec<bool> = of_claim.map(|claim| claim.allocation.is_some()).collect();
+        given.dedup();
+        given.into_iter().filter(|is_given| *is_given).count() > 1
     }
 
     /// A scheduler gives devices away, by what it has heard: none that a node is asked about.
