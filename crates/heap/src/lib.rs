@@ -1,4 +1,6 @@
 //! The allocator of the `lazaret` command.
+//!
+//! **Invariant.** One option is set, before there is a second thread; nothing else of the allocator is touched.
 
 use std::ffi::c_long;
 

@@ -183,7 +183,7 @@ mutants! {
     LoseRecords = "lose-records",
     /// A new incident is said to be written and is not.
     LoseNewIncidents = "lose-new-incidents",
-    /// Health controllers are told what guards permit now and then.
+    /// Health controllers hear what guards permit now and then.
     LateLimits = "late-limits",
     /// An incident that is held does not say what it waits for.
     SilentHolds = "silent-holds",
@@ -201,13 +201,13 @@ mutants! {
     UnseenRemoval = "unseen-removal",
     /// The rule of an incident keeps the key of its taint, and health controllers see the one that the incident names.
     ForgetTaintKeys = "forget-taint-keys",
-    /// A pool is told of when it has been incomplete for half of the time.
+    /// A pool is reported when it has been incomplete for half of the time.
     EarlyTornPools = "early-torn-pools",
-    /// No device is told of that is not published any more.
+    /// No device is reported that is not published any more.
     OverlookVanished = "overlook-vanished",
     /// A controller that begins to lead is not told of devices that went before.
     OverlookAbsent = "overlook-absent",
-    /// No incomplete pool is told of.
+    /// No incomplete pool is reported.
     OverlookTornPools = "overlook-torn-pools",
     /// The end of an incomplete pool is not told of.
     KeepTornPools = "keep-torn-pools",

@@ -110,7 +110,7 @@ fn an_incident_that_is_created_late_is_not_out_of_service_by_the_taint_of_anothe
     assert_eq!(out(&leader), None, "and so is the first");
 }
 
-/// A leader has decided that the incident of gpu-0 is over, and could not store it. What the one before it had stored by then: a person gives the device up.
+/// A leader has decided that the incident of gpu-0 is over, and could not store it. The one before it had stored that a person gives the device up.
 fn closed_and_given_up() -> (Server, Leader, Stored) {
     let mut server = Server::default();
     let mut leader = begin(&server, 0);

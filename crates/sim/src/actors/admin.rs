@@ -97,11 +97,13 @@ impl World {
             Op::Cordon => self.set_cordon(a, true),
             Op::Uncordon => self.set_cordon(a, false),
             Op::ReportDevices => self.report_anew(a, b.is_multiple_of(2)),
-            Op::SetBudget => {
-                let namespace = palette::NAMESPACES[a as usize % palette::NAMESPACES.len()];
-                self.set_budget(namespace, Some(b % 4).filter(|permitted| *permitted < 3).map(Into::into));
-            }
+            Op::SetBudget => self.change_budget(a, b),
         }
+    }
+
+    fn change_budget(&mut self, namespace: u32, permitted: u32) {
+        let namespace = palette::NAMESPACES[namespace as usize % palette::NAMESPACES.len()];
+        self.set_budget(namespace, Some(permitted % 4).filter(|permitted| *permitted < 3).map(Into::into));
     }
 
     /// The leader is asked to end.

@@ -215,7 +215,7 @@ impl Health {
         agent.is_given_up = true;
     }
 
-    /// What an agent knew of pools ends with it.
+    /// An agent takes its knowledge of pools with it.
     fn end_agent(&mut self, number: usize) {
         let HealthAgent { torn, thought_at, .. } = &mut self.agents[number];
         let ended = core::mem::take(torn).into_iter();

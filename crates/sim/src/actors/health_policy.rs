@@ -125,7 +125,7 @@ impl World {
         let known = self.health.policy;
         if known.is_some() && how.is_multiple_of(DELETED) {
             self.coverage.hit(Mark::PolicyDeleted);
-            // What was counted is in its status.
+            // Its status has the count.
             self.health.tallies.clear();
             return self.set_policy(None);
         }

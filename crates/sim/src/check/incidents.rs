@@ -46,7 +46,7 @@ impl World {
         }
         if let Some(early) = early {
             let detail = format!("{} has {early:?}, and {known:?}", incident.name);
-            self.violate("a pool is told of when it has been incomplete for long", detail);
+            self.violate("a pool is reported when it has been incomplete for long", detail);
         }
     }
 

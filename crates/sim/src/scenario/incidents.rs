@@ -1,4 +1,4 @@
-//! What happens around incidents: trouble of devices and pools, people, guards, and others who meddle.
+//! The events around incidents: trouble of devices and pools, people, guards, and others who meddle.
 
 use super::{
     Config, Op, SMALL_PODS_MAX, Transition,
