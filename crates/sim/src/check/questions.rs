@@ -80,7 +80,8 @@ impl World {
     /// A scheduler gives devices away, by what it has heard: none that a node is asked about.
     pub(super) fn check_asked_about(&mut self, number: usize, allocation: &Allocation) {
         let Some(progress) = &self.schedulers.agents[number].progress else { return };
-        let asked = allocation.results.iter().find_map(|result| {
+        let whole = allocation.results.iter().filter(|result| result.share_id.is_none());
+        let asked = whole.into_iter().find_map(|result| {
             let one = progress.nodes.asked_about(&result.device)?;
             Some(format!("{}, about which a node is asked for {}", result.device, one.claim))
         });
