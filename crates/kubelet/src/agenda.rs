@@ -7,6 +7,8 @@ use lazaret_model::Timestamp;
 
 /// Pauses after failures.
 const PAUSES: Backoff = Backoff::new(100, 30_000);
+/// The same for routine, as kubelets pause between renewals of a lease that fail.
+const ROUTINE_PAUSES: Backoff = Backoff::new(100, 7_000);
 
 /// While other items are queued, one of this many is a [routine](Agenda::with_routine) one.
 const ROUTINE_SHARE: u32 = 8;
@@ -140,7 +142,8 @@ impl<T: Ord + Clone> Agenda<T> {
         if failed {
             let failures = self.failures.entry(item.clone()).or_default();
             *failures = failures.saturating_add(1);
-            let pause = PAUSES.after(*failures);
+            let pauses = if (self.is_routine)(&item) { ROUTINE_PAUSES } else { PAUSES };
+            let pause = pauses.after(*failures);
             self.later(now.plus_millis(pause), item.clone());
         } else {
             self.failures.remove(&item);

@@ -97,6 +97,22 @@ fn renewals_come_as_a_trickle() {
     assert_eq!(leases, (0..30_000).step_by(1_000).collect::<Vec<_>>());
 }
 
+/// A server that is away for minutes finds the node alive soon after it is back: a node without a renewal for 40 s is taken for dead.
+#[test]
+fn a_lease_is_renewed_soon_after_an_outage() {
+    let mut kubelet = kubelet(1);
+    let (outage, mut renewed) = (300_000, None);
+    for now in (0..outage + 40_000).step_by(100) {
+        kubelet.handle(at(now), Input::Tick);
+        while let Some(effect) = kubelet.poll_effect() {
+            let outcome = if now < outage { Outcome::RetryLater } else { Outcome::Done };
+            renewed = renewed.or((now >= outage).then_some(now));
+            acknowledge(&mut kubelet, now, effect.id, outcome);
+        }
+    }
+    assert!(renewed.is_some_and(|at| at < outage + 10_000), "{renewed:?}");
+}
+
 #[test]
 fn a_pod_that_keeps_exiting_is_started_again_after_longer_and_longer_pauses() {
     let mut kubelet = kubelet(1);
