@@ -91,11 +91,10 @@ fn a_pod_that_may_be_bound_keeps_its_room() {
             world.now = world.now.plus_millis(5_000);
             world.tell(Input::Tick);
             while let Some(effect) = world.scheduler.poll_effect() {
-                match effect.kind {
-                    EffectKind::Bind(bind) if *bind.pod.name == *"p" => {
-                        world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
-                    }
-                    _ => world.perform(effect),
+                if matches!(&effect.kind, EffectKind::Bind(bind) if *bind.pod.name == *"p") {
+                    world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
+                } else {
+                    world.perform(effect);
                 }
                 std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
             }

@@ -405,7 +405,7 @@ impl World {
             match turn.stand(now, standing, true, true, |kind| Some(view.position(*kind) as u64)) {
                 Action::Lead(true) => {
                     self.hear_limits(number, now);
-                    // Nobody acts on a view that is older than its term.
+                    // No agent acts on a view that is older than its term.
                     self.hear_incidents(number, now, true);
                     self.hear_devices(number, now);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
