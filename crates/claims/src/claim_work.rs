@@ -158,6 +158,17 @@ impl Claims {
         is_prepared
     }
 
+    /// Whether a claim is reserved for a user of which nothing is known.
+    pub(crate) fn is_undecided(&self, now: Timestamp, seen: &SeenClaim) -> bool {
+        seen.claim.reserved_for.iter().any(|consumer| {
+            let kind = HolderKind::of(consumer).filter(|kind| self.hears_of(*kind));
+            kind.is_some_and(|kind| {
+                let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };
+                matches!(self.standing(&holder, now), Standing::Unknown)
+            })
+        })
+    }
+
     fn is_needed(&self, now: Timestamp, holder: Holder, findings: &mut Findings) -> bool {
         match self.standing(&holder, now) {
             Standing::Needed => true,

@@ -157,19 +157,25 @@ impl Claims {
         let listed: Vec<Awaited> =
             self.asking.report(node).map(|report| report.awaiting.clone()).unwrap_or_default();
         for one in listed {
-            let claim = self.tables.claims.get(&one.claim).map(|slot| &slot.seen.claim);
-            let there = claim.is_some_and(|claim| claim.uid == one.uid && claim.allocation.is_some());
-            let known = self.asking.waits.contains_key(&one.uid);
-            if !there
-                && !known
-                && self.asking.may_have_prepared(node, &one.uid, &one.uid)
-                && self.asking.removed < REMOVED_MAX
-            {
-                self.asking.removed += 1;
-                let (uid, nodes) = (one.uid.clone(), [node.clone()].into());
-                let wait = Wait { awaited: one, nodes, claim: Waiting::Unseen, announced: true };
-                self.asking.waits.insert(uid, wait);
+            let is_known = self.asking.waits.contains_key(&one.uid);
+            if is_known || !self.asking.may_have_prepared(node, &one.uid, &one.uid) {
+                continue;
             }
+            let claim = self.tables.claims.get(&one.claim).map(|slot| &slot.seen);
+            let there = claim.filter(|seen| seen.claim.uid == one.uid && seen.claim.allocation.is_some());
+            let (claim, announced) = match there {
+                // The controller before this one has asked. Whether its users are gone is being found out.
+                Some(seen) if self.is_undecided(now, seen) => (Waiting::Kept, seen.awaiting.is_some()),
+                Some(_) => continue,
+                None if self.asking.removed < REMOVED_MAX => {
+                    self.asking.removed += 1;
+                    (Waiting::Unseen, true)
+                }
+                None => continue,
+            };
+            let (uid, key, nodes) = (one.uid.clone(), one.claim.clone(), [node.clone()].into());
+            self.asking.waits.insert(uid, Wait { awaited: one, nodes, claim, announced });
+            self.touch(Item::Claim(key));
         }
         let over: Vec<Uid> = self
             .asking

@@ -70,6 +70,29 @@ fn wanted(machine: &mut Claims) -> (Option<Text>, BTreeSet<Text>) {
     (awaiting, asked)
 }
 
+/// The controller before has asked about the claim of a lost pod. The next one does not withdraw that before it knows whether the pod is gone.
+#[test]
+fn a_question_stands_until_it_is_known_whether_the_pod_is_gone() {
+    let mut seen = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    seen.awaiting = Some("node-1".into());
+    let asked = Awaited {
+        claim: key("c"),
+        uid: seen.claim.uid.clone(),
+        devices: vec![device_of("node-1")],
+        ..Awaited::default()
+    };
+    for outcome in [Outcome::Gone, Outcome::Done] {
+        let mut machine = machine(&[], seen.clone(), &[report("node-1", vec![asked.clone()])]);
+        let first = machine.poll_effect().unwrap();
+        assert!(matches!(first.kind, EffectKind::Confirm(_)), "{:?}", first.kind);
+        assert!(machine.poll_effect().is_none(), "{outcome:?}");
+        machine.handle(NOW, Input::Acknowledged { effect: first.id, outcome, why: None });
+        let withdrawn = std::iter::from_fn(|| machine.poll_effect())
+            .any(|effect| matches!(effect.kind, EffectKind::AskNode(ask) if ask.awaiting.is_empty()));
+        assert_eq!(withdrawn, outcome == Outcome::Done, "a pod that lives is not waited for");
+    }
+}
+
 /// Somebody removed the allocation under `p`, which runs on `node-1`, and the claim was allocated anew on `node-2` for `q`.
 #[test]
 fn a_new_controller_waits_for_the_nodes_of_the_one_before() {
