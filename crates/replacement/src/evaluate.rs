@@ -149,6 +149,8 @@ impl Replacement {
     /// Takes a pod out of everything that is counted.
     fn retract(&mut self, key: &ObjectKey) -> Option<Watch> {
         let watch = self.watches.remove(key)?;
+        // It may have slots of policies that selected it only after its replacement began.
+        self.may_start |= self.flights.contains_key(&watch.uid);
         if let Some(at) = watch.timer {
             self.timers.remove(&(at, key.clone()));
         }

@@ -35,8 +35,10 @@ impl Replacement {
             Input::Node(node) => {
                 if self.tables.nodes.get(&node.name) != Some(&node) {
                     self.concerned.extend(self.tables.pods_on(&node.name).cloned());
-                    // It may tell in which fault domain a replacement is.
-                    self.may_start |= self.tables.nodes.insert(node.name.clone(), node).is_none();
+                    let labels = node.labels.clone();
+                    let before = self.tables.nodes.insert(node.name.clone(), node);
+                    // They may tell in which fault domain a replacement is.
+                    self.may_start |= before.is_none_or(|before| before.labels != labels);
                 }
             }
             Input::NodeGone(name) => {

@@ -106,6 +106,42 @@ fn nothing_is_begun_in_a_fault_domain_that_is_not_known() {
     assert_eq!(play.machine.figures().in_flight, 1, "the Node is back");
 }
 
+/// A policy that came later counts a replacement as long as it selects the pod.
+#[test]
+fn a_slot_of_a_later_policy_is_free_when_the_pod_is_deleted() {
+    let mut play = Play::with(4, 4);
+    play.api.ready_secs = 1_000;
+    play.api.set_policy("p", Spec { max_concurrent: 2, ..quick() });
+    play.api.taint("n0", "a", None);
+    play.until(27);
+    let released = play.on("n0")[0].key.clone();
+    play.api.set_policy("q", Spec { node_options: vec![option("b", 10)], ..quick() });
+    play.api.taint("n1", "a", None);
+    play.until(60);
+    assert_eq!(play.machine.figures().in_flight, 1, "q permits one");
+    play.api.remove(&released);
+    play.until(62);
+    assert_eq!(play.machine.figures().in_flight, 2, "{:?}", play.done);
+}
+
+#[test]
+fn a_slot_is_free_when_the_node_of_a_replacement_moves_to_another_fault_domain() {
+    let mut play = Play::with(8, 6);
+    play.api.ready_secs = 1_000;
+    play.api.set_policy("p", Spec { fault_domain_key: Some("zone".into()), ..quick() });
+    play.api.taint("n0", "a", None);
+    play.until(15);
+    play.api.taint("n2", "a", None);
+    play.until(60);
+    let released = play.on("n0")[0].key.clone();
+    play.api.remove(&released);
+    play.until(62);
+    assert_eq!(play.machine.figures().in_flight, 1, "one in each zone");
+    play.api.add_node("n0", "third");
+    play.until(64);
+    assert_eq!(play.machine.figures().in_flight, 2, "{:?}", play.done);
+}
+
 #[test]
 fn the_breaker_holds_what_is_new_and_nothing_else() {
     let mut play = Play::with(6, 6);
