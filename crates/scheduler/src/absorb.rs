@@ -323,10 +323,11 @@ impl Scheduler {
             self.keep_of_group(old);
             self.happened(Cause::Devices);
         }
-        if old.as_ref().is_some_and(|old| old.claim.uid != claim.claim.uid) {
-            self.roll_back_users(key, None, "the claim is gone");
+        if let Some(old) = old.as_ref().filter(|old| old.claim.uid != claim.claim.uid) {
+            self.roll_back_users(key, made_for_pod(old).as_ref(), "the claim is gone");
         } else if old.as_ref().is_some_and(|old| has_lost_devices(old, claim)) {
-            self.roll_back_users(key, None, "the claim was given back by somebody else");
+            let why = "the claim was given back by somebody else";
+            self.roll_back_users(key, made_for_pod(claim).as_ref(), why);
         }
         self.claim_seen(key);
         if old.is_none_or(|old| old.claim != claim.claim || old.devices != claim.devices) {
@@ -354,9 +355,7 @@ impl Scheduler {
         }
         self.claim_seen(key);
         // One that was made for a pod stands in its way until it is gone.
-        let owner = old.claim.owner.as_ref().filter(|_| old.claim.extended_resource);
-        let owner =
-            owner.map(|owner| ObjectKey { namespace: key.namespace.clone(), name: owner.name.clone() });
+        let owner = made_for_pod(&old);
         self.roll_back_users(key, owner.as_ref(), "the claim is gone");
         self.wake_users(key, owner.as_ref());
     }
@@ -366,7 +365,7 @@ impl Scheduler {
     }
 
     /// The pods that name a claim, and the one that it was made for, which may not name it yet.
-    fn users_of(&self, key: &ObjectKey, owner: Option<&ObjectKey>) -> Vec<u32> {
+    pub(crate) fn users_of(&self, key: &ObjectKey, owner: Option<&ObjectKey>) -> Vec<u32> {
         let mut users: Vec<u32> = self.claim_cache.users(key).to_vec();
         users.extend(owner.and_then(|owner| self.pod_keys.get(owner)));
         users
@@ -502,6 +501,12 @@ impl Scheduler {
             },
         }
     }
+}
+
+/// The pod that a claim was made for, for its extended resources.
+pub(crate) fn made_for_pod(claim: &Claim) -> Option<ObjectKey> {
+    let owner = claim.claim.owner.as_ref().filter(|_| claim.claim.extended_resource)?;
+    Some(ObjectKey { namespace: claim.claim.key.namespace.clone(), name: owner.name.clone() })
 }
 
 /// Whether devices that a claim had are not its devices any more.

@@ -7,6 +7,7 @@ use lazaret_model::{Allocation, Consumer, ObjectKey, Uid};
 
 use crate::{
     CONSUMERS_MAX, Claim, Pod,
+    absorb::made_for_pod,
     causes::Cause,
     claim_writes::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
@@ -178,7 +179,8 @@ impl Scheduler {
     }
 
     fn proceed_users(&mut self, key: &ObjectKey) {
-        let users: Vec<u32> = self.claim_cache.users(key).to_vec();
+        let owner = self.claim_cache.get(key).and_then(|claim| made_for_pod(claim));
+        let users = self.users_of(key, owner.as_ref());
         users.into_iter().for_each(|pod| self.proceed(pod));
     }
 

@@ -8,9 +8,9 @@ use lazaret_scheduler::{Container, EffectKind, Extended, Input, Options, Outcome
 
 use crate::world::{World, claim, node, pod, slice};
 
-const GPU: &str = "example.com/gpu";
+pub(crate) const GPU: &str = "example.com/gpu";
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut world = World::new(Options::default());
     let class = DeviceClass {
         name: "gpu".into(),
@@ -21,7 +21,7 @@ fn world() -> World {
     world
 }
 
-fn asking(name: &str, resource: &str, amount: i64) -> Pod {
+pub(crate) fn asking(name: &str, resource: &str, amount: i64) -> Pod {
     let pod = pod(name, 100, &[]);
     let mut spec = PodSpec::clone(&pod.spec);
     spec.requests.set_other(&resource.into(), amount);

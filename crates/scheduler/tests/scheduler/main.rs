@@ -5,6 +5,7 @@ mod bind;
 mod claims;
 mod classic;
 mod extended;
+mod extended_ready;
 mod faults;
 mod filters;
 mod gone_nodes;
