@@ -47,7 +47,7 @@ impl Replacement {
     pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
         let Some(mark) = &pod.mark else { return };
         let record = mark.record();
-        if self.flights.contains_key(&record.uid) || self.ended.contains(&record.uid) {
+        if self.flights.contains_key(&record.uid) || self.is_old_news(pod, mark) {
             return;
         }
         // A pod that has ended may lie around for long after its replacement.
@@ -66,5 +66,15 @@ impl Replacement {
             }
             self.flights.insert(record.uid.clone(), flight);
         }
+    }
+
+    /// Whether this leader has brought to its end what a pod carries the mark of. Not if the pod is a copy that it did not know: a write that was late
+    /// made it after the one before it was deleted.
+    fn is_old_news(&self, pod: &Pod, mark: &Mark) -> bool {
+        let is_known = match mark {
+            Mark::Released(_) => true,
+            Mark::Copy(_) => pod.deleting || self.successors.contains(&pod.uid),
+        };
+        is_known && self.ended.contains(&mark.record().uid)
     }
 }

@@ -1,6 +1,6 @@
 //! A pod that one replacement was about already is about to be replaced in another, whose news come late.
 
-use lazaret_replacement::Spec;
+use lazaret_replacement::{Pod, Spec};
 
 use crate::{
     api::{key, option, spec},
@@ -86,4 +86,32 @@ fn a_pod_whose_first_copy_was_deleted_is_replaced_to_the_end() {
     let now = play.now.as_secs();
     play.until(now + 60);
     assert_eq!(play.api.pods.keys().collect::<Vec<_>>(), [&copy], "{:?}", play.done);
+}
+
+/// The answer to the first attempt to copy it was lost, and that attempt is carried out after all is over.
+#[test]
+fn a_copy_that_is_made_late_takes_the_place_of_the_pod() {
+    let mut play = Play::new();
+    for node in ["n0", "n1"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_bare(play.now, "lone", false, false);
+    play.until(5);
+    play.api.set_policy("p", quick());
+    play.api.ready_secs = 5;
+    play.api.taint("n0", "a", None);
+    play.until(10);
+    let (copy, made) = play.api.pods.iter().find(|(pod, _)| **pod != key("lone")).unwrap();
+    let (copy, made) = (copy.clone(), made.pod.clone());
+    play.api.untaint("n0", "a");
+    play.api.delete(play.now, &copy, &made.uid);
+    play.until(20);
+    assert_eq!((play.machine.in_flight().count(), play.api.pods.len()), (0, 1), "{:?}", play.done);
+    let again = Pod { node: None, ready: false, ..made };
+    play.api.create(play.now, again);
+    play.until(22);
+    assert_eq!(play.machine.in_flight().count(), 1, "the next leader would take it up");
+    play.until(40);
+    assert_eq!(play.api.pods.keys().collect::<Vec<_>>(), [&copy], "{:?}", play.done);
+    assert_eq!(play.status("p").totals.replaced, 1);
 }
