@@ -68,7 +68,7 @@ impl Scheduler {
         }
     }
 
-    /// Pods on their way to a node that is gone: whoever is bound to it waits for nothing but its collection.
+    /// Pods on their way to a node that is gone: a pod that is bound to it only waits to be collected.
     fn roll_back_to(&mut self, node: &Text) {
         let state = self.nodes.find(node).and_then(|ix| self.nodes.get(ix));
         let pods: Vec<u32> = state.into_iter().flat_map(|state| &state.pods).map(|(pod, _)| *pod).collect();

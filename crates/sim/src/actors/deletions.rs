@@ -1,5 +1,5 @@
 //! Nodes that are deleted: an administrator deletes the Node of a machine that runs, whose kubelet registers it anew, or a cloud that of a machine that
-//! went off, perhaps for good. Whoever deletes a Node answers for what is prepared there.
+//! went off, perhaps for good. The person who deletes a Node answers for what is prepared there.
 
 use lazaret_model::{Node, NodeReport, Pod, Text};
 

@@ -96,7 +96,7 @@ fn draw_meddling(config: &Config, transitions: &mut Vec<Transition>) {
         draw_late(config, rng, transitions);
     }
     if rng.chance(ABSENT_PERMILLE) {
-        // Whoever leads next has not seen it go.
+        // The next leader has not seen it go.
         let at = number(rng, 0, config.horizon_ms);
         transitions.push(draw_one(Op::VanishSlice, at, rng));
         for controller in 0..2 {
