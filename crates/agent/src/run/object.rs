@@ -10,6 +10,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
+use lazaret_model::REPORTS_UNPREPARED;
 use lazaret_pods::{Amounts, CrossedThreshold, PressureKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -86,7 +87,7 @@ impl Object {
         let name = &self.shared.node;
         let params = PatchParams::default();
         if written.at.is_none() {
-            let patch = json!({"metadata": {"labels": self.shared.labels}});
+            let patch = json!({"metadata": self.metadata()});
             match api.patch(name, &params, &Patch::Strategic(patch)).await {
                 Err(kube::Error::Api(error)) if error.code == 404 => self.register(&api).await?,
                 patched => drop(patched?),
@@ -105,9 +106,15 @@ impl Object {
         Ok(())
     }
 
+    /// That the node reports is written before it is ready: a pod that is lost at once is waited for.
+    fn metadata(&self) -> Value {
+        let annotations = json!({REPORTS_UNPREPARED: "true"});
+        json!({"name": self.shared.node, "labels": self.shared.labels, "annotations": annotations})
+    }
+
     async fn register(&self, api: &Api<Node>) -> Result<(), kube::Error> {
         let node = json!({
-            "metadata": {"name": self.shared.node, "labels": self.shared.labels},
+            "metadata": self.metadata(),
             "spec": {"taints": self.taints},
         });
         let node: Node = serde_json::from_value(node).map_err(kube::Error::SerdeError)?;

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, net::TcpListener, sync::Arc, time::Duration};
 
-use k8s_openapi::api::coordination::v1::Lease;
+use futures_util::{StreamExt, pin_mut};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
 };
 use lazaret_agent::{Agent, RunOptions, Thresholds};
 use lazaret_images::{Images, Limits};
@@ -15,7 +16,7 @@ use serde_json::json;
 use crate::{
     plugin::Plugin,
     runtime::Fake,
-    world::{NODE, World, until},
+    world::{NODE, PATIENCE, World, until},
 };
 
 const DRIVER: &str = "gpu.example.com";
@@ -144,4 +145,36 @@ async fn another_agent_finds_containers_and_restarts_only_those_that_ended() {
     world.delete("p", &DeleteParams::default()).await;
     world.until_gone("p").await;
     agent.stop().await;
+}
+
+/// The Node as it was when it was ready for the first time after this.
+async fn first_ready(world: &World, since: &str) -> Node {
+    let events = world.nodes().watch(&WatchParams::default(), since).await.unwrap();
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        let (WatchEvent::Added(node) | WatchEvent::Modified(node)) = event.unwrap() else { continue };
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        if conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True") {
+            return node;
+        }
+    }
+    panic!("the watch ended");
+}
+
+/// A pod that is lost as soon as its node is ready is waited for.
+#[tokio::test]
+async fn a_node_says_that_it_reports_before_it_is_ready_however_it_comes_to_be() {
+    for is_there in [true, false] {
+        let world = World::new().await;
+        if !is_there {
+            world.nodes().delete(NODE, &DeleteParams::default()).await.unwrap();
+        }
+        let since =
+            world.nodes().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+        let agent = start(&world, &Fake::new(), &images(&world).await);
+        let node = tokio::time::timeout(PATIENCE, first_ready(&world, &since)).await.unwrap();
+        let annotations = node.metadata.annotations.unwrap_or_default();
+        assert_eq!(annotations.get("lazaret.dev/reports-unprepared").map(String::as_str), Some("true"));
+        agent.stop().await;
+    }
 }

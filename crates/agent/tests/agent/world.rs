@@ -25,7 +25,7 @@ pub(crate) struct World {
 }
 
 /// For something to become so, on a machine that is very slow.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Looks until it is so.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
