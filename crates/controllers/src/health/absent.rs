@@ -1,5 +1,5 @@
-//! Devices that vanished while no controller ran, by what still names them: a claim that holds the device, or its open incident. Of any other device
-//! nothing is left that says that it was there.
+//! Devices that vanished while no controller ran, or with their node, by what still names them: a claim that holds the device, or its open incident. Of
+//! any other device nothing is left that says that it was there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,12 +20,14 @@ use super::{
 };
 
 impl Levels {
-    /// Tells of devices that are named and not published, though their node is there. Once, when a process begins to lead: from then on it sees slices go.
+    /// Tells of devices that are named and not published, though their node is there. Once, when a process begins to lead: from then on it sees slices
+    /// go, and looks again at devices of nodes that come.
     pub(super) fn settle_absent(
         &mut self,
         now: Timestamp,
         (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
         lifecycle: &Lifecycle,
+        new_nodes: &BTreeSet<Text>,
         told: &mut Vec<CoreInput>,
     ) {
         let mut absent: BTreeMap<DeviceId, Vec<Text>> = BTreeMap::new();
@@ -39,7 +41,8 @@ impl Levels {
         }
         for (id, names) in absent {
             let is_known = fleet.device(&id).is_some() || self.vanished.contains_key(&id);
-            let Some(node) = self.node_of_absent(fleet, &id).filter(|_| !is_known) else { continue };
+            let is_asked = |node: &Text| !is_known && (self.begins || new_nodes.contains(node));
+            let Some(node) = self.node_of_absent(fleet, &id).filter(is_asked) else { continue };
             let has_incident = lifecycle.incident_of(&id).is_some();
             let identity = identity(fleet, policies, &id, &names);
             let is_renamed = identity.as_ref().is_some_and(|identity| self.is_published(&id, identity));
@@ -185,14 +188,18 @@ mod tests {
             let policies = BTreeMap::from([(policy.policy.name.clone(), policy)]);
             let mut world = Self { levels: Levels::default(), fleet, policies, lifecycle };
             if has_node {
-                let node = json!({
-                    "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "uid": "n", "resourceVersion": "1"},
-                    "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "r"}]},
-                });
-                world.levels.node(&Object::new(&NODES, node.to_string()).unwrap());
+                world.node("node-1");
             }
             world.publish(devices);
             world
+        }
+
+        fn node(&mut self, name: &str) {
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": "n", "resourceVersion": "1"},
+                "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "r"}]},
+            });
+            self.levels.node(&Object::new(&NODES, node.to_string()).unwrap());
         }
 
         fn publish(&mut self, devices: &[&str]) {
@@ -263,5 +270,31 @@ mod tests {
         let mut world = World::new(&["gpu-0"], true);
         assert_eq!(world.begin(incidents), ["gpu-1 is gone"]);
         assert_eq!(world.lifecycle.incidents().count(), 1, "it is the same incident");
+    }
+    #[test]
+    fn a_device_that_went_with_its_node_is_missed_when_the_node_comes_back_without_it() {
+        let mut world = World::new(&["gpu-0", "gpu-1"], true);
+        world.fleet.apply(Told::Claim(claim("gpu-1")));
+        world.begin(Vec::new());
+        world.publish(&["gpu-0"]);
+        assert_eq!(world.told(), ["gpu-1 is gone"]);
+        world.levels.node_gone(&"node-1".into());
+        assert_eq!(world.told(), ["gpu-1 is back"], "a device goes with its node");
+        world.node("node-2");
+        assert_eq!(world.told(), NONE, "another node");
+        world.node("node-1");
+        assert_eq!(world.told(), ["gpu-1 is gone"], "its claim holds it still");
+        assert_eq!(world.told(), NONE, "once");
+    }
+
+    #[test]
+    fn who_leads_no_more_misses_nothing_on_nodes_that_come() {
+        let mut world = World::new(&["gpu-0"], false);
+        world.fleet.apply(Told::Claim(claim("gpu-1")));
+        assert_eq!(world.begin(Vec::new()), NONE);
+        world.levels.end();
+        world.node("node-1");
+        assert_eq!(world.told(), NONE, "the next leader tells of it");
+        assert_eq!(world.begin(Vec::new()), ["gpu-1 is gone"]);
     }
 }

@@ -266,6 +266,8 @@ impl Health {
             self.levels.begin();
             self.reports =
                 self.verdicts.iter().filter(|(_, (_, told))| !told).map(|(name, _)| name.clone()).collect();
+        } else {
+            self.levels.end();
         }
     }
 

@@ -56,11 +56,14 @@ pub(super) struct Levels {
     pub(super) changed_pools: BTreeSet<PoolId>,
     changed_nodes: BTreeMap<Text, LevelsByKey>,
     gone_nodes: BTreeSet<Text>,
+    /// Nodes that came while this process leads.
+    new_nodes: BTreeSet<Text>,
     changed_pods: BTreeSet<ObjectKey>,
     /// Everything has to be told again.
     is_all: bool,
     /// This process has just begun to lead, and knows the incidents of the leader before it.
     pub(super) begins: bool,
+    leads: bool,
 }
 
 /// The slice before the change, and whether signals that did not change are sent again.
@@ -86,7 +89,13 @@ impl Levels {
 
     /// The incidents of the leader before are known. Pools that they are about are signals at once, without the usual wait.
     pub(super) fn begin(&mut self) {
-        self.begins = true;
+        (self.begins, self.leads) = (true, true);
+    }
+
+    /// Another process leads.
+    pub(super) fn end(&mut self) {
+        self.leads = false;
+        self.new_nodes.clear();
     }
 
     pub(super) fn slice(&mut self, slice: &Arc<ResourceSlice>) {
@@ -155,6 +164,9 @@ impl Levels {
             )
         };
         let now: LevelsByKey = header.conditions().iter().map(level).collect();
+        if self.leads && !self.conditions.contains_key(name) {
+            self.new_nodes.insert(name.clone());
+        }
         if self.conditions.get(name) != Some(&now) {
             let before = self.conditions.insert(name.clone(), now).unwrap_or_default();
             self.changed_nodes.entry(name.clone()).or_insert(before);
@@ -165,6 +177,7 @@ impl Levels {
         let before = self.conditions.remove(name).unwrap_or_default();
         self.changed_nodes.entry(name.clone()).or_insert(before);
         self.gone_nodes.insert(name.clone());
+        self.new_nodes.remove(name);
     }
 
     pub(super) fn pod(&mut self, key: &ObjectKey, health: Vec<DeviceHealth>) {
@@ -216,8 +229,9 @@ impl Levels {
         if is_all {
             self.settle_vanished(now, &mut told);
         }
-        if self.begins {
-            self.settle_absent(now, (fleet, policies), lifecycle, &mut told);
+        let new_nodes = core::mem::take(&mut self.new_nodes);
+        if self.begins || !new_nodes.is_empty() {
+            self.settle_absent(now, (fleet, policies), lifecycle, &new_nodes, &mut told);
         }
         self.settle_pools(now, lifecycle, &over, &mut told);
         for (node, before) in core::mem::take(&mut self.changed_nodes) {

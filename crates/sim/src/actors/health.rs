@@ -114,6 +114,8 @@ pub(crate) struct HealthAgent {
     pub(super) pools_at: Option<usize>,
     /// Devices that were published.
     pub(crate) vanished: BTreeSet<DeviceId>,
+    /// Nodes that were there when it last looked, while it leads.
+    pub(super) nodes: BTreeSet<Text>,
     /// All signals have to be told again.
     pub(super) is_all: bool,
     /// Pools that it knows to be incomplete, and since when.
@@ -262,6 +264,7 @@ impl HealthAgent {
             pools: PoolWatch::default(),
             pools_at: None,
             vanished: BTreeSet::new(),
+            nodes: BTreeSet::new(),
             is_all: false,
             torn: BTreeMap::new(),
             revision: None,
@@ -338,6 +341,9 @@ impl World {
         }
         self.hear_incidents(number, now, self.config.healed < 2);
         self.hear_devices(number, now);
+        if self.health.agents[number].turn.leads() {
+            self.hear_absent(number, now, false);
+        }
         self.hear_pools(number, now, false);
         self.hear_children(number, now);
         self.stand_for_health(number, now);
@@ -409,7 +415,7 @@ impl World {
                     self.hear_incidents(number, now, true);
                     self.hear_devices(number, now);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
-                    self.hear_absent(number, now);
+                    self.hear_absent(number, now, true);
                     self.hear_pools(number, now, true);
                     self.hear_usage(number, now);
                 }

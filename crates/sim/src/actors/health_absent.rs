@@ -8,6 +8,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     actors::{health::HealthAgent, health_policy::POLICY, health_pools},
     mutant::Mutant,
+    palette,
     world::World,
 };
 
@@ -35,19 +36,27 @@ pub(super) fn lower(core: &mut Reconciler, now: Timestamp, device: &DeviceId) {
 }
 
 impl World {
-    /// Tells a controller that begins to lead of devices that went before: a claim that holds one still names it, or its open incident.
-    pub(super) fn hear_absent(&mut self, number: usize, now: Timestamp) {
+    /// Tells a controller that begins to lead of devices that went before: a claim that holds one still names it, or its open incident. While
+    /// it leads, it hears the same of devices of nodes that come.
+    pub(super) fn hear_absent(&mut self, number: usize, now: Timestamp, begins: bool) {
         if self.config.healed < 2 || self.mutant == Some(Mutant::OverlookAbsent) {
             return;
         }
         let seen = self.clients[number].view.of(&self.api);
-        let HealthAgent { core, raised, pools, vanished, policy, .. } = &mut self.health.agents[number];
+        let HealthAgent { core, raised, pools, vanished, policy, nodes, .. } =
+            &mut self.health.agents[number];
+        let there = (0..self.config.nodes).map(palette::node).filter(|name| seen.node(name).is_some());
+        let before = core::mem::replace(nodes, there.collect());
+        if !begins && nodes.is_subset(&before) {
+            return;
+        }
         let named = core.lifecycle().incidents().map(|incident| incident.device.clone());
         let held = seen.held().filter(|_| policy.is_some());
         let named: BTreeSet<DeviceId> = named.chain(held).collect();
         for id in named {
             let is_known = seen.lists(&id) || vanished.contains(&id);
-            if is_known || seen.node(&id.pool).is_none() {
+            let is_asked = nodes.contains(&id.pool) && (begins || !before.contains(&id.pool));
+            if is_known || !is_asked {
                 continue;
             }
             if core.lifecycle().incident_of(&id).is_none() {
