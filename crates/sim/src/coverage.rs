@@ -181,6 +181,8 @@ marks! {
     ByPatchedValue = "evictions by class or expression over patched devices",
     /// A slice vanished with devices in use.
     Vanished = "slices vanished",
+    /// A slice went with its Node.
+    SliceCollected = "slices collected with their Nodes",
     /// The scheduler gave devices back with which a pod could go nowhere.
     GivenBack = "devices given back by the scheduler",
     /// The scheduler made a claim for an extended resource.

@@ -64,6 +64,8 @@ pub struct Config {
     pub crowded: u32,
     /// Whether replacement policies replace pods on tainted nodes and devices.
     pub replaced: u32,
+    /// Whether the slices of a Node go with it.
+    pub collected: u32,
 }
 
 macro_rules! fields {
@@ -90,6 +92,7 @@ macro_rules! fields {
         each("binding", &mut config.binding);
         each("crowded", &mut config.crowded);
         each("replaced", &mut config.replaced);
+        each("collected", &mut config.collected);
     }};
 }
 

@@ -83,6 +83,10 @@ pub(crate) enum Step {
     Answer(Box<Sent>),
     /// A driver publishes a slice of a pool.
     Publish(usize, usize),
+    /// A driver publishes a slice that it misses.
+    PublishAgain(usize, usize),
+    /// The slices of a Node that is gone are collected.
+    Collect(Text),
     /// A driver deletes a slice that another has replaced.
     Withdraw(Text),
     /// Something about the kubelets.
@@ -432,6 +436,8 @@ impl World {
             | Step::Arrive(_)
             | Step::Ask(_)
             | Step::Publish(..)
+            | Step::PublishAgain(..)
+            | Step::Collect(_)
             | Step::Withdraw(_)
             | Step::Kubelet(_)
             | Step::ReportDevices(..) => return None,
@@ -464,6 +470,8 @@ impl World {
             Step::Arrive(sent) => self.arrive(sent),
             Step::Answer(sent) => self.answer(&sent),
             Step::Publish(pool, slice) => self.publish(pool, slice),
+            Step::PublishAgain(pool, slice) => self.publish_if_there(pool, slice),
+            Step::Collect(node) => self.collect_slices(&node),
             Step::Withdraw(name) => self.withdraw(&name),
             Step::Kubelet(step) => self.kubelet_step(*step),
             Step::Claims(step) => self.part_step::<Claims>(*step),

@@ -34,6 +34,7 @@ impl World {
         self.answer_for_all_on(&name);
         self.api.nodes.remove(&mut self.api.versions, &name);
         self.reports.by_node.remove(&name);
+        self.orphan_slices(&name);
         self.tell_of_node(NodeWrite { name, report: None });
     }
 
@@ -51,6 +52,7 @@ impl World {
         let report = NodeReport { name: name.clone(), uid, ..NodeReport::default() };
         self.reports.by_node.insert(name.clone(), report.into());
         self.write_report(name, |_| {});
+        self.publish_missing_of(name);
     }
 
     /// The kubelet of a machine that has just started looks for its Node.

@@ -31,18 +31,21 @@ pub(crate) struct Drivers {
 pub(crate) struct Pool {
     pub(crate) driver: Text,
     pub(crate) name: Text,
-    nodes: NodeScope,
+    pub(super) nodes: NodeScope,
     /// A new generation comes in slices of new names, and the old ones go afterwards.
     renames: bool,
     generation: i64,
-    slices: Vec<Slice>,
+    pub(super) slices: Vec<Slice>,
 }
 
 #[derive(Clone, Debug)]
-struct Slice {
-    name: Text,
+pub(super) struct Slice {
+    pub(super) name: Text,
     content: Content,
+    /// Its driver wants it.
     published: bool,
+    /// It is there, and the Node that owned it is gone.
+    pub(super) is_orphan: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +97,12 @@ impl Pool {
     /// The names of its devices.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Text> {
         self.slices.iter().flat_map(|slice| devices(slice).iter().map(|device| &device.name))
+    }
+}
+
+impl Slice {
+    fn of_taints(name: Text) -> Self {
+        Self { name, content: Content::Taints(Vec::new()), published: true, is_orphan: false }
     }
 }
 
@@ -151,11 +160,12 @@ impl World {
                 name: format!("{node}-{short}-{number}").into(),
                 content: Content::Devices(Arc::new(devices)),
                 published: true,
+                is_orphan: false,
             });
         }
         if self.config.taint_slices != 0 {
             let name = format!("{node}-{short}-taints").into();
-            slices.push(Slice { name, content: Content::Taints(Vec::new()), published: true });
+            slices.push(Slice::of_taints(name));
         }
         let nodes = NodeScope::Node(node.clone());
         Pool { driver, name: node, nodes, renames: false, generation: 1, slices }
@@ -177,11 +187,12 @@ impl World {
                     (0..per_slice.min(64)).map(|at| device(number * per_slice + at)).collect(),
                 )),
                 published: true,
+                is_orphan: false,
             })
             .collect();
         if self.config.taint_slices != 0 {
             let name = "fabric-taints-g1".into();
-            slices.push(Slice { name, content: Content::Taints(Vec::new()), published: true });
+            slices.push(Slice::of_taints(name));
         }
         Pool {
             driver: palette::word(palette::FABRIC_DRIVER),
@@ -234,6 +245,10 @@ impl World {
 
     /// Writes a slice as its driver wants it now.
     pub(crate) fn publish(&mut self, pool: usize, slice: usize) {
+        if !self.may_publish(pool) {
+            self.drivers.pools[pool].slices[slice].published = true;
+            return;
+        }
         let pool = &mut self.drivers.pools[pool];
         let generation = pool.generation;
         let after_the_last = WITHDRAWN_MS * pool.slices.len() as u64;
@@ -261,7 +276,8 @@ impl World {
         self.api.slices.remove(&mut self.api.versions, name);
     }
 
-    fn publish_if_there(&mut self, pool: usize, slice: usize) {
+    /// The same, unless its driver wants it no more.
+    pub(crate) fn publish_if_there(&mut self, pool: usize, slice: usize) {
         if self.drivers.pools[pool].slices[slice].published {
             self.publish(pool, slice);
         }
@@ -346,7 +362,7 @@ impl World {
     pub(crate) fn vanish_slice(&mut self, number: u32) {
         let (pool, slice) = self.slice_number(number);
         let target = &mut self.drivers.pools[pool].slices[slice];
-        target.published = false;
+        (target.published, target.is_orphan) = (false, false);
         let name = target.name.clone();
         if self.api.slices.remove(&mut self.api.versions, &name) {
             self.coverage.hit(Mark::Vanished);

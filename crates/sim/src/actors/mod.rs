@@ -26,6 +26,7 @@ pub(crate) mod lives;
 pub(crate) mod news;
 pub(crate) mod nodes;
 pub(crate) mod object_watches;
+pub(crate) mod orphans;
 pub(crate) mod outages;
 pub(crate) mod owners;
 pub(crate) mod part;

@@ -100,6 +100,7 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         binding: binding::draw_timeout(population, pods),
         crowded: binding::draw_crowd(population, pods),
         replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
+        collected: deletions::draw_collected(seed),
     }
 }
 
