@@ -25,6 +25,8 @@ pub const FABRIC: &str = "fabric";
 pub const BANDWIDTH: &str = "bandwidth";
 /// How much of it a device has.
 pub const BANDWIDTH_MAX: i64 = 10;
+/// The attribute that identifies the hardware of a device.
+pub const IDENTITY: &str = "uuid";
 /// Where pods live.
 pub const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
 /// How many rules, and how many patches, exist at most at a time.

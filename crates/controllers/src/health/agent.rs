@@ -12,24 +12,25 @@ use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Gates};
 use lazaret_lifecycle::{ChildKind, DoneWhen, History, Input as CoreInput, Notice, Reconciler};
 use lazaret_machine::{Machine, Reply as Answer, Turn};
-use lazaret_model::{DeviceId, Text, Timestamp};
+use lazaret_model::{DeviceHealth, DeviceId, Text, Timestamp};
 use lazaret_runtime::{
     Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS,
     RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, Wake,
 };
+use lazaret_signals::{Condition, Levels};
 use tracing::warn;
 
 use super::{
     acceptance::{self, Candidate, Problem},
     children,
     executor::Operation,
-    levels::Levels,
     limits::GuardLimits,
-    pods, rules,
+    rules,
 };
 use crate::{
     Sources,
     feed::feed,
+    header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     wire,
@@ -120,8 +121,8 @@ impl Health {
                     Ok(report) => self.core.handle(now, Notice::Report(report)),
                     Err(error) => warn!(signal = %object.key, %error, "a signal cannot be read"),
                 },
-                NODES => self.levels.node(object),
-                PODS => self.levels.pod(&object.key, pods::health(object)),
+                NODES => self.node(object),
+                PODS => self.levels.pod(&object.key, health(object)),
                 _ => self.object(now, *resource, object),
             },
             Change::Gone(resource, key, uid) => match *resource {
@@ -142,6 +143,14 @@ impl Health {
                 }
             },
         }
+    }
+
+    fn node(&mut self, object: &Object) {
+        let Some(header) = Header::read(object.json()) else { return };
+        let conditions = header.conditions().iter();
+        let conditions =
+            conditions.map(|one| Condition { kind: &one.kind, status: &one.status, reason: &one.reason });
+        self.levels.node(&object.key.name, conditions);
     }
 
     fn object(&mut self, now: Timestamp, resource: Resource, object: &Object) {
@@ -165,7 +174,7 @@ impl Health {
         if self.leads && !self.untried.is_empty() {
             self.levels.tell_all();
         }
-        let told = self.levels.settle(now, &self.fleet, &self.policies, self.core.lifecycle());
+        let told = self.levels.settle(now, &self.fleet, self.core.lifecycle());
         let untried = if self.leads { core::mem::take(&mut self.untried) } else { BTreeSet::new() };
         for name in untried {
             let Some(policy) = self.policies.get(&name).cloned() else { continue };
@@ -345,6 +354,12 @@ impl Shell for HealthShell {
         }
         health.handle(now, &(), Turn::Acknowledged(effect, wire::with_written(reply)));
     }
+}
+
+/// The health of devices in a pod's status.
+fn health(object: &Object) -> Vec<DeviceHealth> {
+    let Ok(Model::Pod(pod)) = object.model() else { return Vec::new() };
+    pod.rare.as_ref().map(|rare| rare.device_health.clone()).unwrap_or_default()
 }
 
 /// Whether claims hold a device, and the namespaces of those claims. A claim with admin access does not use it.

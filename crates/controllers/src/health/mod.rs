@@ -1,17 +1,12 @@
-//! Health policies and incidents: runs [`lazaret_lifecycle`] and does what it decides.
+//! Health policies and incidents: tells [`lazaret_lifecycle`] the signals that [`lazaret_signals`] finds, and does what it decides.
 
-mod absent;
 mod acceptance;
 mod agent;
 mod children;
 mod executor;
-mod levels;
 mod limits;
-mod pods;
-mod pools;
 mod rules;
 mod task;
-mod tell;
 mod writes;
 
 use lazaret_lifecycle::History;

@@ -155,7 +155,13 @@ impl World {
         let per_slice =
             if *driver == *palette::DRIVERS[0] { self.config.devices } else { self.config.devices / 3 + 1 };
         for number in 0..self.config.slices {
-            let devices = (0..per_slice).map(|index| self.new_device(number * per_slice + index)).collect();
+            let devices = (0..per_slice).map(|index| {
+                let mut device = self.new_device(number * per_slice + index);
+                let hardware = AttrValue::String(format!("{node}-{short}-{}", device.name).into());
+                device.attributes.push((palette::word(palette::IDENTITY), hardware));
+                device
+            });
+            let devices = devices.collect();
             slices.push(Slice {
                 name: format!("{node}-{short}-{number}").into(),
                 content: Content::Devices(Arc::new(devices)),

@@ -3,17 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lazaret_fleet::Fleet;
 use lazaret_leader::{Action, EffectEnd, Precedence, Turn, TurnOptions};
 use lazaret_lifecycle::{
-    Child, ChildKind, ChildTarget, History, Notice, Owner, PoolWatch, Reconciler, Report, Stage, Stored,
-    TaintKeyValue, Tally, Write,
+    Child, ChildKind, ChildTarget, History, Notice, Owner, Reconciler, Report, Stage, Stored, TaintKeyValue,
+    Tally, Write,
 };
 use lazaret_machine::{Outcome, Wake};
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, PoolId, Text, Timestamp, Uid};
+use lazaret_signals::Levels;
 use std::sync::Arc;
 
 use crate::{
-    actors::{health_policy::PolicySpec, health_pools::Torn},
+    actors::{health_policy::PolicySpec, health_pools::Torn, news::Progress},
     api::{EPOCH_MS, Kind},
     coverage::Mark,
     mutant::Mutant,
@@ -109,20 +111,13 @@ pub(crate) struct HealthAgent {
     thought_at: Timestamp,
     /// The policy as it has heard of it.
     pub(crate) policy: Option<PolicySpec>,
-    pub(crate) pools: PoolWatch,
-    /// How far its watch of slices was when it looked at pools.
-    pub(super) pools_at: Option<usize>,
-    /// Devices that were published.
-    pub(crate) vanished: BTreeSet<DeviceId>,
-    /// Nodes that were there when it last looked, while it leads.
-    pub(super) nodes: BTreeSet<Text>,
-    /// All signals have to be told again.
-    pub(super) is_all: bool,
+    /// Devices as its watches have shown them. Its policy stands in the place of a rule.
+    pub(super) fleet: Fleet,
+    pub(crate) levels: Levels,
+    /// How far it has heard the watches of its process; `None`: it has just started.
+    pub(super) progress: Option<Progress>,
     /// Pools that it knows to be incomplete, and since when.
     pub(crate) torn: BTreeMap<PoolId, Timestamp>,
-    /// The revision of the fleet whose devices it knows.
-    pub(crate) revision: Option<u64>,
-    pub(crate) raised: BTreeMap<DeviceId, BTreeMap<Text, Text>>,
     pub(crate) children: BTreeMap<(ChildKind, Text), Child>,
     /// How far its watch of rules was when it looked for them.
     pub(super) children_at: Option<usize>,
@@ -261,14 +256,10 @@ impl HealthAgent {
             tick_at: None,
             thought_at: Timestamp::EPOCH,
             policy: None,
-            pools: PoolWatch::default(),
-            pools_at: None,
-            vanished: BTreeSet::new(),
-            nodes: BTreeSet::new(),
-            is_all: false,
+            fleet: Fleet::new(),
+            levels: Levels::default(),
+            progress: None,
             torn: BTreeMap::new(),
-            revision: None,
-            raised: BTreeMap::new(),
             children: BTreeMap::new(),
             children_at: None,
             out: BTreeSet::new(),
@@ -341,10 +332,6 @@ impl World {
         }
         self.hear_incidents(number, now, self.config.healed < 2);
         self.hear_devices(number, now);
-        if self.health.agents[number].turn.leads() {
-            self.hear_absent(number, now, false);
-        }
-        self.hear_pools(number, now, false);
         self.hear_children(number, now);
         self.stand_for_health(number, now);
         let leads = self.health.agents[number].turn.leads();
@@ -386,7 +373,7 @@ impl World {
     fn plan_health_tick(&mut self, number: usize) {
         let agent = &mut self.health.agents[number];
         let wanted = agent.core.next_wake().map(|wake| Wake::new(wake.at, "it asked"));
-        let torn = agent.pools.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
+        let torn = agent.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
         let wanted = Wake::first([wanted, torn]);
         // A follower hears of time too: what it measures goes on.
         let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };
@@ -415,12 +402,13 @@ impl World {
                     self.hear_incidents(number, now, true);
                     self.hear_devices(number, now);
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
-                    self.hear_absent(number, now, true);
-                    self.hear_pools(number, now, true);
+                    self.begin_with_incidents(number, now);
+                    self.hear_devices(number, now);
                     self.hear_usage(number, now);
                 }
                 Action::Lead(false) => {
                     self.health.agents[number].core.handle(now, Notice::LostLeadership);
+                    self.health.agents[number].levels.end();
                 }
                 Action::Ask(question, _) => {
                     let goal = Kind::ALL.map(|kind| (kind, log_length(&self.api, kind) as u64));

@@ -6,13 +6,9 @@ use lazaret_lifecycle::{
     Count, Flaps, Mode, Policy, Recovery, Rule, Step as RepairStep, TaintKeyValue, Target, When,
 };
 
-use crate::{
-    actors::{health::HealthEvent, health_absent::PUBLISHED, health_pools::POOL_COMPLETE},
-    coverage::Mark,
-    palette,
-    scenario::Config,
-    world::World,
-};
+use lazaret_signals::{POOL_COMPLETE_KEY, PUBLISHED_KEY};
+
+use crate::{actors::health::HealthEvent, coverage::Mark, palette, scenario::Config, world::World};
 
 /// Its name.
 pub(crate) const POLICY: &str = "p";
@@ -101,8 +97,8 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         (bad, bad, None, Target::Quarantined),
         (often, often, Some(2), Target::Quarantined),
         (often, often, Some(3), Target::Drained),
-        (TORN, POOL_COMPLETE, None, Target::Quarantined),
-        (GONE, PUBLISHED, None, Target::Suspect),
+        (TORN, POOL_COMPLETE_KEY, None, Target::Quarantined),
+        (GONE, PUBLISHED_KEY, None, Target::Suspect),
     ];
     rules.into_iter().filter_map(rule).collect()
 });

@@ -1,19 +1,13 @@
-//! Pools that stay incomplete: each is a signal of all its devices, as soon as a controller has seen the time pass.
+//! When controllers knew that a pool had been incomplete for long: no incident says so at another time.
 
-use lazaret_lifecycle::{
-    INCOMPLETE_MS, Input as CoreInput, Lifecycle, Notice, PoolState, Reconciler, Signal, Source,
-};
+use lazaret_lifecycle::{INCOMPLETE_MS, PoolState, Signal, Source};
 use lazaret_model::{DeviceId, PoolId, Text, Timestamp};
+use lazaret_signals::POOL_COMPLETE_KEY;
 
 use crate::{
     actors::health::{Health, HealthAgent},
-    api::Kind,
-    mutant::Mutant,
     world::World,
 };
-
-/// The key of the signal.
-pub(crate) const POOL_COMPLETE: &str = "poolComplete";
 
 /// A time in which a controller knew that a pool had been incomplete for long, by its clock.
 #[derive(Clone, Debug)]
@@ -30,10 +24,10 @@ impl Torn {
     }
 }
 
-fn signal(device: &DeviceId, at: Timestamp) -> Signal {
+fn signal(device: DeviceId, at: Timestamp) -> Signal {
     Signal {
-        device: device.clone(),
-        key: POOL_COMPLETE.into(),
+        device,
+        key: POOL_COMPLETE_KEY.into(),
         value: "False".into(),
         source: Source::Vanished,
         at,
@@ -42,59 +36,36 @@ fn signal(device: &DeviceId, at: Timestamp) -> Signal {
     }
 }
 
-/// Tells a core that the pool of a device is incomplete.
-pub(super) fn raise(core: &mut Reconciler, now: Timestamp, device: &DeviceId) {
-    core.handle(now, Notice::Core(CoreInput::Raised(signal(device, now))));
-}
-
-fn is_known(lifecycle: &Lifecycle, devices: &[DeviceId], now: Timestamp) -> bool {
-    devices.iter().any(|device| lifecycle.is_about(&signal(device, now)))
-}
-
 impl World {
-    /// Tells a controller of pools that have been incomplete for long, and of those that are not any more. One that begins to lead goes on with what the
-    /// incidents are about.
-    pub(super) fn hear_pools(&mut self, number: usize, now: Timestamp, begins: bool) {
+    /// A controller has looked at slices.
+    pub(super) fn note_torn_pools(&mut self, number: usize, now: Timestamp) {
         if self.config.healed < 2 {
             return;
         }
         let seen = self.clients[number].view.of(&self.api);
-        let position = self.clients[number].view.position(Kind::Slice);
         let Health { agents, torn: ended, .. } = &mut self.health;
-        let HealthAgent { core, pools, pools_at, torn, raised, .. } = &mut agents[number];
-        let devices = |pool: &PoolId| -> Vec<DeviceId> {
-            raised.keys().filter(|id| id.driver == pool.driver && id.pool == pool.pool).cloned().collect()
-        };
-        if pools_at.replace(position) != Some(position) {
-            for (pool, state) in seen.pools() {
-                if state == PoolState::Incomplete {
-                    torn.entry(pool.clone()).or_insert(now);
-                } else if let Some(since) = torn.remove(&pool) {
-                    ended.push(Torn::new(pool.clone(), since, now));
-                }
-                if !pools.see(now, &pool, state) || self.mutant == Some(Mutant::KeepTornPools) {
-                    continue;
-                }
-                for device in devices(&pool) {
-                    let (key, source) = (POOL_COMPLETE.into(), Source::Vanished);
-                    core.handle(now, Notice::Core(CoreInput::Lowered { device, key, source }));
-                }
+        let torn = &mut agents[number].torn;
+        for (pool, state) in seen.pools() {
+            if state == PoolState::Incomplete {
+                torn.entry(pool.clone()).or_insert(now);
+            } else if let Some(since) = torn.remove(&pool) {
+                ended.push(Torn::new(pool.clone(), since, now));
             }
         }
-        let told_at = match self.mutant {
-            Some(Mutant::EarlyTornPools) => now.plus_millis(INCOMPLETE_MS / 2),
-            Some(_) | None => now,
-        };
+    }
+
+    /// A controller begins to lead: the leader that opened an incident about a pool saw the time pass.
+    pub(super) fn note_pools_of_incidents(&mut self, number: usize, now: Timestamp) {
+        let HealthAgent { core, torn, .. } = &mut self.health.agents[number];
         let lifecycle = core.lifecycle();
-        let goes_on = |pool: &PoolId| begins && is_known(lifecycle, &devices(pool), now);
-        let going_on: Vec<PoolId> = torn.keys().filter(|pool| goes_on(pool)).cloned().collect();
-        for pool in pools.raise(told_at, |pool| going_on.contains(pool)) {
-            if going_on.contains(&pool) {
-                // The leader that opened the incident saw the time pass.
-                torn.insert(pool.clone(), now.plus_millis(-INCOMPLETE_MS));
-            }
-            if self.mutant != Some(Mutant::OverlookTornPools) {
-                devices(&pool).iter().for_each(|device| raise(core, now, device));
+        let catalog = &self.api.catalog;
+        let devices =
+            (0..catalog.devices()).map(|device| catalog.id(u32::try_from(device).unwrap_or(u32::MAX)));
+        for device in devices {
+            if let Some(since) = torn.get_mut(&device.pool_id())
+                && lifecycle.is_about(&signal(device, now))
+            {
+                *since = now.plus_millis(-INCOMPLETE_MS);
             }
         }
     }

@@ -13,7 +13,7 @@ pub(crate) mod drivers;
 pub(crate) mod election;
 pub(crate) mod guards;
 pub(crate) mod health;
-pub(crate) mod health_absent;
+pub(crate) mod health_devices;
 pub(crate) mod health_hear;
 pub(crate) mod health_policy;
 pub(crate) mod health_pools;

@@ -160,13 +160,13 @@ impl World {
                 complaints.push(("recovery waits for no guard", detail));
             }
         }
-        // Of a policy that is new nobody knows which devices it would have selected.
+        // Of a policy that is new nobody knows which devices it would have selected, but for those that claims hold.
         let is_old = self.coverage.count(Mark::PolicyDeleted) == 0;
         for device in 0..self.api.catalog.devices() {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
             let has_node = self.api.nodes.get(&id.pool).is_some();
-            let is_held = fleet.holders(&id).next().is_some() && has_node && is_old;
-            let is_gone = self.health.agents[leader].vanished.contains(&id) || is_held;
+            let is_held = fleet.holders(&id).next().is_some() && has_node;
+            let is_gone = is_held || is_old && self.health.agents[leader].levels.is_vanished(&id);
             let complaint = match (seen.lists(&id), torn.contains(&id.pool_id())) {
                 (true, true) if fleet.device(&id).is_some() => "a pool that stays incomplete is noticed",
                 (false, _) if minds_slices && is_gone => "a device that is gone is missed",

@@ -7,12 +7,13 @@ use lazaret_fleet::Input as Told;
 use lazaret_lifecycle::{Input as CoreInput, Mode, Notice, Policy};
 use lazaret_model::{Text, Timestamp};
 use lazaret_runtime::{Effect, EffectId, Object};
+use lazaret_signals::selection;
 
 use super::{
     super::{
         acceptance::{self, Candidate, Problem},
         executor::Operation,
-        rules, writes,
+        writes,
     },
     Health, Verdict,
 };
@@ -85,7 +86,8 @@ impl Health {
 
     /// Hands a policy to the core. One that was not tried yet, or that would take everything out of service, only observes.
     pub(super) fn act_on(&mut self, now: Timestamp, name: &Text, policy: &Arc<HealthPolicy>) {
-        self.fleet.apply(Told::Rule(Arc::new(rules::selection(policy))));
+        let selection = selection(name.clone(), policy.generation, policy.selector.clone());
+        self.fleet.apply(Told::Rule(Arc::new(selection)));
         let observes = self.untried.contains(name) || self.excessive.contains_key(name);
         let mode = if observes { Mode::Observe } else { policy.policy.mode };
         self.core
@@ -94,8 +96,8 @@ impl Health {
             let counted = CoreInput::Counted { policy: name.clone(), tallies: policy.counts.clone() };
             self.core.handle(now, Notice::Core(counted));
         }
+        self.levels.policy(name.clone(), policy.identity.clone());
         self.policies.insert(name.clone(), Arc::clone(policy));
-        self.levels.tell_all();
     }
 
     pub(super) fn withdraw(&mut self, now: Timestamp, name: &Text) {
@@ -103,7 +105,7 @@ impl Health {
         if self.policies.remove(name).is_some() {
             self.fleet.apply(Told::RuleGone(name.clone()));
             self.core.handle(now, Notice::Core(CoreInput::PolicyGone(name.clone())));
-            self.levels.tell_all();
+            self.levels.policy_gone(name);
         }
     }
 

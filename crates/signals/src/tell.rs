@@ -1,6 +1,6 @@
 //! The machine's inputs for one device, when its signals change.
 
-use std::collections::BTreeMap;
+use alloc::{collections::BTreeMap, format, string::ToString, vec::Vec};
 
 use lazaret_fleet::Fleet;
 use lazaret_lifecycle::{Input as CoreInput, Signal, Source};
@@ -8,22 +8,22 @@ use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, Text, Timestamp}
 
 /// The value of a signal, and when it began where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Level {
-    pub(super) value: Text,
-    pub(super) message: Text,
-    pub(super) at: Option<Timestamp>,
+pub(crate) struct Level {
+    pub(crate) value: Text,
+    pub(crate) message: Text,
+    pub(crate) at: Option<Timestamp>,
 }
 
-pub(super) type LevelsByKey = BTreeMap<Text, Level>;
+pub(crate) type LevelsByKey = BTreeMap<Text, Level>;
 
 /// A device and the time at which its inputs are made.
-pub(super) struct Tell<'a> {
-    pub(super) now: Timestamp,
-    pub(super) id: &'a DeviceId,
+pub(crate) struct Tell<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) id: &'a DeviceId,
 }
 
 impl Tell<'_> {
-    pub(super) fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<CoreInput>) {
+    pub(crate) fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<CoreInput>) {
         told.push(CoreInput::Raised(Signal {
             device: self.id.clone(),
             key,
@@ -36,7 +36,7 @@ impl Tell<'_> {
     }
 
     /// Raises signals that are new or changed, and lowers those that ended.
-    pub(super) fn difference(
+    pub(crate) fn difference(
         &self,
         before: &LevelsByKey,
         now: &LevelsByKey,
@@ -52,11 +52,11 @@ impl Tell<'_> {
     }
 }
 
-pub(super) fn lowered(id: &DeviceId, key: Text, source: Source) -> CoreInput {
+pub(crate) fn lowered(id: &DeviceId, key: Text, source: Source) -> CoreInput {
     CoreInput::Lowered { device: id.clone(), key, source }
 }
 
-pub(super) fn severity(health: &str) -> u8 {
+pub(crate) fn severity(health: &str) -> u8 {
     match health {
         "Unhealthy" => 2,
         "Unknown" => 1,
@@ -65,12 +65,12 @@ pub(super) fn severity(health: &str) -> u8 {
 }
 
 /// Attributes with one value, by their qualified names, as the driver published them.
-pub(super) fn attributes(device: &Device, driver: &str) -> LevelsByKey {
+pub(crate) fn attributes(device: &Device, driver: &str) -> LevelsByKey {
     levels(device.attributes.iter().map(|(key, value)| (key, value)), driver)
 }
 
 /// The same with what patches make of them.
-pub(super) fn patched_attributes(fleet: &Fleet, id: &DeviceId) -> Option<LevelsByKey> {
+pub(crate) fn patched_attributes(fleet: &Fleet, id: &DeviceId) -> Option<LevelsByKey> {
     let device = fleet.device(id)?;
     Some(levels(device.attributes().map(|(key, _, value)| (key, value)), &id.driver))
 }
@@ -87,12 +87,12 @@ fn levels<'a>(attributes: impl Iterator<Item = (&'a Text, &'a AttrValue)>, drive
 }
 
 /// The identity of the hardware, which stays the same when a device is renamed.
-pub(super) fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
+pub(crate) fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
     identity_among(device.attributes.iter().map(|(key, value)| (key, value)), driver, identity)
 }
 
 /// The same as patches leave it, which is what a claim selects by.
-pub(super) fn patched_hardware(fleet: &Fleet, id: &DeviceId, identity: &str) -> Option<Text> {
+pub(crate) fn patched_hardware(fleet: &Fleet, id: &DeviceId, identity: &str) -> Option<Text> {
     let device = fleet.device(id)?;
     identity_among(device.attributes().map(|(key, _, value)| (key, value)), &id.driver, identity)
 }

@@ -1,29 +1,27 @@
 //! Devices that are not published any more.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use alloc::{collections::BTreeSet, vec::Vec};
 
-use lazaret_api::HealthPolicy;
 use lazaret_fleet::Fleet;
 use lazaret_lifecycle::{Input as CoreInput, Source};
 use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text, Timestamp};
 
-use super::{
-    super::tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered},
-    Levels, PUBLISHED_KEY,
+use crate::{
+    levels::Levels,
+    tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered},
 };
 
+/// The signal key of a device that is not published any more.
+pub const PUBLISHED_KEY: &str = "published";
 /// Devices that are known although nobody publishes them. Of more the first is forgotten.
-pub(crate) const VANISHED_MAX: usize = 10_000;
+pub const VANISHED_MAX: usize = 10_000;
 
 impl Levels {
     /// A device is not in its slice any more. Where its node is gone as well, that is no trouble of the device.
-    pub(super) fn unpublish(
+    pub(crate) fn unpublish(
         &mut self,
         now: Timestamp,
-        (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
+        fleet: &Fleet,
         slice: &ResourceSlice,
         device: &Device,
         told: &mut Vec<CoreInput>,
@@ -46,7 +44,7 @@ impl Levels {
             NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
         };
         let is_node_gone = node.as_ref().is_some_and(|node| !self.conditions.contains_key(node));
-        if is_node_gone || self.is_renamed(policies, slice, device) {
+        if is_node_gone || self.is_renamed(slice, device) {
             told.push(CoreInput::DeviceGone(id));
             return;
         }
@@ -64,19 +62,20 @@ impl Levels {
         self.vanished.insert(tell.id.clone(), node);
     }
 
+    /// Devices that are not published any more, though their node is there.
+    #[must_use]
+    pub fn is_vanished(&self, device: &DeviceId) -> bool {
+        self.vanished.contains_key(device)
+    }
+
     /// Whether a node is there.
     pub(crate) fn has_node(&self, name: &Text) -> bool {
         self.conditions.contains_key(name)
     }
 
     /// Whether the same hardware is published under another name, on the same node or in the same pool.
-    fn is_renamed(
-        &self,
-        policies: &BTreeMap<Text, Arc<HealthPolicy>>,
-        slice: &ResourceSlice,
-        device: &Device,
-    ) -> bool {
-        let identities: BTreeSet<&Text> = policies.values().map(|policy| &policy.identity).collect();
+    fn is_renamed(&self, slice: &ResourceSlice, device: &Device) -> bool {
+        let identities: BTreeSet<&Text> = self.identities.values().collect();
         let same_place = |other: &ResourceSlice| {
             other.driver == slice.driver
                 && match &other.nodes {
@@ -95,7 +94,7 @@ impl Levels {
         })
     }
 
-    pub(super) fn forget_vanished_of(&mut self, node: &Text, told: &mut Vec<CoreInput>) {
+    pub(crate) fn forget_vanished_of(&mut self, node: &Text, told: &mut Vec<CoreInput>) {
         let theirs = |(_, of): &(&DeviceId, &Option<Text>)| of.as_ref() == Some(node);
         let gone: Vec<DeviceId> = self.vanished.iter().filter(theirs).map(|(id, _)| id.clone()).collect();
         for id in gone {

@@ -1,0 +1,140 @@
+//! Devices that are not published, though their node is there.
+
+use std::sync::Arc;
+
+use lazaret_model::{Allocation, DeviceId, DeviceResult, ObjectKey, ResourceClaim};
+use lazaret_signals::PUBLISHED_KEY;
+
+use super::{DRIVER, NODE, NONE, World, slice};
+
+const GONE: &str = "gpu-1 False: the driver does not publish it any more";
+const BACK: &str = "gpu-1 is over";
+
+/// A claim that holds a device.
+fn claim(device: &str) -> Arc<ResourceClaim> {
+    let result = DeviceResult {
+        request: "gpu".into(),
+        device: DeviceId::new(DRIVER, NODE, device),
+        admin_access: false,
+        tolerations: Vec::new(),
+        binding_conditions: Vec::new(),
+        binding_failure_conditions: Vec::new(),
+        share_id: None,
+        consumed_capacity: Vec::new(),
+        skip_node_operations: Vec::new(),
+    };
+    let allocation =
+        Allocation { results: vec![result], config: Vec::new(), node_selector: None, timestamp: None };
+    Arc::new(ResourceClaim {
+        key: ObjectKey::new("default", "c"),
+        uid: "uid-c".into(),
+        owner: None,
+        deleting: false,
+        extended_resource: false,
+        spec: Arc::default(),
+        allocation: Some(Arc::new(allocation)),
+        reserved_for: Vec::new(),
+        last_published: Vec::new(),
+    })
+}
+
+/// A controller that has heard of the node, if it is there, and of these devices of its pool; it does not lead yet.
+fn world(devices: &[&str], has_node: bool) -> World {
+    let mut world = World::new(PUBLISHED_KEY);
+    if has_node {
+        world.node(NODE);
+    }
+    world.publish(slice("a", (1, 1), devices));
+    world.told(0);
+    world
+}
+
+#[test]
+fn a_device_that_a_claim_holds_is_missed_when_a_controller_begins_and_found_again_when_it_is_back() {
+    let mut world = world(&["gpu-0"], true);
+    world.claim(claim("gpu-1"));
+    world.lead(Vec::new());
+    assert_eq!(world.told(0), [GONE]);
+    assert_eq!(world.incidents().len(), 1);
+    assert_eq!(world.told(0), NONE, "once");
+    world.levels.tell_all();
+    assert_eq!(world.told(0), [GONE], "a policy that has changed hears of it again");
+    world.publish(slice("a", (1, 1), &["gpu-0", "gpu-1"]));
+    assert_eq!(world.told(0), [BACK]);
+}
+
+#[test]
+fn where_the_node_is_gone_or_the_device_is_there_nothing_is_missed() {
+    let mut without_node = world(&["gpu-0"], false);
+    without_node.claim(claim("gpu-1"));
+    without_node.lead(Vec::new());
+    assert_eq!(without_node.told(0), NONE, "a device goes with its node");
+    let mut world = world(&["gpu-0"], true);
+    world.claim(claim("gpu-0"));
+    world.lead(Vec::new());
+    assert_eq!(world.told(0), NONE);
+}
+
+#[test]
+fn a_device_with_an_open_incident_is_missed_too() {
+    let mut before = world(&["gpu-0", "gpu-1"], true);
+    before.publish(slice("a", (1, 1), &["gpu-0"]));
+    assert_eq!(before.told(0), [GONE]);
+    let mut world = world(&["gpu-0"], true);
+    world.lead(before.incidents());
+    assert_eq!(world.told(0), [GONE]);
+    assert_eq!(world.incidents().len(), 1, "it is the same incident");
+}
+
+#[test]
+fn a_device_that_went_with_its_node_is_missed_when_the_node_comes_back_without_it() {
+    let mut world = world(&["gpu-0", "gpu-1"], true);
+    world.claim(claim("gpu-1"));
+    world.lead(Vec::new());
+    world.publish(slice("a", (1, 1), &["gpu-0"]));
+    assert_eq!(world.told(0), [GONE]);
+    world.levels.node_gone(&NODE.into());
+    assert_eq!(world.told(0), [BACK], "a device goes with its node");
+    world.node("node-2");
+    assert_eq!(world.told(0), NONE, "another node");
+    world.node(NODE);
+    assert_eq!(world.told(0), [GONE], "its claim holds it still");
+    assert_eq!(world.told(0), NONE, "once");
+}
+
+#[test]
+fn a_controller_that_leads_no_more_misses_nothing_on_nodes_that_come() {
+    let mut world = world(&["gpu-0"], false);
+    world.claim(claim("gpu-1"));
+    world.lead(Vec::new());
+    assert_eq!(world.told(0), NONE);
+    world.levels.end();
+    world.node(NODE);
+    assert_eq!(world.told(0), NONE, "the next leader misses it");
+    world.lead(Vec::new());
+    assert_eq!(world.told(0), [GONE]);
+}
+
+#[test]
+fn a_policy_misses_devices_that_went_before_it_came_if_claims_hold_them() {
+    let mut world = world(&["gpu-0", "gpu-1", "gpu-2"], true);
+    world.claim(claim("gpu-1"));
+    world.lead(Vec::new());
+    world.told(0);
+    world.select_nothing();
+    world.told(0);
+    world.publish(slice("a", (1, 1), &["gpu-0"]));
+    world.told(0);
+    assert_eq!(world.incidents(), [], "no policy");
+    world.select();
+    world.told(0);
+    let missed =
+        |world: &World| world.incidents().iter().map(|one| one.device.device.to_string()).collect::<Vec<_>>();
+    assert_eq!(missed(&world), ["gpu-1"], "of the other nothing says that the policy would have selected it");
+    let mut next = world.beside();
+    next.node(NODE);
+    next.claim(claim("gpu-1"));
+    next.lead(Vec::new());
+    next.told(0);
+    assert_eq!(missed(&next), ["gpu-1"], "as the next leader does");
+}
