@@ -50,7 +50,8 @@ impl Levels {
         for (id, names) in absent {
             let is_vanished = self.vanished.contains_key(&id);
             let is_known = fleet.device(&id).is_some() || is_vanished && !asked.again;
-            let is_asked = |node: &Text| !is_known && (asked.all || asked.nodes.contains(node));
+            let is_new = |node: &Option<Text>| node.as_ref().is_some_and(|node| asked.nodes.contains(node));
+            let is_asked = |node: &Option<Text>| !is_known && (asked.all || is_new(node));
             let Some(node) = self.node_of_absent(fleet, &id).filter(is_asked) else { continue };
             let has_incident = lifecycle.incident_of(&id).is_some();
             let identity = self.identity(fleet, &id, &names);
@@ -64,11 +65,11 @@ impl Levels {
                 told.push(CoreInput::Device { id: id.clone(), hardware, policies: names });
             }
             if asked.again {
-                self.vanished.entry(id).or_insert(Some(node));
+                self.vanished.entry(id).or_insert(node);
                 continue;
             }
             let tell = Tell { now, id: &id };
-            self.vanish(&tell, Some(node), told);
+            self.vanish(&tell, node, told);
             // A pool that was told of before is not told of again.
             self.settle_pool_of(&tell, told);
         }
@@ -83,12 +84,17 @@ impl Levels {
         }
     }
 
-    /// The node of a device that nobody publishes, where that is there: of the pods that use it, or else the one that its pool is named after.
-    fn node_of_absent(&self, fleet: &Fleet, id: &DeviceId) -> Option<Text> {
+    /// The node of a device that nobody publishes, if that is there: the one that its pool is named after, or else that of the pods that use it. `Some(None)`:
+    /// these are on several nodes.
+    fn node_of_absent(&self, fleet: &Fleet, id: &DeviceId) -> Option<Option<Text>> {
+        if self.has_node(&id.pool) {
+            return Some(Some(id.pool.clone()));
+        }
         let pods = fleet.holders(id).flat_map(|claim| fleet.pods_of_claim(claim));
-        let nodes: BTreeSet<Text> = pods.filter_map(|pod| fleet.pod(pod)?.node.clone()).collect();
-        let node = nodes.first().cloned().unwrap_or_else(|| id.pool.clone());
-        (nodes.len() <= 1 && self.has_node(&node)).then_some(node)
+        let nodes = pods.filter_map(|pod| fleet.pod(pod)?.node.clone()).filter(|node| self.has_node(node));
+        let nodes: BTreeSet<Text> = nodes.collect();
+        let first = nodes.first()?;
+        Some(Some(first.clone()).filter(|_| nodes.len() == 1))
     }
 
     /// Whether the hardware of a device is published under another name.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use lazaret_model::{Allocation, DeviceId, DeviceResult, ObjectKey, ResourceClaim};
+use lazaret_fleet::Input as Told;
+use lazaret_model::{
+    Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Pod, PodClaim, PodPhase,
+    ResourceClaim, Text,
+};
 use lazaret_signals::PUBLISHED_KEY;
 
 use super::{DRIVER, NODE, NONE, World, slice};
@@ -10,11 +14,15 @@ use super::{DRIVER, NODE, NONE, World, slice};
 const GONE: &str = "gpu-1 False: the driver does not publish it any more";
 const BACK: &str = "gpu-1 is over";
 
-/// A claim that holds a device.
+/// A claim that holds a device of the node's pool.
 fn claim(device: &str) -> Arc<ResourceClaim> {
+    claim_in(NODE, device)
+}
+
+fn claim_in(pool: &str, device: &str) -> Arc<ResourceClaim> {
     let result = DeviceResult {
         request: "gpu".into(),
-        device: DeviceId::new(DRIVER, NODE, device),
+        device: DeviceId::new(DRIVER, pool, device),
         admin_access: false,
         tolerations: Vec::new(),
         binding_conditions: Vec::new(),
@@ -35,6 +43,19 @@ fn claim(device: &str) -> Arc<ResourceClaim> {
         allocation: Some(Arc::new(allocation)),
         reserved_for: Vec::new(),
         last_published: Vec::new(),
+    })
+}
+
+/// A pod on this node that uses the claim.
+fn pod(name: &str, node: &str) -> Arc<Pod> {
+    let claim = PodClaim { name: "c".into(), source: ClaimSource::Claim("c".into()) };
+    Arc::new(Pod {
+        key: ObjectKey::new("default", name),
+        uid: format!("uid-{name}").into(),
+        node: Some(node.into()),
+        phase: PodPhase::Running,
+        claims: vec![claim],
+        ..Pod::default()
     })
 }
 
@@ -137,4 +158,30 @@ fn a_policy_misses_devices_that_went_before_it_came_if_claims_hold_them() {
     next.lead(Vec::new());
     next.told(0);
     assert_eq!(missed(&next), ["gpu-1"], "as the next leader does");
+}
+
+/// A pod stays where the devices were that its claim had before somebody took them away.
+#[test]
+fn a_device_whose_claim_has_pods_on_several_nodes_is_missed_too() {
+    for (pool, has_node) in [(NODE, true), ("fabric", false)] {
+        let mut world = world(&["gpu-0"], true);
+        world.node("node-2");
+        let consumer = |name: &str| Consumer {
+            api_group: Text::default(),
+            resource: "pods".into(),
+            name: name.into(),
+            uid: format!("uid-{name}").into(),
+        };
+        let reserved_for = ["a", "b"].map(consumer).into();
+        world.claim(Arc::new(ResourceClaim {
+            reserved_for,
+            ..ResourceClaim::clone(&claim_in(pool, "gpu-1"))
+        }));
+        world.fleet.apply(Told::Pod(pod("a", NODE)));
+        world.fleet.apply(Told::Pod(pod("b", "node-2")));
+        world.lead(Vec::new());
+        assert_eq!(world.told(0), [GONE], "{pool}");
+        let node = world.levels.node_of(&world.fleet, &DeviceId::new(DRIVER, pool, "gpu-1"));
+        assert_eq!(node, Ok(has_node.then(|| NODE.into())));
+    }
 }
