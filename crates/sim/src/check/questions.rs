@@ -8,9 +8,18 @@ use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text, Uid};
 
 use crate::{api::Kind, world::World};
 
-/// By claim that a person took devices from: where its pods have them prepared, and the claim controller that knew it.
+/// By claim that a person took devices from.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TakenByHand(BTreeMap<Uid, Vec<Known>>);
+pub(crate) struct TakenByHand(BTreeMap<Uid, Taken>);
+
+/// Devices that a person took from a claim.
+#[derive(Clone, Debug)]
+struct Taken {
+    /// The place in the log of claims from which on it is without them.
+    place: usize,
+    /// Where its pods have them prepared, and the claim controller that knew it.
+    known: Vec<Known>,
+}
 
 /// A claim controller knew that a pod runs with a claim.
 #[derive(Clone, Debug)]
@@ -23,6 +32,10 @@ struct Known {
 impl World {
     /// A person is about to take the devices from a claim.
     pub(crate) fn note_taken_by_hand(&mut self, claim: &ResourceClaim) {
+        // Of a claim that has none, those count that were taken from it before.
+        if claim.allocation.is_none() {
+            return;
+        }
         let leader = self.claims.agents.iter().position(|agent| agent.leads());
         let Some(number) = leader else { return };
         let agent = &self.claims.agents[number];
@@ -41,7 +54,8 @@ impl World {
             let node = node.filter(|node| self.node_reports(node) && self.has_prepared(node, &claim.uid));
             known.extend(node.map(|node| Known { node, controller: (number, agent.life) }));
         }
-        self.checker.taken_by_hand.0.insert(claim.uid.clone(), known);
+        let place = self.api.claims.log().len();
+        self.checker.taken_by_hand.0.insert(claim.uid.clone(), Taken { place, known });
     }
 
     /// The claim controller asks a node about other claims than before. A claim that is not asked about any more is not prepared there, or has its devices.
@@ -90,25 +104,26 @@ impl World {
         }
     }
 
-    /// Where a pod still has the devices that a person took from its claim, its node is asked.
+    /// Where a pod still has the devices that a person took from its claim, its node is asked. Nothing keeps them when the claim got others since.
     pub(crate) fn check_questions_at_rest(&mut self) {
         let lives: Vec<u64> = self.claims.agents.iter().map(|agent| agent.life).collect();
         let is_asked = |node: &Text, claim: &Uid| {
             let report = self.reports.by_node.get(node);
             report.is_some_and(|report| report.awaiting.iter().any(|one| one.uid == *claim))
         };
-        let has_devices = |uid: &Uid| {
-            let mut claims = self.api.claims.iter().map(|stored| stored.object);
-            claims.any(|claim| claim.uid == *uid && claim.allocation.is_some())
+        let got_others = |uid: &Uid, since: usize| {
+            let mut written =
+                self.api.claims.log()[since..].iter().filter_map(|logged| logged.object.as_ref());
+            written.any(|claim| claim.uid == *uid && claim.allocation.is_some())
         };
-        let forgotten = self.checker.taken_by_hand.0.iter().find_map(|(claim, known)| {
-            let one = known.iter().find(|one| {
+        let forgotten = self.checker.taken_by_hand.0.iter().find_map(|(claim, taken)| {
+            let one = taken.known.iter().find(|one| {
                 lives[one.controller.0] == one.controller.1
                     && self.claims.agents[one.controller.0].leads()
                     && self.has_prepared(&one.node, claim)
                     && !self.answered_for.of_nodes(claim)
                     && !is_asked(&one.node, claim)
-                    && !has_devices(claim)
+                    && !got_others(claim, taken.place)
             })?;
             Some(format!("{} about {claim}", one.node))
         });
