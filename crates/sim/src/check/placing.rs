@@ -164,8 +164,8 @@ impl World {
         let waits = |pod: &Pod| {
             pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() && !is_gated(pod)
         };
-        let keeps = |pod: &Pod| self.config.nodes > 1 && self.keeps_devices(seen, pod);
-        let keeper = seen.pods().find(|pod| waits(pod) && keeps(pod)).map(|pod| pod.key.clone());
+        let keeper = seen.pods().find(|pod| waits(pod) && self.keeps_devices(seen, pod));
+        let keeper = keeper.map(|pod| pod.key.clone());
         if let Some(pod) = keeper {
             let why = self.schedulers.agents[leader].core.why(&pod).map(|why| why.message());
             let detail = format!("{pod}: {why:?}");
@@ -193,15 +193,17 @@ impl World {
         }
     }
 
-    /// Whether the one claim of a pod, which was made for it, ties it to a node. Devices of another claim may be what such a pod waits for.
+    /// Whether the one claim of a pod, which was made for it, ties it to a node and keeps it from another. Devices of another claim may be what such a pod
+    /// waits for; and one that waits for room on the only Node there is has its devices where it will need them.
     fn keeps_devices(&self, seen: Seen<'_>, pod: &Pod) -> bool {
         let [entry] = &pod.claims[..] else { return false };
         let Some(name) = claim_name(&entry.source) else { return false };
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
         let Some(claim) = self.api.claims.get(&key).map(|stored| stored.object) else { return false };
+        let is_kept_from = |node: &Text| self.api.nodes.iter().any(|other| other.object.name != *node);
         claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid)
             && request_of(claim).is_some_and(|request| seen.class(&request.class).is_some())
-            && claim.allocation.as_deref().is_some_and(|given| given.only_node().is_some())
+            && claim.allocation.as_deref().is_some_and(|given| given.only_node().is_some_and(is_kept_from))
     }
 
     /// The needs of a pod. `None`: it lacks a claim, one of its claims wants a share, or one that others use is of no use to it.
