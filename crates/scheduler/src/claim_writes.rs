@@ -29,8 +29,8 @@ pub(crate) struct Entry {
     pub(crate) wanted: BTreeMap<u32, Consumer>,
     /// Consumers that are to be removed.
     pub(crate) unwanted: Vec<Uid>,
-    /// The devices are to be released.
-    pub(crate) deallocate: bool,
+    /// The devices are to be released, unless another than this consumer uses them.
+    pub(crate) deallocate: Option<Uid>,
     /// The devices were released by a write that is based on this version: states up to it are out of date.
     pub(crate) freed_after: Option<u64>,
     /// The write that was given out.
@@ -56,7 +56,8 @@ pub(crate) struct Write {
     pub(crate) allocates: bool,
     /// It takes the claim from a pod, or gives its devices back.
     pub(crate) releases: bool,
-    pub(crate) deallocates: bool,
+    /// It gives the devices back, which none but this consumer uses.
+    pub(crate) deallocates: Option<Uid>,
 }
 
 impl Entry {
@@ -67,8 +68,8 @@ impl Entry {
 
     /// Its devices are being released, or were, which the last state seen does not show.
     pub(crate) fn frees(&self, seen: u64) -> bool {
-        self.deallocate
-            || self.write.as_ref().is_some_and(|write| write.deallocates)
+        self.deallocate.is_some()
+            || self.write.as_ref().is_some_and(|write| write.deallocates.is_some())
             || self.freed_after.is_some_and(|version| seen <= version)
     }
 
@@ -84,12 +85,15 @@ impl Entry {
 
     /// Whether the claim is to be taken from this consumer.
     pub(crate) fn takes_from(&self, uid: &Uid) -> bool {
-        self.deallocate || self.unwanted.contains(uid)
+        self.deallocate.is_some() || self.unwanted.contains(uid)
     }
 
     /// Nothing is wanted any more.
     pub(crate) fn is_idle(&self) -> bool {
-        self.wanted.is_empty() && self.unwanted.is_empty() && !self.deallocate && self.write.is_none()
+        self.wanted.is_empty()
+            && self.unwanted.is_empty()
+            && self.deallocate.is_none()
+            && self.write.is_none()
     }
 }
 

@@ -128,7 +128,8 @@ impl ClaimCache {
         claim.claim.reserved_for.iter().all(|consumer| consumer.uid == *uid)
     }
 
-    fn user<'a>(&'a self, pod: &'a Pod, claim: &Claim) -> &'a Uid {
+    /// The UID of the consumer as which a pod uses a claim.
+    pub(crate) fn user<'a>(&'a self, pod: &'a Pod, claim: &Claim) -> &'a Uid {
         self.sharing(pod, &claim.claim.key).map_or(&pod.uid, |group| &group.uid)
     }
 }

@@ -219,7 +219,7 @@ impl Scheduler {
             .collect();
         if !hindering.is_empty() {
             let turn = self.queue.attempts(ix) as usize % hindering.len();
-            self.give_back(hindering[turn]);
+            self.give_back(hindering[turn], pod);
         }
     }
 }

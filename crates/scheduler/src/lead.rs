@@ -58,7 +58,7 @@ impl Scheduler {
             if let Some(write) = &mut entry.write {
                 write.pods.clear();
             }
-            (entry.tries, entry.deallocate) = (0, false);
+            (entry.tries, entry.deallocate) = (0, None);
             entry.wanted.clear();
             entry.unwanted.clear();
             match self.claim_cache.get(&key).cloned() {

@@ -65,7 +65,7 @@ impl Scheduler {
             entry.written = false;
         }
         entry.unwanted.retain(|uid| *uid != consumer.uid);
-        entry.deallocate = false;
+        entry.deallocate = None;
         entry.wanted.insert(pod_ix, consumer);
         true
     }
@@ -107,7 +107,7 @@ impl Scheduler {
         let Some(entry) = self.claim_writes.get_mut(key) else { return };
         entry.wanted.clear();
         entry.unwanted.clear();
-        entry.deallocate = false;
+        entry.deallocate = None;
         if let Some(write) = &mut entry.write {
             write.pods.clear();
         }
@@ -134,12 +134,13 @@ impl Scheduler {
         }
     }
 
-    /// The devices of an unused claim are to be released.
-    pub(crate) fn give_back(&mut self, claim: &Claim) {
+    /// The devices of a claim that no other pod uses are to be released.
+    pub(crate) fn give_back(&mut self, claim: &Claim, pod: &Pod) {
+        let user = self.claim_cache.user(pod, claim).clone();
         let entry = self.claim_writes.open(&claim.claim.key, &claim.claim.uid);
         // A write that is not seen yet may have reserved it for a pod.
         if entry.coming() == 0 && entry.is_seen(claim.version) {
-            entry.deallocate = true;
+            entry.deallocate = Some(user);
             self.write_claim(&claim.claim.key);
         }
     }
@@ -223,7 +224,7 @@ impl Scheduler {
             self.close_if_seen(key, &claim);
         } else if !entry.wanted.is_empty() {
             self.send_reservation(key, &claim, version);
-        } else if !entry.unwanted.is_empty() || entry.deallocate {
+        } else if !entry.unwanted.is_empty() || entry.deallocate.is_some() {
             self.send_release(key, &claim, version);
         } else {
             self.close_if_seen(key, &claim);
@@ -251,7 +252,7 @@ impl Scheduler {
         };
         let allocates = write.allocation.is_some();
         let effect = self.outbox.launch(Purpose::Claim(key.clone()), EffectKind::ReserveClaim(write));
-        entry.write = Some(Write { effect, version, pods, allocates, releases: false, deallocates: false });
+        entry.write = Some(Write { effect, version, pods, allocates, releases: false, deallocates: None });
     }
 
     fn send_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
@@ -259,13 +260,16 @@ impl Scheduler {
         else {
             return;
         };
-        let deallocate = entry.deallocate && claim.claim.allocation.is_some();
+        // Between the decision and this write another pod may have got the claim.
+        let is_alone = |uid: &Uid| claim.claim.reserved_for.iter().all(|user| user.uid == *uid);
+        let deallocates = entry.deallocate.take().filter(is_alone);
+        let deallocates = deallocates.filter(|_| claim.claim.allocation.is_some());
+        let deallocate = deallocates.is_some();
         let is_there = |uid: &&Uid| {
             // Writes of this scheduler may not be seen yet.
             entry.version > claim.version || claim.claim.reserved_for.iter().any(|c| c.uid == **uid)
         };
         let consumer = entry.unwanted.iter().find(is_there).cloned();
-        entry.deallocate = false;
         match &consumer {
             Some(uid) => entry.unwanted.retain(|other| other != uid),
             None => entry.unwanted.clear(),
@@ -278,8 +282,7 @@ impl Scheduler {
             ReleaseClaim { claim: key.clone(), uid: entry.uid.clone(), version, consumer, deallocate };
         let effect = self.outbox.launch(Purpose::Claim(key.clone()), EffectKind::ReleaseClaim(write));
         let pods = BTreeMap::new();
-        entry.write =
-            Some(Write { effect, version, pods, allocates: false, releases: true, deallocates: deallocate });
+        entry.write = Some(Write { effect, version, pods, allocates: false, releases: true, deallocates });
     }
 
     /// Forgets the writes of a claim once the entry is idle and the last write is seen.
@@ -322,7 +325,7 @@ impl Scheduler {
             Outcome::Done => {
                 entry.tries = 0;
                 entry.written |= write.allocates;
-                if write.deallocates {
+                if write.deallocates.is_some() {
                     entry.freed_after = Some(write.version);
                 }
                 match &reply.written {
@@ -352,7 +355,7 @@ impl Scheduler {
                     self.timers.insert((until, TimerKey::Claim(key.clone())));
                 }
                 entry.wanted.extend(write.pods);
-                entry.deallocate |= write.deallocates;
+                entry.deallocate = entry.deallocate.take().or(write.deallocates);
                 if entry.tries > TRIES_MAX {
                     return self.drop_claim(key, "the claim could not be written: it kept changing");
                 }
@@ -389,7 +392,7 @@ impl Scheduler {
             return;
         };
         let mut pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
-        (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
+        (entry.tries, entry.held_up, entry.deallocate) = (0, None, None);
         entry.unwanted.clear();
         let uid = entry.uid.clone();
         if self.claim_cache.get(key).is_none_or(|claim| claim.claim.uid != uid) {

@@ -242,14 +242,14 @@ fn devices_with_which_a_pod_can_go_nowhere_are_given_back() {
     }
 }
 
-fn conditional(world: &mut World, node: &str) {
+pub(crate) fn conditional(world: &mut World, node: &str) {
     let mut slice = slice(node, 1);
     slice.devices[0].binding_conditions = Some(vec!["Ready".into()]);
     slice.devices[0].binding_failure_conditions = Some(vec!["Broken".into()]);
     world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
 }
 
-fn device_says(world: &mut World, condition: &str) {
+pub(crate) fn device_says(world: &mut World, condition: &str) {
     world.version += 1;
     let claim = world.claims.values_mut().next().unwrap();
     claim.version = world.version;

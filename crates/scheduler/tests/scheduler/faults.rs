@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use lazaret_scheduler::{EffectKind, Input, Options, Outcome, Pod};
+use lazaret_model::{Consumer, ObjectKey};
+use lazaret_scheduler::{Effect, EffectKind, Input, Options, Outcome, Pod};
 
-use crate::world::{World, claim, pod};
+use crate::{
+    claims::{conditional, device_says},
+    world::{World, claim, pod},
+};
 
 fn one_pod() -> World {
     let mut world = World::new(Options::default());
@@ -106,4 +110,53 @@ fn a_pod_that_somebody_else_bound_is_where_they_say() {
     let key = lazaret_model::ObjectKey::new("ns", "p");
     assert_eq!(world.scheduler.node_of(&key).map(|node| node.as_str()), Some("b"));
     assert_eq!(world.scheduler.sizes().in_flight, 0);
+}
+
+/// The write by which the devices of `c` are given back: they do not get ready for `p`.
+fn giving_back(world: &mut World) -> Effect {
+    world.node("a", 1_000, 0);
+    conditional(world, "a");
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    device_says(world, "Broken");
+    for _ in 0..100 {
+        world.now = world.now.plus_millis(100);
+        world.tell(Input::Tick);
+        while let Some(effect) = world.scheduler.poll_effect() {
+            if matches!(&effect.kind, EffectKind::ReleaseClaim(release) if release.deallocate) {
+                return effect;
+            }
+            world.perform(effect);
+            for input in std::mem::take(&mut world.news) {
+                world.tell(input);
+            }
+        }
+    }
+    panic!("the devices are kept");
+}
+
+#[test]
+fn devices_that_another_pod_has_got_meanwhile_are_not_given_back() {
+    let mut world = World::new(Options::default());
+    let effect = giving_back(&mut world);
+    // A pod that runs with the claim was left out of its users. The claim controller adds it.
+    let runs = Pod { node: Some("a".into()), ..pod("q", 100, &["c"]) };
+    world.add_pod(runs);
+    world.version += 1;
+    let user =
+        Consumer { resource: "pods".into(), name: "q".into(), uid: "uid-q".into(), ..Consumer::default() };
+    let key = ObjectKey::new("ns", "c");
+    let changed = world.claims.get_mut(&key).unwrap();
+    Arc::make_mut(&mut changed.claim).reserved_for.push(user);
+    changed.version = world.version;
+    let news = Input::Claim(Arc::new(changed.clone()));
+    world.perform(effect);
+    world.tell(news);
+    world.settle();
+    world.pass(60_000);
+    let claim = &world.claims[&key].claim;
+    let users: Vec<&str> = claim.reserved_for.iter().map(|user| &*user.name).collect();
+    assert_eq!((users, claim.allocation.is_some()), (vec!["q"], true));
+    assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
 }
