@@ -255,6 +255,11 @@ impl Claims {
     /// controller.
     pub(crate) fn claim_let_go(&mut self, seen: &SeenClaim, after: Option<&SeenClaim>) {
         let claim = &seen.claim;
+        let waiting = self.asking.waits.get(&claim.uid).map(|wait| &wait.claim);
+        if claim.allocation.is_none() && waiting.is_some_and(|of| !matches!(of, Waiting::Kept)) {
+            // It had lost its devices before, and they are waited for.
+            return;
+        }
         let is_there = after.is_some_and(|after| after.claim.uid == claim.uid);
         let nodes = self.nodes_in_use(seen, is_there);
         let before = self.asking.drop_wait(&claim.uid);

@@ -203,6 +203,25 @@ fn an_allocation_that_was_removed_under_a_running_pod_is_waited_for() {
     }
 }
 
+/// The claim goes while the question is under way, which fails.
+#[test]
+fn a_claim_that_goes_after_its_allocation_was_removed_is_still_waited_for() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let free =
+        ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
+    let free = SeenClaim { claim: Arc::new(free), version: "2".into(), ..given.clone() };
+    let mut machine = machine(&[pod("p", PodPhase::Running)], given, &[report("node-1", Vec::new())]);
+    machine.handle(NOW, Input::Claim(free));
+    let ask = machine.poll_effect().unwrap();
+    machine.handle(NOW, Input::ClaimGone(key("c")));
+    assert_eq!(machine.awaiting(), 1);
+    let failed = Input::Acknowledged { effect: ask.id, outcome: Outcome::Conflict, why: None };
+    machine.handle(NOW, failed);
+    let changed = NodeReport { version: "2".into(), ..report("node-1", Vec::new()) };
+    machine.handle(NOW, Input::Node(Arc::new(changed)));
+    assert_eq!(done(&mut machine), ["ask node-1 about [c]"]);
+}
+
 /// The scheduler takes back an allocation with which it could not bind a pod: nothing was prepared, and no node is asked.
 #[test]
 fn an_allocation_that_was_removed_before_its_pod_was_bound_is_not_waited_for() {
