@@ -21,11 +21,16 @@ use crate::{
 const UNLISTED_MS: i64 = 10_000;
 
 impl Scheduler {
-    /// A node is asked about other claims than before.
+    /// A node is asked about other claims than before, or about other devices of a claim.
     pub(crate) fn hold_awaited(&mut self, node: &Text, old: &[Awaited], new: &[Awaited]) {
         for one in new {
-            if !old.iter().any(|known| known.uid == one.uid) {
-                self.keep(node, &one.uid, Arc::new(whole(&one.devices)));
+            let known = old.iter().find(|known| known.uid == one.uid);
+            if known.is_some_and(|known| known.devices == one.devices) {
+                continue;
+            }
+            self.keep(node, &one.uid, Arc::new(whole(&one.devices)));
+            if known.is_some() {
+                self.happened(Cause::Devices);
             }
         }
         for one in old {

@@ -63,6 +63,24 @@ fn nobody_gets_what_a_node_was_asked_about_until_it_has_answered() {
     assert_eq!(world.node_of("q").as_deref(), Some("a"));
 }
 
+/// The claim was given other devices in between, which this scheduler did not hear.
+#[test]
+fn a_node_that_is_asked_about_other_devices_of_the_same_claim_holds_these() {
+    let mut other = awaited("c");
+    other.devices[0].device = "gpu-7".into();
+    let mut world = World::new(Options::default());
+    world.tell(reporting(vec![other.clone()]));
+    world.tell(Input::Fleet(lazaret_fleet::Input::Slice(Arc::new(slice("a", 1)))));
+    world.tell(reporting(vec![awaited("c")]));
+    world.add_claim(claim("d", 1));
+    world.add_pod(pod("q", 100, &["d"]));
+    world.settle();
+    assert_eq!(world.node_of("q"), None);
+    world.tell(reporting(vec![other]));
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "it is not asked about this device any more");
+}
+
 #[test]
 fn a_node_that_is_gone_holds_nothing() {
     let mut world = world();
