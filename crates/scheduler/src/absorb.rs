@@ -475,7 +475,7 @@ impl Scheduler {
                 Some((_, TimerKey::Claim(key))) => self.claim_due(&key),
                 Some((_, TimerKey::Pod(ix))) => self.proceed(ix),
                 Some((_, TimerKey::Report(ix))) => self.report_again(ix),
-                Some((_, TimerKey::Hold(node, claim))) => self.release_unlisted_hold(&node, &claim),
+                Some((_, TimerKey::Hold(node, claim))) => self.release_unlisted_hold(node, claim),
                 Some((_, TimerKey::Retry(ix))) => self.wake(ix),
                 None => {}
             }

@@ -7,7 +7,8 @@ use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_fleet as fleet;
 use lazaret_model::{
-    Allocation, Awaited, Consumer, DeviceId, DeviceResult, ObjectKey, POD_GROUP_API, ResourceClaim, Text, Uid,
+    Allocation, Awaited, Consumer, DeviceId, DeviceResult, ObjectKey, POD_GROUP_API, ResourceClaim, Text,
+    Timestamp, Uid,
 };
 
 use crate::{
@@ -20,6 +21,13 @@ use crate::{
 /// controller has written that it waits for them. It takes some milliseconds.
 const UNLISTED_MS: i64 = 10_000;
 
+/// The devices of a claim that is gone, until the claim controller lists them.
+#[derive(Clone, Debug)]
+pub(crate) struct UnlistedHold {
+    until: Timestamp,
+    allocation: Arc<Allocation>,
+}
+
 impl Scheduler {
     /// A node is asked about other claims than before, or about other devices of a claim.
     pub(crate) fn hold_awaited(&mut self, node: &Text, old: &[Awaited], new: &[Awaited]) {
@@ -28,14 +36,18 @@ impl Scheduler {
             if known.is_some_and(|known| known.devices == one.devices) {
                 continue;
             }
-            self.keep(node, &one.uid, Arc::new(whole(&one.devices)));
+            self.keep(listed(node, &one.uid), Arc::new(whole(&one.devices)));
             if known.is_some() {
                 self.happened(Cause::Devices);
+            }
+            let place = (node.clone(), one.uid.clone());
+            if self.unlisted.get(&place).is_some_and(|hold| covers(one, &hold.allocation)) {
+                self.release_unlisted(&place);
             }
         }
         for one in old {
             if !new.iter().any(|left| left.uid == one.uid) {
-                self.release_hold(node, &one.uid);
+                self.release_hold(listed(node, &one.uid));
             }
         }
     }
@@ -68,29 +80,40 @@ impl Scheduler {
         }
     }
 
+    /// The list may name other devices of the claim, which it had before or got since: both are kept.
     fn keep_until_listed(&mut self, node: Text, claim: &Claim, allocation: Arc<Allocation>) {
-        self.keep(&node, &claim.claim.uid, allocation);
-        let at = self.now.plus_millis(UNLISTED_MS);
-        self.set_timer(at, TimerKey::Hold(node, claim.claim.uid.clone()));
+        let uid = &claim.claim.uid;
+        let is_listed = |one: &Awaited| one.uid == *uid && covers(one, &allocation);
+        if self.node_named(&node).is_some_and(|node| node.awaiting.iter().any(is_listed)) {
+            return;
+        }
+        let until = self.now.plus_millis(UNLISTED_MS);
+        self.keep(unlisted(&node, uid), allocation.clone());
+        self.unlisted.insert((node.clone(), uid.clone()), UnlistedHold { until, allocation });
+        self.set_timer(until, TimerKey::Hold(node, uid.clone()));
     }
 
     /// A claim that the claim controller does not list by now is not waited for.
-    pub(crate) fn release_unlisted_hold(&mut self, node: &Text, claim: &Uid) {
-        let listed =
-            self.node_named(node).is_some_and(|node| node.awaiting.iter().any(|one| one.uid == *claim));
-        if !listed {
-            self.release_hold(node, claim);
+    pub(crate) fn release_unlisted_hold(&mut self, node: Text, claim: Uid) {
+        let place = (node, claim);
+        if self.unlisted.get(&place).is_some_and(|hold| hold.until <= self.now) {
+            self.release_unlisted(&place);
         }
+    }
+
+    fn release_unlisted(&mut self, place: &(Text, Uid)) {
+        self.unlisted.remove(place);
+        self.release_hold(unlisted(&place.0, &place.1));
     }
 
     fn node_named(&self, name: &Text) -> Option<&Arc<Node>> {
         self.nodes.find(name).and_then(|ix| self.nodes.get(ix)?.node.as_ref())
     }
 
-    fn keep(&mut self, node: &Text, claim: &Uid, allocation: Arc<Allocation>) {
+    fn keep(&mut self, key: ObjectKey, allocation: Arc<Allocation>) {
         let held = ResourceClaim {
-            key: key(node, claim),
-            uid: claim.clone(),
+            uid: key.name.clone(),
+            key,
             allocation: Some(allocation),
             ..ResourceClaim::default()
         };
@@ -98,9 +121,9 @@ impl Scheduler {
         self.fleet.take_changes();
     }
 
-    fn release_hold(&mut self, node: &Text, claim: &Uid) {
+    fn release_hold(&mut self, key: ObjectKey) {
         let revision = self.fleet.revision();
-        self.fleet.apply(fleet::Input::ClaimGone(key(node, claim)));
+        self.fleet.apply(fleet::Input::ClaimGone(key));
         self.fleet.take_changes();
         if self.fleet.revision() != revision {
             self.happened(Cause::Devices);
@@ -108,9 +131,19 @@ impl Scheduler {
     }
 }
 
-/// No namespace has a slash in its name.
-fn key(node: &Text, claim: &Uid) -> ObjectKey {
+/// The devices of a claim that a node is asked about. No namespace has a slash in its name.
+fn listed(node: &Text, claim: &Uid) -> ObjectKey {
     ObjectKey::new(format!("node/{node}"), claim.clone())
+}
+
+/// The devices of a claim about which it is to be asked.
+fn unlisted(node: &Text, claim: &Uid) -> ObjectKey {
+    ObjectKey::new(format!("unlisted/{node}"), claim.clone())
+}
+
+/// Whether a question is about all devices of an allocation.
+fn covers(asked: &Awaited, allocation: &Allocation) -> bool {
+    allocation.results.iter().all(|result| asked.devices.contains(&result.device))
 }
 
 fn whole(devices: &[DeviceId]) -> Allocation {

@@ -19,6 +19,7 @@ use crate::{
     condition_write::ConditionWrite,
     extended::ClassesByResource,
     flight::Flight,
+    holds::UnlistedHold,
     negotiation::Negotiation,
     nodes::Nodes,
     outbox::Outbox,
@@ -48,6 +49,8 @@ pub struct Scheduler {
     pub(crate) nodes: Nodes,
     /// A node has said that it tells what is prepared on it.
     pub(crate) nodes_report: bool,
+    /// By node and claim.
+    pub(crate) unlisted: BTreeMap<(Text, Uid), UnlistedHold>,
     /// Where the next search begins.
     pub(crate) start: usize,
     pub(crate) pods: Slab<PodEntry>,
@@ -147,6 +150,7 @@ impl Scheduler {
             shares: Shares::default(),
             nodes: Nodes::default(),
             nodes_report: false,
+            unlisted: BTreeMap::new(),
             start: 0,
             pods: Slab::default(),
             pod_keys: HashMap::default(),

@@ -81,6 +81,35 @@ fn a_node_that_is_asked_about_other_devices_of_the_same_claim_holds_these() {
     assert_eq!(world.node_of("q").as_deref(), Some("a"), "it is not asked about this device any more");
 }
 
+/// The watch of claims is behind that of nodes: the claim lost other devices before.
+#[test]
+fn older_news_of_a_claim_do_not_free_the_devices_that_its_node_is_asked_about() {
+    let mut world = World::new(Options::default());
+    world.tell(reporting(Vec::new()));
+    world.tell(Input::Fleet(lazaret_fleet::Input::Slice(Arc::new(slice("a", 2)))));
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    let given = world.claims[&ObjectKey::new("ns", "c")].claim.allocation.clone().unwrap();
+    let other = if &*given.results[0].device.device == "gpu-0" { "gpu-1" } else { "gpu-0" };
+    let mut asked = awaited(&uid_of(&world, "c"));
+    asked.devices[0].device = other.into();
+    world.tell(reporting(vec![asked]));
+    remove_claim(&mut world, "c");
+    world.add_claim(claim("d", 1));
+    world.add_pod(pod("q", 100, &["d"]));
+    world.settle();
+    assert_eq!(
+        world.node_of("q"),
+        None,
+        "one device is kept until the node is asked, the other one it is asked about"
+    );
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "the first one is not asked about");
+    let taken = world.claims[&ObjectKey::new("ns", "d")].claim.allocation.clone().unwrap();
+    assert_eq!(taken.results[0].device, given.results[0].device);
+}
+
 #[test]
 fn a_node_that_is_gone_holds_nothing() {
     let mut world = world();
