@@ -53,6 +53,8 @@ pub(crate) struct NodeSlot {
     pub(crate) report: Arc<NodeReport>,
     /// The version that a write in flight is meant for.
     pub(crate) in_flight: Option<Text>,
+    /// The version that the last write was meant for: a report of it is older than what the node is asked now, and so are its answers.
+    pub(crate) outdated: Option<Text>,
     pub(crate) setback: Setback,
 }
 
@@ -97,7 +99,7 @@ impl Asking {
         self.silent.forget_questions();
         self.looked_for.clear();
         for slot in self.nodes.values_mut() {
-            (slot.in_flight, slot.setback) = Default::default();
+            (slot.in_flight, slot.outdated, slot.setback) = Default::default();
         }
     }
 
@@ -126,9 +128,14 @@ impl Asking {
     /// nothing is believed once it was looked for since then: news of nodes may be behind those of pods and claims.
     pub(crate) fn may_have_prepared(&self, node: &Text, claim: &Uid, gone: &Uid) -> bool {
         match self.word_of(node) {
-            Some(report) => report.may_have_prepared(claim),
+            Some(report) => report.may_have_prepared(claim) || self.is_outdated(node),
             None => !self.silent.gone.contains(&(node.clone(), gone.clone())),
         }
+    }
+
+    /// Whether the node was asked something else than its report shows.
+    pub(crate) fn is_outdated(&self, node: &Text) -> bool {
+        self.nodes.get(node).is_some_and(|slot| slot.outdated.as_ref() == Some(&slot.report.version))
     }
 
     pub(crate) fn released_by<'a>(
@@ -150,11 +157,15 @@ impl Asking {
         wait.nodes
     }
 
-    /// The claims to ask a node about: those that it is asked about already come first, so that answers are not lost.
+    /// The claims to ask a node about: those that it is asked about already come first, so that answers are not lost. A claim that got other devices since
+    /// is asked about anew.
     pub(crate) fn wanted(&self, node: &Text) -> Vec<Awaited> {
         let asked = self.report(node).map_or(&[][..], |report| &report.awaiting);
         let waits = |uid: &Uid| self.waits.get(uid).filter(|wait| wait.nodes.contains(node));
-        let old = asked.iter().filter(|one| waits(&one.uid).is_some());
+        let old = asked.iter().filter_map(|one| {
+            let awaited = &waits(&one.uid)?.awaited;
+            Some(if awaited.devices == one.devices { one } else { awaited })
+        });
         let new = self
             .waits
             .values()
@@ -218,8 +229,8 @@ impl Claims {
             }
             // Another of its name was asked nothing, and does not answer for the one before.
             Some(_) | None => {
-                let (in_flight, setback) = Default::default();
-                self.asking.nodes.insert(name.clone(), NodeSlot { report, in_flight, setback });
+                let (in_flight, outdated, setback) = Default::default();
+                self.asking.nodes.insert(name.clone(), NodeSlot { report, in_flight, outdated, setback });
             }
         }
         self.touch_waiting_for(&name);

@@ -77,12 +77,18 @@ impl Claims {
             return;
         }
         let mut touched = lost.clone();
+        let awaited_now = Self::awaited(&seen.claim, Some(now));
         if let Some(wait) = self.asking.waits.get_mut(uid) {
-            touched = wait.nodes.symmetric_difference(lost).cloned().collect();
+            if wait.awaited.devices == awaited_now.devices {
+                touched = wait.nodes.symmetric_difference(lost).cloned().collect();
+            } else {
+                touched.extend(wait.nodes.iter().cloned());
+                wait.awaited = awaited_now;
+            }
             wait.nodes.clone_from(lost);
         } else {
             let wait = Wait {
-                awaited: Self::awaited(&seen.claim, Some(now)),
+                awaited: awaited_now,
                 nodes: lost.clone(),
                 claim: Waiting::Kept,
                 announced: seen.awaiting.is_some(),
@@ -154,8 +160,9 @@ impl Claims {
 
     /// Claims that are gone are waited for as long as the node has not answered, however long ago it was asked and by whom.
     fn settle_removed(&mut self, now: Timestamp, node: &Text) {
-        let listed: Vec<Awaited> =
-            self.asking.report(node).map(|report| report.awaiting.clone()).unwrap_or_default();
+        // A list that this controller has replaced says nothing new.
+        let report = self.asking.report(node).filter(|_| !self.asking.is_outdated(node));
+        let listed: Vec<Awaited> = report.map(|report| report.awaiting.clone()).unwrap_or_default();
         for one in listed {
             let is_known = self.asking.waits.contains_key(&one.uid);
             if is_known || !self.asking.may_have_prepared(node, &one.uid, &one.uid) {
@@ -225,7 +232,10 @@ impl Claims {
         let slot = self.asking.nodes.get_mut(node).filter(|slot| slot.report.uid == *uid);
         let Some(slot) = slot else { return };
         let meant_for = slot.in_flight.take();
-        let newer = meant_for.is_none_or(|version| version != slot.report.version);
+        let newer = meant_for.as_ref().is_none_or(|version| *version != slot.report.version);
+        if outcome == Outcome::Done {
+            slot.outdated = meant_for;
+        }
         match outcome {
             Outcome::Done | Outcome::Gone | Outcome::Conflict => {
                 slot.setback = Setback::default();

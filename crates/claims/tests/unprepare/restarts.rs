@@ -124,7 +124,8 @@ fn a_new_controller_knows_where_a_pod_used_a_device_that_several_nodes_reach() {
     let written = SeenClaim { awaiting, version: "2".into(), ..seen };
     let mut second = machine(&[], written, &[report("node-1", Vec::new())]);
     assert_eq!(wanted(&mut second), (None, ["node-1".into()].into()));
-    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), ..Awaited::default() };
+    let devices = vec![device_of("fabric")];
+    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), devices, ..Awaited::default() };
     let answered = NodeReport {
         unprepared: ["uid of c".into()].into(),
         version: "2".into(),
@@ -179,7 +180,8 @@ fn an_allocation_that_was_removed_under_a_running_pod_is_waited_for() {
     let free =
         ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
     let free = SeenClaim { claim: Arc::new(free), version: "2".into(), ..given.clone() };
-    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), ..Awaited::default() };
+    let devices = vec![device_of("node-1")];
+    let listed = Awaited { claim: key("c"), uid: "uid of c".into(), devices, ..Awaited::default() };
     let asked = NodeReport { version: "2".into(), ..report("node-1", vec![listed]) };
 
     let p = pod("p", PodPhase::Running);
@@ -233,4 +235,72 @@ fn an_allocation_that_was_removed_before_its_pod_was_bound_is_not_waited_for() {
     machine.handle(NOW, Input::Claim(SeenClaim { claim: Arc::new(free), version: "2".into(), ..given }));
     assert_eq!(done(&mut machine), [""; 0]);
     assert_eq!(machine.awaiting(), 0);
+}
+
+/// The node has answered, the question is withdrawn, and the claim is allocated anew and used; all of which the news of the node do not show yet.
+#[test]
+fn an_answer_to_a_question_that_is_withdrawn_says_nothing_of_the_next_pod() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let p = pod("p", PodPhase::Running);
+    let mut machine = machine(&[p], given.clone(), &[report("node-1", Vec::new())]);
+    lose(&mut machine, "p");
+    assert_eq!(done(&mut machine).len(), 3, "it is said, the node is asked, and the claim names the node");
+    let listed = Awaited {
+        claim: key("c"),
+        uid: "uid of c".into(),
+        devices: vec![device_of("node-1")],
+        ..Awaited::default()
+    };
+    let answered = NodeReport {
+        unprepared: ["uid of c".into()].into(),
+        version: "2".into(),
+        ..report("node-1", vec![listed])
+    };
+    let waiting = SeenClaim { awaiting: Some("node-1".into()), version: "2".into(), ..given.clone() };
+    machine.handle(NOW, Input::Claim(waiting));
+    machine.handle(NOW, Input::Node(Arc::new(answered)));
+    assert_eq!(done(&mut machine), ["c: deallocate, wait no more, finalizers"]);
+    let free =
+        ResourceClaim { allocation: None, reserved_for: Vec::new(), ..ResourceClaim::clone(&given.claim) };
+    machine.handle(NOW, Input::Claim(SeenClaim { claim: Arc::new(free), version: "3".into(), ..given }));
+    assert_eq!(done(&mut machine), ["ask node-1 about []"]);
+    let anew = claim_on("c", &["q"], allocation_on("node-1", &device_of("node-1")));
+    machine.handle(NOW, Input::Pod(Arc::new(pod("q", PodPhase::Running))));
+    machine.handle(NOW, Input::Claim(SeenClaim { version: "4".into(), ..anew }));
+    lose(&mut machine, "q");
+    let wanted = done(&mut machine);
+    assert!(!wanted.iter().any(|one| one.contains("deallocate")), "{wanted:?}");
+    let withdrawn = NodeReport { version: "3".into(), ..report("node-1", Vec::new()) };
+    machine.handle(NOW, Input::Node(Arc::new(withdrawn)));
+    assert_eq!(done(&mut machine), ["ask node-1 about [c]"]);
+}
+
+/// The question about the first devices still stands when the claim, which got others, loses its pod.
+#[test]
+fn a_node_is_asked_about_the_devices_that_the_claim_has_now() {
+    let given = claim_on("c", &["p"], allocation_on("node-1", &device_of("node-1")));
+    let mut machine = machine(&[pod("p", PodPhase::Running)], given, &[report("node-1", Vec::new())]);
+    lose(&mut machine, "p");
+    done(&mut machine);
+    let first = Awaited {
+        claim: key("c"),
+        uid: "uid of c".into(),
+        devices: vec![device_of("node-1")],
+        ..Awaited::default()
+    };
+    let listed = NodeReport { version: "2".into(), ..report("node-1", vec![first]) };
+    machine.handle(NOW, Input::Node(Arc::new(listed)));
+    let second = DeviceId { device: "gpu-1".into(), ..device_of("node-1") };
+    let anew = claim_on("c", &["q"], allocation_on("node-1", &second));
+    machine.handle(NOW, Input::Pod(Arc::new(pod("q", PodPhase::Running))));
+    machine.handle(NOW, Input::Claim(SeenClaim { version: "2".into(), ..anew }));
+    lose(&mut machine, "q");
+    let mut asked = Vec::new();
+    while let Some(effect) = machine.poll_effect() {
+        if let EffectKind::AskNode(ask) = &effect.kind {
+            asked.push(ask.awaiting.iter().flat_map(|one| one.devices.clone()).collect::<Vec<_>>());
+        }
+        machine.handle(NOW, Input::Acknowledged { effect: effect.id, outcome: Outcome::Done, why: None });
+    }
+    assert_eq!(asked, [[second]]);
 }
