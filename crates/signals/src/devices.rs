@@ -18,6 +18,8 @@ use crate::{
 pub(crate) struct SliceNews<'a> {
     pub(crate) before: Option<&'a ResourceSlice>,
     pub(crate) is_all: bool,
+    /// Taints of its devices, which another slice has, may have changed.
+    pub(crate) is_tainted: bool,
 }
 
 /// The same of one of its devices.
@@ -34,7 +36,7 @@ impl Levels {
         now: Timestamp,
         fleet: &Fleet,
         name: &Text,
-        SliceNews { before, is_all }: SliceNews<'_>,
+        SliceNews { before, is_all, is_tainted }: SliceNews<'_>,
         told: &mut Vec<CoreInput>,
     ) {
         let Some(slice) = self.slices.get(name).cloned() else {
@@ -49,7 +51,7 @@ impl Levels {
             before.is_some_and(|before| before.nodes == slice.nodes && before.pool == slice.pool);
         for (at, device) in slice.devices.iter().enumerate() {
             let old = before.and_then(|before| device_at(before, at, &device.name));
-            if same_place && old == Some(device) && !is_all {
+            if same_place && old == Some(device) && !is_all && !is_tainted {
                 continue;
             }
             self.settle_device(now, fleet, &slice, DeviceNews { device, old, is_all }, told);

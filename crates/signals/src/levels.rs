@@ -43,6 +43,8 @@ pub struct Levels {
     pub(crate) vanished: BTreeMap<DeviceId, Option<Text>>,
     /// Slices that changed, as they were.
     changed: BTreeMap<Text, Option<Arc<ResourceSlice>>>,
+    /// Slices whose devices may have other taints, which another slice has.
+    tainted: BTreeSet<Text>,
     /// Pools of which slices came, went or are of another generation.
     pub(crate) changed_pools: BTreeSet<PoolId>,
     changed_nodes: BTreeMap<Text, LevelsByKey>,
@@ -146,9 +148,7 @@ impl Levels {
         let of_pool =
             now.filter(|slice| has_taints(slice)).or(before.as_ref().filter(|slice| has_taints(slice)));
         if let Some(pool) = of_pool.map(|slice| slice.pool_id()) {
-            for other in self.by_pool.get(&pool).into_iter().flatten() {
-                self.changed.entry(other.clone()).or_insert(None);
-            }
+            self.tainted.extend(self.by_pool.get(&pool).into_iter().flatten().cloned());
         }
         self.changed.entry(name.clone()).or_insert(before);
     }
@@ -218,8 +218,12 @@ impl Levels {
                 changed.entry(name.clone()).or_insert(None);
             }
         }
+        let tainted = core::mem::take(&mut self.tainted);
+        for name in &tainted {
+            changed.entry(name.clone()).or_insert_with(|| self.slices.get(name).cloned());
+        }
         for (name, before) in changed {
-            let news = SliceNews { before: before.as_deref(), is_all };
+            let news = SliceNews { before: before.as_deref(), is_all, is_tainted: tainted.contains(&name) };
             self.settle_slice(now, fleet, &name, news, &mut told);
         }
         let asked = Asked {

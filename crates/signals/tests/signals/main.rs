@@ -7,6 +7,7 @@
 
 mod absent;
 mod pools;
+mod taints;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -46,8 +46,12 @@ impl World {
         if self.mutant == Some(Mutant::EarlyTornPools) {
             told.extend(levels.settle(now.plus_millis(INCOMPLETE_MS / 2), fleet, core.lifecycle()));
         }
-        for heard in told.into_iter().filter(|heard| !is_overlooked(self.mutant, heard)) {
-            core.handle(now, Notice::Core(heard));
+        told.retain(|heard| !is_overlooked(self.mutant, heard));
+        for heard in &told {
+            core.handle(now, Notice::Core(heard.clone()));
+        }
+        for heard in told.iter().filter(|_| self.trace) {
+            self.say(format_args!("health controller {number} hears {heard:?}"));
         }
         self.note_torn_pools(number, now);
     }
