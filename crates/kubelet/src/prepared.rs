@@ -62,24 +62,23 @@ impl PreparedClaims {
             return;
         }
         let now: Vec<DeviceId> = exclusive(claim).cloned().collect();
-        for device in core::mem::replace(&mut prepared.devices, now.clone()) {
-            let place = (node, device);
-            if self.holders.get(&place) == Some(&claim.uid) {
-                self.holders.remove(&place);
-            }
-        }
+        let before = core::mem::replace(&mut prepared.devices, now.clone());
+        self.free(node, &claim.uid, before);
         self.hold(node, &claim.uid, &now);
     }
 
     fn remove(&mut self, node: usize, claim: &Uid) -> Option<ObjectKey> {
         let prepared = self.claims.remove(&(node, claim.clone()))?;
-        for device in prepared.devices {
-            let place = (node, device);
+        self.free(node, claim, prepared.devices);
+        Some(prepared.key)
+    }
+
+    fn free(&mut self, node: usize, claim: &Uid, devices: Vec<DeviceId>) {
+        for place in devices.into_iter().map(|device| (node, device)) {
             if self.holders.get(&place) == Some(claim) {
                 self.holders.remove(&place);
             }
         }
-        Some(prepared.key)
     }
 
     fn on(&self, node: usize) -> impl Iterator<Item = (&Uid, &Prepared)> {
