@@ -528,7 +528,7 @@ fn a_binding_that_was_not_taken_is_withdrawn_when_the_claim_goes() {
 fn the_answer_to_a_binding_counts_although_the_claim_is_gone() {
     let (mut world, reserve) = reserving();
     world.perform(reserve);
-    std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+    world.hear();
     let bind = world.scheduler.poll_effect().unwrap();
     assert!(matches!(&bind.kind, EffectKind::Bind(_)), "{bind:?}");
     world.claims.clear();
@@ -547,7 +547,7 @@ fn a_binding_is_not_repeated_for_a_pod_that_has_lost_its_claim() {
     for (is_gone_first, is_remade) in [(false, false), (false, true), (true, false), (true, true)] {
         let (mut world, reserve) = reserving();
         world.perform(reserve);
-        std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+        world.hear();
         let bind = world.scheduler.poll_effect().unwrap();
         assert!(matches!(&bind.kind, EffectKind::Bind(_)), "{bind:?}");
         let failed = Input::Acknowledged(bind.id, Reply::of(Outcome::RetryLater));

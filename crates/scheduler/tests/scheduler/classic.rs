@@ -249,9 +249,7 @@ fn lost_answers_do_no_harm() {
         world.add_pod(classic_pod("p", 100, &["c"]));
         let mut effects = 0;
         for _ in 0..40 {
-            for input in std::mem::take(&mut world.news) {
-                world.tell(input);
-            }
+            world.hear();
             while let Some(effect) = world.scheduler.poll_effect() {
                 if effects == at {
                     world.faults.push(Outcome::Unknown);

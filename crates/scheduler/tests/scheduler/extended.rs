@@ -92,8 +92,7 @@ fn what_was_made_for_nothing_is_deleted() {
     world.faults.pop();
     let reserve_fails = world.faults.pop().unwrap();
     world.perform(create);
-    let news = std::mem::take(&mut world.news);
-    news.into_iter().for_each(|input| world.tell(input));
+    world.hear();
     world.faults.push(reserve_fails);
     let reserve = world.scheduler.poll_effect().unwrap();
     world.perform(reserve);
@@ -128,9 +127,7 @@ fn a_claim_that_is_gone_before_it_is_seen_is_made_again() {
     world.perform(create);
     world.news.clear();
     world.claims.clear();
-    for _ in 0..60 {
-        world.pass(1_000);
-    }
+    world.seconds(60);
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
     assert_eq!(world.claims.len(), 1);
     let sizes = world.scheduler.sizes();
@@ -145,8 +142,7 @@ fn what_was_allocated_counts_until_the_claim_is_seen_to_be_gone() {
     world.add_pod(asking("p", GPU, 1));
     let create = world.scheduler.poll_effect().unwrap();
     world.perform(create);
-    let made = std::mem::take(&mut world.news);
-    made.into_iter().for_each(|input| world.tell(input));
+    world.hear();
     let reserve = world.scheduler.poll_effect().unwrap();
     assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{:?}", reserve.kind);
     world.perform(reserve);
@@ -173,8 +169,7 @@ fn what_was_allocated_counts_until_the_claim_is_seen_to_be_gone() {
 
 /// Passes a second in which the watch shows no pod.
 fn pass_without_pods(world: &mut World, hidden: &mut Vec<Input>) {
-    world.now = world.now.plus_millis(1_000);
-    world.tell(Input::Tick);
+    world.tick(1_000);
     for _ in 0..100 {
         if let Some(effect) = world.scheduler.poll_effect() {
             if matches!(effect.kind, EffectKind::Bind(_)) && world.node_of("p").is_none() {
@@ -228,8 +223,7 @@ fn a_pod_that_was_not_bound_after_all_is_decided_on_anew() {
     world.node("a", 1_000, 1);
     world.add_pod(asking("p", GPU, 1));
     for _ in 0..10 {
-        world.now = world.now.plus_millis(1_000);
-        world.tell(Input::Tick);
+        world.tick(1_000);
         for _ in 0..100 {
             if let Some(effect) = world.scheduler.poll_effect() {
                 if matches!(effect.kind, EffectKind::Bind(_)) {
@@ -237,15 +231,11 @@ fn a_pod_that_was_not_bound_after_all_is_decided_on_anew() {
                 }
                 world.perform(effect);
             }
-            for input in std::mem::take(&mut world.news) {
-                world.tell(input);
-            }
+            world.hear();
         }
     }
     assert_eq!((world.node_of("p"), world.claims.len()), (None, 1));
-    for _ in 0..60 {
-        world.pass(1_000);
-    }
+    world.seconds(60);
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
     assert_eq!(world.claims.len(), 1);
 }
@@ -263,8 +253,7 @@ fn the_claims_of_a_pod_that_was_bound_and_is_gone_are_left_to_the_claim_controll
         }
         let mut hidden = Vec::new();
         for _ in 0..100 {
-            world.now = world.now.plus_millis(100);
-            world.tell(Input::Tick);
+            world.tick(100);
             while let Some(effect) = world.scheduler.poll_effect() {
                 world.perform(effect);
             }
@@ -276,9 +265,7 @@ fn the_claims_of_a_pod_that_was_bound_and_is_gone_are_left_to_the_claim_controll
         assert_eq!(world.node_of("p").as_deref(), Some("a"));
         let done = world.log.len();
         world.tell(Input::PodGone(ObjectKey::new("ns", "p")));
-        for _ in 0..40 {
-            world.pass(1_000);
-        }
+        world.seconds(40);
         let written = &world.log[done..];
         assert!(written.is_empty(), "{written:?}");
     }

@@ -38,9 +38,7 @@ fn any_answer_to_any_write_is_survived() {
             }
             world.faults.push(outcome);
             world.settle();
-            for _ in 0..10 {
-                world.pass(1_000);
-            }
+            world.seconds(10);
             assert!(world.node_of("p").is_some(), "{outcome:?} to write {write}: {}", world.message_of("p"));
             is_at_rest(&world);
         }
@@ -52,15 +50,11 @@ fn a_server_that_is_down_for_long_is_not_stormed() {
     let mut world = one_pod();
     world.faults = vec![Outcome::RetryLater; 1_000];
     world.settle();
-    for _ in 0..60 {
-        world.pass(1_000);
-    }
+    world.seconds(60);
     let writes = world.log.iter().filter(|kind| matches!(kind, EffectKind::ReserveClaim(_))).count();
     assert!((5..20).contains(&writes), "the pauses grow to ten seconds: {writes} in a minute");
     world.faults.clear();
-    for _ in 0..11 {
-        world.pass(1_000);
-    }
+    world.seconds(11);
     assert!(world.node_of("p").is_some());
     is_at_rest(&world);
 }
@@ -85,8 +79,7 @@ fn a_pod_that_is_deleted_on_the_way_gives_everything_back() {
     let mut world = one_pod();
     let reserve = world.scheduler.poll_effect().unwrap();
     world.remove_pod("p");
-    let news = std::mem::take(&mut world.news);
-    news.into_iter().for_each(|input| world.tell(input));
+    world.hear();
     world.perform(reserve);
     world.settle();
     assert_eq!(world.scheduler.sizes().in_flight, 0);

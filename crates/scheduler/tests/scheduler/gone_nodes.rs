@@ -16,9 +16,7 @@ fn bound_after(steps: usize) -> World {
         let Some(effect) = world.scheduler.poll_effect() else { break };
         done += usize::from(!matches!(effect.kind, EffectKind::Event(_)));
         world.perform(effect);
-        for input in std::mem::take(&mut world.news) {
-            world.tell(input);
-        }
+        world.hear();
     }
     world
 }
@@ -76,7 +74,7 @@ fn a_pod_that_may_be_bound_keeps_its_room() {
                 break;
             }
             world.perform(effect);
-            std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+            world.hear();
         }
         match goes {
             Goes::Node => {
@@ -88,15 +86,14 @@ fn a_pod_that_may_be_bound_keeps_its_room() {
         }
         world.add_pod(pod("q", 600, &[]));
         for _ in 0..5 {
-            world.now = world.now.plus_millis(5_000);
-            world.tell(Input::Tick);
+            world.tick(5_000);
             while let Some(effect) = world.scheduler.poll_effect() {
                 if matches!(&effect.kind, EffectKind::Bind(bind) if *bind.pod.name == *"p") {
                     world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
                 } else {
                     world.perform(effect);
                 }
-                std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+                world.hear();
             }
             assert_eq!(world.node_of("q"), None, "{goes:?}");
         }

@@ -151,9 +151,7 @@ fn of_a_gang_whose_pods_cannot_all_be_placed_none_is() {
     let sizes = world.scheduler.sizes();
     assert_eq!((sizes.in_flight, sizes.claims_in_flight, sizes.parked), (0, 0, 2), "{sizes:?}");
     let decisions = world.scheduler.decisions();
-    for _ in 0..60 {
-        world.pass(1_000);
-    }
+    world.seconds(60);
     assert_eq!(world.scheduler.decisions(), decisions, "nothing happened, nothing is tried");
 }
 
@@ -220,9 +218,7 @@ fn a_gang_that_does_not_fit_leaves_room_for_others() {
     world.remove_pod("q");
     world.node("b", 1_000, 1);
     world.settle();
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    world.seconds(20);
     assert!((0..3).all(|number| world.node_of(&format!("p{number}")).is_some()));
 }
 

@@ -210,11 +210,8 @@ fn a_pod_that_is_not_bound_after_all_says_so() {
     // The bindings fail for good.
     for _ in 0..200 {
         let Some(effect) = world.scheduler.poll_effect() else {
-            world.now = world.now.plus_millis(1_000);
-            world.tell(Input::Tick);
-            for input in std::mem::take(&mut world.news) {
-                world.tell(input);
-            }
+            world.tick(1_000);
+            world.hear();
             continue;
         };
         if matches!(effect.kind, EffectKind::Bind(_)) {

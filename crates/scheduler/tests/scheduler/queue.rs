@@ -57,13 +57,7 @@ fn pods_of_others_and_gated_pods_are_left_alone() {
 fn only_what_can_help_wakes_a_pod() {
     type Happening = fn(&mut World);
     let free_claim: Happening = |world| {
-        let key = lazaret_model::ObjectKey::new("ns", "held");
-        world.version += 1;
-        let claim = world.claims.get_mut(&key).unwrap();
-        Arc::make_mut(&mut claim.claim).allocation = None;
-        claim.version = world.version;
-        let news = Input::Claim(Arc::new(claim.clone()));
-        world.tell(news);
+        world.change_claim("held", |claim| Arc::make_mut(&mut claim.claim).allocation = None);
     };
     let happenings: [(&str, Happening); 7] = [
         ("a pod leaves", |world| world.remove_pod("there")),

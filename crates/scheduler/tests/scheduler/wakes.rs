@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lazaret_fleet as fleet;
 use lazaret_model::*;
 use lazaret_scheduler::{
-    Claim, DeviceStatus, EffectKind, Input, LabelSelector, Node, Options, Outcome, Pod, Reply, Spread,
+    DeviceStatus, EffectKind, Input, LabelSelector, Node, Options, Outcome, Pod, Reply, Spread,
 };
 
 use crate::world::{DRIVER, World, claim, node, pod, slice};
@@ -25,19 +25,38 @@ fn conditional(world: &mut World, node: &str, devices: usize) {
     world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
 }
 
+/// A pod whose claim is reserved, and whose device is not ready yet.
+fn reserved() -> World {
+    let mut world = world();
+    world.node("a", 10_000, 0);
+    conditional(&mut world, "a", 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    world
+}
+
+/// Carries out effects but for those of one kind, which are answered to be tried later.
+fn put_off(world: &mut World, kind: impl Fn(&EffectKind) -> bool) {
+    for _ in 0..10 {
+        let Some(effect) = world.scheduler.poll_effect() else { break };
+        if kind(&effect.kind) {
+            world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
+        } else {
+            world.perform(effect);
+        }
+    }
+}
+
 /// A driver sets a condition of each device of a claim.
 fn say(world: &mut World, claim: &str, condition: &str) {
-    world.version += 1;
-    let version = world.version;
-    let claim = world.claims.get_mut(&ObjectKey::new("ns", claim)).unwrap();
-    claim.version = version;
     let of = |result: &DeviceResult| DeviceStatus {
         device: result.device.clone(),
         is_true: vec![condition.into()],
     };
-    claim.devices = claim.claim.allocation.iter().flat_map(|given| &given.results).map(of).collect();
-    let seen = Input::Claim(Arc::new(Claim::clone(claim)));
-    world.tell(seen);
+    world.change_claim(claim, |claim| {
+        claim.devices = claim.claim.allocation.iter().flat_map(|given| &given.results).map(of).collect();
+    });
 }
 
 /// Carries out effects, and lets the scheduler see the changes before the replies.
@@ -54,17 +73,13 @@ fn settle_watch_first(world: &mut World) {
             continue;
         }
         let reply = world.carry_out(&effect.kind);
-        for input in std::mem::take(&mut world.news) {
-            world.tell(input);
-        }
+        world.hear();
         // Time for a decision between what is seen and what is answered.
         let held: Vec<_> = std::iter::from_fn(|| world.scheduler.poll_effect()).collect();
         world.tell(Input::Acknowledged(effect.id, reply));
         for other in held {
             world.perform(other);
-            for input in std::mem::take(&mut world.news) {
-                world.tell(input);
-            }
+            world.hear();
         }
     }
     panic!("it does not come to rest");
@@ -85,8 +100,7 @@ fn a_pod_is_woken_when_its_devices_are_given_back_even_if_that_is_seen_before_it
     }
     for _ in 0..30 {
         settle_watch_first(&mut world);
-        world.now = world.now.plus_millis(1_000);
-        world.tell(Input::Tick);
+        world.tick(1_000);
     }
     settle_watch_first(&mut world);
     for at in 0..3 {
@@ -103,16 +117,10 @@ fn a_pod_is_woken_when_its_devices_are_given_back_even_if_that_is_seen_before_it
 #[test]
 fn a_pod_is_woken_whatever_becomes_of_giving_its_devices_back() {
     for outcome in [Outcome::Gone, Outcome::Conflict, Outcome::RetryLater, Outcome::Unknown] {
-        let mut world = world();
-        world.node("a", 1_000, 0);
-        conditional(&mut world, "a", 1);
-        world.add_claim(claim("c", 1));
-        world.add_pod(pod("p", 100, &["c"]));
-        world.settle();
+        let mut world = reserved();
         say(&mut world, "c", "Broken");
         world.settle();
-        world.now = world.now.plus_millis(2_000);
-        world.tell(Input::Tick);
+        world.tick(2_000);
         let gives_back =
             |kind: &EffectKind| matches!(kind, EffectKind::ReleaseClaim(release) if release.deallocate);
         for _ in 0..20 {
@@ -126,9 +134,7 @@ fn a_pod_is_woken_whatever_becomes_of_giving_its_devices_back() {
             }
             world.perform(effect);
         }
-        for _ in 0..60 {
-            world.pass(1_000);
-        }
+        world.seconds(60);
         assert!(world.log.iter().any(gives_back) || outcome == Outcome::Unknown, "{outcome:?}");
         say(&mut world, "c", "Ready");
         world.settle();
@@ -138,12 +144,7 @@ fn a_pod_is_woken_whatever_becomes_of_giving_its_devices_back() {
 
 #[test]
 fn a_pod_that_waits_for_devices_of_others_hears_what_drivers_say_of_them() {
-    let mut world = world();
-    world.node("a", 10_000, 0);
-    conditional(&mut world, "a", 1);
-    world.add_claim(claim("c", 1));
-    world.add_pod(pod("p", 100, &["c"]));
-    world.settle();
+    let mut world = reserved();
     say(&mut world, "c", "Ready");
     world.settle();
     assert!(world.node_of("p").is_some());
@@ -179,9 +180,7 @@ fn a_pod_that_is_one_too_many_for_a_claim_is_woken_when_another_does_not_come_af
     world.pods.remove(&ObjectKey::new("ns", "coming"));
     world.tell(Input::PodGone(ObjectKey::new("ns", "coming")));
     world.tell(Input::Acknowledged(write.id, Reply::of(Outcome::RetryLater)));
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    world.seconds(20);
     assert_eq!(world.node_of("waiting").as_deref(), Some("a"), "{}", world.message_of("waiting"));
 }
 
@@ -214,20 +213,12 @@ fn a_pod_that_waits_for_devices_is_woken_when_a_claim_is_given_others_by_somebod
         node_selector: None,
         ..Allocation::clone(&decided)
     };
-    world.version += 1;
-    let version = world.version;
-    let taken = world.claims.get_mut(&ObjectKey::new("ns", "c")).unwrap();
-    taken.version = version;
-    Arc::make_mut(&mut taken.claim).allocation = Some(Arc::new(given));
-    let news = Input::Claim(Arc::new(taken.clone()));
-    world.tell(news);
+    world.change_claim("c", |taken| Arc::make_mut(&mut taken.claim).allocation = Some(Arc::new(given)));
     world.tell(Input::Acknowledged(write.id, Reply::of(Outcome::Conflict)));
     for effect in others {
         world.perform(effect);
     }
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    world.seconds(20);
     for name in ["p", "q", "r"] {
         assert!(world.node_of(name).is_some(), "{name}: {}", world.message_of(name));
     }
@@ -279,17 +270,8 @@ fn a_pod_for_which_another_could_not_be_made_to_leave_is_tried_again() {
     let mut high = pod("high", 1_000, &[]);
     Arc::make_mut(&mut high.spec).priority = 10;
     world.add_pod(high);
-    for _ in 0..10 {
-        let Some(effect) = world.scheduler.poll_effect() else { break };
-        if matches!(effect.kind, EffectKind::Evict(_)) {
-            world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
-        } else {
-            world.perform(effect);
-        }
-    }
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    put_off(&mut world, |kind| matches!(kind, EffectKind::Evict(_)));
+    world.seconds(20);
     assert_eq!(world.node_of("high").as_deref(), Some("a"), "{}", world.message_of("high"));
 }
 
@@ -318,17 +300,8 @@ fn a_pod_whose_old_claim_for_extended_resources_could_not_be_deleted_is_tried_ag
         extended: [("example.com/gpu".into(), lazaret_scheduler::Extended { amount: 1, place: 0 })].into(),
     }];
     world.add_pod(wanting);
-    for _ in 0..10 {
-        let Some(effect) = world.scheduler.poll_effect() else { break };
-        if matches!(effect.kind, EffectKind::DeleteExtendedClaim(_)) {
-            world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
-        } else {
-            world.perform(effect);
-        }
-    }
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    put_off(&mut world, |kind| matches!(kind, EffectKind::DeleteExtendedClaim(_)));
+    world.seconds(20);
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
 }
 
@@ -336,35 +309,24 @@ fn a_pod_whose_old_claim_for_extended_resources_could_not_be_deleted_is_tried_ag
 #[test]
 fn a_pod_whose_claim_is_given_back_by_somebody_else_is_decided_on_anew() {
     for gone in [false, true] {
-        let mut world = world();
-        world.node("a", 1_000, 0);
-        conditional(&mut world, "a", 1);
-        world.add_claim(claim("c", 1));
-        world.add_pod(pod("p", 100, &["c"]));
-        world.settle();
+        let mut world = reserved();
         let key = ObjectKey::new("ns", "c");
         if gone {
             world.claims.remove(&key);
             world.tell(Input::ClaimGone(key.clone()));
         } else {
-            world.version += 1;
-            let version = world.version;
-            let taken = world.claims.get_mut(&key).unwrap();
-            taken.version = version;
-            let inner = Arc::make_mut(&mut taken.claim);
-            inner.allocation = None;
-            inner.reserved_for.clear();
-            let news = Input::Claim(Arc::new(taken.clone()));
-            world.tell(news);
+            world.change_claim("c", |taken| {
+                let inner = Arc::make_mut(&mut taken.claim);
+                inner.allocation = None;
+                inner.reserved_for.clear();
+            });
         }
         world.settle();
         assert_eq!(world.node_of("p"), None, "gone: {gone}");
         if gone {
             world.add_claim(claim("c", 1));
         }
-        for _ in 0..20 {
-            world.pass(1_000);
-        }
+        world.seconds(20);
         say(&mut world, "c", "Ready");
         world.settle();
         assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
@@ -397,9 +359,7 @@ fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
     world.pass(20_000);
     assert_eq!(world.node_of("q"), None);
     world.remove_pod("p");
-    for _ in 0..30 {
-        world.pass(1_000);
-    }
+    world.seconds(30);
     say(&mut world, "c", "Ready");
     world.settle();
     assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
@@ -415,8 +375,7 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
     world.add_pod(pod("p", 100, &["c"]));
     let mut late = None;
     for _ in 0..25 {
-        world.now = world.now.plus_millis(1_000);
-        world.tell(Input::Tick);
+        world.tick(1_000);
         while let Some(effect) = world.scheduler.poll_effect() {
             match &effect.kind {
                 // Bindings fail until the claim is released, which is done with an unknown outcome.
@@ -441,14 +400,12 @@ fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
                 | EffectKind::Event(_) => world.perform(effect),
             }
             if late.is_none() {
-                std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+                world.hear();
             }
         }
     }
     late.expect("the claim was given back").into_iter().for_each(|input| world.tell(input));
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    world.seconds(20);
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
 }
 
@@ -473,14 +430,12 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
     assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
     // The first pod is removed, the claim is released, and the third decides on it.
     world.remove_pod("first");
-    std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+    world.hear();
     world.add_pod(on("third", "b"));
     let effects: Vec<_> = std::iter::from_fn(|| world.scheduler.poll_effect()).collect();
     world.perform(reserve);
     effects.into_iter().for_each(|effect| world.perform(effect));
-    for _ in 0..20 {
-        world.pass(1_000);
-    }
+    world.seconds(20);
     let claim = &world.claims[&ObjectKey::new("ns", "c")].claim;
     let pool = claim.allocation.as_ref().unwrap().results[0].device.pool.to_string();
     for name in ["second", "third"] {
@@ -497,21 +452,14 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
 /// The release of the devices is decided while the reservation of the pod is being removed, which fails.
 #[test]
 fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
-    let mut world = world();
-    world.node("a", 1_000, 0);
-    conditional(&mut world, "a", 1);
-    world.add_claim(claim("c", 1));
-    world.add_pod(pod("p", 100, &["c"]));
-    world.settle();
+    let mut world = reserved();
     say(&mut world, "c", "Broken");
     let release = std::iter::from_fn(|| world.scheduler.poll_effect())
         .find(|effect| matches!(effect.kind, EffectKind::ReleaseClaim(_)))
         .unwrap();
     world.pass(2_000);
     world.tell(Input::Acknowledged(release.id, Reply::of(Outcome::RetryLater)));
-    for _ in 0..30 {
-        world.pass(1_000);
-    }
+    world.seconds(30);
     say(&mut world, "c", "Ready");
     world.settle();
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
@@ -530,8 +478,7 @@ fn a_pod_is_woken_when_an_allocation_turns_out_not_to_have_been_written() {
             .find(|effect| matches!(effect.kind, EffectKind::ReserveClaim(_)))
             .unwrap();
         world.tell(Input::Acknowledged(effect.id, Reply::of(outcome)));
-        world.now = world.now.plus_millis(1_000);
-        world.tell(Input::Tick);
+        world.tick(1_000);
     }
     world.remove_pod("p");
     world.settle();

@@ -92,12 +92,20 @@ impl World {
         self.tell(Input::Claim(Arc::new(claim)));
     }
 
+    /// Somebody changes a claim, and the scheduler sees it.
+    pub(crate) fn change_claim(&mut self, name: &str, change: impl FnOnce(&mut Claim)) {
+        self.version += 1;
+        let claim = self.claims.get_mut(&ObjectKey::new("ns", name)).unwrap();
+        claim.version = self.version;
+        change(claim);
+        let seen = Input::Claim(Arc::new(claim.clone()));
+        self.tell(seen);
+    }
+
     /// Lets the scheduler hear what happened, and does what it wants, until there is nothing left.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
-            for input in std::mem::take(&mut self.news) {
-                self.tell(input);
-            }
+            self.hear();
             match self.scheduler.poll_effect() {
                 Some(effect) => self.perform(effect),
                 None if self.news.is_empty() && !self.is_due() => return,
@@ -111,9 +119,26 @@ impl World {
         self.scheduler.next_wake().is_some_and(|wake| wake.at <= self.now)
     }
 
-    pub(crate) fn pass(&mut self, millis: i64) {
+    /// The scheduler hears what happened.
+    pub(crate) fn hear(&mut self) {
+        for input in std::mem::take(&mut self.news) {
+            self.tell(input);
+        }
+    }
+
+    /// Time passes.
+    pub(crate) fn tick(&mut self, millis: i64) {
         self.now = self.now.plus_millis(millis);
         self.tell(Input::Tick);
+    }
+
+    /// These seconds pass, one by one.
+    pub(crate) fn seconds(&mut self, count: usize) {
+        (0..count).for_each(|_| self.pass(1_000));
+    }
+
+    pub(crate) fn pass(&mut self, millis: i64) {
+        self.tick(millis);
         self.settle();
     }
 
