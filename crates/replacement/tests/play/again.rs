@@ -55,12 +55,7 @@ fn a_pod_that_took_a_place_is_replaced_to_the_end() {
 
 #[test]
 fn a_pod_whose_first_copy_was_deleted_is_replaced_to_the_end() {
-    let mut play = Play::new();
-    for node in ["n0", "n1"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_bare(play.now, "lone", false, false);
-    play.until(5);
+    let mut play = Play::bare(false);
     play.api.ready_secs = 1_000;
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
@@ -91,12 +86,7 @@ fn a_pod_whose_first_copy_was_deleted_is_replaced_to_the_end() {
 /// The answer to the first attempt to copy it was lost, and that attempt is carried out after all is over.
 #[test]
 fn a_copy_that_is_made_late_takes_the_place_of_the_pod() {
-    let mut play = Play::new();
-    for node in ["n0", "n1"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_bare(play.now, "lone", false, false);
-    play.until(5);
+    let mut play = Play::bare(false);
     play.api.set_policy("p", quick());
     play.api.ready_secs = 5;
     play.api.taint("n0", "a", None);

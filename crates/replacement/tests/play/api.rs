@@ -18,6 +18,11 @@ fn selecting(labels: &[(&str, &str)]) -> LabelSelector {
     selector
 }
 
+/// A spec that replaces pods ten seconds after the taint `a` came.
+pub(crate) fn quick() -> Spec {
+    Spec { node_options: vec![option("a", 10)], replacement_secs: 10, ..spec() }
+}
+
 /// A bare spec: select `app=web`, no taints.
 pub(crate) fn spec() -> Spec {
     Spec {

@@ -4,13 +4,9 @@ use lazaret_model::Text;
 use lazaret_replacement::{Input, Share, Spec};
 
 use crate::{
-    api::{Kind, option, spec},
+    api::{Kind, option, quick},
     runner::Play,
 };
-
-fn quick() -> Spec {
-    Spec { node_options: vec![option("a", 10)], replacement_secs: 10, ..spec() }
-}
 
 #[test]
 fn one_at_a_time_the_longest_due_first() {
@@ -213,10 +209,7 @@ fn a_restart_half_way_goes_on_and_stays_within_the_limit() {
 
 /// Thousand nodes with ten pods each, and a policy for all of them.
 fn big(spec: Spec) -> Play {
-    let mut play = Play::new();
-    for node in 0..1_000 {
-        play.api.add_node(&format!("n{node}"), "z");
-    }
+    let mut play = Play::in_one_zone(1_000);
     for pod in 0..10_000 {
         let labels = std::sync::Arc::new([("app".into(), "web".into())].into());
         let pod = lazaret_replacement::Pod {

@@ -42,6 +42,30 @@ impl Play {
         play
     }
 
+    /// `pods` of one stateful set on nodes of one zone, all Ready.
+    pub(crate) fn stateful(nodes: usize, pods: u32) -> Self {
+        let mut play = Self::in_one_zone(nodes);
+        play.api.add_set("db", Kind::StatefulSet, pods, false);
+        play.until(5);
+        play
+    }
+
+    /// A pod `lone` that nobody owns, on one of two nodes.
+    pub(crate) fn bare(pinned: bool) -> Self {
+        let mut play = Self::in_one_zone(2);
+        play.api.add_bare(play.now, "lone", pinned, false);
+        play.until(5);
+        play
+    }
+
+    pub(crate) fn in_one_zone(nodes: usize) -> Self {
+        let mut play = Self::new();
+        for node in 0..nodes {
+            play.api.add_node(&format!("n{node}"), "z");
+        }
+        play
+    }
+
     /// A new process: it knows what the API has, nothing else.
     pub(crate) fn restart(&mut self) {
         self.machine = Replacement::new(Options::default());

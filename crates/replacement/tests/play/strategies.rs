@@ -3,13 +3,9 @@
 use lazaret_replacement::{Spec, Strategy};
 
 use crate::{
-    api::{Kind, key, option, spec},
+    api::{key, option, quick, spec},
     runner::Play,
 };
-
-fn quick() -> Spec {
-    Spec { node_options: vec![option("a", 10)], replacement_secs: 10, ..spec() }
-}
 
 #[test]
 fn a_replica_sets_pod_is_released_and_goes_when_the_new_one_is_ready() {
@@ -34,12 +30,7 @@ fn a_replica_sets_pod_is_released_and_goes_when_the_new_one_is_ready() {
 
 #[test]
 fn a_stateful_sets_pod_is_evicted_first() {
-    let mut play = Play::new();
-    for node in ["n0", "n1"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_set("db", Kind::StatefulSet, 1, false);
-    play.until(5);
+    let mut play = Play::stateful(2, 1);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
     play.until(27);
@@ -52,12 +43,7 @@ fn a_stateful_sets_pod_is_evicted_first() {
 
 #[test]
 fn a_budget_holds_an_eviction_back_and_lets_others_go() {
-    let mut play = Play::new();
-    for node in ["n0", "n1", "n2"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_set("db", Kind::StatefulSet, 2, false);
-    play.until(5);
+    let mut play = Play::stateful(3, 2);
     play.api.budget = Some(0);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
@@ -73,12 +59,7 @@ fn a_budget_holds_an_eviction_back_and_lets_others_go() {
 
 #[test]
 fn a_status_says_no_longer_that_a_budget_holds_a_pod_than_it_does() {
-    let mut play = Play::new();
-    for node in ["n0", "n1", "n2"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_set("db", Kind::StatefulSet, 2, false);
-    play.until(5);
+    let mut play = Play::stateful(3, 2);
     play.api.ready_secs = 10_000;
     play.api.budget = Some(0);
     // Both select both pods.
@@ -102,12 +83,7 @@ fn a_status_says_no_longer_that_a_budget_holds_a_pod_than_it_does() {
 
 #[test]
 fn a_bare_pod_gets_a_copy_first() {
-    let mut play = Play::new();
-    for node in ["n0", "n1"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_bare(play.now, "lone", false, false);
-    play.until(5);
+    let mut play = Play::bare(false);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
     play.until(40);
@@ -126,12 +102,7 @@ fn a_bare_pod_gets_a_copy_first() {
 
 #[test]
 fn a_bare_pod_that_cannot_have_two_waits_as_a_gated_copy() {
-    let mut play = Play::new();
-    for node in ["n0", "n1"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_bare(play.now, "lone", true, false);
-    play.until(5);
+    let mut play = Play::bare(true);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
     play.until(60);
@@ -244,12 +215,7 @@ fn an_owner_that_wants_no_other_does_not_hold_the_old_pod() {
 
 #[test]
 fn a_copy_that_a_user_deleted_is_not_made_again_by_the_next_leader() {
-    let mut play = Play::new();
-    for node in ["n0", "n1"] {
-        play.api.add_node(node, "z");
-    }
-    play.api.add_bare(play.now, "lone", false, false);
-    play.until(5);
+    let mut play = Play::bare(false);
     play.api.ready_secs = 1_000;
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);

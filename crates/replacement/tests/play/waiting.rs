@@ -4,13 +4,9 @@ use lazaret_model::Text;
 use lazaret_replacement::{Effect, EffectKind, Spec};
 
 use crate::{
-    api::{at, key, option, spec},
+    api::{at, key, quick},
     runner::Play,
 };
-
-fn quick() -> Spec {
-    Spec { node_options: vec![option("a", 10)], replacement_secs: 10, ..spec() }
-}
 
 /// A pod on `n0` is due now, and nothing is decided yet.
 fn due() -> Play {
