@@ -191,8 +191,7 @@ fn a_shared_classic_claim_is_prepared_once_and_unprepared_after_its_last_pod_end
     let (id, ..) = until_call(&mut script, &all);
     assert!(!script.has(is_delete), "the plugin first");
     script.answer(id, Outcome::Answered(Answer::Classic(vec![])));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
-    script.answer(id, Outcome::Done);
+    script.store();
     assert!(script.has(is_delete));
 }
 
@@ -214,8 +213,7 @@ fn pods_that_may_not_use_their_classic_claim_do_not_run_and_are_told_why() {
         let mut seen = user("p", &["a"]);
         seen.view.claims[0].is_generated = is_generated;
         script.hear(Input::Pods(vec![seen]));
-        let (id, _) = script.take("ReadClaims", is_read);
-        script.answer(id, Outcome::Claims(crate::script::by_kind(&claims(found))));
+        script.find_claims(&claims(found));
         let told = warnings(&mut script);
         assert!(told.len() == 1 && told[0].contains(part), "{told:?}");
         assert!(script.offered.is_empty() && !script.has(is_classic_call));
@@ -223,8 +221,7 @@ fn pods_that_may_not_use_their_classic_claim_do_not_run_and_are_told_why() {
     // No plugin of the right type: that of structured claims does not do.
     let mut script = Script::with_driver(DRIVER);
     script.hear(Input::Pods(vec![user("p", &["a"])]));
-    let (id, _) = script.take("ReadClaims", is_read);
-    script.answer(id, Outcome::Claims(crate::script::by_kind(&claims(vec![classic("a", &["p"])]))));
+    script.find_claims(&claims(vec![classic("a", &["p"])]));
     let told = warnings(&mut script);
     assert!(told[0].contains("has registered no plugin of type ResourcePlugin"), "{told:?}");
     // It registers, and the pod need not wait for its next attempt.
@@ -243,8 +240,7 @@ fn a_claim_of_the_same_name_waits_until_the_one_before_is_unprepared() {
     again.id.uid = "another-uid".into();
     let all = claims(vec![again]);
     script.hear(Input::Pod(user("q", &["a"])));
-    let (id, _) = script.take("ReadClaims", is_read);
-    script.answer(id, Outcome::Claims(crate::script::by_kind(&all)));
+    script.find_claims(&all);
     let told = warnings(&mut script);
     assert!(told[0].contains("an earlier one (a-uid) is still being unprepared"), "{told:?}");
     script.hear(Input::PodGone("p".into()));
@@ -273,8 +269,7 @@ fn not_found_means_that_the_claim_is_read_before_the_next_attempt() {
     assert_eq!(pauses, [1, 2, 4, 8]);
     assert!(told.len() == 1 && told[0].contains("no such resource"), "once a minute: {told:?}");
     // The claim is gone: its plugin is not called any more.
-    let (id, _) = script.take("ReadClaims", is_read);
-    script.answer(id, Outcome::Claims(BTreeMap::new()));
+    script.find_claims(&BTreeMap::new());
     assert!(warnings(&mut script)[0].contains("ResourceClaim a not found"));
     assert!(!script.has(is_classic_call));
 }
@@ -289,8 +284,7 @@ fn a_claim_that_its_plugin_does_not_know_is_unprepared_only_if_there_is_none() {
     let not_found = || Outcome::Answered(Answer::NotFound("no such resource".into()));
     let (id, ..) = until_call(&mut script, &all);
     script.answer(id, not_found());
-    let (id, _) = script.take("ReadClaims", is_read);
-    script.answer(id, Outcome::Claims(crate::script::by_kind(&all)));
+    script.find_claims(&all);
     let told = warnings(&mut script);
     assert!(told[0].contains("it does not know the ResourceClaim, which exists"), "{told:?}");
     assert!(!script.node.is_free("p"));
@@ -300,8 +294,7 @@ fn a_claim_that_its_plugin_does_not_know_is_unprepared_only_if_there_is_none() {
     // Another claim of the same name is not this one.
     let mut other = classic("a", &["x"]);
     other.id.uid = "other-uid".into();
-    let (id, _) = script.take("ReadClaims", is_read);
-    script.answer(id, Outcome::Claims(crate::script::by_kind(&claims(vec![other]))));
+    script.find_claims(&claims(vec![other]));
     script.work(&all);
     assert!(script.node.is_free("p") && script.node.claims().is_empty());
 }
@@ -371,8 +364,7 @@ fn a_classic_claim_that_is_waited_for_is_reported_when_it_is_unprepared_and_says
     assert!(!script.has(is_report), "not before the plugin has done it");
     let claim = classic("a", &[]).id;
     script.answer(id, Outcome::Answered(Answer::Classic(well_classic(&call, DRIVER, &claim))));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
-    script.answer(id, Outcome::Done);
+    script.store();
     let (_, report) = script.take("Report", is_report);
     assert_eq!(report, Action::Report(["a-uid".to_owned()].into()));
 }

@@ -186,10 +186,8 @@ fn a_quick_restart_and_a_rolling_update_keep_the_slices() {
     script.connect(DRIVER, "/dra-new", true);
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
-    let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(by_kind(&claims)));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
-    script.answer(id, Outcome::Done);
+    script.find_claims(&claims);
+    script.store();
     let (_, call) = script.take("Call", is_call);
     assert!(matches!(call, Action::Call { endpoint, .. } if endpoint == "/dra-new"), "the newest is called");
     script.sockets(&[("/reg-new", 3)]);
@@ -206,10 +204,8 @@ fn a_failed_update_falls_back_to_the_old_instance() {
     // The new one never listens.
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
-    let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(by_kind(&claims)));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
-    script.answer(id, Outcome::Done);
+    script.find_claims(&claims);
+    script.store();
     let (_, call) = script.take("Call", is_call);
     assert!(matches!(call, Action::Call { endpoint, .. } if endpoint == "/dra"));
     assert!(!script.has(|action| matches!(action, Action::Wipe { driver: Some(_) })));
@@ -238,10 +234,8 @@ fn a_timeout_keeps_the_pod_pending_and_is_tried_again() {
     let mut script = Script::with_driver(DRIVER);
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
-    let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(by_kind(&claims)));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
-    script.answer(id, Outcome::Done);
+    script.find_claims(&claims);
+    script.store();
     let (id, _) = script.take("Call", is_call);
     let late = Answer::Failed("DeadlineExceeded: no answer within 45 s".into());
     script.answer(id, Outcome::Answered(late));
@@ -413,8 +407,7 @@ fn a_device_that_is_prepared_for_another_claim_is_not_prepared_again() {
     let (mut script, mut claims) = prepared();
     claims.insert("b".to_owned(), claim("b", DRIVER, "gpu-0", &["q"]));
     script.hear(Input::Pod(pod("q", &["b"], Life::Wanted)));
-    let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-    script.answer(id, Outcome::Claims(by_kind(&claims)));
+    script.find_claims(&claims);
     let (_, warning) = script.take("Warn", |action| matches!(action, Action::Warn { .. }));
     let Action::Warn { message, .. } = warning else { panic!() };
     assert!(
@@ -622,8 +615,7 @@ fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
     ];
     let answer = Answer::Claims([("a-uid".to_owned(), Ok(devices))].into());
     script.answer(id, Outcome::Answered(answer));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
-    script.answer(id, Outcome::Done);
+    script.store();
     let (_, status) = script.take("ShowStatus", |action| matches!(action, Action::ShowStatus { .. }));
     let Action::ShowStatus { containers, .. } = status else { panic!() };
     assert_eq!(containers["c"][0].name, "claim:a/big/first");

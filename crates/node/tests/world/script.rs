@@ -81,6 +81,18 @@ impl Script {
         self.answer(id, Outcome::Done);
     }
 
+    /// Claims are asked for, and these are found.
+    pub(crate) fn find_claims(&mut self, claims: &BTreeMap<String, ClaimView>) {
+        let (id, _) = self.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
+        self.answer(id, Outcome::Claims(by_kind(claims)));
+    }
+
+    /// The checkpoint is written.
+    pub(crate) fn store(&mut self) {
+        let (id, _) = self.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
+        self.answer(id, Outcome::Done);
+    }
+
     pub(crate) fn sockets(&mut self, sockets: &[(&str, u64)]) {
         let id = |inode: u64| SocketId { device: 1, inode, changed_ns: 0 };
         let sockets = sockets.iter().map(|(path, inode)| ((*path).to_owned(), id(*inode)));
