@@ -64,697 +64,307 @@ pub const CONTAINER_CREATED: i32 = 0;
 pub const CONTAINER_RUNNING: i32 = 1;
 pub const CONTAINER_EXITED: i32 = 2;
 
-#[derive(Clone, PartialEq, Message)]
-pub struct VersionRequest {
-    #[prost(string, tag = "1")]
-    pub version: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct VersionResponse {
-    #[prost(string, tag = "1")]
-    pub version: String,
-    #[prost(string, tag = "2")]
-    pub runtime_name: String,
-    #[prost(string, tag = "3")]
-    pub runtime_version: String,
-    #[prost(string, tag = "4")]
-    pub runtime_api_version: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct StatusRequest {
-    #[prost(bool, tag = "1")]
-    pub verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RuntimeConfigResponse {
-    #[prost(message, optional, tag = "1")]
-    pub linux: Option<LinuxRuntimeConfiguration>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct LinuxRuntimeConfiguration {
-    #[prost(int32, tag = "1")]
-    pub cgroup_driver: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RuntimeCondition {
-    #[prost(string, tag = "1")]
-    pub r#type: String,
-    #[prost(bool, tag = "2")]
-    pub status: bool,
-    #[prost(string, tag = "3")]
-    pub reason: String,
-    #[prost(string, tag = "4")]
-    pub message: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RuntimeStatus {
-    #[prost(message, repeated, tag = "1")]
-    pub conditions: Vec<RuntimeCondition>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct StatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<RuntimeStatus>,
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub info: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Mount {
-    #[prost(string, tag = "1")]
-    pub container_path: String,
-    #[prost(string, tag = "2")]
-    pub host_path: String,
-    #[prost(bool, tag = "3")]
-    pub readonly: bool,
-    #[prost(int32, tag = "5")]
-    pub propagation: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct NamespaceOption {
-    #[prost(int32, tag = "1")]
-    pub network: i32,
-    #[prost(int32, tag = "2")]
-    pub pid: i32,
-    #[prost(int32, tag = "3")]
-    pub ipc: i32,
-    #[prost(string, tag = "4")]
-    pub target_id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Int64Value {
-    #[prost(int64, tag = "1")]
-    pub value: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SecurityProfile {
-    #[prost(int32, tag = "1")]
-    pub profile_type: i32,
-    #[prost(string, tag = "2")]
-    pub localhost_ref: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct LinuxSandboxSecurityContext {
-    #[prost(message, optional, tag = "1")]
-    pub namespace_options: Option<NamespaceOption>,
-    #[prost(bool, tag = "6")]
-    pub privileged: bool,
-    #[prost(message, optional, tag = "9")]
-    pub seccomp: Option<SecurityProfile>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct LinuxPodSandboxConfig {
-    #[prost(string, tag = "1")]
-    pub cgroup_parent: String,
-    #[prost(message, optional, tag = "2")]
-    pub security_context: Option<LinuxSandboxSecurityContext>,
-    #[prost(btree_map = "string, string", tag = "3")]
-    pub sysctls: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxMetadata {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(string, tag = "2")]
-    pub uid: String,
-    #[prost(string, tag = "3")]
-    pub namespace: String,
-    #[prost(uint32, tag = "4")]
-    pub attempt: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxConfig {
-    #[prost(message, optional, tag = "1")]
-    pub metadata: Option<PodSandboxMetadata>,
-    #[prost(string, tag = "2")]
-    pub hostname: String,
-    #[prost(string, tag = "3")]
-    pub log_directory: String,
-    #[prost(btree_map = "string, string", tag = "6")]
-    pub labels: BTreeMap<String, String>,
-    #[prost(btree_map = "string, string", tag = "7")]
-    pub annotations: BTreeMap<String, String>,
-    #[prost(message, optional, tag = "8")]
-    pub linux: Option<LinuxPodSandboxConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RunPodSandboxRequest {
-    #[prost(message, optional, tag = "1")]
-    pub config: Option<PodSandboxConfig>,
-    #[prost(string, tag = "2")]
-    pub runtime_handler: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RunPodSandboxResponse {
-    #[prost(string, tag = "1")]
-    pub pod_sandbox_id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxIdRequest {
-    #[prost(string, tag = "1")]
-    pub pod_sandbox_id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Empty {}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodIp {
-    #[prost(string, tag = "1")]
-    pub ip: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxNetworkStatus {
-    #[prost(string, tag = "1")]
-    pub ip: String,
-    #[prost(message, repeated, tag = "2")]
-    pub additional_ips: Vec<PodIp>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxStatus {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(message, optional, tag = "2")]
-    pub metadata: Option<PodSandboxMetadata>,
-    #[prost(int32, tag = "3")]
-    pub state: i32,
-    #[prost(int64, tag = "4")]
-    pub created_at: i64,
-    #[prost(message, optional, tag = "5")]
-    pub network: Option<PodSandboxNetworkStatus>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxStatusRequest {
-    #[prost(string, tag = "1")]
-    pub pod_sandbox_id: String,
-    #[prost(bool, tag = "2")]
-    pub verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxStatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<PodSandboxStatus>,
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub info: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandboxFilter {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(btree_map = "string, string", tag = "3")]
-    pub label_selector: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListPodSandboxRequest {
-    #[prost(message, optional, tag = "1")]
-    pub filter: Option<PodSandboxFilter>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandbox {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(message, optional, tag = "2")]
-    pub metadata: Option<PodSandboxMetadata>,
-    #[prost(int32, tag = "3")]
-    pub state: i32,
-    #[prost(int64, tag = "4")]
-    pub created_at: i64,
-    #[prost(btree_map = "string, string", tag = "5")]
-    pub labels: BTreeMap<String, String>,
-    #[prost(btree_map = "string, string", tag = "6")]
-    pub annotations: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListPodSandboxResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub items: Vec<PodSandbox>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ImageSpec {
-    #[prost(string, tag = "1")]
-    pub image: String,
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub annotations: BTreeMap<String, String>,
-    #[prost(string, tag = "18")]
-    pub user_specified_image: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct KeyValue {
-    #[prost(string, tag = "1")]
-    pub key: String,
-    #[prost(bytes = "vec", tag = "2")]
-    pub value: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct LinuxContainerResources {
-    #[prost(int64, tag = "1")]
-    pub cpu_period: i64,
-    #[prost(int64, tag = "2")]
-    pub cpu_quota: i64,
-    #[prost(int64, tag = "3")]
-    pub cpu_shares: i64,
-    #[prost(int64, tag = "4")]
-    pub memory_limit_in_bytes: i64,
-    #[prost(int64, tag = "5")]
-    pub oom_score_adj: i64,
-    #[prost(btree_map = "string, string", tag = "9")]
-    pub unified: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Capability {
-    #[prost(string, repeated, tag = "1")]
-    pub add_capabilities: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    pub drop_capabilities: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct LinuxContainerSecurityContext {
-    #[prost(message, optional, tag = "1")]
-    pub capabilities: Option<Capability>,
-    #[prost(bool, tag = "2")]
-    pub privileged: bool,
-    #[prost(message, optional, tag = "3")]
-    pub namespace_options: Option<NamespaceOption>,
-    #[prost(message, optional, tag = "5")]
-    pub run_as_user: Option<Int64Value>,
-    #[prost(message, optional, tag = "12")]
-    pub run_as_group: Option<Int64Value>,
-    #[prost(string, tag = "6")]
-    pub run_as_username: String,
-    #[prost(bool, tag = "7")]
-    pub readonly_rootfs: bool,
-    #[prost(int64, repeated, tag = "8")]
-    pub supplemental_groups: Vec<i64>,
-    #[prost(int32, tag = "17")]
-    pub supplemental_groups_policy: i32,
-    #[prost(bool, tag = "11")]
-    pub no_new_privs: bool,
-    #[prost(string, repeated, tag = "13")]
-    pub masked_paths: Vec<String>,
-    #[prost(string, repeated, tag = "14")]
-    pub readonly_paths: Vec<String>,
-    #[prost(message, optional, tag = "15")]
-    pub seccomp: Option<SecurityProfile>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct LinuxContainerConfig {
-    #[prost(message, optional, tag = "1")]
-    pub resources: Option<LinuxContainerResources>,
-    #[prost(message, optional, tag = "2")]
-    pub security_context: Option<LinuxContainerSecurityContext>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerMetadata {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(uint32, tag = "2")]
-    pub attempt: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CdiDevice {
-    #[prost(string, tag = "1")]
-    pub name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerConfig {
-    #[prost(message, optional, tag = "1")]
-    pub metadata: Option<ContainerMetadata>,
-    #[prost(message, optional, tag = "2")]
-    pub image: Option<ImageSpec>,
-    #[prost(string, repeated, tag = "3")]
-    pub command: Vec<String>,
-    #[prost(string, tag = "5")]
-    pub working_dir: String,
-    #[prost(message, repeated, tag = "6")]
-    pub envs: Vec<KeyValue>,
-    #[prost(message, repeated, tag = "7")]
-    pub mounts: Vec<Mount>,
-    #[prost(btree_map = "string, string", tag = "9")]
-    pub labels: BTreeMap<String, String>,
-    #[prost(btree_map = "string, string", tag = "10")]
-    pub annotations: BTreeMap<String, String>,
-    #[prost(string, tag = "11")]
-    pub log_path: String,
-    #[prost(bool, tag = "12")]
-    pub stdin: bool,
-    #[prost(bool, tag = "13")]
-    pub stdin_once: bool,
-    #[prost(bool, tag = "14")]
-    pub tty: bool,
-    #[prost(message, optional, tag = "15")]
-    pub linux: Option<LinuxContainerConfig>,
-    #[prost(message, repeated, tag = "17")]
-    pub cdi_devices: Vec<CdiDevice>,
-    #[prost(int32, tag = "18")]
-    pub stop_signal: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CreateContainerRequest {
-    #[prost(string, tag = "1")]
-    pub pod_sandbox_id: String,
-    #[prost(message, optional, tag = "2")]
-    pub config: Option<ContainerConfig>,
-    #[prost(message, optional, tag = "3")]
-    pub sandbox_config: Option<PodSandboxConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CreateContainerResponse {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerIdRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct StopContainerRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-    #[prost(int64, tag = "2")]
-    pub timeout: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerFilter {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, tag = "3")]
-    pub pod_sandbox_id: String,
-    #[prost(btree_map = "string, string", tag = "4")]
-    pub label_selector: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListContainersRequest {
-    #[prost(message, optional, tag = "1")]
-    pub filter: Option<ContainerFilter>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Container {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, tag = "2")]
-    pub pod_sandbox_id: String,
-    #[prost(message, optional, tag = "3")]
-    pub metadata: Option<ContainerMetadata>,
-    #[prost(string, tag = "5")]
-    pub image_ref: String,
-    #[prost(int32, tag = "6")]
-    pub state: i32,
-    #[prost(int64, tag = "7")]
-    pub created_at: i64,
-    #[prost(btree_map = "string, string", tag = "8")]
-    pub labels: BTreeMap<String, String>,
-    #[prost(btree_map = "string, string", tag = "9")]
-    pub annotations: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListContainersResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub containers: Vec<Container>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerStatusRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-    #[prost(bool, tag = "2")]
-    pub verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerStatus {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(message, optional, tag = "2")]
-    pub metadata: Option<ContainerMetadata>,
-    #[prost(int32, tag = "3")]
-    pub state: i32,
-    #[prost(int64, tag = "4")]
-    pub created_at: i64,
-    #[prost(int64, tag = "5")]
-    pub started_at: i64,
-    #[prost(int64, tag = "6")]
-    pub finished_at: i64,
-    #[prost(int32, tag = "7")]
-    pub exit_code: i32,
-    #[prost(string, tag = "9")]
-    pub image_ref: String,
-    #[prost(string, tag = "10")]
-    pub reason: String,
-    #[prost(string, tag = "11")]
-    pub message: String,
-    #[prost(btree_map = "string, string", tag = "13")]
-    pub annotations: BTreeMap<String, String>,
-    #[prost(string, tag = "15")]
-    pub log_path: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerStatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub status: Option<ContainerStatus>,
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub info: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ExecSyncRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-    #[prost(string, repeated, tag = "2")]
-    pub cmd: Vec<String>,
-    #[prost(int64, tag = "3")]
-    pub timeout: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ExecSyncResponse {
-    #[prost(bytes = "vec", tag = "1")]
-    pub stdout: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub stderr: Vec<u8>,
-    #[prost(int32, tag = "3")]
-    pub exit_code: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ImageStatusRequest {
-    #[prost(message, optional, tag = "1")]
-    pub image: Option<ImageSpec>,
-    #[prost(bool, tag = "2")]
-    pub verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Image {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, repeated, tag = "2")]
-    pub repo_tags: Vec<String>,
-    #[prost(string, repeated, tag = "3")]
-    pub repo_digests: Vec<String>,
-    #[prost(uint64, tag = "4")]
-    pub size: u64,
-    #[prost(message, optional, tag = "5")]
-    pub uid: Option<Int64Value>,
-    #[prost(string, tag = "6")]
-    pub username: String,
-    #[prost(bool, tag = "8")]
-    pub pinned: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ImageFilter {
-    #[prost(message, optional, tag = "1")]
-    pub image: Option<ImageSpec>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListImagesRequest {
-    #[prost(message, optional, tag = "1")]
-    pub filter: Option<ImageFilter>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListImagesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub images: Vec<Image>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ImageStatusResponse {
-    #[prost(message, optional, tag = "1")]
-    pub image: Option<Image>,
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub info: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct AuthConfig {
-    #[prost(string, tag = "1")]
-    pub username: String,
-    #[prost(string, tag = "2")]
-    pub password: String,
-    #[prost(string, tag = "5")]
-    pub identity_token: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PullImageRequest {
-    #[prost(message, optional, tag = "1")]
-    pub image: Option<ImageSpec>,
-    #[prost(message, optional, tag = "2")]
-    pub auth: Option<AuthConfig>,
-    #[prost(message, optional, tag = "3")]
-    pub sandbox_config: Option<PodSandboxConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PullImageResponse {
-    #[prost(string, tag = "1")]
-    pub image_ref: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct UInt64Value {
-    #[prost(uint64, tag = "1")]
-    pub value: u64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CpuUsage {
-    #[prost(message, optional, tag = "2")]
-    pub usage_core_nano_seconds: Option<UInt64Value>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct MemoryUsage {
-    #[prost(message, optional, tag = "2")]
-    pub working_set_bytes: Option<UInt64Value>,
-    #[prost(message, optional, tag = "4")]
-    pub usage_bytes: Option<UInt64Value>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerStats {
-    #[prost(message, optional, tag = "2")]
-    pub cpu: Option<CpuUsage>,
-    #[prost(message, optional, tag = "3")]
-    pub memory: Option<MemoryUsage>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ContainerStatsResponse {
-    #[prost(message, optional, tag = "1")]
-    pub stats: Option<ContainerStats>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ExecRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-    #[prost(string, repeated, tag = "2")]
-    pub cmd: Vec<String>,
-    #[prost(bool, tag = "3")]
-    pub tty: bool,
-    #[prost(bool, tag = "4")]
-    pub stdin: bool,
-    #[prost(bool, tag = "5")]
-    pub stdout: bool,
-    #[prost(bool, tag = "6")]
-    pub stderr: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct AttachRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-    #[prost(bool, tag = "2")]
-    pub stdin: bool,
-    #[prost(bool, tag = "3")]
-    pub tty: bool,
-    #[prost(bool, tag = "4")]
-    pub stdout: bool,
-    #[prost(bool, tag = "5")]
-    pub stderr: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct UrlResponse {
-    #[prost(string, tag = "1")]
-    pub url: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct UpdateContainerResourcesRequest {
-    #[prost(string, tag = "1")]
-    pub container_id: String,
-    #[prost(message, optional, tag = "2")]
-    pub linux: Option<LinuxContainerResources>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RemoveImageRequest {
-    #[prost(message, optional, tag = "1")]
-    pub image: Option<ImageSpec>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct FilesystemIdentifier {
-    #[prost(string, tag = "1")]
-    pub mountpoint: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct FilesystemUsage {
-    #[prost(message, optional, tag = "2")]
-    pub fs_id: Option<FilesystemIdentifier>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ImageFsInfoResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub image_filesystems: Vec<FilesystemUsage>,
+/// Messages, a field a line: its form on the wire, its name, its type, its number.
+macro_rules! messages {
+    ($($name:ident { $([$($form:tt)*] $field:ident: $type:ty = $tag:tt),* $(,)? })*) => {$(
+        #[derive(Clone, PartialEq, Message)]
+        pub struct $name {
+            $(#[prost($($form)*, tag = $tag)]
+            pub $field: $type,)*
+        }
+    )*};
+}
+
+messages! {
+    VersionRequest { [string] version: String = 1 }
+    VersionResponse {
+        [string] version: String = 1,
+        [string] runtime_name: String = 2,
+        [string] runtime_version: String = 3,
+        [string] runtime_api_version: String = 4,
+    }
+    StatusRequest { [bool] verbose: bool = 1 }
+    RuntimeConfigResponse { [message, optional] linux: Option<LinuxRuntimeConfiguration> = 1 }
+    LinuxRuntimeConfiguration { [int32] cgroup_driver: i32 = 1 }
+    RuntimeCondition {
+        [string] r#type: String = 1,
+        [bool] status: bool = 2,
+        [string] reason: String = 3,
+        [string] message: String = 4,
+    }
+    RuntimeStatus { [message, repeated] conditions: Vec<RuntimeCondition> = 1 }
+    StatusResponse {
+        [message, optional] status: Option<RuntimeStatus> = 1,
+        [btree_map = "string, string"] info: BTreeMap<String, String> = 2,
+    }
+    Mount {
+        [string] container_path: String = 1,
+        [string] host_path: String = 2,
+        [bool] readonly: bool = 3,
+        [int32] propagation: i32 = 5,
+    }
+    NamespaceOption {
+        [int32] network: i32 = 1,
+        [int32] pid: i32 = 2,
+        [int32] ipc: i32 = 3,
+        [string] target_id: String = 4,
+    }
+    Int64Value { [int64] value: i64 = 1 }
+    SecurityProfile {
+        [int32] profile_type: i32 = 1,
+        [string] localhost_ref: String = 2,
+    }
+    LinuxSandboxSecurityContext {
+        [message, optional] namespace_options: Option<NamespaceOption> = 1,
+        [bool] privileged: bool = 6,
+        [message, optional] seccomp: Option<SecurityProfile> = 9,
+    }
+    LinuxPodSandboxConfig {
+        [string] cgroup_parent: String = 1,
+        [message, optional] security_context: Option<LinuxSandboxSecurityContext> = 2,
+        [btree_map = "string, string"] sysctls: BTreeMap<String, String> = 3,
+    }
+    PodSandboxMetadata {
+        [string] name: String = 1,
+        [string] uid: String = 2,
+        [string] namespace: String = 3,
+        [uint32] attempt: u32 = 4,
+    }
+    PodSandboxConfig {
+        [message, optional] metadata: Option<PodSandboxMetadata> = 1,
+        [string] hostname: String = 2,
+        [string] log_directory: String = 3,
+        [btree_map = "string, string"] labels: BTreeMap<String, String> = 6,
+        [btree_map = "string, string"] annotations: BTreeMap<String, String> = 7,
+        [message, optional] linux: Option<LinuxPodSandboxConfig> = 8,
+    }
+    RunPodSandboxRequest {
+        [message, optional] config: Option<PodSandboxConfig> = 1,
+        [string] runtime_handler: String = 2,
+    }
+    RunPodSandboxResponse { [string] pod_sandbox_id: String = 1 }
+    PodSandboxIdRequest { [string] pod_sandbox_id: String = 1 }
+    Empty {}
+    PodIp { [string] ip: String = 1 }
+    PodSandboxNetworkStatus {
+        [string] ip: String = 1,
+        [message, repeated] additional_ips: Vec<PodIp> = 2,
+    }
+    PodSandboxStatus {
+        [string] id: String = 1,
+        [message, optional] metadata: Option<PodSandboxMetadata> = 2,
+        [int32] state: i32 = 3,
+        [int64] created_at: i64 = 4,
+        [message, optional] network: Option<PodSandboxNetworkStatus> = 5,
+    }
+    PodSandboxStatusRequest {
+        [string] pod_sandbox_id: String = 1,
+        [bool] verbose: bool = 2,
+    }
+    PodSandboxStatusResponse {
+        [message, optional] status: Option<PodSandboxStatus> = 1,
+        [btree_map = "string, string"] info: BTreeMap<String, String> = 2,
+    }
+    PodSandboxFilter {
+        [string] id: String = 1,
+        [btree_map = "string, string"] label_selector: BTreeMap<String, String> = 3,
+    }
+    ListPodSandboxRequest { [message, optional] filter: Option<PodSandboxFilter> = 1 }
+    PodSandbox {
+        [string] id: String = 1,
+        [message, optional] metadata: Option<PodSandboxMetadata> = 2,
+        [int32] state: i32 = 3,
+        [int64] created_at: i64 = 4,
+        [btree_map = "string, string"] labels: BTreeMap<String, String> = 5,
+        [btree_map = "string, string"] annotations: BTreeMap<String, String> = 6,
+    }
+    ListPodSandboxResponse { [message, repeated] items: Vec<PodSandbox> = 1 }
+    ImageSpec {
+        [string] image: String = 1,
+        [btree_map = "string, string"] annotations: BTreeMap<String, String> = 2,
+        [string] user_specified_image: String = 18,
+    }
+    KeyValue {
+        [string] key: String = 1,
+        [bytes = "vec"] value: Vec<u8> = 2,
+    }
+    LinuxContainerResources {
+        [int64] cpu_period: i64 = 1,
+        [int64] cpu_quota: i64 = 2,
+        [int64] cpu_shares: i64 = 3,
+        [int64] memory_limit_in_bytes: i64 = 4,
+        [int64] oom_score_adj: i64 = 5,
+        [btree_map = "string, string"] unified: BTreeMap<String, String> = 9,
+    }
+    Capability {
+        [string, repeated] add_capabilities: Vec<String> = 1,
+        [string, repeated] drop_capabilities: Vec<String> = 2,
+    }
+    LinuxContainerSecurityContext {
+        [message, optional] capabilities: Option<Capability> = 1,
+        [bool] privileged: bool = 2,
+        [message, optional] namespace_options: Option<NamespaceOption> = 3,
+        [message, optional] run_as_user: Option<Int64Value> = 5,
+        [message, optional] run_as_group: Option<Int64Value> = 12,
+        [string] run_as_username: String = 6,
+        [bool] readonly_rootfs: bool = 7,
+        [int64, repeated] supplemental_groups: Vec<i64> = 8,
+        [int32] supplemental_groups_policy: i32 = 17,
+        [bool] no_new_privs: bool = 11,
+        [string, repeated] masked_paths: Vec<String> = 13,
+        [string, repeated] readonly_paths: Vec<String> = 14,
+        [message, optional] seccomp: Option<SecurityProfile> = 15,
+    }
+    LinuxContainerConfig {
+        [message, optional] resources: Option<LinuxContainerResources> = 1,
+        [message, optional] security_context: Option<LinuxContainerSecurityContext> = 2,
+    }
+    ContainerMetadata {
+        [string] name: String = 1,
+        [uint32] attempt: u32 = 2,
+    }
+    CdiDevice { [string] name: String = 1 }
+    ContainerConfig {
+        [message, optional] metadata: Option<ContainerMetadata> = 1,
+        [message, optional] image: Option<ImageSpec> = 2,
+        [string, repeated] command: Vec<String> = 3,
+        [string] working_dir: String = 5,
+        [message, repeated] envs: Vec<KeyValue> = 6,
+        [message, repeated] mounts: Vec<Mount> = 7,
+        [btree_map = "string, string"] labels: BTreeMap<String, String> = 9,
+        [btree_map = "string, string"] annotations: BTreeMap<String, String> = 10,
+        [string] log_path: String = 11,
+        [bool] stdin: bool = 12,
+        [bool] stdin_once: bool = 13,
+        [bool] tty: bool = 14,
+        [message, optional] linux: Option<LinuxContainerConfig> = 15,
+        [message, repeated] cdi_devices: Vec<CdiDevice> = 17,
+        [int32] stop_signal: i32 = 18,
+    }
+    CreateContainerRequest {
+        [string] pod_sandbox_id: String = 1,
+        [message, optional] config: Option<ContainerConfig> = 2,
+        [message, optional] sandbox_config: Option<PodSandboxConfig> = 3,
+    }
+    CreateContainerResponse { [string] container_id: String = 1 }
+    ContainerIdRequest { [string] container_id: String = 1 }
+    StopContainerRequest {
+        [string] container_id: String = 1,
+        [int64] timeout: i64 = 2,
+    }
+    ContainerFilter {
+        [string] id: String = 1,
+        [string] pod_sandbox_id: String = 3,
+        [btree_map = "string, string"] label_selector: BTreeMap<String, String> = 4,
+    }
+    ListContainersRequest { [message, optional] filter: Option<ContainerFilter> = 1 }
+    Container {
+        [string] id: String = 1,
+        [string] pod_sandbox_id: String = 2,
+        [message, optional] metadata: Option<ContainerMetadata> = 3,
+        [string] image_ref: String = 5,
+        [int32] state: i32 = 6,
+        [int64] created_at: i64 = 7,
+        [btree_map = "string, string"] labels: BTreeMap<String, String> = 8,
+        [btree_map = "string, string"] annotations: BTreeMap<String, String> = 9,
+    }
+    ListContainersResponse { [message, repeated] containers: Vec<Container> = 1 }
+    ContainerStatusRequest {
+        [string] container_id: String = 1,
+        [bool] verbose: bool = 2,
+    }
+    ContainerStatus {
+        [string] id: String = 1,
+        [message, optional] metadata: Option<ContainerMetadata> = 2,
+        [int32] state: i32 = 3,
+        [int64] created_at: i64 = 4,
+        [int64] started_at: i64 = 5,
+        [int64] finished_at: i64 = 6,
+        [int32] exit_code: i32 = 7,
+        [string] image_ref: String = 9,
+        [string] reason: String = 10,
+        [string] message: String = 11,
+        [btree_map = "string, string"] annotations: BTreeMap<String, String> = 13,
+        [string] log_path: String = 15,
+    }
+    ContainerStatusResponse {
+        [message, optional] status: Option<ContainerStatus> = 1,
+        [btree_map = "string, string"] info: BTreeMap<String, String> = 2,
+    }
+    ExecSyncRequest {
+        [string] container_id: String = 1,
+        [string, repeated] cmd: Vec<String> = 2,
+        [int64] timeout: i64 = 3,
+    }
+    ExecSyncResponse {
+        [bytes = "vec"] stdout: Vec<u8> = 1,
+        [bytes = "vec"] stderr: Vec<u8> = 2,
+        [int32] exit_code: i32 = 3,
+    }
+    ImageStatusRequest {
+        [message, optional] image: Option<ImageSpec> = 1,
+        [bool] verbose: bool = 2,
+    }
+    Image {
+        [string] id: String = 1,
+        [string, repeated] repo_tags: Vec<String> = 2,
+        [string, repeated] repo_digests: Vec<String> = 3,
+        [uint64] size: u64 = 4,
+        [message, optional] uid: Option<Int64Value> = 5,
+        [string] username: String = 6,
+        [bool] pinned: bool = 8,
+    }
+    ImageFilter { [message, optional] image: Option<ImageSpec> = 1 }
+    ListImagesRequest { [message, optional] filter: Option<ImageFilter> = 1 }
+    ListImagesResponse { [message, repeated] images: Vec<Image> = 1 }
+    ImageStatusResponse {
+        [message, optional] image: Option<Image> = 1,
+        [btree_map = "string, string"] info: BTreeMap<String, String> = 2,
+    }
+    AuthConfig {
+        [string] username: String = 1,
+        [string] password: String = 2,
+        [string] identity_token: String = 5,
+    }
+    PullImageRequest {
+        [message, optional] image: Option<ImageSpec> = 1,
+        [message, optional] auth: Option<AuthConfig> = 2,
+        [message, optional] sandbox_config: Option<PodSandboxConfig> = 3,
+    }
+    PullImageResponse { [string] image_ref: String = 1 }
+    UInt64Value { [uint64] value: u64 = 1 }
+    CpuUsage { [message, optional] usage_core_nano_seconds: Option<UInt64Value> = 2 }
+    MemoryUsage {
+        [message, optional] working_set_bytes: Option<UInt64Value> = 2,
+        [message, optional] usage_bytes: Option<UInt64Value> = 4,
+    }
+    ContainerStats {
+        [message, optional] cpu: Option<CpuUsage> = 2,
+        [message, optional] memory: Option<MemoryUsage> = 3,
+    }
+    ContainerStatsResponse { [message, optional] stats: Option<ContainerStats> = 1 }
+    ExecRequest {
+        [string] container_id: String = 1,
+        [string, repeated] cmd: Vec<String> = 2,
+        [bool] tty: bool = 3,
+        [bool] stdin: bool = 4,
+        [bool] stdout: bool = 5,
+        [bool] stderr: bool = 6,
+    }
+    AttachRequest {
+        [string] container_id: String = 1,
+        [bool] stdin: bool = 2,
+        [bool] tty: bool = 3,
+        [bool] stdout: bool = 4,
+        [bool] stderr: bool = 5,
+    }
+    UrlResponse { [string] url: String = 1 }
+    UpdateContainerResourcesRequest {
+        [string] container_id: String = 1,
+        [message, optional] linux: Option<LinuxContainerResources> = 2,
+    }
+    RemoveImageRequest { [message, optional] image: Option<ImageSpec> = 1 }
+    FilesystemIdentifier { [string] mountpoint: String = 1 }
+    FilesystemUsage { [message, optional] fs_id: Option<FilesystemIdentifier> = 2 }
+    ImageFsInfoResponse { [message, repeated] image_filesystems: Vec<FilesystemUsage> = 1 }
 }
