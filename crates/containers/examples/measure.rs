@@ -1,11 +1,9 @@
 //! How long a container takes to be made and started, and what its shim needs:
 //! `cargo run --release -p lazaret-containers --example measure -- SHIM [RUNTIME] [COUNT]`.
 
-use std::{collections::BTreeMap, error::Error, fs, io::Write, path::Path, time::Duration};
+use std::{error::Error, fs, io::Write, path::Path, time::Duration};
 
-use lazaret_containers::{
-    ContainerSpec, Identity, Key, Limits, Options, Phase, RootFs, SandboxSpec, Security, probe,
-};
+use lazaret_containers::{ContainerSpec, Key, Limits, Options, Phase, RootFs, SandboxSpec, Security, probe};
 use tokio::time::Instant;
 
 #[tokio::main(flavor = "current_thread")]
@@ -72,23 +70,12 @@ fn private_kib(pid: &str) -> Result<u64, Box<dyn Error>> {
 }
 
 fn sleep(pod: &str, attempt: u32, image: &Path) -> ContainerSpec {
+    let key = Key { pod_uid: pod.to_owned(), name: "sleep".to_owned(), attempt };
+    let command = vec!["/bin/sleep".to_owned(), "100000".to_owned()];
     ContainerSpec {
-        key: Key { pod_uid: pod.to_owned(), name: "sleep".to_owned(), attempt },
-        root: RootFs::Layers(vec![image.to_owned()]),
-        command: vec!["/bin/sleep".to_owned(), "100000".to_owned()],
-        env: Vec::new(),
         working_directory: "/".into(),
-        mounts: Vec::new(),
-        cdi_devices: Vec::new(),
-        identity: Identity::default(),
         security: Security { seccomp: lazaret_containers::Seccomp::RuntimeDefault, ..Security::default() },
         limits: Limits { memory: Some(64 << 20), pids: Some(32), ..Limits::default() },
-        tty: false,
-        stdin: false,
-        stdin_once: false,
-        stop_signal: None,
-        image: String::new(),
-        image_id: String::new(),
-        labels: BTreeMap::new(),
+        ..ContainerSpec::new(key, RootFs::Layers(vec![image.to_owned()]), command)
     }
 }

@@ -1,7 +1,6 @@
 //! Which runtimes work here: by running something, not by asking for a version.
 
 use std::{
-    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
@@ -15,8 +14,8 @@ use std::{
 use tokio::time::timeout;
 
 use crate::{
-    ContainerSpec, Identity, Key, Limits, Mount, Options, Phase, RootFs, Runtime, RuntimeError, SandboxSpec,
-    Security, local::Local, record::Engine,
+    ContainerSpec, Key, Mount, Options, Phase, RootFs, Runtime, RuntimeError, SandboxSpec, local::Local,
+    record::Engine,
 };
 
 /// How long a container that does nothing may take. A machine under load takes seconds.
@@ -227,25 +226,8 @@ fn container(pod: &str, runtime: &str, options: &Options) -> Result<ContainerSpe
     };
     command.extend(words.iter().map(|word| word.to_string_lossy().into_owned()));
     command.push("true".to_owned());
-    Ok(ContainerSpec {
-        key: Key { pod_uid: pod.to_owned(), name: "true".to_owned(), attempt: 0 },
-        root,
-        command,
-        env: Vec::new(),
-        working_directory: "/".into(),
-        mounts,
-        cdi_devices: Vec::new(),
-        identity: Identity::default(),
-        security: Security::default(),
-        limits: Limits::default(),
-        tty: false,
-        stdin: false,
-        stdin_once: false,
-        stop_signal: None,
-        image: String::new(),
-        image_id: String::new(),
-        labels: BTreeMap::new(),
-    })
+    let key = Key { pod_uid: pod.to_owned(), name: "true".to_owned(), attempt: 0 };
+    Ok(ContainerSpec { working_directory: "/".into(), mounts, ..ContainerSpec::new(key, root, command) })
 }
 
 fn read_only(source: &Path, target: &str) -> Mount {

@@ -93,6 +93,32 @@ pub struct ContainerSpec {
     pub labels: BTreeMap<String, String>,
 }
 
+impl ContainerSpec {
+    /// A container that is given nothing else.
+    #[must_use]
+    pub fn new(key: Key, root: RootFs, command: Vec<String>) -> Self {
+        Self {
+            key,
+            root,
+            command,
+            env: Vec::new(),
+            working_directory: PathBuf::new(),
+            mounts: Vec::new(),
+            cdi_devices: Vec::new(),
+            identity: Identity::default(),
+            security: Security::default(),
+            limits: Limits::default(),
+            tty: false,
+            stdin: false,
+            stdin_once: false,
+            stop_signal: None,
+            image: String::new(),
+            image_id: String::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
 /// The file system at `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RootFs {

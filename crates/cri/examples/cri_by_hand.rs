@@ -6,7 +6,7 @@
 use std::{error::Error, path::PathBuf, time::Duration};
 
 use lazaret_containers::{
-    ContainerSpec, Exec, Identity, Key, Limits, Namespaces, RootFs, Runtime, SandboxSpec, Security,
+    ContainerSpec, Exec, Identity, Key, Limits, Namespaces, RootFs, Runtime, SandboxSpec,
 };
 use lazaret_cri::Cri;
 use tokio::io::AsyncReadExt;
@@ -30,24 +30,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let made = cri.run_sandbox(sandbox).await?;
     println!("sandbox {} ready: {}", made.id, made.is_ready);
+    let key = Key { pod_uid: "by-hand".to_owned(), name: "main".to_owned(), attempt: 0 };
+    let command = ["/bin/sh", "-c", "env; id; exec sleep 1000"].map(str::to_owned).to_vec();
     let container = ContainerSpec {
-        key: Key { pod_uid: "by-hand".to_owned(), name: "main".to_owned(), attempt: 0 },
-        root: RootFs::Layers(Vec::new()),
-        command: ["/bin/sh", "-c", "env; id; exec sleep 1000"].map(str::to_owned).to_vec(),
         env: vec!["OWN=1".to_owned()],
         working_directory: "/".into(),
-        mounts: Vec::new(),
         cdi_devices: devices.to_vec(),
         identity: Identity { uid: 1000, gid: 1000, groups: vec![44], lookup: None },
-        security: Security::default(),
         limits: Limits { memory: Some(64 << 20), ..Limits::default() },
-        tty: false,
-        stdin: false,
-        stdin_once: false,
-        stop_signal: None,
         image: image.clone(),
         image_id: found.id,
-        labels: Default::default(),
+        ..ContainerSpec::new(key, RootFs::Layers(Vec::new()), command)
     };
     let outcome = live(&cri, &made.id, container).await;
     cri.remove_sandbox(&made.id).await?;

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lazaret_containers::{
-    ContainerSpec, Identity, Key, Limits, Namespaces, RootFs, Runtime, RuntimeError, SandboxSpec, Security,
-};
+use lazaret_containers::{ContainerSpec, Key, Namespaces, RootFs, Runtime, RuntimeError, SandboxSpec};
 use serde::Deserialize;
 
 use crate::{Cri, convert, proto, runtime::QUERY_LIMIT};
@@ -66,24 +64,12 @@ impl Cri {
 }
 
 fn container(sandbox: &SandboxSpec, image_id: String) -> ContainerSpec {
+    let key = Key { pod_uid: sandbox.pod_uid.clone(), name: "probe".to_owned(), attempt: 0 };
     ContainerSpec {
-        key: Key { pod_uid: sandbox.pod_uid.clone(), name: "probe".to_owned(), attempt: 0 },
-        root: RootFs::Layers(Vec::new()),
-        command: vec!["true".to_owned()],
-        env: Vec::new(),
         working_directory: "/".into(),
-        mounts: Vec::new(),
-        cdi_devices: Vec::new(),
-        identity: Identity::default(),
-        security: Security::default(),
-        limits: Limits::default(),
-        tty: false,
-        stdin: false,
-        stdin_once: false,
-        stop_signal: None,
         image: image_id.clone(),
         image_id,
-        labels: Default::default(),
+        ..ContainerSpec::new(key, RootFs::Layers(Vec::new()), vec!["true".to_owned()])
     }
 }
 

@@ -37,24 +37,20 @@ fn sandbox(folder: &Path) -> SandboxSpec {
 }
 
 fn container(name: &str, devices: &[&str]) -> ContainerSpec {
+    let key = Key { pod_uid: "uid-1".to_owned(), name: name.to_owned(), attempt: 2 };
+    let command = vec!["sleep".to_owned(), "1000".to_owned()];
     ContainerSpec {
-        key: Key { pod_uid: "uid-1".to_owned(), name: name.to_owned(), attempt: 2 },
-        root: RootFs::Layers(Vec::new()),
-        command: vec!["sleep".to_owned(), "1000".to_owned()],
         env: vec!["A=b=c".to_owned()],
         working_directory: "/".into(),
-        mounts: Vec::new(),
         cdi_devices: devices.iter().map(|name| (*name).to_owned()).collect(),
         identity: Identity { uid: 1000, gid: 1001, groups: vec![44], lookup: None },
         security: Security { seccomp: Seccomp::RuntimeDefault, ..Security::default() },
         limits: Limits { memory: Some(1 << 20), ..Limits::default() },
-        tty: false,
-        stdin: false,
-        stdin_once: false,
         stop_signal: Some("SIGUSR1".to_owned()),
         image: "busybox".to_owned(),
         image_id: "sha256:abc".to_owned(),
         labels: BTreeMap::from([("mine".to_owned(), "also".to_owned())]),
+        ..ContainerSpec::new(key, RootFs::Layers(Vec::new()), command)
     }
 }
 

@@ -189,28 +189,11 @@ fn filter(spec: &ContainerSpec, place: &Place, process: &Value) -> Result<Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Identity, Key, RootFs, Security};
+    use crate::{Key, RootFs, Security};
 
     fn spec() -> ContainerSpec {
-        ContainerSpec {
-            key: Key { pod_uid: "u".into(), name: "c".into(), attempt: 0 },
-            root: RootFs::Directory("/r".into()),
-            command: vec!["/bin/true".into()],
-            env: Vec::new(),
-            working_directory: PathBuf::new(),
-            mounts: Vec::new(),
-            cdi_devices: Vec::new(),
-            identity: Identity::default(),
-            security: Security::default(),
-            limits: Limits::default(),
-            tty: false,
-            stdin: false,
-            stdin_once: false,
-            stop_signal: None,
-            image: String::new(),
-            image_id: String::new(),
-            labels: std::collections::BTreeMap::new(),
-        }
+        let key = Key { pod_uid: "u".into(), name: "c".into(), attempt: 0 };
+        ContainerSpec::new(key, RootFs::Directory("/r".into()), vec!["/bin/true".into()])
     }
 
     fn place() -> Place {

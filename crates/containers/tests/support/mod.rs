@@ -16,8 +16,7 @@ use std::{
 };
 
 use lazaret_containers::{
-    Choice, ContainerSpec, ContainerState, Exit, Identity, Key, Limits, Options, Phase, RootFs, Runtime,
-    SandboxSpec, Security, probe,
+    Choice, ContainerSpec, ContainerState, Exit, Key, Options, Phase, RootFs, Runtime, SandboxSpec, probe,
 };
 use tempfile::TempDir;
 
@@ -110,24 +109,13 @@ impl World {
     }
 
     pub(crate) fn spec_of(pod: &str, image: &Path, name: &str, command: &[&str]) -> ContainerSpec {
+        let key = Key { pod_uid: pod.to_owned(), name: name.to_owned(), attempt: 0 };
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
         ContainerSpec {
-            key: Key { pod_uid: pod.to_owned(), name: name.to_owned(), attempt: 0 },
-            root: RootFs::Layers(vec![image.to_owned()]),
-            command: command.iter().map(|word| (*word).to_owned()).collect(),
             env: vec!["PATH=/bin".into()],
-            working_directory: PathBuf::new(),
-            mounts: Vec::new(),
-            cdi_devices: Vec::new(),
-            identity: Identity::default(),
-            security: Security::default(),
-            limits: Limits::default(),
-            tty: false,
-            stdin: false,
-            stdin_once: false,
-            stop_signal: None,
             image: "busybox:test".into(),
             image_id: "sha256:0".into(),
-            labels: BTreeMap::new(),
+            ..ContainerSpec::new(key, RootFs::Layers(vec![image.to_owned()]), command)
         }
     }
 
