@@ -1,20 +1,17 @@
 //! A drain as a state machine: devices are closed, then emptied one after the other, as pods move.
 
+mod progress;
+mod seen;
+#[cfg(test)]
+mod tests;
+
+pub use seen::{drain_taint, planned_drain, pods_seen};
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lazaret_eviction::{Patience, patience};
-use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid, human_duration};
-use lazaret_print::count;
+use lazaret_model::{ObjectKey, Timestamp, Uid};
 
-use super::{
-    change::selector_of,
-    cluster::Cluster,
-    forecast::Planned,
-    pace::Pace,
-    plan::planned_rule,
-    rule::{DRAIN_KEY, rule_name},
-    time::age,
-};
+use super::{pace::Pace, time::age};
 
 /// The next action of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +120,7 @@ struct User {
 }
 
 /// A drain in progress.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Drain {
     stages: Vec<Stage>,
     manner: Manner,
@@ -155,16 +152,7 @@ impl Drain {
             manner,
             started: now,
             next_at: now.plus_millis(manner.grace_ms),
-            users: BTreeMap::new(),
-            old: BTreeSet::new(),
-            unreplaced: BTreeMap::new(),
-            paced: BTreeSet::new(),
-            events: VecDeque::new(),
-            left: Vec::new(),
-            left_in_grace: 0,
-            replaced: Vec::new(),
-            pending: Vec::new(),
-            looked: false,
+            ..Self::default()
         }
     }
 
@@ -349,299 +337,13 @@ impl Drain {
         self.users.values().any(|user| user.stays && user.devices.contains(&at))
     }
 
-    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules, `blocked` keeps pods from being evicted, and
-    /// the plan foretold the end for `expected`.
-    #[must_use]
-    pub fn progress(
-        &self,
-        now: Timestamp,
-        unconfirmed: usize,
-        blocked: &BTreeSet<String>,
-        expected: Option<Timestamp>,
-    ) -> String {
-        let (all, emptying) = (self.stages.len(), self.emptying());
-        let waiting = self.waiting().len();
-        let (gone, pods) = (self.left.len(), count(self.left.len() + waiting, "pod"));
-        let kept: Vec<&str> = blocked.iter().map(String::as_str).collect();
-        let kept = if kept.is_empty() { String::new() } else { format!(", blocked: {}", kept.join(", ")) };
-        let what = if emptying == 0 && now < self.next_at {
-            format!(
-                "grace period: pods are evicted in {}, {} of {} still in use, {gone} of {pods} gone{}{kept}",
-                age(now, self.next_at),
-                self.in_use(),
-                count(all, "device"),
-                expected_end(now, expected)
-            )
-        } else if emptying < all || waiting > 0 {
-            let pace = self.pace_so_far(now, waiting).unwrap_or_else(|| expected_end(now, expected));
-            format!("{emptying} of {} being emptied, {gone} of {pods} gone{pace}{kept}", count(all, "device"))
-        } else if unconfirmed > 0 {
-            format!("pods are gone, {unconfirmed} of {} not yet reported Drained", count(all, "device"))
-        } else {
-            format!(
-                "devices are empty, {} of {} replaced, {} Pending",
-                self.replaced.len(),
-                count(self.replaced.len() + self.unreplaced(), "pod"),
-                self.pending.len()
-            )
-        };
-        format!("{} elapsed: {what}", age(self.started, now))
-    }
-
     fn emptying(&self) -> usize {
         self.stages.iter().filter(|stage| **stage == Stage::Emptying).count()
-    }
-
-    /// How many pods have left a second since they are evicted, and when the last one will have at that pace; nothing before one has. Those
-    /// that ended by themselves before say nothing about it.
-    fn pace_so_far(&self, now: Timestamp, waiting: usize) -> Option<String> {
-        let elapsed_ms = now.millis_since(self.started.plus_millis(self.manner.grace_ms));
-        let gone = (self.left.len() - self.left_in_grace.min(self.left.len())) as u64;
-        let (Ok(elapsed_ms), 1..) = (u64::try_from(elapsed_ms), gone) else { return None };
-        let per_hour = gone.saturating_mul(3_600_000) / elapsed_ms.max(1);
-        let left_ms = (waiting as u64).saturating_mul(elapsed_ms) / gone;
-        let left = human_duration(i64::try_from(left_ms / 1_000).unwrap_or(i64::MAX));
-        let tenths = per_hour / 360;
-        let pace = if tenths > 0 {
-            format!("{}.{} a second", tenths / 10, tenths % 10)
-        } else {
-            format!("{per_hour} an hour")
-        };
-        Some(format!(", {pace}, about {left} left"))
-    }
-
-    fn in_use(&self) -> usize {
-        let devices: BTreeSet<usize> = self
-            .users
-            .values()
-            .filter(|user| !user.stays)
-            .flat_map(|user| user.devices.iter().copied())
-            .collect();
-        devices.len()
     }
 
     /// How far a device is.
     #[must_use]
     pub fn stage(&self, at: usize) -> Option<Stage> {
         self.stages.get(at).copied()
-    }
-}
-
-/// How long it takes as far as the plan could tell.
-fn expected_end(now: Timestamp, expected: Option<Timestamp>) -> String {
-    let left = expected.map(|end| end.millis_since(now)).filter(|left| *left > 0);
-    left.map_or_else(String::new, |left| format!(", about {} left", human_duration(left / 1_000)))
-}
-
-/// The rules that a drain would make, each when it would make pods leave: by the machine that drains.
-#[must_use]
-pub fn planned_drain(
-    cluster: &Cluster,
-    devices: &[DeviceId],
-    manner: Manner,
-    now: Timestamp,
-    evictions_per_second: Option<i64>,
-) -> Vec<Planned> {
-    let mut drain = Drain::new(devices.len(), manner, now);
-    drain.observe(now, &pods_seen(cluster, devices));
-    let taint = drain_taint(Effect::NoExecute, evictions_per_second);
-    let mut planned = Vec::new();
-    let mut at = now;
-    loop {
-        while let Some(order) = drain.poll_order(at) {
-            if let Order::Empty(place) = order {
-                let selector = selector_of(&devices[place]);
-                let name = rule_name(&selector, DRAIN_KEY, None);
-                planned.push(planned_rule(&selector, name, &taint, at));
-            }
-        }
-        match drain.wake_at() {
-            Some(next) => at = next.max(at),
-            None => return planned,
-        }
-    }
-}
-
-/// The taint of a drain.
-#[must_use]
-pub fn drain_taint(effect: Effect, evictions_per_second: Option<i64>) -> Taint {
-    Taint { key: DRAIN_KEY.into(), effect, evictions_per_second, ..Taint::default() }
-}
-
-/// All pods with devices, and which of `devices` each uses.
-#[must_use]
-pub fn pods_seen(cluster: &Cluster, devices: &[DeviceId]) -> Vec<PodSeen> {
-    let fleet = &cluster.fleet;
-    let taint = drain_taint(Effect::NoExecute, None);
-    let mut pods: Vec<PodSeen> = Vec::new();
-    for (ix, pod) in fleet.pods() {
-        let finished = pod.phase.is_finished();
-        let (mut used, mut stays) = (Vec::new(), true);
-        for held in fleet.claims_of_pod(ix).flat_map(|claim| fleet.held(claim)) {
-            let Some(at) = devices.iter().position(|device| device == held.device) else { continue };
-            used.push(at);
-            stays &= patience(&taint, &held.result_ref.tolerations) == Patience::Forever;
-        }
-        used.sort_unstable();
-        used.dedup();
-        pods.push(PodSeen {
-            key: pod.key.clone(),
-            uid: pod.uid.clone(),
-            owner: pod.owner.as_ref().map(|owner| owner.uid.clone()),
-            node: pod.node.as_ref().map(ToString::to_string),
-            runs: pod.phase == PodPhase::Running,
-            pending: (pod.phase == PodPhase::Pending).then(|| scheduler_message(pod)),
-            ends: pod.deleting_since.is_some(),
-            stays,
-            devices: if finished { Vec::new() } else { used },
-        });
-    }
-    pods
-}
-
-/// The message of the scheduler about a pod that it could not place.
-fn scheduler_message(pod: &lazaret_model::Pod) -> String {
-    let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
-    scheduled.map_or_else(String::new, |condition| condition.message.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_secs(seconds)
-    }
-
-    fn pod(name: &str, devices: &[usize]) -> PodSeen {
-        PodSeen {
-            key: ObjectKey::new("ns", name),
-            uid: name.into(),
-            owner: Some("job".into()),
-            node: Some("node-2".into()),
-            runs: true,
-            pending: None,
-            ends: false,
-            stays: false,
-            devices: devices.to_vec(),
-        }
-    }
-
-    fn paced(pace: &str) -> Manner {
-        Manner { grace_ms: 0, pace: Some(Pace::parse(pace).unwrap()) }
-    }
-
-    fn orders(drain: &mut Drain, now: Timestamp) -> Vec<Order> {
-        std::iter::from_fn(|| drain.poll_order(now)).collect()
-    }
-
-    fn events(drain: &mut Drain) -> Vec<String> {
-        std::iter::from_fn(|| drain.poll_event())
-            .map(|event| match event {
-                DrainEvent::Ends(pod) => format!("{pod} ends"),
-                DrainEvent::Left { pod, after } => format!("{pod} left after {after}"),
-                DrainEvent::Replaced { pod, by, node } => format!("{by} on {node} for {pod}"),
-            })
-            .collect()
-    }
-
-    #[test]
-    fn all_devices_are_closed_before_any_is_emptied() {
-        let mut drain = Drain::new(2, Manner { grace_ms: 30_000, pace: None }, at(0));
-        drain.observe(at(0), &[pod("a", &[0]), pod("b", &[1])]);
-        assert_eq!(orders(&mut drain, at(0)), [Order::Close(0), Order::Close(1)]);
-        assert_eq!(drain.wake_at(), Some(at(30)));
-        assert_eq!(orders(&mut drain, at(29)), []);
-        assert_eq!(orders(&mut drain, at(30)), [Order::Empty(0), Order::Empty(1)]);
-        assert!(!drain.is_done());
-        drain.observe(at(40), &[]);
-        assert_eq!(events(&mut drain), ["ns/a left after 40s", "ns/b left after 40s"]);
-        assert!(drain.is_done());
-    }
-
-    #[test]
-    fn a_pace_moves_devices_one_after_the_other() {
-        let mut drain = Drain::new(3, paced("1"), at(0));
-        drain.observe(at(0), &[pod("a", &[0]), pod("b", &[0]), pod("c", &[1]), pod("d", &[2])]);
-        let start = orders(&mut drain, at(0));
-        assert_eq!(start, [Order::Close(0), Order::Close(1), Order::Close(2), Order::Empty(0)]);
-        assert_eq!(drain.wake_at(), Some(at(2)));
-        assert_eq!(orders(&mut drain, at(1)), []);
-        assert_eq!(orders(&mut drain, at(2)), [Order::Empty(1)]);
-        assert_eq!(orders(&mut drain, at(3)), [Order::Empty(2)]);
-        assert_eq!(drain.wake_at(), None);
-    }
-
-    #[test]
-    fn a_fraction_of_a_pod_a_second_is_a_pace_and_a_pod_on_two_devices_counts_once() {
-        let mut drain = Drain::new(3, paced("0.5"), at(0));
-        drain.observe(at(0), &[pod("a", &[0, 1]), pod("b", &[1]), pod("c", &[2])]);
-        let empties = |drain: &mut Drain, now| {
-            orders(drain, at(now)).iter().filter(|o| matches!(o, Order::Empty(_))).count()
-        };
-        assert_eq!([0, 1, 2, 3, 4].map(|now| empties(&mut drain, now)), [1, 0, 1, 0, 1]);
-    }
-
-    /// Whatever pods are where and however often the clock is looked at, no window has more pods told to go than the pace permits.
-    #[test]
-    fn a_drain_never_exceeds_its_pace() {
-        let mut seed = 7_u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
-        for _ in 0..200 {
-            let devices = usize::try_from(1 + next(6)).unwrap();
-            let pace = Pace::parse(&format!("{}.{:03}", next(4), 1 + next(999))).unwrap();
-            let mut drain = Drain::new(devices, Manner { grace_ms: 0, pace: Some(pace) }, at(0));
-            let pods: Vec<PodSeen> = (0..next(8))
-                .map(|number| pod(&format!("p{number}"), &[usize::try_from(next(6)).unwrap() % devices]))
-                .collect();
-            drain.observe(at(0), &pods);
-            let (mut now, mut due) = (at(0), at(0));
-            while drain.closed() < devices || drain.wake_at().is_some() {
-                for order in orders(&mut drain, now) {
-                    let Order::Empty(place) = order else { continue };
-                    assert!(now >= due, "a device was emptied before the pods ahead of it had their time");
-                    let leaving = pods.iter().filter(|pod| pod.devices.contains(&place)).count();
-                    due = now.plus_millis(pace.millis_of(leaving));
-                }
-                now = now.plus_millis(i64::try_from(1 + next(900)).unwrap());
-            }
-        }
-    }
-
-    #[test]
-    fn pods_are_told_of_once_and_only_new_ones_replace_them() {
-        let mut drain = Drain::new(1, Manner::default(), at(0));
-        drain.observe(at(0), &[pod("a", &[0]), pod("old", &[])]);
-        let ending = PodSeen { ends: true, ..pod("a", &[0]) };
-        drain.observe(at(1), &[ending.clone(), pod("old", &[])]);
-        drain.observe(at(2), &[ending, pod("old", &[])]);
-        assert_eq!(events(&mut drain), ["ns/a ends"]);
-        let reason = "0/2 nodes are available";
-        let starting = PodSeen { runs: false, pending: Some(reason.into()), ..pod("new", &[]) };
-        drain.observe(at(3), &[pod("old", &[]), starting]);
-        assert_eq!(events(&mut drain), ["ns/a left after 3s"]);
-        assert_eq!(drain.unreplaced(), 1);
-        assert_eq!(drain.pending(), [Waiting { pod: "ns/new".into(), reason: reason.into() }]);
-        drain.observe(at(4), &[pod("old", &[]), pod("new", &[])]);
-        drain.observe(at(5), &[pod("old", &[]), pod("new", &[]), pod("newer", &[])]);
-        assert_eq!(events(&mut drain), ["ns/new on node-2 for ns/a"]);
-        assert_eq!((drain.left().len(), drain.replaced().len(), drain.unreplaced()), (1, 1, 0));
-        assert_eq!(drain.pending(), []);
-    }
-
-    #[test]
-    fn stopping_lets_pods_be_that_are_still_there() {
-        let mut drain = Drain::new(3, Manner::default(), at(0));
-        let stays = PodSeen { stays: true, ..pod("s", &[2]) };
-        drain.observe(at(0), &[pod("a", &[0]), stays.clone()]);
-        orders(&mut drain, at(0));
-        assert_eq!(drain.stop(), [Order::Relax(0)]);
-        assert_eq!(drain.waiting(), [&ObjectKey::new("ns", "a")]);
-        drain.observe(at(1), &[stays]);
-        assert!(drain.is_done());
-        assert_eq!(drain.staying(), [&ObjectKey::new("ns", "s")]);
     }
 }
