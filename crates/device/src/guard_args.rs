@@ -3,9 +3,9 @@
 use clap::Subcommand;
 
 use crate::{
-    api::DryRun,
-    args::{Span, parse_span},
+    args::WriteArgs,
     output::{Plain, Tabular},
+    span::{Span, parse_span},
 };
 
 /// The guard that `pause` makes unless another is named.
@@ -22,12 +22,8 @@ pub(crate) struct PauseArgs {
     /// Resume by itself after this time, as in 90s, 5m, 1h30m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_span)]
     pub(crate) span: Option<Span>,
-    /// Only say what would be done
-    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    pub(crate) dry_run: DryRun,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Plain,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -35,12 +31,8 @@ pub(crate) struct ResumeArgs {
     /// The DisruptionGuard to resume
     #[arg(default_value = PAUSE_GUARD)]
     pub(crate) guard: String,
-    /// Only say what would be done
-    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    pub(crate) dry_run: DryRun,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Plain,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,12 +48,8 @@ pub(crate) struct ApproveArgs {
     /// Why; kept with the approval
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Only say what would be done
-    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    pub(crate) dry_run: DryRun,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Plain,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
 }
 
 #[derive(Debug, Subcommand)]

@@ -29,9 +29,15 @@ mod error;
 #[cfg(feature = "client")]
 mod guard_args;
 #[cfg(feature = "client")]
+mod health_args;
+#[cfg(feature = "client")]
 mod live_args;
 #[cfg(feature = "client")]
 mod output;
+#[cfg(feature = "client")]
+mod span;
+#[cfg(feature = "client")]
+mod taint_args;
 pub mod view;
 
 #[cfg(feature = "client")]

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use crate::{
-    args::{FilterArgs, Span, parse_span},
+    args::FilterArgs,
     output::Tabular,
+    span::{Span, parse_span},
 };
 
 #[derive(Debug, clap::Args)]

@@ -10,17 +10,16 @@ use super::{
     Session,
     load::{Need, load},
     plan,
+    write::REASON_BYTES_MAX,
 };
 use crate::{
     Error, Verdict,
     api::{DryRun, Resource, TAINT_POLICIES},
+    args::WriteArgs,
     guard_args::ApproveArgs,
     output::{Plain, RESULT_VERSION, structured},
     view,
 };
-
-/// As that of guards.
-const REASON_BYTES_MAX: usize = 1_024;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,6 +36,7 @@ struct ApproveResult {
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     let reason = args.reason.as_deref().unwrap_or_default().trim();
     if reason.len() > REASON_BYTES_MAX {
         return Err(Error::usage(format!("--reason must have at most {REASON_BYTES_MAX} bytes")));
@@ -53,23 +53,23 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
     let others = others_of_request(&cluster, &rule);
     let together = [&rule].into_iter().chain(&others);
     let seen = impact_together(&cluster.fleet, together.clone()).max(declared(&rule));
-    if args.output == Plain::Table {
+    if output == Plain::Table {
         let selectors: Vec<_> = together.filter_map(|rule| rule.selector.clone()).collect();
         let plan = view::plan(&cluster, session.now(), &selectors, &rule.taint);
         let text = plan::text(&plan, session.now(), &*session.console, false);
         session.console.print(&text)?;
     }
-    if args.dry_run != DryRun::Client {
+    if dry_run != DryRun::Client {
         let patch = patch(&object, &rule, seen, reason);
-        session.api.patch(&resource, &args.rule, &patch, args.dry_run).await?;
+        session.api.patch(&resource, &args.rule, &patch, dry_run).await?;
         for other in &others {
             let object = json!({"metadata": {"uid": &*other.uid}});
             let patch = self::patch(&object, other, seen, reason);
-            session.api.patch(&resource, &other.name, &patch, args.dry_run).await?;
+            session.api.patch(&resource, &other.name, &patch, dry_run).await?;
         }
     }
     let Impact { pods, namespaces, devices } = seen;
-    match args.output.structured() {
+    match output.structured() {
         Some(form) => {
             let result = ApproveResult {
                 api_version: RESULT_VERSION,
@@ -79,12 +79,12 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
                 pods,
                 namespaces,
                 devices,
-                dry_run: args.dry_run != DryRun::None,
+                dry_run: dry_run != DryRun::None,
             };
             structured(session.console, &result, form)?;
         }
         None => {
-            let (kind, suffix) = (resource.kind, args.dry_run.suffix());
+            let (kind, suffix) = (resource.kind, dry_run.suffix());
             let with = match others.len() {
                 0 => String::new(),
                 1 => " with 1 other of the same request".to_owned(),

@@ -4,21 +4,13 @@ use lazaret_kinds::{SCHEMA_ANNOTATION, own_definitions};
 use lazaret_model::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Session, check_webhook};
+use super::{Session, check_webhook, write::self_review};
 use crate::{
     Error,
     api::{DryRun, Resource, Served},
     view::Installation,
 };
 
-/// The answer says when the server made it.
-const REVIEWS: Resource = Resource {
-    group: "authentication.k8s.io",
-    version: "v1",
-    plural: "selfsubjectreviews",
-    kind: "SelfSubjectReview",
-    namespaced: false,
-};
 const ACCESS_REVIEWS: Resource = Resource {
     group: "authorization.k8s.io",
     version: "v1",
@@ -173,8 +165,7 @@ async fn list(session: &Session<'_>, path: &str, query: &str) -> Result<Option<V
 }
 
 async fn server_time(session: &Session<'_>) -> Result<Option<Timestamp>, Error> {
-    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    match session.api.create(&REVIEWS, "", &review, DryRun::None).await {
+    match self_review(session).await {
         Ok(answer) => {
             let time = answer["metadata"]["creationTimestamp"].as_str();
             Ok(time.and_then(|time| lazaret_api::parse_time(time).ok()))

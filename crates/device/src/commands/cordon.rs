@@ -12,8 +12,9 @@ use super::{
 use crate::{
     Error, Verdict,
     api::DryRun,
-    args::{Cordon, Uncordon},
+    args::WriteArgs,
     output::{Plain, RESULT_VERSION, structured},
+    taint_args::{Cordon, Uncordon},
     view::{
         self, Change, Cluster, DRAIN_KEY, Intent, TaintSpec, changes, drain_taint, exact, row, rule_name,
         selector_of,
@@ -53,9 +54,10 @@ struct StillTainted {
 }
 
 pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     let rules = session.rules_in_force().await?;
     let mut cluster = load(session, Need::default()).await?.cluster;
-    let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
+    let devices = select::devices(session, &mut cluster, &args.chosen).await?;
     let (set_by, now) = (whoami(session).await, session.now());
     let targets: Vec<_> = devices.iter().map(selector_of).collect();
     let declared = Impact { devices: devices.len() as u64, ..Impact::default() };
@@ -66,7 +68,7 @@ pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Ve
         overwrite: true,
         ..Intent::default()
     };
-    let mut result = CordonResult::new("CordonResult", args.dry_run != DryRun::None);
+    let mut result = CordonResult::new("CordonResult", dry_run != DryRun::None);
     for device in &devices {
         let selector = selector_of(device);
         let name = rule_name(&selector, DRAIN_KEY, None);
@@ -78,13 +80,13 @@ pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Ve
             view::set(&cluster, &selector, name.clone(), taint, &intent).map_err(Error::Usage)?
         };
         let changed = !matches!(change, Change::Unchanged { .. });
-        write(session, &rules, &change, args.dry_run).await?;
+        write(session, &rules, &change, dry_run).await?;
         let already = if changed { "" } else { "already " };
-        let line = format!("{device} {already}cordoned (rule {name}){}", args.dry_run.suffix());
-        say(session, args.output, &line)?;
+        let line = format!("{device} {already}cordoned (rule {name}){}", dry_run.suffix());
+        say(session, output, &line)?;
         result.items.push(Item { device: device.to_string(), rule: Some(name), changed });
     }
-    result.print(session, args.output)
+    result.print(session, output)
 }
 
 /// Whether a rule of ours already makes pods leave.
@@ -94,16 +96,17 @@ fn drains(cluster: &Cluster, name: &str) -> bool {
 }
 
 pub(super) async fn uncordon(session: &mut Session<'_>, args: Uncordon) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     let rules = session.served().await?.rules()?;
     let mut cluster = load(session, Need::default()).await?.cluster;
-    let targets = select::targets(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
+    let targets = select::targets(session, &mut cluster, &args.chosen).await?;
     let spec = TaintSpec::Remove { key: DRAIN_KEY.to_owned(), value: None, effect: None };
     let intent = Intent { absent_ok: true, ..Intent::default() };
     let changes = changes(&cluster, &targets, &[spec], &intent).map_err(Error::Usage)?;
-    let mut result = CordonResult::new("UncordonResult", args.dry_run != DryRun::None);
-    let suffix = args.dry_run.suffix();
+    let mut result = CordonResult::new("UncordonResult", dry_run != DryRun::None);
+    let suffix = dry_run.suffix();
     for change in &changes {
-        write(session, &rules, change, args.dry_run).await?;
+        write(session, &rules, change, dry_run).await?;
         let (device, line) = match change {
             Change::Delete { name, devices, .. } => {
                 (devices.clone(), format!("{devices} uncordoned (rule {name} deleted){suffix}"))
@@ -112,7 +115,7 @@ pub(super) async fn uncordon(session: &mut Session<'_>, args: Uncordon) -> Resul
             // A removal makes no rule.
             Change::Create(_) | Change::Update { .. } | Change::Unchanged { .. } => continue,
         };
-        say(session, args.output, &line)?;
+        say(session, output, &line)?;
         let rule = change.rule().map(str::to_owned);
         result.items.push(Item { device, changed: rule.is_some(), rule });
     }
@@ -134,7 +137,7 @@ pub(super) async fn uncordon(session: &mut Session<'_>, args: Uncordon) -> Resul
             });
         }
     }
-    result.print(session, args.output)
+    result.print(session, output)
 }
 
 fn say(session: &mut Session<'_>, output: Plain, line: &str) -> Result<(), Error> {

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     Error, Verdict,
     api::{DryRun, Resource},
-    args::DrainArgs,
     output::{Plain, count, structured},
+    taint_args::DrainArgs,
     view::{
         self, Change, Cluster, DRAIN_KEY, Drain, DrainEvent, Intent, Manner, Order, Plan, RuleDraft,
         drain_taint, pods_seen, rule_name, selector_of,
@@ -37,7 +37,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
     let rules = session.rules_in_force().await?;
     let Loaded { mut cluster, reads } =
         load(session, Need { pods: true, budgets: true, outlook: true, ..Need::default() }).await?;
-    let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
+    let devices = select::devices(session, &mut cluster, &args.chosen).await?;
     let targets: Vec<_> = devices.iter().map(selector_of).collect();
     let now = session.now();
     let pace = args.evictions_per_second;

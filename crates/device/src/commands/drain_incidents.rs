@@ -6,14 +6,12 @@ use serde_json::Value;
 use super::{
     Session,
     incidents::{Act, all_incidents, say_to},
+    write::REASON_BYTES_MAX,
 };
 use crate::{
     Error,
     view::{IncidentRow, incident_row},
 };
-
-/// Bytes of the reason that a timeline keeps, as the schema of an incident has it.
-const REASON_BYTES_MAX: usize = 1_024;
 
 /// Open incidents of these devices; none where incidents are not served or may not be read.
 pub(super) async fn open_incidents(session: &Session<'_>, devices: &[DeviceId]) -> Vec<Value> {

@@ -13,8 +13,9 @@ use super::{
 use crate::{
     Error, Verdict,
     api::{DryRun, NODES},
-    args::{Fail, Recover, Span},
+    health_args::{Fail, Recover},
     output::{Plain, RESULT_VERSION, structured},
+    span::Span,
     view::{
         Cluster, Obeys, Reference, device_ids, fail_patch, fails_on_command, failures, is_off, is_simulated,
         resolve_one, row,

@@ -4,10 +4,14 @@ use lazaret_model::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Session, write::whoami};
+use super::{
+    Session,
+    write::{check_reason, whoami},
+};
 use crate::{
     Error, Verdict,
     api::{DISRUPTION_GUARDS, DryRun, Scope},
+    args::WriteArgs,
     guard_args::{GuardArgs, GuardCommand, PauseArgs, ResumeArgs},
     output::{Plain, RESULT_VERSION, Table, structured},
     view::{REASON_ANNOTATION, SET_BY_ANNOTATION},
@@ -15,8 +19,6 @@ use crate::{
 
 /// Since when a breaker that was tripped is not.
 const RESET_ANNOTATION: &str = "lazaret.dev/breaker-reset";
-/// As the kind's definition has it.
-const REASON_BYTES_MAX: usize = 1_024;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +56,7 @@ struct GuardRow {
 }
 
 pub(super) async fn pause(session: &mut Session<'_>, args: PauseArgs) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     let reason = checked(&args.reason)?;
     let until = args.span.map(|span| lazaret_api::format_time(after(session.now(), span.0)));
     let paused = json!({"reason": reason, "until": until});
@@ -64,10 +67,10 @@ pub(super) async fn pause(session: &mut Session<'_>, args: PauseArgs) -> Result<
         Err(Error::NotFound { .. }) => false,
         Err(error) => return Err(error),
     };
-    if args.dry_run != DryRun::Client {
+    if dry_run != DryRun::Client {
         if exists {
             let patch = json!({"metadata": {"annotations": annotations}, "spec": {"paused": paused}});
-            session.api.patch(&DISRUPTION_GUARDS, name, &patch, args.dry_run).await?;
+            session.api.patch(&DISRUPTION_GUARDS, name, &patch, dry_run).await?;
         } else {
             let mut guard = json!({
                 "apiVersion": DISRUPTION_GUARDS.api_version(), "kind": DISRUPTION_GUARDS.kind,
@@ -77,33 +80,34 @@ pub(super) async fn pause(session: &mut Session<'_>, args: PauseArgs) -> Result<
             if let Some(until) = &until {
                 guard["spec"]["paused"]["until"] = until.as_str().into();
             }
-            session.api.create(&DISRUPTION_GUARDS, "", &guard, args.dry_run).await?;
+            session.api.create(&DISRUPTION_GUARDS, "", &guard, dry_run).await?;
         }
     }
     let ends =
         until.map_or_else(|| "until `kubectl device resume`".to_owned(), |until| format!("until {until}"));
-    let line = format!("guard {name} paused {ends}: no eviction begins{}", args.dry_run.suffix());
-    finish(session, "PauseResult", name, true, args.dry_run, args.output, &line)
+    let line = format!("guard {name} paused {ends}: no eviction begins{}", dry_run.suffix());
+    finish(session, "PauseResult", name, true, dry_run, output, &line)
 }
 
 pub(super) async fn resume(session: &mut Session<'_>, args: ResumeArgs) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     let name = &args.guard;
     let guard = session.api.get(&DISRUPTION_GUARDS, "", name).await?;
     let spec = guard["spec"].as_object().cloned().unwrap_or_default();
     let changed = spec.contains_key("paused");
-    if changed && args.dry_run != DryRun::Client {
+    if changed && dry_run != DryRun::Client {
         let uid = guard["metadata"]["uid"].as_str().unwrap_or_default();
         if spec.keys().any(|field| field != "paused" && field != "deviceSelector") {
             let patch = json!({"metadata": {"uid": uid}, "spec": {"paused": null}});
-            session.api.patch(&DISRUPTION_GUARDS, name, &patch, args.dry_run).await?;
+            session.api.patch(&DISRUPTION_GUARDS, name, &patch, dry_run).await?;
         } else {
             // A guard that says nothing else has done its work.
-            session.api.delete(&DISRUPTION_GUARDS, name, uid, args.dry_run).await?;
+            session.api.delete(&DISRUPTION_GUARDS, name, uid, dry_run).await?;
         }
     }
     let already = if changed { "resumed" } else { "was not paused" };
-    let line = format!("guard {name} {already}{}", args.dry_run.suffix());
-    finish(session, "ResumeResult", name, changed, args.dry_run, args.output, &line)
+    let line = format!("guard {name} {already}{}", dry_run.suffix());
+    finish(session, "ResumeResult", name, changed, dry_run, output, &line)
 }
 
 pub(super) async fn guard(session: &mut Session<'_>, args: GuardArgs) -> Result<Verdict, Error> {
@@ -195,10 +199,7 @@ fn window_cell(row: &GuardRow) -> String {
 
 fn checked(reason: &str) -> Result<String, Error> {
     let reason = reason.trim();
-    if reason.is_empty() || reason.len() > REASON_BYTES_MAX {
-        let message = format!("--reason must not be empty and have at most {REASON_BYTES_MAX} bytes");
-        return Err(Error::usage(message));
-    }
+    check_reason(reason)?;
     Ok(reason.to_owned())
 }
 

@@ -9,19 +9,19 @@ use super::{
     Session,
     follow::{Follow, News},
     load::{Need, Read, load},
-    write::whoami,
+    write::{check_reason, whoami},
 };
 use crate::{
     Error, Verdict,
     api::{DryRun, INCIDENTS, Item, SIGNALS, Scope},
-    args::{ActArgs, IncidentsArgs, ReportArgs},
+    args::WriteArgs,
+    health_args::{ActArgs, IncidentsArgs, ReportArgs},
     output::{Format, Structured, Table, layout, structured},
     view::{IncidentRow, Reference, age, describe_incident, device_ids, incident_row, resolve_one},
 };
 
 /// As the schema of a signal has it.
 const VALUE_BYTES_MAX: usize = 253;
-const REASON_BYTES_MAX: usize = 1_024;
 
 pub(super) async fn run(session: &mut Session<'_>, args: IncidentsArgs) -> Result<Verdict, Error> {
     let (all, version) = list(session).await?;
@@ -197,6 +197,7 @@ async fn watch(
 }
 
 pub(super) async fn report(session: &mut Session<'_>, args: ReportArgs) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     let (key, value) = args.signal.split_once('=').unwrap_or((&args.signal, ""));
     let wrong = |field: &str, text: &str, why: &str| {
         let example = "write the signal as KEY or KEY=VALUE, gpu.example.com/xid=79 for instance";
@@ -233,23 +234,15 @@ pub(super) async fn report(session: &mut Session<'_>, args: ReportArgs) -> Resul
             "key": key, "value": value, "source": "Person", "message": args.reason, "by": by,
         },
     });
-    let made = match args.dry_run {
+    let made = match dry_run {
         DryRun::Client => signal,
-        DryRun::None | DryRun::Server => session.api.create(&SIGNALS, "", &signal, args.dry_run).await?,
+        DryRun::None | DryRun::Server => session.api.create(&SIGNALS, "", &signal, dry_run).await?,
     };
-    match args.output.structured() {
+    match output.structured() {
         Some(form) => structured(session.console, &made, form)?,
-        None => session.console.line(&format!("{id} reported: {}{}", args.signal, args.dry_run.suffix()))?,
+        None => session.console.line(&format!("{id} reported: {}{}", args.signal, dry_run.suffix()))?,
     }
     Ok(Verdict::Yes)
-}
-
-fn check_reason(reason: &str) -> Result<(), Error> {
-    if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-        let message = format!("--reason must not be empty and have at most {REASON_BYTES_MAX} bytes");
-        return Err(Error::usage(message));
-    }
-    Ok(())
 }
 
 /// An action of a person on an incident.
@@ -282,6 +275,7 @@ impl Act {
 }
 
 pub(super) async fn act(session: &mut Session<'_>, args: ActArgs, act: Act) -> Result<Verdict, Error> {
+    let WriteArgs { dry_run, output } = args.write;
     if let Some(reason) = &args.reason {
         check_reason(reason)?;
     } else if matches!(act, Act::Abandon) {
@@ -295,11 +289,11 @@ pub(super) async fn act(session: &mut Session<'_>, args: ActArgs, act: Act) -> R
     if let Some(why) = act.refusal(&row.stage) {
         return Err(Error::usage(format!("incident {} of {} is {}: {why}", row.name, row.device, row.stage)));
     }
-    let changed = say_to(session, incident, act, args.reason.as_deref(), args.dry_run).await?;
-    match args.output.structured() {
+    let changed = say_to(session, incident, act, args.reason.as_deref(), dry_run).await?;
+    match output.structured() {
         Some(form) => structured(session.console, &changed, form)?,
         None => {
-            let suffix = args.dry_run.suffix();
+            let suffix = dry_run.suffix();
             let line = format!("incident {} of {} {}{suffix}", row.name, row.device, act.field());
             session.console.line(&line)?;
         }

@@ -12,15 +12,16 @@ use super::{
     select::meant,
 };
 use crate::{
-    Console, Error, Verdict, args,
+    Console, Error, Verdict,
     output::{Cell, Table, Tabular, Tint, count, layout, structured},
+    taint_args,
     view::{Cluster, Plan, PlanPod, TaintSpec, diff, plan, planned_rule, rule_name},
 };
 
 /// The pace that a server with Lazaret's fields gives a taint that names none.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 
-pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<Verdict, Error> {
+pub(super) async fn run(session: &mut Session<'_>, args: taint_args::Plan) -> Result<Verdict, Error> {
     let need = Need { pods: true, budgets: true, outlook: true, ..Need::default() };
     let mut cluster = load(session, need).await?.cluster;
     let now = session.now();
@@ -50,7 +51,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<V
 async fn of_words(
     session: &mut Session<'_>,
     cluster: &mut Cluster,
-    args: &args::Plan,
+    args: &taint_args::Plan,
 ) -> Result<Vec<Plan>, Error> {
     let meant = meant(session, cluster, &args.selected()).await?;
     let (now, pace) = (session.now(), default_pace(session).await?);
@@ -268,7 +269,7 @@ pub(super) fn folder() -> Option<PathBuf> {
 }
 
 /// One file for each set of words and each cluster.
-fn kept_at(session: &Session<'_>, args: &args::Plan) -> Option<PathBuf> {
+fn kept_at(session: &Session<'_>, args: &taint_args::Plan) -> Option<PathBuf> {
     let connection = &session.connection;
     let cluster =
         (std::env::var_os("KUBECONFIG"), &connection.kubeconfig, &connection.context, &connection.cluster);
@@ -276,7 +277,7 @@ fn kept_at(session: &Session<'_>, args: &args::Plan) -> Option<PathBuf> {
     Some(session.plans.as_ref()?.join(format!("{:08x}.json", crate::view::fingerprint(&words))))
 }
 
-fn compare(session: &mut Session<'_>, args: &args::Plan, plans: &[Plan]) -> Result<Verdict, Error> {
+fn compare(session: &mut Session<'_>, args: &taint_args::Plan, plans: &[Plan]) -> Result<Verdict, Error> {
     let old = kept_at(session, args).and_then(|path| std::fs::read_to_string(path).ok());
     let old: Option<Vec<Plan>> = old.and_then(|text| serde_json::from_str(&text).ok());
     remember(session, args, plans);
@@ -296,7 +297,7 @@ fn compare(session: &mut Session<'_>, args: &args::Plan, plans: &[Plan]) -> Resu
 }
 
 /// Keeps plans for `--diff`: a convenience, so that it fails is only noted.
-fn remember(session: &mut Session<'_>, args: &args::Plan, plans: &[Plan]) {
+fn remember(session: &mut Session<'_>, args: &taint_args::Plan, plans: &[Plan]) {
     let Some(path) = kept_at(session, args) else { return };
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     let written =

@@ -5,18 +5,17 @@ use serde::Serialize;
 use super::{
     Session,
     load::{Need, load},
-    write::whoami,
+    write::{check_reason, whoami},
 };
 use crate::{
     Error, Verdict,
     api::{DryRun, NODES},
-    args::Release,
+    args::WriteArgs,
     output::{RESULT_VERSION, structured},
+    taint_args::Release,
     view::{Reference, device_ids, release_patch, resolve_one},
 };
 
-/// The annotations of a node have room for 256 KiB in all.
-const REASON_BYTES_MAX: usize = 1_024;
 /// A node is written by others as well: so often a write that came too late is tried again.
 const ATTEMPTS_MAX: usize = 5;
 
@@ -36,10 +35,8 @@ struct ReleaseResult {
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: Release) -> Result<Verdict, Error> {
-    if args.reason.trim().is_empty() || args.reason.len() > REASON_BYTES_MAX {
-        let message = format!("--reason must not be empty and have at most {REASON_BYTES_MAX} bytes");
-        return Err(Error::usage(message));
-    }
+    let WriteArgs { dry_run, output } = args.write;
+    check_reason(&args.reason)?;
     let mut cluster = load(session, Need { nodes: true, ..Need::default() }).await?.cluster;
     let reference = Reference::parse(&args.device).map_err(Error::Usage)?;
     let known = device_ids(&mut cluster);
@@ -59,10 +56,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: Release) -> Result<Verd
             break (vec![awaited.claim.clone()], false);
         };
         let Some(patch) = patch else { break (claims, false) };
-        if args.dry_run == DryRun::Client {
+        if dry_run == DryRun::Client {
             break (claims, true);
         }
-        match session.api.patch(&NODES, &awaited.node, &patch, args.dry_run).await {
+        match session.api.patch(&NODES, &awaited.node, &patch, dry_run).await {
             Ok(_) => break (claims, true),
             Err(Error::Conflict { .. }) if attempt < ATTEMPTS_MAX => attempt += 1,
             Err(error) => return Err(error),
@@ -76,13 +73,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: Release) -> Result<Verd
         claims,
         reason: args.reason,
         changed,
-        dry_run: args.dry_run != DryRun::None,
+        dry_run: dry_run != DryRun::None,
     };
-    match args.output.structured() {
+    match output.structured() {
         Some(form) => structured(session.console, &result, form)?,
         None => {
             let already = if result.changed { "" } else { "already " };
-            let (claims, suffix) = (result.claims.join(", "), args.dry_run.suffix());
+            let (claims, suffix) = (result.claims.join(", "), dry_run.suffix());
             session.console.line(&format!("{id} {already}released from claim {claims}{suffix}"))?;
         }
     }

@@ -8,7 +8,7 @@ use super::Session;
 use crate::{
     Error,
     api::{Item, NODES, Scope},
-    args::{FilterArgs, Selected},
+    args::{Chosen, FilterArgs, Selected},
     output::count,
     view::{
         Cluster, DeviceRow, Filter, Reference, TaintSpec, device_ids, exact, nearest, parse_taint, resolve,
@@ -94,7 +94,8 @@ pub(super) async fn meant(
     if specs.is_empty() {
         return Err(Error::usage("no taint given: add KEY:EFFECT to set one, KEY- to remove one"));
     }
-    let targets = targets(session, cluster, &devices, &selected.filter, selected.all).await?;
+    let chosen = Chosen { devices, filter: selected.filter.clone(), all: selected.all };
+    let targets = targets(session, cluster, &chosen).await?;
     Ok(Meant { specs, targets })
 }
 
@@ -102,10 +103,9 @@ pub(super) async fn meant(
 pub(super) async fn targets(
     session: &Session<'_>,
     cluster: &mut Cluster,
-    words: &[String],
-    flags: &FilterArgs,
-    all: bool,
+    chosen: &Chosen,
 ) -> Result<Vec<DeviceSelector>, Error> {
+    let Chosen { devices: words, filter: flags, all } = chosen;
     let known = device_ids(cluster);
     let flagged =
         flags.driver.is_some() || flags.node.is_some() || flags.selector.is_some() || flags.cel.is_some();
@@ -113,7 +113,7 @@ pub(super) async fn targets(
         return filtered(session, cluster, words, flags).await;
     }
     if words.is_empty() {
-        if !all {
+        if !*all {
             return Err(Error::usage("no device given: name devices, or add --all for every device"));
         }
         return Ok(vec![DeviceSelector::default()]);
@@ -121,7 +121,7 @@ pub(super) async fn targets(
     let mut targets: Vec<DeviceSelector> = Vec::new();
     for word in words {
         let reference = Reference::parse(word).map_err(Error::Usage)?;
-        let found = resolve(&reference, &known, all).map_err(Error::Usage)?;
+        let found = resolve(&reference, &known, *all).map_err(Error::Usage)?;
         match reference.selector() {
             Some(selector) => targets.push(selector),
             None => targets.extend(found.into_iter().map(selector_of)),
@@ -134,13 +134,11 @@ pub(super) async fn targets(
 pub(super) async fn devices(
     session: &Session<'_>,
     cluster: &mut Cluster,
-    words: &[String],
-    flags: &FilterArgs,
-    all: bool,
+    chosen: &Chosen,
 ) -> Result<Vec<DeviceId>, Error> {
     let known = device_ids(cluster);
     let mut devices: BTreeSet<DeviceId> = BTreeSet::new();
-    for target in targets(session, cluster, words, flags, all).await? {
+    for target in targets(session, cluster, chosen).await? {
         match exact(&target) {
             Some(id) => {
                 devices.insert(id);

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     Error, Verdict,
     api::{DryRun, Resource},
-    args::Taint,
     output::{Format, Structured, structured},
+    taint_args::Taint,
     view::{Change, Intent, TaintSpec, changes, request},
 };
 

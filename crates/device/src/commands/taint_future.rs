@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Verdict,
     api::{Resource, Scope, Served, TAINT_POLICIES},
-    args::Taint,
+    taint_args::Taint,
     view::{Cluster, Intent, TaintSpec, changes, parse_taint},
 };
 

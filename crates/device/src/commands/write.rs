@@ -12,6 +12,8 @@ use crate::{
     },
 };
 
+/// As the definitions of guards, signals and incidents have it.
+pub(super) const REASON_BYTES_MAX: usize = 1_024;
 /// Events about objects of the cluster live in this namespace.
 const EVENT_NAMESPACE: &str = "default";
 const REVIEWS: Resource = Resource {
@@ -31,10 +33,23 @@ pub(super) struct Written {
     pub(super) object: Option<Value>,
 }
 
+pub(super) fn check_reason(reason: &str) -> Result<(), Error> {
+    if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
+        let message = format!("--reason must not be empty and have at most {REASON_BYTES_MAX} bytes");
+        return Err(Error::usage(message));
+    }
+    Ok(())
+}
+
+/// As whom the server sees us, and when it made the answer.
+pub(super) async fn self_review(session: &Session<'_>) -> Result<Value, Error> {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    session.api.create(&REVIEWS, "", &review, DryRun::None).await
+}
+
 /// As whom the server sees us; nobody knows on servers that do not say.
 pub(super) async fn whoami(session: &Session<'_>) -> Option<String> {
-    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let answer = session.api.create(&REVIEWS, "", &review, DryRun::None).await.ok()?;
+    let answer = self_review(session).await.ok()?;
     Some(answer["status"]["userInfo"]["username"].as_str()?.to_owned())
 }
 
