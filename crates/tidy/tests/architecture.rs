@@ -47,7 +47,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("publisher", &["model", "machine"]),
     ("node", &["machine"]),
     ("flow", &[]),
-    ("server", &["json", "schema", "patch", "kinds", "quota", "storage", "flow"]),
+    ("trust", &[]),
+    ("server", &["json", "schema", "patch", "kinds", "quota", "storage", "flow", "trust"]),
     ("runtime", &["model", "machine", "leader", "api", "classic"]),
     (
         "controllers",
@@ -87,6 +88,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "model",
             "api",
             "runtime",
+            "trust",
             "node",
             "driver",
             "pods",

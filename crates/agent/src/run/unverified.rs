@@ -2,12 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use lazaret_trust::{AnyServer, Verifier};
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -25,7 +21,7 @@ fn config() -> Result<Arc<ClientConfig>, String> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        let verifier = Arc::new(AcceptAnyServer(provider));
+        let verifier = Arc::new(Verifier::new(AnyServer, &provider));
         let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         // A probe is one request; nothing is kept between two.
@@ -33,42 +29,4 @@ fn config() -> Result<Arc<ClientConfig>, String> {
         Ok(Arc::new(config))
     });
     made.clone()
-}
-
-#[derive(Debug)]
-struct AcceptAnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -2,15 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
+use lazaret_trust::{AnyServer, Rule, Verifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_cert_signed_by_trust_anchor,
+    CertificateError, ClientConfig, Error, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_cert_signed_by_trust_anchor},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName, SignatureVerificationAlgorithm, UnixTime, pem::PemObject,
     },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 
@@ -42,18 +40,20 @@ pub(super) fn config(
 ) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        NodeTrust::Cluster => Arc::new(NodeIdentity {
-            roots: Arc::new(roots(authority)?),
-            common_name: format!("{NODE_PREFIX}{node}"),
-            provider: provider.clone(),
-        }),
+        NodeTrust::Cluster => {
+            let roots = roots(authority)?;
+            let common_name = format!("{NODE_PREFIX}{node}");
+            let algorithms = provider.signature_verification_algorithms.all;
+            Arc::new(Verifier::new(NodeIdentity { roots, common_name, algorithms }, &provider))
+        }
         NodeTrust::Authority(bundle) => {
             let roots = Arc::new(roots(bundle)?);
             WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                 .build()
                 .map_err(|error| error.to_string())?
         }
-        NodeTrust::Nobody => Arc::new(AcceptAnyServer(provider.clone())),
+        // As kube-apiserver does without `--kubelet-certificate-authority`.
+        NodeTrust::Nobody => Arc::new(Verifier::new(AnyServer, &provider)),
     };
     let damaged = |error: &dyn fmt::Display| format!("the server's certificate for nodes: {error}");
     let certificate =
@@ -87,92 +87,24 @@ fn roots(bundle: &str) -> Result<RootCertStore, String> {
 /// address it has does not matter: a node may say of itself that it has any, this server's own included.
 #[derive(Debug)]
 struct NodeIdentity {
-    roots: Arc<RootCertStore>,
+    roots: RootCertStore,
     common_name: String,
-    provider: Arc<CryptoProvider>,
+    algorithms: &'static [&'static dyn SignatureVerificationAlgorithm],
 }
 
-impl ServerCertVerifier for NodeIdentity {
-    fn verify_server_cert(
+impl Rule for NodeIdentity {
+    fn check(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let algorithms = self.provider.signature_verification_algorithms.all;
+    ) -> Result<(), Error> {
         let parsed = ParsedCertificate::try_from(leaf)?;
-        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, self.algorithms)?;
         let named = of_certificate(leaf).is_some_and(|user| {
             user.name == self.common_name && user.groups.iter().any(|group| group == NODE_GROUP)
         });
-        if named {
-            return Ok(ServerCertVerified::assertion());
-        }
-        Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Trusts any server, as kube-apiserver does without `--kubelet-certificate-authority`.
-#[derive(Debug)]
-struct AcceptAnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        if named { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
     }
 }

@@ -2,13 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use lazaret_trust::{Rule, Verifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
-    },
+    CertificateError, ClientConfig, Error, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_name},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
@@ -30,10 +27,10 @@ pub(super) fn config(bundle: &[u8]) -> Result<ClientConfig, String> {
         // Without roots no certificate can be valid; the refusal says so.
         builder.with_root_certificates(roots).with_no_client_auth()
     } else {
-        let chain = WebPkiServerVerifier::builder_with_provider(roots, provider)
+        let chain = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
             .build()
             .map_err(|error| error.to_string())?;
-        let verifier = Arc::new(Verifier { chain, given });
+        let verifier = Arc::new(Verifier::new(Bundle { chain, given }, &provider));
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -63,21 +60,20 @@ fn of_machine() -> Arc<RootCertStore> {
 /// The usual rules, and one more that Go has: a certificate that stands in the bundle itself is trusted, whatever it may be used for. Webhooks
 /// often have one certificate that signed itself.
 #[derive(Debug)]
-struct Verifier {
+struct Bundle {
     chain: Arc<WebPkiServerVerifier>,
     given: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
+impl Rule for Bundle {
+    fn check(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
-        ocsp: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let by_chain = self.chain.verify_server_cert(leaf, intermediates, name, ocsp, now);
+    ) -> Result<(), Error> {
+        let by_chain = self.chain.verify_server_cert(leaf, intermediates, name, &[], now).map(|_| ());
         if by_chain.is_ok() || !self.given.iter().any(|given| given.as_ref() == leaf.as_ref()) {
             return by_chain;
         }
@@ -88,29 +84,6 @@ impl ServerCertVerifier for Verifier {
         if !valid {
             return Err(Error::InvalidCertificate(CertificateError::Expired));
         }
-        verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
+        verify_server_name(&ParsedCertificate::try_from(leaf)?, name)
     }
 }
