@@ -35,9 +35,25 @@ fn finalizers(count: usize) -> Value {
     list(count, |at| format!("example.com/f{at}").into())
 }
 
+fn bare_pod() -> Value {
+    json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
 fn pod(count: usize, place: fn(&mut Value, Value), item: fn(usize) -> Value) -> Value {
-    let mut pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let mut pod = bare_pod();
     place(&mut pod, list(count, item));
+    pod
+}
+
+fn spec_with(count: usize, field: &str, item: fn(usize) -> Value) -> Value {
+    let mut pod = bare_pod();
+    pod["spec"][field] = list(count, item);
+    pod
+}
+
+fn container_with(count: usize, field: &str, item: fn(usize) -> Value) -> Value {
+    let mut pod = bare_pod();
+    pod["spec"]["containers"][0][field] = list(count, item);
     pod
 }
 
@@ -181,21 +197,15 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "containers",
-        body: |count| {
-            pod(
-                count,
-                |pod, list| pod["spec"]["containers"] = list,
-                |at| json!({"name": format!("c{at}"), "image": "i"}),
-            )
-        },
+        body: |count| spec_with(count, "containers", |at| json!({"name": format!("c{at}"), "image": "i"})),
         ..NEW
     },
     Case {
         name: "init containers",
         body: |count| {
-            pod(
+            spec_with(
                 count,
-                |pod, list| pod["spec"]["initContainers"] = list,
+                "initContainers",
                 |at| json!({"name": format!("i{at}"), "image": "i", "restartPolicy": "Always"}),
             )
         },
@@ -203,21 +213,15 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "variables",
-        body: |count| {
-            pod(
-                count,
-                |pod, list| pod["spec"]["containers"][0]["env"] = list,
-                |at| json!({"name": format!("E{at}"), "value": "v"}),
-            )
-        },
+        body: |count| container_with(count, "env", |at| json!({"name": format!("E{at}"), "value": "v"})),
         ..NEW
     },
     Case {
         name: "ports",
         body: |count| {
-            pod(
+            container_with(
                 count,
-                |pod, list| pod["spec"]["containers"][0]["ports"] = list,
+                "ports",
                 |at| json!({"name": format!("p{at}"), "containerPort": 1 + at, "hostPort": 1 + at}),
             )
         },
@@ -243,11 +247,7 @@ const CASES: &[Case] = &[
     Case {
         name: "tolerations",
         body: |count| {
-            pod(
-                count,
-                |pod, list| pod["spec"]["tolerations"] = list,
-                |at| json!({"key": format!("k{at}"), "operator": "Exists"}),
-            )
+            spec_with(count, "tolerations", |at| json!({"key": format!("k{at}"), "operator": "Exists"}))
         },
         ..NEW
     },
@@ -269,9 +269,9 @@ const CASES: &[Case] = &[
     Case {
         name: "topology constraints",
         body: |count| {
-            pod(
+            spec_with(
                 count,
-                |pod, list| pod["spec"]["topologySpreadConstraints"] = list,
+                "topologySpreadConstraints",
                 |at| json!({"topologyKey": format!("k{at}"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}),
             )
         },
@@ -315,9 +315,9 @@ const CASES: &[Case] = &[
     Case {
         name: "statuses of claims",
         before: |count| {
-            Some(pod(
+            Some(spec_with(
                 count,
-                |pod, claims| pod["spec"]["resourceClaims"] = claims,
+                "resourceClaims",
                 |at| json!({"name": format!("c{at}"), "resourceClaimName": "x"}),
             ))
         },
@@ -329,11 +329,7 @@ const CASES: &[Case] = &[
     Case {
         name: "tolerations added to a pod",
         before: |count| {
-            Some(pod(
-                count,
-                |pod, list| pod["spec"]["tolerations"] = list,
-                |at| json!({"key": format!("k{at}"), "operator": "Exists"}),
-            ))
+            Some(spec_with(count, "tolerations", |at| json!({"key": format!("k{at}"), "operator": "Exists"})))
         },
         form: MERGE,
         body: |count| json!({"spec": {"tolerations": list(count * 2, |at| json!({"key": format!("k{at}"), "operator": "Exists"}))}}),
@@ -341,18 +337,12 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "scheduling gates",
-        body: |count| {
-            pod(
-                count,
-                |pod, list| pod["spec"]["schedulingGates"] = list,
-                |at| json!({"name": format!("example.com/g{at}")}),
-            )
-        },
+        body: |count| spec_with(count, "schedulingGates", |at| json!({"name": format!("example.com/g{at}")})),
         ..NEW
     },
     Case {
         name: "conditions of a pod",
-        before: |_| Some(pod(0, |_, _| {}, |_| Value::Null)),
+        before: |_| Some(bare_pod()),
         form: STRATEGIC,
         below: "/status",
         body: |count| json!({"status": {"conditions": list(count, |at| json!({"type": format!("C{at}"), "status": "True"}))}}),
@@ -361,11 +351,7 @@ const CASES: &[Case] = &[
     Case {
         name: "statuses of containers",
         before: |count| {
-            Some(pod(
-                count,
-                |pod, list| pod["spec"]["containers"] = list,
-                |at| json!({"name": format!("c{at}"), "image": "i"}),
-            ))
+            Some(spec_with(count, "containers", |at| json!({"name": format!("c{at}"), "image": "i"})))
         },
         form: STRATEGIC,
         below: "/status",
