@@ -8,8 +8,17 @@ use crate::{
     stage::{DRIVER, Stage, taint},
 };
 
-fn names(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("p{number}")).collect()
+/// Pods that run, with a device each.
+fn run_pods(stage: &Stage, count: usize) -> Vec<String> {
+    stage.template("one", &json!([]));
+    let names: Vec<String> = (0..count).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        stage.pod(name, "one");
+    }
+    for name in &names {
+        stage.running(name);
+    }
+    names
 }
 
 fn paced() -> serde_json::Value {
@@ -34,14 +43,7 @@ fn assert_counted(stage: &Stage, names: &[String]) {
 #[test]
 fn a_restart_in_the_middle_of_an_eviction_evicts_each_pod_once_and_counts_it_or_says_so() {
     let mut stage = Stage::of(Cluster::options().durable().plane(Plane::simulated(4, 8)), 4);
-    stage.template("one", &json!([]));
-    let names = names(30);
-    for name in &names {
-        stage.pod(name, "one");
-    }
-    for name in &names {
-        stage.running(name);
-    }
+    let names = run_pods(&stage, 30);
     stage.rule("v1alpha3", "all", &json!({"driver": DRIVER}), &paced());
     let here = |stage: &Stage| names.iter().filter(|name| stage.pod_now(name).is_some()).count();
     stage.until("the first are gone", || {
@@ -61,14 +63,7 @@ fn when_the_leader_dies_the_other_goes_on_and_both_keep_the_pace() {
     let first = rivals::start(&stage, "first", rivals::SHORT, stage.cluster.client());
     rivals::until_held_by(&stage, "first");
     let second = rivals::start(&stage, "second", rivals::SHORT, stage.cluster.client());
-    stage.template("one", &json!([]));
-    let names = names(30);
-    for name in &names {
-        stage.pod(name, "one");
-    }
-    for name in &names {
-        stage.running(name);
-    }
+    let names = run_pods(&stage, 30);
     stage.rule("v1alpha3", "all", &json!({"driver": DRIVER}), &paced());
     let here = || names.iter().filter(|name| stage.pod_now(name).is_some()).count();
     stage.until("the first are gone", || if here() <= 22 { Ok(()) } else { Err(here().to_string()) });
@@ -88,14 +83,7 @@ fn a_leader_that_ends_in_good_order_takes_no_count_with_it() {
     let stage = rivals::stage();
     let first = rivals::start(&stage, "first", rivals::LONG, stage.cluster.client());
     rivals::until_held_by(&stage, "first");
-    stage.template("one", &json!([]));
-    let names = names(20);
-    for name in &names {
-        stage.pod(name, "one");
-    }
-    for name in &names {
-        stage.running(name);
-    }
+    let names = run_pods(&stage, 20);
     stage.rule("v1alpha3", "all", &json!({"driver": DRIVER}), &paced());
     let here = || names.iter().filter(|name| stage.pod_now(name).is_some()).count();
     // They go without a trace but for the count, which is written every ten seconds and at the end.
