@@ -41,11 +41,8 @@ fn at_the_end(recording: &Value) -> BTreeMap<String, usize> {
     top.counts.into_iter().map(|(condition, number)| (condition.word().to_owned(), number)).collect()
 }
 
-/// Chooses a file as a person does, moves to its end, and waits until the page shows what is expected there.
-fn play(page: &Page<'_>, file: &Path) {
-    let recording: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    let expected = at_the_end(&recording);
-    assert!(expected.values().sum::<usize>() > 0, "{}: no device", file.display());
+/// Chooses a file as a person does.
+fn choose(page: &Page<'_>, file: &Path) {
     page.eval("void (location.hash = '#/fleet')");
     page.until("lazaret.page()?.id === 'fleet'");
     page.eval("void (location.hash = '#/replay')");
@@ -56,6 +53,14 @@ fn play(page: &Page<'_>, file: &Path) {
         &json!({"nodeId": document["root"]["nodeId"], "selector": "input[type=file]"}),
     );
     page.call("DOM.setFileInputFiles", &json!({"nodeId": input["nodeId"], "files": [file]}));
+}
+
+/// Chooses a file, moves to its end, and waits until the page shows what is expected there.
+fn play(page: &Page<'_>, file: &Path) {
+    let recording: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let expected = at_the_end(&recording);
+    assert!(expected.values().sum::<usize>() > 0, "{}: no device", file.display());
+    choose(page, file);
     page.until("document.querySelector('.scrub input[type=range]')");
     page.eval("(() => { const range = document.querySelector('.scrub input[type=range]'); range.value = range.max; range.dispatchEvent(new Event('input')); })()");
     let shown = "Object.fromEntries([...document.querySelectorAll('.legend button')].map((one) => [one.lastChild.textContent.toLowerCase(), Number(one.querySelector('b').textContent.replace(/,/g, ''))]).filter(([, number]) => number))";
@@ -89,15 +94,6 @@ fn recordings_of_a_cluster_and_of_the_simulator_are_played() {
     // A file that is no recording is refused with an error.
     let other = cluster.folder.path().join("other.json");
     fs::write(&other, "[]").unwrap();
-    page.eval("void (location.hash = '#/fleet')");
-    page.until("lazaret.page()?.id === 'fleet'");
-    page.eval("void (location.hash = '#/replay')");
-    page.until("document.querySelector('input[type=file]')");
-    let document = page.call("DOM.getDocument", &json!({}));
-    let input = page.call(
-        "DOM.querySelector",
-        &json!({"nodeId": document["root"]["nodeId"], "selector": "input[type=file]"}),
-    );
-    page.call("DOM.setFileInputFiles", &json!({"nodeId": input["nodeId"], "files": [other]}));
+    choose(&page, &other);
     page.until("/no DeviceRecording/.test(document.querySelector('main').innerText)");
 }
