@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lazaret_hollow::{HollowOptions, start};
 use lazaret_runtime::{Call, Client, Hub, Inbox, Metrics, NODES, News, PODS, SLICES};
-use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Server, ServerOptions, User};
 use lazaret_store::Store;
 use serde_json::json;
 use tokio::sync::watch;
@@ -16,12 +16,7 @@ use tokio::sync::watch;
 async fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
     let (nodes, pods) = (arguments.next().unwrap_or(1_000), arguments.next().unwrap_or(4_000));
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: None,
-    };
+    let options = ServerOptions::default();
     let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
     server.bootstrap().await.unwrap();
     let groups = vec!["system:masters".to_owned(), "system:authenticated".to_owned()];

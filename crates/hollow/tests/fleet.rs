@@ -8,7 +8,7 @@ use lazaret_runtime::{
     CLAIMS, CLASSES, Call, CallError, Client, Hub, LEASES, Metrics, NODES, PODS, PatchKind, Resource, SLICES,
     Tasks,
 };
-use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Server, ServerOptions, User};
 use lazaret_store::Store;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -21,12 +21,7 @@ struct Cluster {
 
 impl Cluster {
     async fn new() -> Self {
-        let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(Rbac::default()),
-            token_keys: None,
-        };
+        let options = ServerOptions::default();
         let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
         server.bootstrap().await.unwrap();
         let client = client(&server);

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Authorizer, Features, ObjectStore, ServerOptions, connection};
+use crate::{Authorizer, ObjectStore, ServerOptions, connection};
 
 /// Everybody may do everything: what is refused here is refused for other reasons.
 struct AllowAll;
@@ -51,12 +51,7 @@ impl Rig {
 
     fn with(limits: FrontLimits) -> Self {
         let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
-        let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(AllowAll),
-            token_keys: None,
-        };
+        let options = ServerOptions { authorizer: Box::new(AllowAll), ..ServerOptions::default() };
         let user = |name: &str, group: &str| {
             (name.to_owned(), User { name: name.into(), groups: vec![group.into()], ..User::default() })
         };

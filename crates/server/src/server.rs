@@ -23,7 +23,7 @@ use crate::{
         webhooks::limits::WebhookLimits,
     },
     audit::Audit,
-    auth::tokens::TokenKeys,
+    auth::{Rbac, tokens::TokenKeys},
     definitions::{Customs, Definitions},
     derived::Derived,
     kind_ref::KindRef,
@@ -52,6 +52,18 @@ pub struct ServerOptions {
     pub authorizer: Box<dyn Authorizer>,
     /// Signs tokens of service accounts; without it none are given out.
     pub token_keys: Option<TokenKeys>,
+}
+
+impl Default for ServerOptions {
+    /// As Kubernetes 1.37 is by itself, with roles, and without tokens.
+    fn default() -> Self {
+        Self {
+            features: Features::kubernetes_1_37(),
+            runtime_config: Vec::new(),
+            authorizer: Box::new(Rbac::default()),
+            token_keys: None,
+        }
+    }
 }
 
 impl fmt::Debug for ServerOptions {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
-use lazaret_server::{Body, Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Body, Server, ServerOptions, User};
 use lazaret_store::Store;
 use tokio::runtime::Runtime;
 
@@ -22,12 +22,7 @@ impl Served {
     fn start() -> Result<Self> {
         // One thread: what happens does not depend on who is faster.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start")?;
-        let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(Rbac::default()),
-            token_keys: None,
-        };
+        let options = ServerOptions::default();
         let store =
             Store::ephemeral(lazaret_store::Options::default()).map_err(|error| anyhow!("{error}"))?;
         let server = Server::new(store, options);

@@ -13,8 +13,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use lazaret_json::Value;
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Rbac, Renewal, Secrets, Server, ServerAddress, ServerOptions, User,
-    serve,
+    Authenticator, HttpOptions, Renewal, Secrets, Server, ServerAddress, ServerOptions, User, serve,
 };
 use lazaret_store::Store;
 use rustls::{
@@ -55,12 +54,8 @@ async fn start(listen: &str, advertised: Option<&str>, names: &[&str]) -> Runnin
         advertised: advertised.map(|ip| ip.parse().unwrap()),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
     };
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: Some(secrets.token_keys().unwrap()),
-    };
+    let options =
+        ServerOptions { token_keys: Some(secrets.token_keys().unwrap()), ..ServerOptions::default() };
     let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
     server.set_address(address.clone());
     server.bootstrap().await.unwrap();

@@ -7,7 +7,7 @@ use std::{
 
 use crate::support::Api;
 use lazaret_json::{Value, json};
-use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Server, ServerOptions, User};
 use lazaret_store::{
     Disk, DiskFile, Options, Store,
     fault::{Fault, FaultyDisk},
@@ -82,12 +82,7 @@ async fn a_full_disk_refuses_writes_says_why_and_heals() {
 async fn why_a_check_fails_is_for_administrators() {
     let disk = FaultyDisk::new(1);
     let store = Store::open_on(Arc::new(disk.clone()), Options::default()).unwrap();
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: None,
-    };
+    let options = ServerOptions::default();
     let user =
         |name: &str, group: &str| User { name: name.into(), groups: vec![group.into()], ..User::default() };
     let mut api = Api { server: Server::new(store, options), user: user("admin", "system:masters") };

@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::Request;
 use lazaret_json::{Value, json};
-use lazaret_server::{Features, Limits, Server, ServerOptions, User};
+use lazaret_server::{Limits, Server, ServerOptions, User};
 use lazaret_store::Store;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -28,10 +28,9 @@ fn config_map(name: &str, bytes: usize) -> Value {
 
 fn within(limits: Limits) -> Api {
     let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
         runtime_config: vec![("api/all".into(), true)],
         authorizer: Box::new(crate::support::AllowAll),
-        token_keys: None,
+        ..ServerOptions::default()
     };
     let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
     let server = Server::with_limits(store, options, limits);

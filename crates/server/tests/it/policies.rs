@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
-use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Server, ServerOptions, User};
 use lazaret_store::Store;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
@@ -15,12 +15,7 @@ struct Client(Server);
 
 impl Client {
     async fn start() -> Self {
-        let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(Rbac::default()),
-            token_keys: None,
-        };
+        let options = ServerOptions::default();
         let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
         server.bootstrap().await.unwrap();
         Self(server)

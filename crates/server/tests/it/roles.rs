@@ -6,16 +6,11 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
-use lazaret_server::{Access, Authorizer, Features, ObjectStore, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Access, Authorizer, ObjectStore, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
 
 async fn server(authorizer: Box<dyn Authorizer>) -> Server {
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer,
-        token_keys: None,
-    };
+    let options = ServerOptions { authorizer, ..ServerOptions::default() };
     let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
     server.bootstrap().await.unwrap();
     server

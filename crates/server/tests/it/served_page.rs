@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::support::{AllowAll, Api};
 use lazaret_json::json;
-use lazaret_server::{Features, Server, ServerOptions};
+use lazaret_server::{Server, ServerOptions};
 use lazaret_store::Store;
 
 /// Every kind that objects can be made of, by group.
@@ -102,12 +102,7 @@ fn root(group: &str, version: &str) -> String {
 
 /// As `lazaret up --api-only` serves it.
 fn plain() -> Api {
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(AllowAll),
-        token_keys: None,
-    };
+    let options = ServerOptions { authorizer: Box::new(AllowAll), ..ServerOptions::default() };
     let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
     Api { server: Server::new(store, options), user: lazaret_server::User::default() }
 }

@@ -7,18 +7,13 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
-use lazaret_server::{Features, Rbac, Server, ServerOptions, ServiceRanges, User};
+use lazaret_server::{Server, ServerOptions, ServiceRanges, User};
 use lazaret_store::Store;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 async fn over(store: Store) -> Server {
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: None,
-    };
+    let options = ServerOptions::default();
     let server = Server::new(store, options);
     server.use_service_ranges(ServiceRanges::new("10.0.0.0/26", "30000-30019").unwrap());
     server.bootstrap().await.unwrap();
@@ -231,12 +226,7 @@ async fn the_service_kubernetes_keeps_its_address_when_the_range_becomes_another
     let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
     let first = over(store.clone()).await;
     first.write_own_service("127.0.0.1:7443".parse().unwrap()).await.unwrap();
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: None,
-    };
+    let options = ServerOptions::default();
     let second = Server::new(store, options);
     second.use_service_ranges(ServiceRanges::new("10.9.0.0/16", "30000-30019").unwrap());
     second.write_own_service("127.0.0.1:7444".parse().unwrap()).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::Api;
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
-use lazaret_server::{AdmissionPlugin, Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{AdmissionPlugin, Features, Server, ServerOptions, User};
 use lazaret_store::Store;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -114,12 +114,7 @@ async fn logs_are_what_the_node_left() {
 
 #[tokio::test]
 async fn a_user_is_told_all_rules_that_hold_for_him() {
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: None,
-    };
+    let options = ServerOptions::default();
     let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
     server.bootstrap().await.unwrap();
     let admin = User { name: "root".into(), groups: vec!["system:masters".into()], ..User::default() };
@@ -152,8 +147,7 @@ async fn an_older_release_can_be_had() {
         let options = ServerOptions {
             features: Features::of(release.parse().unwrap()),
             runtime_config: config.iter().map(|name| ((*name).to_owned(), true)).collect(),
-            authorizer: Box::new(Rbac::default()),
-            token_keys: None,
+            ..ServerOptions::default()
         };
         let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
         let user = User { name: "root".into(), groups: vec!["system:masters".into()], ..User::default() };

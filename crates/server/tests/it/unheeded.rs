@@ -5,16 +5,11 @@ use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Kind, Scope};
-use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{Server, ServerOptions, User};
 use lazaret_store::Store;
 
 async fn server() -> Server {
-    let options = ServerOptions {
-        features: Features::kubernetes_1_37(),
-        runtime_config: Vec::new(),
-        authorizer: Box::new(Rbac::default()),
-        token_keys: None,
-    };
+    let options = ServerOptions::default();
     let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
     server.bootstrap().await.unwrap();
     server

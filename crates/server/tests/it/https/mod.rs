@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use lazaret_json::Value;
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Identity, Pem, Rbac, Server, ServerOptions, Signer, Tls, TlsFiles,
-    TokenKeys, certificate_authority, client_certificate, serve, server_certificate,
+    Authenticator, HttpOptions, Identity, Pem, Server, ServerOptions, Signer, Tls, TlsFiles, TokenKeys,
+    certificate_authority, client_certificate, serve, server_certificate,
 };
 use lazaret_store::Store;
 use rustls::{
@@ -39,10 +39,8 @@ impl Cluster {
     pub(crate) async fn start() -> Self {
         let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
         let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(Rbac::default()),
             token_keys: Some(TokenKeys::load(&TokenKeys::generate().unwrap()).unwrap()),
+            ..ServerOptions::default()
         };
         let server = Server::new(store, options);
         server.bootstrap().await.unwrap();

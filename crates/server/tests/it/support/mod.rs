@@ -8,7 +8,7 @@ use http::{Request, header};
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_memory::Memory;
-use lazaret_server::{Access, Authorizer, Features, ObjectStore, Server, ServerOptions, User};
+use lazaret_server::{Access, Authorizer, ObjectStore, Server, ServerOptions, User};
 use lazaret_storage::Storage;
 use lazaret_store::Store;
 
@@ -56,10 +56,9 @@ impl Api {
     /// A server over a store that may already be in use.
     pub(crate) fn over(store: impl Into<Arc<dyn Storage>>) -> Self {
         let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
             authorizer: Box::new(AllowAll),
-            token_keys: None,
+            ..ServerOptions::default()
         };
         Self { server: Server::new(store, options), user: User { name: "tester".into(), ..User::default() } }
     }

@@ -1,10 +1,10 @@
 //! The graph follows the store, also where changes are no longer known one by one.
 
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Access, Features, User};
+use lazaret_kinds::{Access, User};
 use lazaret_store::{Op, Options, Store};
 
-use crate::{Rbac, Server, ServerOptions, auth::node::NodeAuthorizer};
+use crate::{Server, ServerOptions, auth::node::NodeAuthorizer};
 
 struct World {
     store: Store,
@@ -16,12 +16,7 @@ impl World {
     /// A store that remembers this many changes.
     fn new(history_events_max: usize) -> Self {
         let store = Store::ephemeral(Options { history_events_max, ..Options::default() }).unwrap();
-        let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(Rbac::default()),
-            token_keys: None,
-        };
+        let options = ServerOptions::default();
         Self { server: Server::new(store.clone(), options), store, nodes: NodeAuthorizer::default() }
     }
 
