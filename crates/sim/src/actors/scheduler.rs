@@ -151,6 +151,7 @@ impl Part for Scheduler {
             EffectKind::Bind(bind) => {
                 world.note_sent(number, bind);
                 world.check_node_is_there(number, bind, is_new);
+                world.check_made_ready(bind, is_new);
             }
             EffectKind::Evict(evict) => world.check_preempted(number, evict, is_new),
             EffectKind::ReleaseClaim(_)
@@ -368,7 +369,6 @@ impl World {
             self.coverage.hit(Mark::BoundToNothing);
         }
         self.check_bound(bind);
-        self.check_made_ready(bind);
         self.check_fits(bind);
         Outcome::Done
     }

@@ -15,9 +15,10 @@ use crate::{
 };
 
 impl World {
-    /// A pod is bound: the devices of its claims were reported ready.
-    pub(crate) fn check_made_ready(&mut self, bind: &Bind) {
-        if self.config.binding == 0 {
+    /// A scheduler decides to bind a pod: the devices of its claims were reported ready. While the write is under way, somebody may take them, and the claim
+    /// get others.
+    pub(crate) fn check_made_ready(&mut self, bind: &Bind, is_new: bool) {
+        if self.config.binding == 0 || !is_new {
             return;
         }
         let Some(pod) = self.api.pods.get(&bind.pod).map(|stored| stored.object) else { return };
