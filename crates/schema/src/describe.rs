@@ -130,9 +130,10 @@ mod tests {
     #[test]
     fn every_field_of_a_kind_for_devices_is_described() {
         let mut missing = Vec::new();
-        for found in types("resource/") {
+        for found in types("resource/").chain(types("lazaret/")) {
             let description = Description::of(&found.name);
-            if description.itself().is_none() {
+            // Of our own kinds, the field in which an object stands describes it.
+            if description.itself().is_none() && found.name.starts_with("resource/") {
                 missing.push(found.name.clone());
             }
             let fields = found.fields.keys().filter(|field| description.own_field(field, 0).is_none());

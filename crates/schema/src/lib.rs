@@ -1,4 +1,4 @@
-//! The shapes of Kubernetes objects, as one table.
+//! The shapes of Kubernetes objects and of our own, as one table.
 //!
 //! Which fields a type has, what they hold, how their lists are keyed, how a strategic merge treats them, which numbers
 //! they have in protobuf, their limits and what they mean: each fact is written once, in `tables/*.txt`, and everything that needs to know a shape
@@ -21,7 +21,7 @@ mod table;
 
 pub use describe::Description;
 pub use json::{DEPTH_MAX, JsonError, Parsed, VALUES_MAX, parse_json};
-pub use limits::{Companion, Format, Limits, Words};
+pub use limits::{Companion, Format, Limits, Words, pattern};
 pub use protobuf::{Envelope, ProtobufError, decode_message, open_envelope};
 pub use raw::read_raw;
 pub use strict::{Finding, check};

@@ -13,11 +13,13 @@ pub struct Limits {
     pub words: Words,
     /// `present`: the field must be there.
     pub present: bool,
-    /// `filled`: the text must not be empty.
+    /// `filled`: the text or the list must not be empty.
     pub filled: bool,
+    /// `chars=N`: the length of a text in characters, as definitions count it.
+    pub chars: Option<usize>,
     /// `bytes=N`: the length of a text, or of JSON in its shortest form.
     pub bytes: Option<usize>,
-    /// `items=N`: the length of a list.
+    /// `items=N`: the length of a list or a map.
     pub items: Option<usize>,
     /// `enum(A,B)`: the texts. An empty text is one that is absent.
     pub values: Vec<String>,
@@ -25,6 +27,10 @@ pub struct Limits {
     pub ratchet: bool,
     /// `format(name)`: what kind of name a text is.
     pub format: Option<Format>,
+    /// `pattern(name)`: a definition has this expression, which the text matches.
+    pub pattern: Option<&'static str>,
+    /// `fixed`: in a definition, the value is the one with which the object was made.
+    pub fixed: bool,
     /// `needs(field=Value)`: the field may only be set while another one of the same object has this value.
     pub needs: Option<Companion>,
     /// `requiredWith(field=Value)`: the field must be set while another one of the same object has this value.
@@ -86,6 +92,24 @@ impl Format {
     }
 }
 
+/// The expression of a pattern by its name. Definitions are checked by API servers that know nothing but expressions.
+#[must_use]
+pub fn pattern(name: &str) -> Option<&'static str> {
+    match name {
+        "attribute" => Some(
+            r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z_][A-Za-z0-9_]{0,31}$",
+        ),
+        "duration" => Some(r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"),
+        "label-name" => Some("^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"),
+        "label-value" => Some("^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"),
+        "percentage" => Some("^(100|[1-9]?[0-9])%$"),
+        "time-zone" => Some("^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9]|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)$"),
+        "window-duration" => Some("^[1-9][0-9]{0,5}[hms]([0-9]{1,4}[ms])?([0-9]{1,4}s)?$"),
+        "window-start" => Some("^((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01][0-9]|2[0-3]):[0-5][0-9]$"),
+        _ => None,
+    }
+}
+
 /// A field of the same object, and the text that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Companion {
@@ -102,6 +126,7 @@ impl Limits {
             "ratchet" => self.ratchet = true,
             "present" => self.present = true,
             "filled" => self.filled = true,
+            "fixed" => self.fixed = true,
             "positive" => (self.min, self.words) = (Some(1), Words::Positive),
             _ => return self.take_value(flag),
         }
@@ -121,10 +146,12 @@ impl Limits {
                 (self.min, self.max) = (Some(min.parse().ok()?), Some(max.parse().ok()?));
                 self.words = Words::Range;
             }
+            "chars" => self.chars = Some(value.parse().ok()?),
             "bytes" => self.bytes = Some(value.parse().ok()?),
             "items" => self.items = Some(value.parse().ok()?),
             "enum" => self.values = value.split(',').map(str::to_owned).collect(),
             "format" => self.format = Some(Format::read(value)?),
+            "pattern" => self.pattern = Some(pattern(value)?),
             "needs" => self.needs = Some(Companion::read(value)?),
             "requiredWith" => self.required_with = Some(Companion::read(value)?),
             _ => return None,

@@ -42,8 +42,11 @@ impl Field {
         if let Some(default) = &self.default {
             value["default"] = default.clone();
         }
-        if let Some(limits) = &self.limits {
-            limits.decorate(value);
+        let Some(limits) = &self.limits else { return };
+        limits.decorate(value);
+        if let Some(items) = limits.items {
+            let is_map = matches!(schema.get(self.ty), Type::Map(_));
+            value[if is_map { "maxProperties" } else { "maxItems" }] = items.into();
         }
     }
 }
@@ -56,9 +59,6 @@ impl Limits {
         }
         if let Some(max) = self.max {
             value["maximum"] = max.into();
-        }
-        if let Some(items) = self.items {
-            value["maxItems"] = items.into();
         }
         if !self.values.is_empty() && !self.ratchet {
             value["enum"] = json!(self.values);

@@ -1,6 +1,7 @@
 //! From the text of `tables/*.txt` to a [`Schema`].
 //!
-//! A type begins at the left margin: its name, then `atomic` if it is owned as a whole. Each indented line is a field:
+//! A type begins at the left margin: its name, then `atomic` if it is owned as a whole, `open` if it keeps fields that are not listed, `union` if
+//! one of its fields is set. `NAME = TYPE FLAGS` is a name for a type with flags, in the fields below. Each indented line is a field:
 //! JSON name, protobuf number (`-` for none), type, flags. `*T` is a T that may be absent, `[]T` a list, `{}T` a map by name. A
 //! field called `inline` is a struct whose fields stand flat in JSON. Flags: `!` written even when zero, `required`, `atomic`,
 //! `set`, `map(keys)`, `merge(key)`, `replace`, `retainKeys`, `default=JSON`, and the [`Limits`] of its values. A line that is indented by four
@@ -26,6 +27,8 @@ pub(crate) fn tables(tables: &[(&str, &str)]) -> Schema {
 struct SchemaReader {
     schema: Schema,
     structs: BTreeMap<String, StructType>,
+    /// The type and flags that a name stands for.
+    aliases: BTreeMap<String, String>,
     unread: Vec<String>,
 }
 
@@ -40,11 +43,22 @@ impl SchemaReader {
                 }
                 continue;
             }
-            let mut words = line.split(' ');
-            current = format!("{package}.{}", words.next().unwrap_or_default());
-            let atomic = words.next() == Some("atomic");
+            if let Some((name, meaning)) = line.split_once(" = ") {
+                self.aliases.insert(format!("{package}.{name}"), meaning.to_owned());
+                continue;
+            }
+            let (name, flags) = line.split_once(' ').unwrap_or((line, ""));
+            current = format!("{package}.{name}");
             self.schema.declare(&current);
-            let fresh = StructType { name: current.clone(), atomic, ..StructType::default() };
+            let mut fresh = StructType { name: current.clone(), ..StructType::default() };
+            for flag in flags.split_terminator(' ') {
+                match flag {
+                    "atomic" => fresh.atomic = true,
+                    "open" => fresh.open = true,
+                    "union" => fresh.union = true,
+                    _ => self.unread.push(line.to_owned()),
+                }
+            }
             self.structs.insert(current.clone(), fresh);
         }
     }
@@ -56,8 +70,10 @@ impl SchemaReader {
             "-" => None,
             digits => Some(digits.parse::<u32>().ok()?),
         };
-        let optional = ty.starts_with('*');
-        let id = self.type_of(package, ty.trim_start_matches('*'))?;
+        let (optional, ty) = (ty.starts_with('*'), ty.trim_start_matches('*'));
+        let meaning = self.aliases.get(&format!("{package}.{ty}")).cloned();
+        let mut meant = meaning.as_deref().unwrap_or(ty).split(' ');
+        let id = self.type_of(package, meant.next()?)?;
         let owner = self.structs.get_mut(owner)?;
         if name == "inline" {
             // Structs embedded without a number of their own do not occur in protobuf.
@@ -78,9 +94,10 @@ impl SchemaReader {
             default: None,
             limits: None,
         };
-        for flag in words {
+        for flag in meant.chain(words) {
             apply(flag, &mut field)?;
         }
+        owner.listed.push(name.to_owned());
         if let Some(number) = number {
             owner.numbers.insert(number, name.to_owned());
         }
@@ -132,6 +149,8 @@ impl SchemaReader {
         for name in &names {
             let flat = self.flattened(name, 0);
             if let Some(owner) = self.structs.get_mut(name) {
+                let lent = flat.keys().filter(|name| !owner.fields.contains_key(*name));
+                owner.listed.extend(lent.cloned());
                 owner.fields = flat;
             }
         }
@@ -233,9 +252,16 @@ mod tests {
                 let is = |scalars: &[Scalar]| matches!(ty, Type::Scalar(scalar) if scalars.contains(scalar));
                 let has_number = limits.min.is_some() || limits.max.is_some();
                 let is_text = limits.format.is_some() || !limits.values.is_empty();
-                assert!(!has_number || is(&[Scalar::Int32, Scalar::Int64]), "{name}.{field_name}");
+                let has_pattern = limits.pattern.is_some();
+                let numbers = [Scalar::Int32, Scalar::Int64, Scalar::IntOrString];
+                assert!(!has_number || is(&numbers), "{name}.{field_name}");
                 assert!(!is_text || is(&[Scalar::String]), "{name}.{field_name}");
-                assert!(limits.items.is_none() || matches!(ty, Type::List(_)), "{name}.{field_name}");
+                assert!(!has_pattern || is(&[Scalar::String, Scalar::IntOrString]), "{name}.{field_name}");
+                assert!(limits.chars.is_none() || is(&[Scalar::String]), "{name}.{field_name}");
+                assert!(
+                    limits.items.is_none() || matches!(ty, Type::List(_) | Type::Map(_)),
+                    "{name}.{field_name}"
+                );
                 assert!(
                     limits.bytes.is_none() || is(&[Scalar::String]) || *ty == Type::Any(Holder::Raw),
                     "{name}.{field_name}"
@@ -250,6 +276,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_name_stands_for_a_type_with_flags() {
+        let mut reader = SchemaReader::default();
+        let text = "Stage = string enum(A,B)\nRule open\n  stage - *Stage required\n  rest - Else\nElse union\n  frob - Frob = 1\nOdd frob\n";
+        reader.table("own/v1", text);
+        assert_eq!(reader.unread, ["own/v1.Else: frob - Frob = 1", "Odd frob"]);
+        let schema = reader.finish();
+        let found = |name: &str| schema.get_struct(schema.find(name).unwrap()).unwrap();
+        let rule = found("own/v1.Rule");
+        assert!(rule.open && !rule.union && found("own/v1.Else").union);
+        assert_eq!(rule.listed().map(|(name, _)| name).collect::<Vec<_>>(), ["stage", "rest"]);
+        let stage = &rule.fields["stage"];
+        assert_eq!(schema.get(stage.ty), &Type::Scalar(Scalar::String));
+        assert!(stage.optional && stage.required);
+        assert_eq!(stage.limits.as_ref().unwrap().values, ["A", "B"]);
+        assert_eq!(schema.find("own/v1.Stage"), None);
     }
 
     #[test]

@@ -92,10 +92,14 @@ pub struct StructType {
     pub atomic: bool,
     /// Fields that are not listed are kept all the same.
     pub open: bool,
+    /// One of the fields is set, and no other.
+    pub union: bool,
     /// By JSON name; those of embedded structs among them.
     pub fields: BTreeMap<String, Field>,
     /// Structs that are a message of their own in protobuf but flat in JSON, by number.
     pub(crate) inline: BTreeMap<u32, TypeId>,
+    /// In the order of the table, then those of embedded structs.
+    pub(crate) listed: Vec<String>,
     /// By protobuf number, for the fields that are not in an inline struct.
     pub(crate) numbers: BTreeMap<u32, String>,
 }
@@ -104,6 +108,11 @@ impl StructType {
     /// All fields with a number of their own, in the order of the numbers.
     pub fn numbered(&self) -> impl Iterator<Item = (&str, &Field)> {
         self.numbers.values().filter_map(|name| Some((name.as_str(), self.fields.get(name)?)))
+    }
+
+    /// All fields, in the order of the table.
+    pub fn listed(&self) -> impl Iterator<Item = (&str, &Field)> {
+        self.listed.iter().filter_map(|name| Some((name.as_str(), self.fields.get(name)?)))
     }
 
     /// A type without a message in protobuf.
@@ -278,7 +287,7 @@ impl Schema {
     }
 }
 
-/// The shapes of all built-in kinds.
+/// The shapes of all built-in kinds, and of our own.
 pub fn builtin() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| parse::tables(TABLES))
@@ -316,6 +325,7 @@ pub(crate) const TABLES: &[(&str, &str)] = tables! {
     "networking/v1" => "networking_v1",
     "admissionregistration/v1" => "admissionregistration_v1",
     "apiextensions/v1" => "apiextensions_v1",
+    "lazaret/v1alpha1" => "lazaret_v1alpha1",
 };
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Definitions of Lazaret's own kinds, group `lazaret.dev`. The embedded server begins with them, `lazaret install` prints them, and the files in
-//! `deploy/crds` are written from them: there is one table, so no two clusters have different fields.
+//! `deploy/crds` are written from them: there is one table, `lazaret_v1alpha1.txt` of `schema`, so no two clusters have different fields.
 
+mod beyond;
 mod disruption_guard;
 mod from_table;
 mod health_policy;
@@ -53,24 +54,27 @@ pub(crate) fn check_of(group: &str, plural: &str) -> Option<OwnCheck> {
     }
 }
 
-/// A definition of a kind in one version, with a status.
-fn kind(
-    scope: &str,
-    names: Value,
-    columns: Vec<Value>,
-    description: &str,
-    (spec, status): (Value, Option<Value>),
-) -> Value {
-    let plural = crate::value::text(&names, "plural").to_owned();
+/// How a kind is called, and where its objects are.
+struct Names {
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static str,
+    scope: &'static str,
+}
+
+/// A definition of a kind in one version, with the fields that the table has of it.
+fn definition_of(names: &Names, columns: Vec<Value>) -> Value {
+    let Names { kind, plural, short, scope } = names;
     let mut properties = json!({
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
-        "spec": spec,
+        "spec": from_table::described(&format!("{kind}Spec")),
     });
-    let subresources = if status.is_some() { json!({"status": {}}) } else { json!({}) };
-    if let Some(status) = status {
+    let mut subresources = json!({});
+    if let Some(status) = from_table::described(&format!("{kind}Status")) {
         crate::value::put(&mut properties, "status", status);
+        subresources = json!({"status": {}});
     }
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -79,7 +83,13 @@ fn kind(
         "spec": {
             "group": OWN_GROUP,
             "scope": scope,
-            "names": names,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+                "shortNames": [short],
+            },
             "versions": [{
                 "name": "v1alpha1",
                 "served": true,
@@ -89,25 +99,10 @@ fn kind(
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
                     "required": ["spec"],
-                    "description": description,
+                    "description": from_table::description(kind),
                     "properties": properties,
                 }},
             }],
-        },
-    })
-}
-
-/// The identity of a device.
-fn device(description: &str) -> Value {
-    let name = |description: &str, most: u32| json!({"type": "string", "minLength": 1, "maxLength": most, "description": description});
-    json!({
-        "type": "object",
-        "required": ["driver", "pool", "device"],
-        "description": description,
-        "properties": {
-            "driver": name("The driver's name.", 63),
-            "pool": name("The pool's name within the driver.", 253),
-            "device": name("The device's name within the pool.", 63),
         },
     })
 }
@@ -116,18 +111,6 @@ fn device(description: &str) -> Value {
 fn digest(text: &str) -> String {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("fnv1a-{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
-}
-
-fn text(description: &str) -> Value {
-    json!({"type": "string", "description": description})
-}
-
-fn integer(description: &str) -> Value {
-    json!({"type": "integer", "format": "int64", "description": description})
-}
-
-fn time(description: &str) -> Value {
-    json!({"type": "string", "format": "date-time", "description": description})
 }
 
 fn column(name: &str, kind: &str, path: &str, description: &str) -> Value {
@@ -139,44 +122,10 @@ fn wide_column(name: &str, path: &str, description: &str) -> Value {
     json!({"name": name, "type": "string", "jsonPath": path, "description": description, "priority": 1})
 }
 
-/// `status.conditions`, as every Kubernetes object has them.
-fn conditions(description: &str) -> Value {
-    json!({
-        "type": "array",
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["type"],
-        "description": description,
-        "items": {
-            "type": "object",
-            "required": ["type", "status", "reason", "message", "lastTransitionTime"],
-            "properties": {
-                "type": text("Subject of the condition; one entry per type."),
-                "status": {
-                    "type": "string",
-                    "enum": ["True", "False", "Unknown"],
-                    "description": "True, False or Unknown.",
-                },
-                "reason": text("One word for machines."),
-                "message": text("For people."),
-                "lastTransitionTime": time("When the status last changed."),
-                "observedGeneration": integer("The metadata.generation that this was said of."),
-            },
-        },
-    })
+/// Where a column finds a field of a condition.
+fn condition(kind: &str, field: &str) -> String {
+    format!(".status.conditions[?(@.type==\"{kind}\")].{field}")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A column of the type `date` shows how long ago that was, and `<invalid>` for what is yet to come.
-    #[test]
-    fn columns_that_show_an_age_show_the_past() {
-        for definition in own_definitions() {
-            let columns = definition["spec"]["versions"][0]["additionalPrinterColumns"].as_array().cloned();
-            for column in columns.unwrap_or_default().iter().filter(|column| column["type"] == "date") {
-                assert_eq!(column["jsonPath"], ".metadata.creationTimestamp", "{column:?}");
-            }
-        }
-    }
-}
+mod tests;
