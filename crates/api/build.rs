@@ -1,18 +1,20 @@
-//! Writes the readers of everything that a DeviceTaintRule is made of, from the tables of `schema`.
+//! Writes the readers of everything that a DeviceTaintRule and our own kinds are made of, from the tables of `schema`.
 //!
-//! A field is a line of a table. From it follow the name and type on the wire, the limits that are checked when an object is read, whether only v1alpha3
-//! has it, and, where the type of the model has a field of the same name, how it gets there. `src/wire/rule.rs` and `src/convert/rule.rs` include what is
-//! written here.
+//! A field is a line of a table. From it follow the name and type on the wire, the default, the limits that are checked when an object is read, whether
+//! only v1alpha3 has it, and, where the type of the model has a field of the same name, how it gets there. `src/wire/rule.rs` and `src/convert/rule.rs`
+//! include what is written here, `src/wire/own.rs` and `src/convert/own.rs` what `build/own.rs` writes.
 
-use std::{collections::BTreeMap, env, error::Error, fmt::Write as _, fs, path::Path};
+use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 
-use limits::Limits;
+use table::{Field, snake_case, table};
 
 #[allow(dead_code, unreachable_pub, reason = "it is a part of another crate")]
 #[path = "../schema/src/limits.rs"]
 mod limits;
-
-const TABLES: &str = "../schema/tables";
+#[path = "build/own.rs"]
+mod own;
+#[path = "build/table.rs"]
+mod table;
 
 /// A type of the tables, and what is made of it.
 struct Reader {
@@ -49,17 +51,10 @@ const READERS: &[Reader] = &[
 /// Types that are read by hand.
 const BY_HAND: &[(&str, &str)] = &[("meta/v1.Condition", "Condition"), ("DeviceSelector", "Selector")];
 
-struct Field {
-    name: String,
-    ty: String,
-    is_always: bool,
-    limits: Limits,
-}
-
-type Table = BTreeMap<String, Vec<Field>>;
-
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=build.rs");
+    for file in ["build.rs", "build"] {
+        println!("cargo::rerun-if-changed={file}");
+    }
     println!("cargo::rerun-if-changed=../schema/src/limits.rs");
     let (narrow, wide) = (table("resource_v1")?, table("resource_v1alpha3")?);
     let (mut fields, mut impls) = (String::from("fields! {\n"), String::new());
@@ -77,41 +72,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("rule_fields.rs"), fields)?;
     fs::write(Path::new(&out).join("rule_impls.rs"), impls)?;
+    let (fields, impls) = own::write(&table("lazaret_v1alpha1")?)?;
+    fs::write(Path::new(&out).join("own_fields.rs"), fields)?;
+    fs::write(Path::new(&out).join("own_impls.rs"), impls)?;
     Ok(())
-}
-
-/// The fields of each type in a table. The tables are checked by a test of `schema`.
-fn table(name: &str) -> Result<Table, Box<dyn Error>> {
-    let path = format!("{TABLES}/{name}.txt");
-    println!("cargo::rerun-if-changed={path}");
-    let (mut types, mut current) = (Table::new(), String::new());
-    for line in fs::read_to_string(&path)?.lines() {
-        if line.starts_with("    ") || line.starts_with('#') || line.is_empty() {
-            continue;
-        }
-        let mut words = line.split_whitespace();
-        let Some(first) = words.next() else { continue };
-        if !line.starts_with(' ') {
-            first.clone_into(&mut current);
-            types.insert(current.clone(), Vec::new());
-            continue;
-        }
-        let ty = words.nth(1).ok_or_else(|| format!("{path}: {line}"))?.to_owned();
-        let mut field = Field { name: first.to_owned(), ty, is_always: false, limits: Limits::default() };
-        for flag in words {
-            field.is_always |= flag == "!";
-            // Flags that are no limits matter to the server alone.
-            let _ = field.limits.take(flag);
-        }
-        types.get_mut(&current).ok_or_else(|| format!("{path}: {line}"))?.push(field);
-    }
-    Ok(types)
 }
 
 fn write_fields(out: &mut String, reader: &Reader, fields: &[Field]) -> Result<(), Box<dyn Error>> {
     writeln!(out, "pub(crate) struct {} {{", reader.wire)?;
     for field in fields {
-        let (name, ty) = (snake_case(&field.name), wire_type(&field.ty)?);
+        let (name, ty) = (field.snake_case(), wire_type(field)?);
         writeln!(out, "pub(crate) {name}: {ty} = {:?},", field.name)?;
     }
     writeln!(out, "}}")?;
@@ -119,14 +89,12 @@ fn write_fields(out: &mut String, reader: &Reader, fields: &[Field]) -> Result<(
 }
 
 /// The type of a field on the wire.
-fn wire_type(ty: &str) -> Result<String, Box<dyn Error>> {
-    if let Some(item) = ty.strip_prefix("[]") {
+fn wire_type(field: &Field) -> Result<String, Box<dyn Error>> {
+    if let Some(item) = field.ty.strip_prefix("[]") {
         return Ok(format!("Nullable<Vec<{}>>", plain_type(item)?));
     }
-    match ty.strip_prefix('*') {
-        Some(ty) => Ok(format!("Option<{}>", plain_type(ty)?)),
-        None => Ok(format!("Nullable<{}>", plain_type(ty)?)),
-    }
+    let holder = if field.is_optional { "Option" } else { "Nullable" };
+    Ok(format!("{holder}<{}>", plain_type(&field.ty)?))
 }
 
 fn plain_type(ty: &str) -> Result<&'static str, Box<dyn Error>> {
@@ -162,7 +130,7 @@ fn write_impl(
             writeln!(out, "/// Takes over the fields that only v1alpha3 has.")?;
             writeln!(out, "pub(super) fn restore(&mut self, said: Self) {{")?;
             for field in fields.iter().filter(|field| is_new(field)) {
-                let name = snake_case(&field.name);
+                let name = field.snake_case();
                 writeln!(out, "self.{name} = said.{name};")?;
             }
             writeln!(out, "}}")?;
@@ -175,7 +143,7 @@ fn write_impl(
         )?;
         writeln!(out, "Ok(lazaret_model::{model} {{")?;
         for field in fields.iter().filter(|field| !skipped.contains(&field.name.as_str())) {
-            let name = snake_case(&field.name);
+            let name = field.snake_case();
             let read = if field.limits.values.is_empty() || field.limits.ratchet {
                 "from_wire::read"
             } else {
@@ -191,13 +159,10 @@ fn write_impl(
 
 /// Checks of one field: nothing is said of one that is absent, but that it is required.
 fn write_checks(out: &mut String, field: &Field, is_new: bool) -> Result<(), Box<dyn Error>> {
-    let (name, limits) = (snake_case(&field.name), &field.limits);
+    let (name, limits) = (field.snake_case(), &field.limits);
     let path = format!("&path.field({:?})", field.name);
-    let is_there = if field.ty.starts_with('*') {
-        format!("self.{name}.is_some()")
-    } else {
-        format!("!self.{name}.is_empty()")
-    };
+    let is_there =
+        if field.is_optional { format!("self.{name}.is_some()") } else { format!("!self.{name}.is_empty()") };
     let has = |other: &limits::Companion| format!("self.{}.0 == {:?}", snake_case(&other.field), other.value);
     if is_new {
         writeln!(out, "if {is_there} {{ version.superset_only({path})?; }}")?;
@@ -214,7 +179,7 @@ fn write_checks(out: &mut String, field: &Field, is_new: bool) -> Result<(), Box
     }
     if let Some(bytes) = limits.bytes {
         let length = match field.ty.as_str() {
-            "*raw" => format!("self.{name}.as_ref().map_or(0, |raw| raw.0.get().len())"),
+            "raw" => format!("self.{name}.as_ref().map_or(0, |raw| raw.0.get().len())"),
             _ => format!("self.{name}.0.len()"),
         };
         writeln!(out, "limits::bytes({length}, {bytes}, {path})?;")?;
@@ -227,16 +192,4 @@ fn write_checks(out: &mut String, field: &Field, is_new: bool) -> Result<(), Box
         writeln!(out, "limits::needs({is_there}, {}, {path}, {words:?})?;", has(other))?;
     }
     Ok(())
-}
-
-/// `deadlineSeconds` as `deadline_seconds`.
-fn snake_case(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        if c.is_ascii_uppercase() {
-            out.push('_');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    out
 }

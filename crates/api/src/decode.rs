@@ -4,7 +4,7 @@ use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, POD_GROUP_API, Pod, PodGroup, ResourceClaim, ResourceSlice,
     ResourceSlicePatch,
 };
-use serde::de::{DeserializeOwned, DeserializeSeed as _};
+use serde::de::DeserializeSeed as _;
 
 use crate::{
     convert::{self, ClaimTemplate, Version},
@@ -192,14 +192,4 @@ fn read_with_path(text: &str, place: Place<'_>) -> Result<(), FieldError> {
     place
         .deserialize(serde_path_to_error::Deserializer::new(&mut deserializer, &mut track))
         .map_err(|error| FieldError::at(&track.path(), &error))
-}
-
-/// The same for types that derive how they are read.
-pub(crate) fn parse_derived<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
-    serde_json::from_str(text).or_else(|_| {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let mut track = serde_path_to_error::Track::new();
-        T::deserialize(serde_path_to_error::Deserializer::new(&mut deserializer, &mut track))
-            .map_err(|error| FieldError::at(&track.path(), &error))
-    })
 }

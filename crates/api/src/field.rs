@@ -79,6 +79,12 @@ impl fmt::Display for Path<'_> {
 }
 
 impl FieldError {
+    /// The same field of an object that stands at a place.
+    pub(crate) fn below(self, place: &Path<'_>) -> Self {
+        let path = if self.path.is_empty() { place.to_string() } else { format!("{place}.{}", self.path) };
+        Self { path, message: self.message }
+    }
+
     /// An error of serde, in the same form.
     pub(crate) fn at(place: &serde_path_to_error::Path, error: &serde_json::Error) -> Self {
         use serde_path_to_error::Segment;

@@ -8,8 +8,6 @@ use lazaret_runtime::{CallError, DISRUPTION_GUARDS, News, Object};
 use serde_json::{Value, json};
 use tracing::warn;
 
-/// Why nothing begins where a guard cannot be understood.
-const NOT_UNDERSTOOD: &str = "it cannot be understood";
 /// Why nothing begins where guards cannot be read.
 const NOT_READABLE: &str = "DisruptionGuards cannot be read; get, list and watch them must be permitted";
 
@@ -56,11 +54,11 @@ impl GuardBook {
 
 /// A guard. One that cannot be understood keeps every eviction from beginning: somebody meant to keep some.
 fn read(object: &Object) -> Arc<DisruptionGuard> {
-    let guard = lazaret_api::read_guard(object.json());
+    let guard = lazaret_api::read_guard(object.text());
     guard.map_or_else(
-        || {
-            warn!(guard = %object.key.name, "a DisruptionGuard cannot be understood: no eviction begins");
-            stop_everything(object.key.name.clone(), NOT_UNDERSTOOD)
+        |why| {
+            warn!(guard = %object.key.name, %why, "a DisruptionGuard cannot be understood: no eviction begins");
+            stop_everything(object.key.name.clone(), &format!("it cannot be understood: {why}"))
         },
         Arc::new,
     )

@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, format, vec::Vec};
 
-use lazaret_model::{DeviceId, Text, Timestamp};
+use lazaret_model::{DeviceId, Text, Timestamp, named};
 
 use crate::policy::TaintKeyValue;
 
@@ -16,57 +16,27 @@ const NAME_BYTES_MAX: usize = 36;
 /// The text of `waits_for` in an incident whose policy was deleted.
 pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
 
-/// How far an incident is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// The device is looked at more closely.
-    Suspect,
-    /// It is not given to new claims.
-    Quarantined,
-    /// Its pods leave.
-    Draining,
-    /// It is being repaired, or waits for it.
-    Repairing,
-    /// It has to prove that it is well.
-    Probation,
-    /// It is well. The end.
-    Cleared,
-    /// Repairs have ended without success; a person decides.
-    Abandoned,
+named! {
+    /// How far an incident is.
+    pub enum Stage {
+        /// The device is looked at more closely.
+        Suspect,
+        /// It is not given to new claims.
+        Quarantined,
+        /// Its pods leave.
+        Draining,
+        /// It is being repaired, or waits for it.
+        Repairing,
+        /// It has to prove that it is well.
+        Probation,
+        /// It is well. The end.
+        Cleared,
+        /// Repairs have ended without success; a person decides.
+        Abandoned,
+    }
 }
 
 impl Stage {
-    /// All of them, in order.
-    pub const ALL: [Self; 7] = [
-        Self::Suspect,
-        Self::Quarantined,
-        Self::Draining,
-        Self::Repairing,
-        Self::Probation,
-        Self::Cleared,
-        Self::Abandoned,
-    ];
-
-    /// The stage of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.name() == name)
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Suspect => "Suspect",
-            Self::Quarantined => "Quarantined",
-            Self::Draining => "Draining",
-            Self::Repairing => "Repairing",
-            Self::Probation => "Probation",
-            Self::Cleared => "Cleared",
-            Self::Abandoned => "Abandoned",
-        }
-    }
-
     /// Whether the device is not given to new claims.
     #[must_use]
     pub fn is_out_of_service(self) -> bool {
@@ -144,34 +114,15 @@ pub struct Held {
     pub message: Text,
 }
 
-/// Why a guard does not permit that a device is taken out of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeldReason {
-    /// As much is out of service as it permits.
-    Breaker,
-    /// A person has paused everything.
-    Paused,
-    /// None of its windows is open.
-    Window,
-}
-
-impl HeldReason {
-    const ALL: [Self; 3] = [Self::Breaker, Self::Paused, Self::Window];
-
-    /// Its name, as the condition `EvictionBlocked` has it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Breaker => "Breaker",
-            Self::Paused => "Paused",
-            Self::Window => "Window",
-        }
-    }
-
-    /// The reason of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.name() == name)
+named! {
+    /// Why a guard does not permit that a device is taken out of service. Its name is the reason of the condition `EvictionBlocked`.
+    pub enum HeldReason {
+        /// As much is out of service as it permits.
+        Breaker,
+        /// A person has paused everything.
+        Paused,
+        /// None of its windows is open.
+        Window,
     }
 }
 

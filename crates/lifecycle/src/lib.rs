@@ -38,8 +38,8 @@ pub use incident::{
 pub use limits::{Limit, Selected};
 pub use machine::Lifecycle;
 pub use policy::{
-    COUNT_MAX, Count, DoneWhen, Flaps, Mode, Policy, PolicyError, RULES_MAX, Recovery, Rule, STEPS_MAX, Step,
-    TaintKeyValue, Target, When,
+    COUNT_MAX, Count, DoneWhen, Flaps, Mode, Policy, PolicyError, Recovery, Rule, Step, TaintKeyValue,
+    Target, When,
 };
 pub use pool_watch::{INCOMPLETE_MS, PoolState, PoolWatch};
 pub use reconcile::{

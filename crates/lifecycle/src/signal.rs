@@ -1,7 +1,7 @@
 //! Signals: what was noticed of a device.
 
 use lazaret_cel::{Datum, Shape};
-use lazaret_model::{DeviceId, Text, Timestamp};
+use lazaret_model::{DeviceId, Text, Timestamp, named};
 
 /// Something that was noticed of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,53 +22,23 @@ pub struct Signal {
     pub message: Text,
 }
 
-/// From where a signal comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// A taint that a driver published.
-    Taint,
-    /// Health in the status of a pod.
-    Health,
-    /// An attribute of the device.
-    Attribute,
-    /// A condition of the node.
-    Node,
-    /// The driver, its slices or a part of its pool are gone.
-    Vanished,
-    /// An alert.
-    Alert,
-    /// A person.
-    Person,
-}
-
-impl Source {
-    /// The name that a policy knows it by.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Taint => "Taint",
-            Self::Health => "Health",
-            Self::Attribute => "Attribute",
-            Self::Node => "Node",
-            Self::Vanished => "Vanished",
-            Self::Alert => "Alert",
-            Self::Person => "Person",
-        }
-    }
-
-    /// The source of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        let all = [
-            Self::Taint,
-            Self::Health,
-            Self::Attribute,
-            Self::Node,
-            Self::Vanished,
-            Self::Alert,
-            Self::Person,
-        ];
-        all.into_iter().find(|source| source.name() == name)
+named! {
+    /// From where a signal comes, by the name that a policy knows.
+    pub enum Source {
+        /// A taint that a driver published.
+        Taint,
+        /// Health in the status of a pod.
+        Health,
+        /// An attribute of the device.
+        Attribute,
+        /// A condition of the node.
+        Node,
+        /// The driver, its slices or a part of its pool are gone.
+        Vanished,
+        /// An alert.
+        Alert,
+        /// A person.
+        Person,
     }
 }
 

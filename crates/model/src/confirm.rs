@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{DeviceTaintRule, Share, Text, Uid};
+use crate::{DeviceTaintRule, Share, Text, Uid, named};
 
 /// The author of a rule's spec, recorded by the server. A rule that has it takes effect once its condition `Held` is False.
 pub const WRITTEN_BY: &str = "lazaret.dev/written-by";
@@ -90,14 +90,16 @@ impl fmt::Display for ConfirmAbove {
     }
 }
 
-/// The users who may approve a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Approvers {
-    /// Any user who may write the rule.
-    #[default]
-    Anyone,
-    /// Not the user who wrote it.
-    Different,
+named! {
+    /// The users who may approve a rule.
+    #[derive(Default)]
+    pub enum Approvers {
+        /// Any user who may write the rule.
+        #[default]
+        Anyone,
+        /// Not the user who wrote it.
+        Different,
+    }
 }
 
 /// An approval of a rule as it was seen.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{Timestamp, Window, named::named};
+use crate::{Timestamp, Window, named};
 
 /// How pods leave because of a rule. A rule without it lets pods leave as Kubernetes does: deleted, the longest overdue first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -60,6 +60,7 @@ impl EvictionSpec {
 
 named! {
     /// Whether pods wait until there is room for their replacements.
+    #[derive(Default)]
     pub enum CapacityMode {
         /// They leave whether there is room or not.
         #[default]
@@ -71,6 +72,7 @@ named! {
 
 named! {
     /// How pods of one PodGroup, one Job or one label `lazaret.dev/group` leave.
+    #[derive(Default)]
     pub enum GroupMode {
         /// Each by itself.
         #[default]
@@ -82,6 +84,7 @@ named! {
 
 named! {
     /// The request with which a pod is evicted.
+    #[derive(Default)]
     pub enum EvictionMode {
         /// Deleted.
         #[default]

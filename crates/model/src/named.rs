@@ -1,7 +1,7 @@
 //! Choices that have a name on the wire.
 
-/// One of several values, each of which is written by its name. An absent name stands for the default.
-pub trait Named: Copy + Default + 'static {
+/// One of several values, each of which is written by its name.
+pub trait Named: Copy + 'static {
     /// All of them.
     const ALL: &'static [Self];
 
@@ -17,6 +17,7 @@ pub trait Named: Copy + Default + 'static {
 }
 
 /// Declares an enum whose variants are written by their names.
+#[macro_export]
 macro_rules! named {
     (
         $(#[$attribute:meta])*
@@ -25,21 +26,36 @@ macro_rules! named {
         }
     ) => {
         $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         $scope enum $type {
             $($(#[$variant_attribute])* $variant,)*
         }
 
-        impl $crate::Named for $type {
-            const ALL: &'static [Self] = &[$(Self::$variant),*];
+        impl $type {
+            /// All of them, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            fn name(self) -> &'static str {
+            /// The name on the wire.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => stringify!($variant),)*
                 }
             }
+
+            /// The one of this name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                <Self as $crate::Named>::from_name(name)
+            }
+        }
+
+        impl $crate::Named for $type {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn name(self) -> &'static str {
+                self.name()
+            }
         }
     };
 }
-
-pub(crate) use named;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A type of the model that a value on the wire becomes.
-pub(super) trait FromWire<W>: Sized {
+pub(crate) trait FromWire<W>: Sized {
     fn from_wire(wire: W, path: &Path<'_>) -> Result<Self>;
 }
 
@@ -19,7 +19,7 @@ pub(super) fn read<W, M: FromWire<W>>(wire: W, path: &Path<'_>) -> Result<M> {
 }
 
 /// One of several names; without a name, the default.
-pub(super) fn named<M: Named>(name: Nullable<String>, path: &Path<'_>) -> Result<M> {
+pub(crate) fn named<M: Named + Default>(name: Nullable<String>, path: &Path<'_>) -> Result<M> {
     match name.0.as_str() {
         "" => Ok(M::default()),
         name => M::from_name(name).ok_or_else(|| {

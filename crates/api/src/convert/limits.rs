@@ -30,6 +30,18 @@ pub(super) fn bytes(length: usize, most: usize, path: &Path<'_>) -> Result<()> {
     if length > most { Err(path.error(format!("is longer than {most} bytes"))) } else { Ok(()) }
 }
 
+pub(super) fn chars(text: &str, most: usize, path: &Path<'_>) -> Result<()> {
+    if text.chars().count() > most {
+        Err(path.error(format!("is longer than {most} characters")))
+    } else {
+        Ok(())
+    }
+}
+
+pub(super) fn one_of(is_known: bool, known: &str, path: &Path<'_>, found: &str) -> Result<()> {
+    if is_known { Ok(()) } else { Err(path.error(format!("must be one of {known}, not {found}"))) }
+}
+
 pub(super) fn items(count: usize, most: usize, path: &Path<'_>) -> Result<()> {
     if count > most {
         Err(path.error(format!("has {count} items: at most {most} are permitted")))

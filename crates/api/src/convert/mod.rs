@@ -5,6 +5,7 @@ mod core;
 mod from_wire;
 mod limits;
 mod meta;
+mod own;
 mod pod;
 mod pod_amounts;
 mod pod_spec;
@@ -19,9 +20,10 @@ use crate::field::{FieldError, Path};
 pub(crate) use self::{
     claim::{claim, class, template},
     core::{node, pod_group},
+    from_wire::{FromWire, named},
     meta::node_selector,
     pod::{pod, pod_template},
-    rule::{patch, rule},
+    rule::{eviction, patch, rule, selector},
     slice::{attribute_of, capacity_of, slice},
 };
 pub use claim::ClaimTemplate;

@@ -36,9 +36,8 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
     let is_compiled = metadata.owner_references.0.iter().any(is_policy);
     let expires_at = spec.expires_at.map(|time| time.0);
     if spec.eviction.is_some() || expires_at.is_some() {
-        let (said, path) = (spec.eviction.unwrap_or_default(), path.field("eviction"));
-        said.check(said_in, &path)?;
-        taint.eviction = Some(Arc::new(EvictionSpec { expires_at, ..said.into_model(&path)? }));
+        let said = eviction(spec.eviction.unwrap_or_default(), said_in, &path.field("eviction"))?;
+        taint.eviction = Some(Arc::new(EvictionSpec { expires_at, ..said }));
     }
     let status = wire.status.0;
     let evictions = status.evictions.map(|count| count.into_model(&Path::ROOT.field("status")));
@@ -54,6 +53,11 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
         review,
         is_compiled,
     })
+}
+
+pub(crate) fn eviction(wire: wire::Eviction, version: Version, path: &Path<'_>) -> Result<EvictionSpec> {
+    wire.check(version, path)?;
+    wire.into_model(path)
 }
 
 /// Whether the controller of a rule is a DeviceTaintPolicy.
@@ -141,7 +145,11 @@ impl FromWire<wire::Window> for Window {
     }
 }
 
-fn selector(wire: wire::DeviceSelector, version: Version, path: &Path<'_>) -> Result<DeviceSelector> {
+pub(crate) fn selector(
+    wire: wire::DeviceSelector,
+    version: Version,
+    path: &Path<'_>,
+) -> Result<DeviceSelector> {
     wire.check(version, path)?;
     let name =
         |text: Option<String>, field: &str| text.map(|text| required(text, &path.field(field))).transpose();

@@ -5,184 +5,62 @@ use lazaret_lifecycle::{
     TaintKeyValue, Times,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{FieldError, decode::parse_derived, format_time_precise, parse_time};
+use crate::{
+    FieldError,
+    convert::FromWire,
+    decode::parse,
+    field::Path,
+    fields, format_time_precise,
+    wire::{
+        Act, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec, IncidentHeld,
+        Instant, Nullable, ObjectMeta,
+    },
+};
 
 /// Entries of lists that are read; Lazaret writes fewer.
 const LIST_MAX: usize = 256;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireIncident {
-    metadata: Metadata,
-    spec: Spec,
-    #[serde(default)]
-    status: Option<Status>,
-}
+fields! {
+    struct WireIncident(false; "metadata", "spec") {
+        metadata: ObjectMeta = "metadata",
+        spec: DeviceIncidentSpec = "spec",
+        status: Nullable<DeviceIncidentStatus> = "status",
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    name: String,
-    uid: String,
-    resource_version: String,
-    creation_timestamp: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WireDevice {
-    driver: String,
-    pool: String,
-    device: String,
-}
-
-impl WireDevice {
-    fn id(self) -> DeviceId {
-        DeviceId::new(self.driver, self.pool, self.device)
+    struct WireSignal(false; "metadata", "spec") {
+        metadata: ObjectMeta = "metadata",
+        spec: DeviceSignalSpec = "spec",
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    device: WireDevice,
-    #[serde(rename = "hardwareID")]
-    hardware_id: Option<String>,
-    policy: String,
-    rule: String,
-    stage: String,
-    taint_key: Option<String>,
-    taint_value: String,
-    cause: String,
-    number: u32,
-    opened_at: String,
-    detected_at: Option<String>,
-    acknowledged: Option<WireAct>,
-    repaired: Option<WireAct>,
-    abandoned: Option<WireAct>,
+type Result<T> = std::result::Result<T, FieldError>;
+
+fn device(wire: DeviceIdentity) -> DeviceId {
+    DeviceId::new(wire.driver, wire.pool, wire.device)
 }
 
-#[derive(Deserialize)]
-struct WireAct {
-    at: String,
-    #[serde(default)]
-    by: String,
-    #[serde(default)]
-    reason: String,
+fn instant(wire: Option<Instant>) -> Option<Timestamp> {
+    wire.map(|at| at.0)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    device: Option<WireDevice>,
-    stage: Option<String>,
-    since: Option<String>,
-    rule: Option<String>,
-    taint_key: Option<String>,
-    taint_value: Option<String>,
-    #[serde(default)]
-    waits_for: String,
-    #[serde(default)]
-    step: usize,
-    #[serde(default)]
-    attempts: u32,
-    #[serde(default)]
-    tries: u32,
-    #[serde(default)]
-    enforced: bool,
-    #[serde(default)]
-    validated: bool,
-    acknowledged_by: Option<String>,
-    #[serde(default)]
-    flaps: Vec<String>,
-    #[serde(default)]
-    timeline: Vec<WireEntry>,
-    #[serde(default)]
-    timeline_folded: u32,
-    #[serde(default)]
-    times: WireTimes,
-    #[serde(default)]
-    cost: WireCost,
-    #[serde(default)]
-    handled: WireHandled,
-    held: Option<WireHeld>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireHeld {
-    stage: String,
-    rule: String,
-    taint_key: Option<String>,
-    #[serde(default)]
-    taint_value: String,
-    guard: String,
-    reason: String,
-    #[serde(default)]
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct WireEntry {
-    at: String,
-    stage: String,
-    #[serde(default)]
-    cause: String,
-    #[serde(default)]
-    actor: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireTimes {
-    detected: Option<String>,
-    decided: Option<String>,
-    drained: Option<String>,
-    repaired: Option<String>,
-    cleared: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireCost {
-    pods_evicted: u64,
-    namespaces: Vec<String>,
-    out_of_service_seconds: i64,
-    out_of_service_since: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireHandled {
-    acknowledged: Option<String>,
-    repaired: Option<String>,
-    abandoned: Option<String>,
-}
-
-fn time(field: &str, text: &str) -> Result<Timestamp, FieldError> {
-    parse_time(text).map_err(|message| FieldError { path: field.to_owned(), message })
-}
-
-/// An instant in a status: what cannot be read is not known.
-fn maybe(text: Option<&String>) -> Option<Timestamp> {
-    text.and_then(|text| parse_time(text).ok())
-}
-
-fn stage(field: &str, name: &str) -> Result<Stage, FieldError> {
-    let unknown = || FieldError { path: field.to_owned(), message: format!("{name:?} is no stage") };
-    Stage::from_name(name).ok_or_else(unknown)
+impl FromWire<String> for Stage {
+    fn from_wire(wire: String, path: &Path<'_>) -> Result<Self> {
+        Self::from_name(&wire).ok_or_else(|| path.error(format!("{wire:?} is no stage")))
+    }
 }
 
 /// Reads an incident. One without a status is as it was opened.
 ///
 /// # Errors
 /// The field that is wrong.
-pub fn read_incident(json: &str) -> Result<Stored, FieldError> {
-    let WireIncident { metadata, spec, status } = parse_derived(json)?;
-    let opened = time("spec.openedAt", &spec.opened_at)?;
-    let first = stage("spec.stage", &spec.stage)?;
+pub fn read_incident(json: &str) -> Result<Stored> {
+    let WireIncident { metadata, spec, status } = parse(json)?;
+    let path = &Path::ROOT.field("spec");
+    spec.check(path)?;
+    let opened = spec.opened_at.0;
+    let first = Stage::from_wire(spec.stage, &path.field("stage"))?;
     let policy = Text::from(spec.policy);
     let entry = Entry {
         at: opened,
@@ -190,12 +68,11 @@ pub fn read_incident(json: &str) -> Result<Stored, FieldError> {
         cause: spec.cause.into(),
         actor: format!("policy {policy}").into(),
     };
-    let detected = maybe(spec.detected_at.as_ref());
     let mut incident = Incident {
         number: 0,
-        serial: spec.number,
-        name: metadata.name.into(),
-        device: spec.device.id(),
+        serial: u32::from_wire(spec.number, &path.field("number"))?,
+        name: metadata.name.0.into(),
+        device: device(spec.device),
         hardware: spec.hardware_id.map(Text::from),
         policy,
         rule: spec.rule.into(),
@@ -212,35 +89,29 @@ pub fn read_incident(json: &str) -> Result<Stored, FieldError> {
         acknowledged_by: None,
         timeline: vec![entry],
         folded: 0,
-        times: Times { detected, decided: Some(opened), ..Times::default() },
+        times: Times { detected: instant(spec.detected_at), decided: Some(opened), ..Times::default() },
         cost: Cost::default(),
         handled: Handled::default(),
         held: None,
     };
-    if let Some(status) = status.filter(|status| status.stage.is_some()) {
-        add_status(&mut incident, status)?;
+    if !status.0.stage.0.is_empty() {
+        add_status(&mut incident, status.0, &Path::ROOT.field("status"))?;
     }
-    let act = |field: &str, act: Option<WireAct>| {
-        act.map(|act| {
-            let at = time(&format!("spec.{field}.at"), &act.at)?;
-            Ok::<_, FieldError>(PersonAct { at, who: act.by.into(), why: act.reason.into() })
-        })
-        .transpose()
-    };
+    let act = |act: Act| PersonAct { at: act.at.0, who: act.by.0.into(), why: act.reason.0.into() };
     let acts = Acts {
-        acknowledged: act("acknowledged", spec.acknowledged)?,
-        repaired: act("repaired", spec.repaired)?,
-        abandoned: act("abandoned", spec.abandoned)?,
+        acknowledged: spec.acknowledged.map(act),
+        repaired: spec.repaired.map(act),
+        abandoned: spec.abandoned.map(act),
     };
-    let (uid, version) = (metadata.uid.into(), metadata.resource_version.into());
+    let (uid, version) = (metadata.uid.0.into(), metadata.resource_version.0.into());
     Ok(Stored { uid, version, incident, acts })
 }
 
-fn add_status(incident: &mut Incident, status: Status) -> Result<(), FieldError> {
-    incident.stage = stage("status.stage", status.stage.as_deref().unwrap_or_default())?;
-    incident.since = maybe(status.since.as_ref()).unwrap_or(incident.since);
-    if let Some(device) = status.device {
-        incident.device = device.id();
+fn add_status(incident: &mut Incident, status: DeviceIncidentStatus, path: &Path<'_>) -> Result<()> {
+    incident.stage = Stage::from_wire(status.stage.0, &path.field("stage"))?;
+    incident.since = instant(status.since).unwrap_or(incident.since);
+    if let Some(wire) = status.device {
+        incident.device = device(wire);
     }
     if let Some(rule) = status.rule {
         incident.rule = rule.into();
@@ -248,60 +119,51 @@ fn add_status(incident: &mut Incident, status: Status) -> Result<(), FieldError>
     if let Some(value) = status.taint_value {
         incident.taint = taint(status.taint_key, value);
     }
-    incident.waits_for = status.waits_for.into();
-    (incident.step, incident.attempts, incident.tries) = (status.step, status.attempts, status.tries);
-    (incident.is_enforced, incident.is_validated) = (status.enforced, status.validated);
+    incident.waits_for = status.waits_for.0.into();
+    incident.step =
+        usize::try_from(status.step.0).map_err(|_| path.field("step").error("must be 0 or more"))?;
+    incident.attempts = u32::from_wire(status.attempts, &path.field("attempts"))?;
+    incident.tries = u32::from_wire(status.tries, &path.field("tries"))?;
+    (incident.is_enforced, incident.is_validated) = (status.enforced.0, status.validated.0);
     incident.acknowledged_by = status.acknowledged_by.map(Text::from);
-    incident.flaps = status.flaps.iter().take(LIST_MAX).filter_map(|at| parse_time(at).ok()).collect();
-    let mut timeline = Vec::new();
-    for entry in status.timeline.into_iter().take(lazaret_lifecycle::TIMELINE_MAX) {
-        timeline.push(Entry {
-            at: time("status.timeline.at", &entry.at)?,
-            stage: stage("status.timeline.stage", &entry.stage)?,
-            cause: entry.cause.into(),
-            actor: entry.actor.into(),
-        });
-    }
-    (incident.timeline, incident.folded) = (timeline, status.timeline_folded);
-    let times = &status.times;
+    incident.flaps = status.flaps.0.into_iter().take(LIST_MAX).map(|at| at.0).collect();
+    let mut timeline = status.timeline.0;
+    timeline.truncate(lazaret_lifecycle::TIMELINE_MAX);
+    incident.timeline = FromWire::from_wire(timeline, &path.field("timeline"))?;
+    incident.folded = u32::from_wire(status.timeline_folded, &path.field("timelineFolded"))?;
+    let times = Times::from_wire(status.times, &path.field("times"))?;
     incident.times = Times {
-        detected: maybe(times.detected.as_ref()).or(incident.times.detected),
-        decided: maybe(times.decided.as_ref()).or(incident.times.decided),
-        drained: maybe(times.drained.as_ref()),
-        repaired: maybe(times.repaired.as_ref()),
-        cleared: maybe(times.cleared.as_ref()),
+        detected: times.detected.or(incident.times.detected),
+        decided: times.decided.or(incident.times.decided),
+        ..times
     };
+    let cost = status.cost.0;
     let mut namespaces: Vec<Text> =
-        status.cost.namespaces.into_iter().take(lazaret_lifecycle::NAMESPACES_MAX).map(Text::from).collect();
+        cost.namespaces.0.into_iter().take(lazaret_lifecycle::NAMESPACES_MAX).map(Text::from).collect();
     namespaces.sort();
     incident.cost = Cost {
-        pods_evicted: status.cost.pods_evicted,
+        pods_evicted: u64::from_wire(cost.pods_evicted, path)?,
         namespaces,
-        out_of_service_ms: status.cost.out_of_service_seconds.saturating_mul(1_000),
-        out_since: maybe(status.cost.out_of_service_since.as_ref()),
+        out_of_service_ms: cost.out_of_service_seconds.0.saturating_mul(1_000),
+        out_since: instant(cost.out_of_service_since),
     };
-    incident.handled = Handled {
-        acknowledged: maybe(status.handled.acknowledged.as_ref()),
-        repaired: maybe(status.handled.repaired.as_ref()),
-        abandoned: maybe(status.handled.abandoned.as_ref()),
-    };
-    incident.held = status.held.map(read_held).transpose()?.map(Box::new);
+    incident.handled = FromWire::from_wire(status.handled, &path.field("handled"))?;
+    incident.held = Option::<Held>::from_wire(status.held, &path.field("held"))?.map(Box::new);
     Ok(())
 }
 
-fn read_held(held: WireHeld) -> Result<Held, FieldError> {
-    let reason = HeldReason::from_name(&held.reason).ok_or_else(|| FieldError {
-        path: "status.held.reason".to_owned(),
-        message: format!("{:?} is no reason", held.reason),
-    })?;
-    Ok(Held {
-        stage: stage("status.held.stage", &held.stage)?,
-        rule: held.rule.into(),
-        taint: taint(held.taint_key, held.taint_value),
-        guard: held.guard.into(),
-        reason,
-        message: held.message.into(),
-    })
+impl FromWire<IncidentHeld> for Held {
+    fn from_wire(wire: IncidentHeld, path: &Path<'_>) -> Result<Self> {
+        let unknown = || path.field("reason").error(format!("{:?} is no reason", wire.reason.0));
+        Ok(Self {
+            reason: HeldReason::from_name(&wire.reason.0).ok_or_else(unknown)?,
+            stage: Stage::from_wire(wire.stage.0, &path.field("stage"))?,
+            rule: wire.rule.0.into(),
+            taint: taint(wire.taint_key, wire.taint_value.0),
+            guard: wire.guard.0.into(),
+            message: wire.message.0.into(),
+        })
+    }
 }
 
 /// A taint. Where no key is named it has the one that all had before it could be chosen.
@@ -403,57 +265,32 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
     })
 }
 
-#[derive(Deserialize)]
-struct WireSignal {
-    metadata: Metadata,
-    spec: SignalSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SignalSpec {
-    device: WireDevice,
-    key: String,
-    #[serde(default)]
-    value: String,
-    source: String,
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    by: String,
-    #[serde(default)]
-    lasts: bool,
-    at: Option<String>,
-}
-
 /// Reads a DeviceSignal.
 ///
 /// # Errors
 /// The field that is wrong.
-pub fn read_signal(json: &str) -> Result<Report, FieldError> {
-    let WireSignal { metadata, spec } = parse_derived(json)?;
-    let created = metadata.creation_timestamp.as_ref();
-    let source = Source::from_name(&spec.source)
-        .filter(|source| matches!(source, Source::Person | Source::Alert))
-        .ok_or_else(|| FieldError {
-            path: "spec.source".to_owned(),
-            message: "is Person or Alert: other signals are seen in the objects themselves".to_owned(),
-        })?;
-    let message = match (spec.message.is_empty(), spec.by.is_empty()) {
-        (_, true) => spec.message,
-        (true, false) => format!("reported by {}", spec.by),
-        (false, false) => format!("{} (reported by {})", spec.message, spec.by),
+pub fn read_signal(json: &str) -> Result<Report> {
+    let WireSignal { metadata, spec } = parse(json)?;
+    let path = &Path::ROOT.field("spec");
+    spec.check(path)?;
+    let unknown = || path.field("source").error("is no source of signals");
+    let source = Source::from_name(&spec.source).ok_or_else(unknown)?;
+    let (message, by) = (spec.message.0, spec.by.0);
+    let message = match (message.is_empty(), by.is_empty()) {
+        (_, true) => message,
+        (true, false) => format!("reported by {by}"),
+        (false, false) => format!("{message} (reported by {by})"),
     };
     Ok(Report {
-        name: metadata.name.into(),
-        uid: metadata.uid.into(),
+        name: metadata.name.0.into(),
+        uid: metadata.uid.0.into(),
         signal: Signal {
-            device: spec.device.id(),
+            device: device(spec.device),
             key: spec.key.into(),
-            value: spec.value.into(),
+            value: spec.value.0.into(),
             source,
-            at: maybe(spec.at.as_ref()).or(maybe(created)).unwrap_or(Timestamp::EPOCH),
-            lasts: spec.lasts,
+            at: instant(spec.at.or(metadata.creation_timestamp)).unwrap_or(Timestamp::EPOCH),
+            lasts: spec.lasts.0,
             message: message.into(),
         },
     })

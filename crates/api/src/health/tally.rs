@@ -1,51 +1,33 @@
 //! The counts of a policy's rules, in its status.
 
-use lazaret_lifecycle::{COUNT_MAX, Source, Tally};
-use lazaret_model::{DeviceId, Text, Timestamp};
-use serde::Deserialize;
+use lazaret_lifecycle::{Source, Tally};
+use lazaret_model::{DeviceId, Text};
 use serde_json::{Value, json};
 
-use crate::{format_time_precise, parse_time};
+use crate::{
+    field::Path,
+    format_time_precise,
+    wire::{DeviceHealthPolicyStatus, HealthTally},
+};
 
-/// Signals that last which are read of one entry; as many are kept for a rule and device.
-const LASTING_MAX: usize = 64;
-
-#[derive(Deserialize)]
-pub(super) struct WireTally {
-    driver: String,
-    pool: String,
-    device: String,
-    rule: String,
-    #[serde(default)]
-    hits: Vec<String>,
-    #[serde(default)]
-    lasting: Vec<WireLasting>,
+/// The counts that a status has; none where one breaks a limit.
+pub(super) fn read(status: DeviceHealthPolicyStatus) -> Vec<Tally> {
+    let is_valid = status.check(&Path::ROOT.field("status")).is_ok();
+    status.counts.0.into_iter().filter(|_| is_valid).filter_map(tally).collect()
 }
 
-#[derive(Deserialize)]
-struct WireLasting {
-    key: String,
-    source: String,
-    #[serde(default)]
-    value: String,
-}
-
-impl WireTally {
-    /// The tally; `None` where an instant or a source is invalid.
-    pub(super) fn read(self) -> Option<Tally> {
-        let hits = self.hits.iter().take(COUNT_MAX as usize).map(|at| parse_time(at).ok());
-        let hits: Vec<Timestamp> = hits.collect::<Option<_>>()?;
-        let lasting = self.lasting.into_iter().take(LASTING_MAX).map(|one| {
-            let source = Source::from_name(&one.source)?;
-            Some((Text::from(one.key), source, Text::from(one.value)))
-        });
-        Some(Tally {
-            device: DeviceId::new(self.driver, self.pool, self.device),
-            rule: self.rule.into(),
-            hits,
-            lasting: lasting.collect::<Option<_>>()?,
-        })
-    }
+/// The tally; `None` where a source is invalid.
+fn tally(wire: HealthTally) -> Option<Tally> {
+    let lasting = wire.lasting.0.into_iter().map(|one| {
+        let source = Source::from_name(&one.source)?;
+        Some((Text::from(one.key), source, Text::from(one.value.0)))
+    });
+    Some(Tally {
+        device: DeviceId::new(wire.driver, wire.pool, wire.device),
+        rule: wire.rule.into(),
+        hits: wire.hits.0.into_iter().map(|at| at.0).collect(),
+        lasting: lasting.collect::<Option<_>>()?,
+    })
 }
 
 /// `status.counts` of a policy.

@@ -12,6 +12,7 @@ fields! {
         pub(crate) name: Nullable<String> = "name",
         pub(crate) namespace: Nullable<String> = "namespace",
         pub(crate) uid: Nullable<String> = "uid",
+        pub(crate) resource_version: Nullable<String> = "resourceVersion",
         pub(crate) generation: Nullable<i64> = "generation",
         pub(crate) labels: Nullable<BTreeMap<String, Nullable<String>>> = "labels",
         pub(crate) annotations: Nullable<BTreeMap<String, Nullable<String>>> = "annotations",

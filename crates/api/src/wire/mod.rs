@@ -6,6 +6,7 @@
 mod claim;
 mod core;
 mod meta;
+mod own;
 mod pod;
 mod read;
 mod rule;
@@ -20,6 +21,14 @@ pub(crate) use self::{
     },
     core::{Node, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
+    own::{
+        Act, AnyDeviceSelector, CELExpression, DeviceExpression, DeviceHealthPolicySpec,
+        DeviceHealthPolicyStatus, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec,
+        DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardBreakerStatus, GuardConfirmAbove,
+        GuardPause, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob, HealthLasting, HealthRecovery,
+        HealthRepair, HealthRequest, HealthRule, HealthStep, HealthTaint, HealthTally, HealthValidation,
+        IncidentEntry, IncidentHandled, IncidentHeld, IncidentTimes,
+    },
     pod::{
         Affinity, Amounts, Container, ContainerStatus, LabelSelector, NodeAllocatableStatus, Pod, PodClaim,
         PodClaimStatus, PodSpec, PodStatus, PodTerm, SpreadConstraint,

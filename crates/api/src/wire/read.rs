@@ -10,7 +10,7 @@ use std::{
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
 use super::{Amount, Instant, Nullable, Raw};
@@ -65,9 +65,13 @@ pub struct Shape {
     pub name: &'static str,
     /// Of the fields; at most 64.
     pub fields: &'static [&'static str],
+    /// Of the fields that must be there.
+    pub required: &'static [&'static str],
+    /// Unknown fields are refused.
+    pub is_strict: bool,
 }
 
-/// A type that is read field by field. Absent fields keep their values; unknown ones are ignored.
+/// A type that is read field by field. Absent fields keep their values; unknown ones are ignored, unless the shape is strict.
 pub trait Fields {
     /// Its names.
     fn shape(&self) -> &'static Shape;
@@ -101,24 +105,40 @@ pub fn read<'de, T: Read + Default, D: Deserializer<'de>>(deserializer: D) -> Re
     Ok(value)
 }
 
-/// Declares types whose fields are read by the names behind them.
+/// Declares types whose fields are read by the names behind them. `or` stands before the value of a field that is absent; after the name of a type,
+/// whether it is strict, and the fields that must be there.
 #[macro_export]
 macro_rules! fields {
+    (@default) => { Default::default() };
+    (@default $default:expr) => { $default };
     ($(
         $(#[$attribute:meta])*
-        $scope:vis struct $type:ident {
-            $($(#[$field_attribute:meta])* $field_scope:vis $field:ident: $of:ty = $name:literal,)*
+        $scope:vis struct $type:ident $(($strict:literal; $($required:literal),*))? {
+            $($(#[$field_attribute:meta])* $field_scope:vis $field:ident: $of:ty = $name:literal $(or $default:expr)?,)*
         }
     )*) => {$(
         $(#[$attribute])*
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         $scope struct $type {
             $($(#[$field_attribute])* $field_scope $field: $of,)*
         }
 
+        impl Default for $type {
+            fn default() -> Self {
+                Self { $($field: $crate::fields!(@default $($default)?),)* }
+            }
+        }
+
         impl $crate::wire::Fields for $type {
             fn shape(&self) -> &'static $crate::wire::Shape {
-                const { &$crate::wire::Shape { name: stringify!($type), fields: &[$($name),*] } }
+                const {
+                    &$crate::wire::Shape {
+                        name: stringify!($type),
+                        fields: &[$($name),*],
+                        required: &[$($($required),*)?],
+                        is_strict: false $(|| $strict)?,
+                    }
+                }
             }
 
             #[allow(unused_mut, unused_variables, reason = "a type may have no fields")]
@@ -138,7 +158,7 @@ macro_rules! fields {
         }
 
         impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> core::result::Result<Self, D::Error> {
                 $crate::wire::read(deserializer)
             }
         }
@@ -200,10 +220,10 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let names = self.0.shape().fields;
+        let Shape { fields: names, required, is_strict, .. } = *self.0.shape();
         let mut seen = 0_u64;
         let mut after = 0;
-        while let Some(found) = map.next_key_seed(Key { names, after })? {
+        while let Some(found) = map.next_key_seed(Key { names, after, is_strict })? {
             let Some((at, place)) = found.and_then(|at| Some((at, self.0.field(at)?))) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -215,7 +235,12 @@ impl<'de> Visitor<'de> for Object<'_> {
             after = at + 1;
             map.next_value_seed(place)?;
         }
-        Ok(())
+        let is_missing =
+            |name: &str| names.iter().position(|one| *one == name).is_some_and(|at| seen & (1 << at) == 0);
+        match required.iter().find(|name| is_missing(name)) {
+            Some(&name) => Err(A::Error::missing_field(name)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -224,6 +249,7 @@ impl<'de> Visitor<'de> for Object<'_> {
 struct Key {
     names: &'static [&'static str],
     after: usize,
+    is_strict: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -241,10 +267,11 @@ impl Visitor<'_> for Key {
         f.write_str("field identifier")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
         let (before, after) = self.names.split_at(self.after);
         let at = |list: &[&str]| list.iter().position(|one| *one == name);
-        Ok(at(after).map(|at| at + self.after).or_else(|| at(before)))
+        let found = at(after).map(|at| at + self.after).or_else(|| at(before));
+        if found.is_none() && self.is_strict { Err(E::unknown_field(name, self.names)) } else { Ok(found) }
     }
 }
 

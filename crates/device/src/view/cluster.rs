@@ -335,7 +335,7 @@ impl Cluster {
                     self.budgets.insert(budget.metadata.key(), budget);
                 }
                 if kind == GUARD
-                    && let Some(guard) = lazaret_api::read_guard(json.as_bytes())
+                    && let Ok(guard) = lazaret_api::read_guard(json)
                 {
                     self.guards.insert(guard.name.to_string(), Arc::new(guard));
                 }
