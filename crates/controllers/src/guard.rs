@@ -95,10 +95,10 @@ pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
 /// Where a breaker stands, and the condition that says so.
 fn breaker_status(breaker: &BreakerStatus, generation: i64, now: Timestamp) -> (Value, Value) {
     let BreakerStatus { tripped, exceeded_since, below_since, recent_until, .. } = *breaker;
-    let BreakerStatus { out_of_service, permitted, total, recent, .. } = *breaker;
+    let BreakerStatus { out_of_service, permitted, total, recent, trips, .. } = *breaker;
     let (status, reason) = if tripped { ("True", "TooManyOutOfService") } else { ("False", "Permitted") };
     let mut breaker = json!({
-        "tripped": tripped, "outOfService": out_of_service, "permitted": permitted, "total": total,
+        "tripped": tripped, "trips": trips, "outOfService": out_of_service, "permitted": permitted, "total": total,
     });
     if recent > 0 {
         breaker["recent"] = recent.into();

@@ -152,6 +152,8 @@ pub enum Unit {
 pub struct BreakerStatus {
     /// No eviction begins.
     pub tripped: bool,
+    /// How often it tripped.
+    pub trips: u64,
     /// Since when more are out of service than permitted, or since when it is tripped.
     pub exceeded_since: Option<Timestamp>,
     /// It is tripped, and since this instant no more are out of service than permitted.
@@ -210,6 +212,7 @@ impl Breaker {
             next.exceeded_since = Some(since);
             next.below_since = None;
             next.tripped = !is_reset;
+            next.trips += u64::from(next.tripped && !before.tripped);
             return next;
         }
         let below_since = before.below_since.map_or(now, |below| below.min(now));

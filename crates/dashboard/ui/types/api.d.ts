@@ -294,6 +294,7 @@ export interface DisruptionGuard {
       recentUntil?: string;
       total?: number;
       tripped?: boolean;
+      trips?: number;
     };
     conditions?: Array<{
       lastTransitionTime: string;

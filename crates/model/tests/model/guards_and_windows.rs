@@ -180,3 +180,21 @@ fn a_clock_set_back_delays_nothing() {
     let back = breaker.step(at(100), None, below, count(0));
     assert!(back.tripped && !breaker.step(at(110), None, back, count(0)).tripped);
 }
+
+#[test]
+fn a_breaker_counts_how_often_it_tripped() {
+    let breaker = Breaker {
+        max_out_of_service: Share::Count(0),
+        of: BreakerUnit::Devices,
+        window_seconds: 0,
+        reset_after_seconds: 10,
+    };
+    let mut status = BreakerStatus::default();
+    for (seconds, out, trips) in
+        [(0, 0, 0), (1, 1, 1), (2, 0, 1), (3, 1, 1), (20, 0, 1), (31, 0, 1), (40, 2, 2)]
+    {
+        let count = Counted { out, total: 4, ..Counted::default() };
+        status = breaker.step(at(seconds), None, status, count);
+        assert_eq!(status.trips, trips, "{out} at {seconds} s");
+    }
+}
