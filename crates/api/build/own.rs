@@ -65,6 +65,9 @@ const READERS: &[Reader] = &[
     Reader { made: Made::All("lazaret_lifecycle::Handled"), ..status("IncidentHandled") },
     status("IncidentHeld"),
     Reader { made: Made::All("lazaret_lifecycle::Times"), ..status("IncidentTimes") },
+    lax("ReplacementOptions"),
+    lax("TaintOption"),
+    Reader { unread: &["podSelector"], ..lax("TaintReplacementPolicySpec") },
 ];
 
 const fn lax(name: &'static str) -> Reader {

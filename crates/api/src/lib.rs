@@ -21,6 +21,7 @@ mod last_published;
 mod load;
 mod mark;
 mod outline;
+mod replacement;
 mod review;
 mod time;
 mod unprepare;
@@ -46,6 +47,7 @@ pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
 pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, REPLACEMENT_MARK, eviction_mark_to_text};
 pub use outline::PodOutline;
+pub use replacement::read_replacement_spec;
 pub use review::{approval_to_text, rule_request_to_text};
 pub use time::{format_time, format_time_precise, parse_time};
 pub use unprepare::{

@@ -31,7 +31,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("scheduler", &["model", "machine", "cel", "fleet", "allocator", "classic"]),
     ("workloads", &["model", "machine"]),
     ("kubelet", &["model", "machine"]),
-    ("api", &["model", "cel", "lifecycle", "classic"]),
+    ("api", &["model", "cel", "lifecycle", "replacement", "classic"]),
     ("json", &[]),
     ("schema", &["json"]),
     ("patch", &["json", "schema"]),

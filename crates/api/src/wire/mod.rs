@@ -27,7 +27,8 @@ pub(crate) use self::{
         DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardBreakerStatus, GuardConfirmAbove,
         GuardPause, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob, HealthLasting, HealthRecovery,
         HealthRepair, HealthRequest, HealthRule, HealthStep, HealthTaint, HealthTally, HealthValidation,
-        IncidentEntry, IncidentHandled, IncidentHeld, IncidentTimes,
+        IncidentEntry, IncidentHandled, IncidentHeld, IncidentTimes, ReplacementOptions, TaintOption,
+        TaintReplacementPolicySpec,
     },
     pod::{
         Affinity, Amounts, Container, ContainerStatus, LabelSelector, NodeAllocatableStatus, Pod, PodClaim,

@@ -21,6 +21,9 @@ fn columns_that_show_an_age_show_the_past() {
 /// Fields that a reader parses, or of which it wants one, so that it refuses more than a definition does.
 const PARSED: &[&str] = &["doneWhen", "expression", "identityAttribute", "job", "request", "when"];
 
+/// Fields that are read by another reader.
+const ELSEWHERE: &[&str] = &["podSelector"];
+
 /// A kind, and how a controller reads its objects.
 struct Compared {
     kind: &'static str,
@@ -58,6 +61,9 @@ impl Compared {
     fn fields(&mut self, shape: TypeId, place: &str) {
         for (name, field) in builtin().get_struct(shape).unwrap().listed() {
             let place = format!("{place}/{name}");
+            if ELSEWHERE.contains(&name) {
+                continue;
+            }
             // Some fields exclude each other.
             let Some(example) = self.example.pointer(&place).cloned() else { continue };
             for value in values(field, &example) {
@@ -228,4 +234,25 @@ fn incidents_and_signals() {
         }),
     );
     assert!(signal.check() > 25);
+}
+
+#[test]
+fn replacement_policies() {
+    let read =
+        |text: &str| lazaret_api::read_replacement_spec(text).map(drop).map_err(|error| error.to_string());
+    let options = json!([{"key": "a", "value": "v", "effect": "NoExecute", "durationInSeconds": 60}]);
+    let policy = Compared::new(
+        "TaintReplacementPolicy",
+        read,
+        json!({
+            "podSelector": {},
+            "automaticReplacementOptions": {
+                "taintReplacementOptions": options, "deviceTaintReplacementOptions": options, "enabled": true,
+                "maxConcurrentReplacements": 2, "taintReplacementTimeSeconds": 1, "failureDetectionTimeSeconds": 1,
+                "enableNodeFailureDetection": true, "faultDomainKey": "zone", "maxFaultDomainsTainted": "20%",
+                "strategy": "Recreate", "replacementReadySeconds": 1,
+            },
+        }),
+    );
+    assert!(policy.check() > 50);
 }
