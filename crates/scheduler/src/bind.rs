@@ -229,10 +229,24 @@ impl Scheduler {
             }
             (Phase::Naming, Outcome::Done) => self.state_and_bind(ix),
             (Phase::Stating, Outcome::Done) => self.bind(ix),
+            (Phase::Naming, Outcome::Unknown) => self.name_again(ix),
             (Phase::Naming | Phase::Stating, _) => self.roll_back(ix, "its status could not be written"),
             (Phase::Binding, outcome) => self.bind_done(ix, outcome),
             (Phase::Reserving | Phase::Preparing { .. } | Phase::Pausing { .. } | Phase::Bound, _) => {}
         }
+    }
+
+    /// The status of a pod may name its claim, now or later: another claim is not named before that is known.
+    fn name_again(&mut self, ix: u32) {
+        self.set_uncertain(ix);
+        let Some(flight) = invariant!(self.flights.get_mut(&ix), "a flight that is stepped is there") else {
+            return;
+        };
+        flight.tries += 1;
+        if flight.tries > BIND_TRIES_MAX {
+            return self.roll_back_when_certain(ix, "its status could not be written".to_string());
+        }
+        self.name_claim(ix);
     }
 
     fn bind_done(&mut self, ix: u32, outcome: Outcome) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use lazaret_fleet as fleet;
 use lazaret_model::*;
-use lazaret_scheduler::{Container, EffectKind, Extended, Input, Options, Outcome, Pod, PodSpec, Role};
+use lazaret_scheduler::{
+    Container, EffectKind, Extended, Input, Options, Outcome, Pod, PodSpec, Reply, Role,
+};
 
 use crate::world::{World, claim, node, pod, slice};
 
@@ -269,4 +271,59 @@ fn the_claims_of_a_pod_that_was_bound_and_is_gone_are_left_to_the_claim_controll
         let written = &world.log[done..];
         assert!(written.is_empty(), "{written:?}");
     }
+}
+
+/// Goes on until nothing is left, while no answer comes to this many writes of the name of a claim. Gives the claims that were to be named.
+fn settle_without_names(world: &mut World, mut unanswered: u32) -> Vec<Text> {
+    let mut named = Vec::new();
+    while let Some(effect) = world.scheduler.poll_effect() {
+        if let EffectKind::SetExtendedClaim(set) = &effect.kind {
+            named.push(set.claim.clone());
+            if unanswered > 0 {
+                unanswered -= 1;
+                world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
+                continue;
+            }
+        }
+        world.perform(effect);
+        for input in std::mem::take(&mut world.news) {
+            world.tell(input);
+        }
+    }
+    named
+}
+
+/// A write without an answer may arrive later: it must not name a claim that was deleted since.
+#[test]
+fn a_claim_whose_name_may_be_written_is_named_again_and_no_other_before_that_is_known() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_pod(asking("p", GPU, 1));
+    let named = settle_without_names(&mut world, 2);
+    assert!(named.len() == 3 && named.iter().all(|name| *name == named[0]), "{named:?}");
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+    assert!(
+        !world.log.iter().any(|one| matches!(one, EffectKind::DeleteExtendedClaim(_))),
+        "{:?}",
+        world.log
+    );
+
+    world.add_pod(asking("q", GPU, 1));
+    world.node("b", 1_000, 1);
+    let named = settle_without_names(&mut world, u32::MAX);
+    assert!(!named.is_empty() && named.iter().all(|name| *name == named[0]), "{named:?}");
+    let made = |world: &World| {
+        let is_made = |one: &&EffectKind| matches!(one, EffectKind::CreateExtendedClaim(_));
+        world.log.iter().filter(is_made).count()
+    };
+    let before = made(&world);
+    world.now = world.now.plus_millis(20_000);
+    world.tell(Input::Tick);
+    settle_without_names(&mut world, u32::MAX);
+    assert_eq!(made(&world), before, "it may be named still");
+    world.now = world.now.plus_millis(60_000);
+    world.tell(Input::Tick);
+    world.settle();
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("b"), "{}", world.message_of("q"));
 }
