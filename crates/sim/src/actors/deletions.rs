@@ -49,7 +49,8 @@ impl World {
         let place = self.api.nodes.log().len();
         self.reports.made.push(Incarnation { name: name.clone(), place, uid: uid.clone() });
         self.api.nodes.put(&mut self.api.versions, Node { name: name.clone(), ..Node::default() });
-        let report = NodeReport { name: name.clone(), uid, ..NodeReport::default() };
+        // As the agent of a node does: a pod that is lost at once is waited for.
+        let report = NodeReport { name: name.clone(), uid, reports: true, ..NodeReport::default() };
         self.reports.by_node.insert(name.clone(), report.into());
         self.write_report(name, |_| {});
         self.publish_missing_of(name);
