@@ -7,26 +7,18 @@ use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_fleet as fleet;
 use lazaret_model::{
-    Allocation, Awaited, Consumer, DeviceId, DeviceResult, ObjectKey, POD_GROUP_API, ResourceClaim, Text,
-    Timestamp, Uid,
+    Allocation, Awaited, Consumer, DeviceId, DeviceResult, ObjectKey, POD_GROUP_API, ResourceClaim, Text, Uid,
 };
 
 use crate::{
     Claim, Node,
     causes::Cause,
-    state::{Scheduler, TimerKey},
+    state::{Scheduler, TimerKey, UnlistedHold},
 };
 
 /// How long the devices of a claim that was removed while its pod runs, or of a group's claim that was released, are kept, until the claim
 /// controller has written that it waits for them. It takes some milliseconds.
 const UNLISTED_MS: i64 = 10_000;
-
-/// The devices of a claim that is gone, until the claim controller lists them.
-#[derive(Clone, Debug)]
-pub(crate) struct UnlistedHold {
-    until: Timestamp,
-    allocation: Arc<Allocation>,
-}
 
 impl Scheduler {
     /// A node is asked about other claims than before, or about other devices of a claim.

@@ -9,7 +9,7 @@ use alloc::{
 use hashbrown::HashMap;
 use lazaret_allocator::{Allocator, Overlay};
 use lazaret_fleet::{Fleet, Snapshot};
-use lazaret_model::{ObjectKey, Slab, Text, Timestamp, Uid};
+use lazaret_model::{Allocation, ObjectKey, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -19,7 +19,6 @@ use crate::{
     condition_write::ConditionWrite,
     extended::ClassesByResource,
     flight::Flight,
-    holds::UnlistedHold,
     negotiation::Negotiation,
     nodes::Nodes,
     outbox::Outbox,
@@ -94,6 +93,13 @@ pub(crate) struct PodEntry {
     pub(crate) reported_at: Timestamp,
     /// The condition in flight, and the next one.
     pub(crate) condition_write: Option<Box<ConditionWrite>>,
+}
+
+/// The devices of a claim that is gone, until the claim controller lists them.
+#[derive(Clone, Debug)]
+pub(crate) struct UnlistedHold {
+    pub(crate) until: Timestamp,
+    pub(crate) allocation: Arc<Allocation>,
 }
 
 /// The object to look at when its time has come.

@@ -12,20 +12,10 @@ use lazaret_model::{DeviceId, LastPublished, Text, Timestamp};
 
 use crate::{
     levels::Levels,
+    news::Asked,
     tell::{Tell, hardware},
     vanished::{VANISHED_MAX, raise_vanished},
 };
-
-/// The devices that are looked for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    /// On all nodes.
-    pub(crate) all: bool,
-    /// Also those that are known to have vanished: all of them are sent again after this.
-    pub(crate) again: bool,
-    /// On these nodes, if not on all.
-    pub(crate) nodes: BTreeSet<Text>,
-}
 
 impl Levels {
     /// Tells of devices that are named and not published, though their node is there. A process that leads sees slices go; what it has to look for are

@@ -8,21 +8,13 @@ use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text, Timestamp}
 
 use crate::{
     levels::Levels,
+    news::SliceNews,
     policies::is_rule,
     tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered, patched_attributes, patched_hardware},
     vanished::PUBLISHED_KEY,
 };
 
-/// The slice before the change, and whether signals that did not change are sent again.
-#[derive(Clone, Copy)]
-pub(crate) struct SliceNews<'a> {
-    pub(crate) before: Option<&'a ResourceSlice>,
-    pub(crate) is_all: bool,
-    /// Taints of its devices, which another slice has, may have changed.
-    pub(crate) is_tainted: bool,
-}
-
-/// The same of one of its devices.
+/// A device and what it was before the change, and whether its signals are sent again.
 #[derive(Clone, Copy)]
 struct DeviceNews<'a> {
     device: &'a Device,

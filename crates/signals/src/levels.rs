@@ -14,8 +14,7 @@ use lazaret_lifecycle::{Input as CoreInput, Lifecycle, PoolWatch, Source};
 use lazaret_model::{DeviceHealth, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlice, Text, Timestamp};
 
 use crate::{
-    absent::Asked,
-    devices::SliceNews,
+    news::{Asked, SliceNews},
     tell::{Level, LevelsByKey, Tell},
 };
 

@@ -17,6 +17,7 @@ extern crate alloc;
 mod absent;
 mod devices;
 mod levels;
+mod news;
 mod pods;
 mod policies;
 mod pools;
