@@ -225,15 +225,13 @@ impl Levels {
             let news = SliceNews { before: before.as_deref(), is_all, is_tainted: tainted.contains(&name) };
             self.settle_slice(now, fleet, &name, news, &mut told);
         }
-        let asked = Asked {
-            all: self.begins || is_all && self.leads,
-            again: is_all,
-            nodes: core::mem::take(&mut self.new_nodes),
-        };
+        let again = is_all || self.begins;
+        let all = self.begins || is_all && self.leads;
+        let asked = Asked { all, again, nodes: core::mem::take(&mut self.new_nodes) };
         if asked.all || !asked.nodes.is_empty() {
             self.settle_absent(now, fleet, lifecycle, &asked, &mut told);
         }
-        if is_all {
+        if again {
             self.settle_vanished(now, &mut told);
         }
         self.settle_pools(now, lifecycle, &over, &mut told);

@@ -112,6 +112,7 @@ fn a_device_that_went_with_its_node_is_missed_when_the_node_comes_back_without_i
     let mut world = world(&["gpu-0", "gpu-1"], true);
     world.claim(claim("gpu-1"));
     world.lead(Vec::new());
+    world.told(0);
     world.publish(slice("a", (1, 1), &["gpu-0"]));
     assert_eq!(world.told(0), [GONE]);
     world.levels.node_gone(&NODE.into());
@@ -184,4 +185,21 @@ fn a_device_whose_claim_has_pods_on_several_nodes_is_missed_too() {
         let node = world.levels.node_of(&world.fleet, &DeviceId::new(DRIVER, pool, "gpu-1"));
         assert_eq!(node, Ok(has_node.then(|| NODE.into())));
     }
+}
+
+/// It was beside the leader all the time, and saw the device go, which no policy selected.
+#[test]
+fn a_controller_that_begins_to_lead_misses_devices_that_went_before_the_policy_came() {
+    let mut world = world(&["gpu-0", "gpu-1"], true);
+    world.claim(claim("gpu-1"));
+    world.select_nothing();
+    world.told(0);
+    world.publish(slice("a", (1, 1), &["gpu-0"]));
+    world.told(0);
+    world.select();
+    world.told(0);
+    assert_eq!(world.incidents(), []);
+    world.lead(Vec::new());
+    world.told(0);
+    assert_eq!(world.incidents().len(), 1);
 }
