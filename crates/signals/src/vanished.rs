@@ -8,6 +8,7 @@ use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text, Timestamp}
 
 use crate::{
     levels::Levels,
+    pools::POOL_COMPLETE_KEY,
     tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered},
 };
 
@@ -45,8 +46,7 @@ impl Levels {
         };
         let is_node_gone = node.as_ref().is_some_and(|node| !self.conditions.contains_key(node));
         if is_node_gone || self.is_renamed(slice, device) {
-            told.push(CoreInput::DeviceGone(id));
-            return;
+            return go(id, told);
         }
         if self.vanished.len() >= VANISHED_MAX
             && let Some((first, _)) = self.vanished.pop_first()
@@ -100,7 +100,7 @@ impl Levels {
         for id in gone {
             self.vanished.remove(&id);
             told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
-            told.push(CoreInput::DeviceGone(id));
+            go(id, told);
         }
     }
 }
@@ -110,4 +110,10 @@ pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
     let message = "the driver does not publish it any more".into();
     let level = Level { value: "False".into(), message, at: None };
     tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
+}
+
+/// A device goes. Its pool may go at the same time, or does not know it any more when it is complete.
+fn go(id: DeviceId, told: &mut Vec<CoreInput>) {
+    told.push(lowered(&id, POOL_COMPLETE_KEY.into(), Source::Vanished));
+    told.push(CoreInput::DeviceGone(id));
 }

@@ -88,3 +88,19 @@ fn a_device_that_a_new_leader_finds_missing_has_the_signal_of_its_pool() {
     world.publish(slice("b", (2, 2), &["gpu-1"]));
     assert_eq!(world.told(0), ["gpu-0 is over", "gpu-1 is over"]);
 }
+
+/// The device comes back with its node, and its incident goes on: the signal must not.
+#[test]
+fn the_signal_of_a_pool_is_over_when_it_goes_with_its_node() {
+    let mut world = World::new(POOL_COMPLETE_KEY);
+    world.node(NODE);
+    world.publish(slice("a", (2, 2), &["gpu-0", "gpu-1"]));
+    world.told(0);
+    assert_eq!(world.told(INCOMPLETE_MS).len(), 2);
+    world.publish(slice("a", (2, 2), &["gpu-0"]));
+    assert_eq!(world.told(0), NONE);
+    world.levels.node_gone(&NODE.into());
+    assert_eq!(world.told(0), ["gpu-1 is over"], "it was missed, and goes with its node");
+    world.withdraw("a");
+    assert_eq!(world.told(0), ["gpu-0 is over"]);
+}
