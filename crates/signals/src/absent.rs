@@ -46,7 +46,8 @@ impl Levels {
             let has_incident = lifecycle.incident_of(&id).is_some();
             let identity = self.identity(fleet, &id, &names);
             let is_renamed = identity.as_ref().is_some_and(|identity| self.is_published(&id, identity));
-            if self.vanished.len() >= VANISHED_MAX || is_renamed && !has_incident {
+            let is_full = self.vanished.len() >= VANISHED_MAX && !is_vanished;
+            if is_full || is_renamed && !has_incident {
                 continue;
             }
             // An incident knows the hardware and the policy of its device.

@@ -51,7 +51,7 @@ impl Levels {
         if self.vanished.len() >= VANISHED_MAX
             && let Some((first, _)) = self.vanished.pop_first()
         {
-            told.push(CoreInput::DeviceGone(first));
+            forget(first, told);
         }
         self.vanish(&tell, node, told);
     }
@@ -62,7 +62,7 @@ impl Levels {
         self.vanished.insert(tell.id.clone(), node);
     }
 
-    /// Devices that are not published any more, though their node is there.
+    /// Whether a device is not published any more, though its node is there.
     #[must_use]
     pub fn is_vanished(&self, device: &DeviceId) -> bool {
         self.vanished.contains_key(device)
@@ -99,8 +99,7 @@ impl Levels {
         let gone: Vec<DeviceId> = self.vanished.iter().filter(theirs).map(|(id, _)| id.clone()).collect();
         for id in gone {
             self.vanished.remove(&id);
-            told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
-            go(id, told);
+            forget(id, told);
         }
     }
 }
@@ -110,6 +109,12 @@ pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
     let message = "the driver does not publish it any more".into();
     let level = Level { value: "False".into(), message, at: None };
     tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
+}
+
+/// A device that was missed goes, or is not remembered any more.
+fn forget(id: DeviceId, told: &mut Vec<CoreInput>) {
+    told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
+    go(id, told);
 }
 
 /// A device goes. Its pool may go at the same time, or does not know it any more when it is complete.

@@ -7,7 +7,7 @@ use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Pod, PodClaim, PodPhase,
     ResourceClaim, Text,
 };
-use lazaret_signals::PUBLISHED_KEY;
+use lazaret_signals::{PUBLISHED_KEY, VANISHED_MAX};
 
 use super::{DRIVER, NODE, NONE, World, slice};
 
@@ -202,4 +202,17 @@ fn a_controller_that_begins_to_lead_misses_devices_that_went_before_the_policy_c
     world.lead(Vec::new());
     world.told(0);
     assert_eq!(world.incidents().len(), 1);
+}
+
+/// One that is forgotten comes back: nothing would say that its signal is over.
+#[test]
+fn of_more_devices_than_are_remembered_the_first_is_well_and_the_others_are_missed() {
+    let names: Vec<String> = (0..=VANISHED_MAX).map(|number| format!("gpu-{number:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = world(&names, true);
+    world.withdraw("a");
+    let told = world.told(0);
+    let over: Vec<&String> = told.iter().filter(|line| line.ends_with("is over")).collect();
+    assert_eq!(over, ["gpu-00000 is over"]);
+    assert_eq!(told.len(), VANISHED_MAX + 2);
 }
