@@ -166,6 +166,11 @@ impl Kubelet {
         }
     }
 
+    /// Whether a node has its Node. Without one nobody asks it about claims, and they are given back without its word.
+    pub(crate) fn is_registered(&self, node: usize) -> bool {
+        self.nodes[node].seen.is_some()
+    }
+
     /// Whether a node must not prepare a claim: it is asked about it, or has not taken back what it said of it, or said it a short time ago. Of a claim
     /// that it has prepared for a pod it has said nothing.
     pub(crate) fn is_awaited(&self, node: usize, claim: &Uid) -> bool {

@@ -107,8 +107,14 @@ impl Kubelet {
         self.prepared.has(node, claim)
     }
 
-    /// Why a pod cannot have a claim that it was given: its node is asked about it, or said that nothing is prepared for it. Others rely on that.
+    /// Why a pod cannot have a claim that it was given: its node has no Node, is asked about it, or said that nothing is prepared for it. Others rely on
+    /// that.
     pub(crate) fn lack_of_word(&self, node: usize, pod: &Pod) -> Option<Lack> {
+        if !self.is_registered(node) {
+            let key = claims_of(pod).next()?;
+            let why = format!("claim {} waits until the Node is registered", key.name);
+            return Some(Lack { wait: Wait::Node, why });
+        }
         let is_awaited =
             |key: &ObjectKey| self.claims.get(key).is_some_and(|claim| self.is_awaited(node, &claim.uid));
         let key = claims_of(pod).find(is_awaited)?;
@@ -134,7 +140,7 @@ impl Kubelet {
             let Some(claim) = self.claims.get(&key).filter(|claim| claim.allocation.is_some()) else {
                 continue;
             };
-            if self.is_awaited(node, &claim.uid) {
+            if !self.is_registered(node) || self.is_awaited(node, &claim.uid) {
                 self.waiting_for_node.entry(node).or_default().insert(pod.clone());
                 continue;
             }

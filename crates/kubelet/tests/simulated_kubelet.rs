@@ -399,3 +399,21 @@ fn late_news_of_a_lost_pod_prepare_nothing() {
         assert_eq!(kubelet.prepared_on(0).count(), 1, "{phase:?}");
     }
 }
+
+/// The claims of a machine without a Node are given back without its word: a machine that starts again prepares nothing before it has registered.
+#[test]
+fn nothing_is_prepared_before_the_node_is_registered() {
+    for phase in [PodPhase::Pending, PodPhase::Running] {
+        let mut kubelet = Kubelet::new(OPTIONS, ["node-1".into()]);
+        let seen = with_claim("a", "first");
+        let pod = Pod { phase, ..Pod::clone(&seen.pod) };
+        kubelet.handle(at(0), Input::ClaimsListed(vec![allocated("first", "a")]));
+        kubelet.handle(at(0), Input::PodsListed(vec![Arc::new(SeenPod { pod: Arc::new(pod), ..seen })]));
+        kubelet.handle(at(0), Input::BecameLeader);
+        play(&mut kubelet, 0, 1_000);
+        assert_eq!(kubelet.prepared_on(0).count(), 0, "{phase:?}");
+        kubelet.handle(at(1_000), Input::Node(slow_node(Some(0), &[], &[])));
+        play(&mut kubelet, 1_000, 2_000);
+        assert_eq!(kubelet.prepared_on(0).count(), 1, "{phase:?}");
+    }
+}
