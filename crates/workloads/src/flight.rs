@@ -255,9 +255,9 @@ fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8
     let parsed = |resource| object.as_deref().and_then(|text| Object::read(resource, text).ok());
     let change = match write {
         Write::Create { resource, .. } | Write::Patch { resource, .. } | Write::Replace { resource, .. } => {
-            parsed(resource).and_then(|object| world.put(object))
+            parsed(resource).and_then(|object| world.put_answer(object))
         }
-        Write::Finalize { .. } => parsed(&resource::NAMESPACES).and_then(|object| world.put(object)),
+        Write::Finalize { .. } => parsed(&resource::NAMESPACES).and_then(|object| world.put_answer(object)),
         Write::Delete { resource, key, uid, .. } => world.mark_leaving(now, resource, key, uid),
         Write::Evict { key, uid } => world.mark_leaving(now, &resource::PODS, key, uid),
         Write::Confirm { resource, key, uid } => {

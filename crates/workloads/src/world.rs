@@ -69,7 +69,8 @@ pub struct World {
     graph: Graph,
     scales: Scales,
     gone: Recent<String>,
-    listed: BTreeSet<&'static Resource>,
+    /// The kinds that were listed, each at the revision of its last list.
+    listed: BTreeMap<&'static Resource, u64>,
 }
 
 macro_rules! dispatch {
@@ -159,7 +160,7 @@ impl Default for World {
             graph: Graph::default(),
             scales: Scales::default(),
             gone: Recent::new(GONE_MAX),
-            listed: BTreeSet::new(),
+            listed: BTreeMap::new(),
         }
     }
 }
@@ -211,7 +212,18 @@ impl World {
     /// Whether all of these kinds have been listed at least once.
     #[must_use]
     pub fn knows(&self, resources: &[&'static Resource]) -> bool {
-        resources.iter().all(|resource| self.listed.contains(resource))
+        resources.iter().all(|resource| self.listed.contains_key(resource))
+    }
+
+    /// An object is in the answer to a write. A list that is no older and lacks it says that it has gone.
+    pub(crate) fn put_answer(&mut self, object: Object) -> Option<Change> {
+        let listed = self.listed.get(object.resource()).copied().unwrap_or(0);
+        let version = meta::revision(object.metadata());
+        let is_known = || self.get(object.resource(), &object.key()).is_some();
+        if version != 0 && version <= listed && !is_known() {
+            return None;
+        }
+        self.put(object)
     }
 
     /// An object is there, or has changed. Nothing is returned when that is no news.
@@ -257,7 +269,7 @@ impl World {
 
     /// The kind was listed at a revision of the store: what is not in the list and is no younger has gone.
     pub fn list(&mut self, resource: &'static Resource, objects: Vec<Object>, revision: u64) -> Vec<Change> {
-        self.listed.insert(resource);
+        self.listed.insert(resource, revision);
         self.graph.learn(resource);
         let present: BTreeSet<Key> = objects.iter().map(Object::key).collect();
         let mut changes = Vec::new();
@@ -331,6 +343,23 @@ fn keep_deletion(old: &Object, new: Object) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process that is paused lists when it goes on, and then finds the answer to what it wrote before: of a pod that came and went between two lists
+    /// nothing else is ever heard.
+    #[test]
+    fn a_late_answer_brings_back_nothing_that_a_list_lacks() {
+        let pod = |name: &str, version: u64| {
+            let metadata =
+                json!({"name": name, "namespace": "n", "uid": name, "resourceVersion": version.to_string()});
+            Object::parse(&resource::PODS, &json!({"metadata": metadata})).unwrap()
+        };
+        let mut world = World::new();
+        assert_eq!(world.list(&resource::PODS, vec![pod("there", 3)], 7).len(), 1);
+        assert!(world.put_answer(pod("gone", 5)).is_none(), "it went before the list");
+        assert!(world.put_answer(pod("there", 5)).is_some(), "later than what the list showed");
+        assert!(world.put_answer(pod("new", 8)).is_some(), "the watch has not shown it yet");
+        assert_eq!(world.pods().all().count(), 2);
+    }
 
     /// The answer to a creation may come before the news that the pod of this name is gone.
     #[test]
