@@ -56,13 +56,6 @@ impl World {
         self.publish_missing_of(name);
     }
 
-    /// The kubelet of a machine that has just started looks for its Node.
-    pub(super) fn look_for_node(&mut self, name: &Text) {
-        if self.api.nodes.get(name).is_none() {
-            self.tell_of_node(NodeWrite { name: name.clone(), report: None });
-        }
-    }
-
     /// Whether a Node is there and says that its kubelet answers.
     pub(crate) fn node_reports(&self, name: &Text) -> bool {
         self.reports.by_node.get(name).is_some_and(|report| report.reports)

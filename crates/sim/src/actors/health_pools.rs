@@ -65,7 +65,7 @@ impl World {
             if let Some(since) = torn.get_mut(&device.pool_id())
                 && lifecycle.is_about(&signal(device, now))
             {
-                *since = now.plus_millis(-INCOMPLETE_MS);
+                *since = now.plus_millis(-INCOMPLETE_MS).min(*since);
             }
         }
     }

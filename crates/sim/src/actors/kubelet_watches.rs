@@ -104,22 +104,37 @@ impl World {
                     self.kubelets.core.handle(wall(self.now), input);
                 }
             }
-            Watch::Nodes => {
-                self.kubelets.progress.reports = to;
-                for place in heard..to {
-                    let NodeWrite { name, report } = &self.reports.log[place];
-                    let input = match report {
-                        Some(report) => Input::Node(self.as_node(report)),
-                        None if self.kubelets.off.contains(name) => continue,
-                        None => Input::NodeGone(name.clone()),
-                    };
-                    self.kubelets.core.handle(wall(self.now), input);
-                }
-            }
+            Watch::Nodes => self.kubelets_hear_nodes(to),
         }
         if to < length {
             self.plan_kubelet_delivery(watch);
         }
+    }
+
+    /// Nodes as they were written, up to this place of the log.
+    fn kubelets_hear_nodes(&mut self, to: usize) {
+        let heard = core::mem::replace(&mut self.kubelets.progress.reports, to);
+        for place in heard..to {
+            let NodeWrite { name, report } = &self.reports.log[place];
+            let input = match report {
+                Some(report) => Input::Node(self.as_node(report)),
+                None if self.kubelets.off.contains(name) => continue,
+                None => Input::NodeGone(name.clone()),
+            };
+            self.kubelets.core.handle(wall(self.now), input);
+        }
+    }
+
+    /// The kubelet of a machine that has just started lists its Node before it looks at its pods.
+    pub(super) fn look_for_node(&mut self, name: &Text) {
+        if !self.kubelets.is_up {
+            return;
+        }
+        self.kubelets_hear_nodes(self.reports.log.len());
+        if !self.reports.by_node.contains_key(name) {
+            self.kubelets.core.handle(wall(self.now), Input::NodeGone(name.clone()));
+        }
+        self.kubelets.is_told = true;
     }
 
     /// A pod was written or removed at this place of the log.
