@@ -35,6 +35,8 @@ pub(crate) struct PodSlot {
     waiting_since: Option<Timestamp>,
     complained: bool,
     stopping_since: Option<Timestamp>,
+    /// Its containers have stopped for good: nothing is prepared for it any more.
+    has_stopped: bool,
     /// The last write should be seen by then.
     settled_until: Option<Timestamp>,
 }
@@ -61,8 +63,9 @@ enum Doing {
 }
 
 impl PodSlot {
+    /// Whether its containers run, here or as the process before this one left them.
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self.progress, Progress::Running { .. })
+        matches!(self.progress, Progress::Running { .. }) && !self.has_stopped
     }
 
     fn has_claims(&self) -> bool {
@@ -159,6 +162,7 @@ impl Kubelet {
             waiting_since: None,
             complained: false,
             stopping_since: None,
+            has_stopped: false,
             settled_until: None,
             started: seen.start_time,
             seen,
@@ -259,6 +263,7 @@ impl Kubelet {
         let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
         self.unprepare_for(node, &uid);
         let slot = self.pods.get_mut(key)?;
+        slot.has_stopped = true;
         slot.doing = Some(Doing::Ending);
         Some(EffectKind::End(slot.end(phase, slot.seen.script.exit_code, now, restarts)))
     }
@@ -295,7 +300,8 @@ impl Kubelet {
                 return None;
             }
             self.unprepare_for(node, &uid);
-            let slot = self.pods.get(key)?;
+            let slot = self.pods.get_mut(key)?;
+            slot.has_stopped = true;
             end = Some(slot.end(PodPhase::Failed, TERMINATED, now, restarts));
         }
         let slot = self.pods.get_mut(key)?;

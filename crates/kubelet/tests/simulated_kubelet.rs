@@ -417,3 +417,18 @@ fn nothing_is_prepared_before_the_node_is_registered() {
         assert_eq!(kubelet.prepared_on(0).count(), 1, "{phase:?}");
     }
 }
+
+/// A pod that ran before the machine went off was deleted meanwhile: it is removed before the Node is seen, and needs nothing after that.
+#[test]
+fn nothing_is_prepared_for_a_pod_that_has_stopped() {
+    let mut kubelet = Kubelet::new(OPTIONS, ["node-1".into()]);
+    let seen = with_claim("a", "first");
+    let pod = Pod { phase: PodPhase::Running, deleting_since: Some(at(0)), ..Pod::clone(&seen.pod) };
+    kubelet.handle(at(0), Input::ClaimsListed(vec![allocated("first", "a")]));
+    kubelet.handle(at(0), Input::PodsListed(vec![Arc::new(SeenPod { pod: Arc::new(pod), ..seen })]));
+    kubelet.handle(at(0), Input::BecameLeader);
+    play(&mut kubelet, 0, 40_000);
+    kubelet.handle(at(40_000), Input::Node(slow_node(Some(0), &[], &[])));
+    play(&mut kubelet, 40_000, 41_000);
+    assert_eq!(kubelet.prepared_on(0).count(), 0);
+}
