@@ -195,9 +195,9 @@ impl Kubelet {
                 self.acknowledge(now, effect, outcome);
                 self.think(now);
             }
-            Input::Node(seen) => self.hear_node(seen),
+            Input::Node(seen) => self.hear_node(now, seen),
             Input::NodeGone(name) => self.miss_node(&name),
-            Input::NodesListed(nodes) => self.list_nodes(nodes),
+            Input::NodesListed(nodes) => self.list_nodes(now, nodes),
             Input::Pod(seen) => self.hear_pod(now, seen),
             Input::PodGone { key, uid } => self.miss_pod(&key, &uid),
             Input::PodsListed(pods) => self.list_pods(now, pods),

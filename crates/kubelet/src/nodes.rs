@@ -63,8 +63,13 @@ impl NodeSlot {
 
 impl Kubelet {
     /// A Node as it is now. Those of other processes are ignored.
-    pub(crate) fn hear_node(&mut self, seen: SeenNode) {
+    pub(crate) fn hear_node(&mut self, now: Timestamp, seen: SeenNode) {
         let Some(&index) = self.numbers.get(&seen.name) else { return };
+        if self.leads && !self.is_registered(index) {
+            // Nothing was prepared there for the pods of before, and some of them may be gone.
+            let claims = self.claims_on(index);
+            self.note_words(now, index, &claims);
+        }
         let slot = &mut self.nodes[index];
         if slot.seen.as_ref() != Some(&seen) {
             let delay = slot.unprepare_after_ms();
@@ -100,11 +105,11 @@ impl Kubelet {
     }
 
     /// All nodes there are.
-    pub(crate) fn list_nodes(&mut self, nodes: Vec<SeenNode>) {
+    pub(crate) fn list_nodes(&mut self, now: Timestamp, nodes: Vec<SeenNode>) {
         let there: BTreeSet<Text> = nodes.iter().map(|node| node.name.clone()).collect();
         let gone: Vec<Text> = self.numbers.keys().filter(|name| !there.contains(*name)).cloned().collect();
         gone.iter().for_each(|name| self.miss_node(name));
-        nodes.into_iter().for_each(|node| self.hear_node(node));
+        nodes.into_iter().for_each(|node| self.hear_node(now, node));
     }
 
     pub(crate) fn look_at_node(&mut self, now: Timestamp, index: usize) -> Option<EffectKind> {

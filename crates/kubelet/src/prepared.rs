@@ -107,6 +107,13 @@ impl Kubelet {
         self.prepared.has(node, claim)
     }
 
+    /// The claims of the pods of a node.
+    pub(crate) fn claims_on(&self, node: usize) -> BTreeSet<Uid> {
+        let pods = self.pods.values().filter(|slot| slot.node == node);
+        let keys = pods.flat_map(|slot| claims_of(&slot.seen.pod));
+        keys.filter_map(|key| self.claims.get(&key)).map(|claim| claim.uid.clone()).collect()
+    }
+
     /// Why a pod cannot have a claim that it was given: its node has no Node, is asked about it, or said that nothing is prepared for it. Others rely on
     /// that.
     pub(crate) fn lack_of_word(&self, node: usize, pod: &Pod) -> Option<Lack> {

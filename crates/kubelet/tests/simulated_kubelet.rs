@@ -413,7 +413,9 @@ fn nothing_is_prepared_before_the_node_is_registered() {
         play(&mut kubelet, 0, 1_000);
         assert_eq!(kubelet.prepared_on(0).count(), 0, "{phase:?}");
         kubelet.handle(at(1_000), Input::Node(slow_node(Some(0), &[], &[])));
-        play(&mut kubelet, 1_000, 2_000);
+        play(&mut kubelet, 1_000, 30_000);
+        assert_eq!(kubelet.prepared_on(0).count(), 0, "it may be gone, {phase:?}");
+        play(&mut kubelet, 30_000, 32_000);
         assert_eq!(kubelet.prepared_on(0).count(), 1, "{phase:?}");
     }
 }
