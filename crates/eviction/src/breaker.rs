@@ -17,7 +17,7 @@ pub(crate) fn count(
 ) -> Counted {
     let all = DeviceSelector::default();
     let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
-    let is_out = |device: &DeviceRef<'_>| device.taints().any(|found| found.taint.effect.blocks_allocation());
+    let is_out = |device: &DeviceRef<'_>| device.is_out_of_service();
     let window = breaker.window_seconds;
     match &breaker.of {
         BreakerUnit::Devices if window == 0 => Counted {

@@ -1,4 +1,4 @@
-//! The unit of a device for a breaker that counts devices, nodes or fault domains.
+//! A device for a breaker that counts devices, nodes or fault domains: its unit, and whether it is out of service.
 
 use lazaret_model::{BreakerUnit, NodeScope, QualifiedName, Text, Unit};
 
@@ -12,6 +12,12 @@ impl<'a> DeviceRef<'a> {
             NodeScope::Node(node) => Some(node),
             NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
         }
+    }
+
+    /// Whether one of its taints keeps new claims away.
+    #[must_use]
+    pub fn is_out_of_service(self) -> bool {
+        self.taints().any(|found| found.taint.effect.blocks_allocation())
     }
 
     /// Its unit; `None`: nodes are counted, and it is on none. A fault domain is the value of the attribute, patches included; without one it is the

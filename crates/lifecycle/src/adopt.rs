@@ -56,7 +56,8 @@ impl Lifecycle {
         known.hardware.clone_from(&incident.hardware);
         let (policy, since) = (incident.policy.clone(), incident.since);
         let found = Arc::new(incident);
-        self.incidents.insert(number, Arc::clone(&found));
+        let before = self.incidents.insert(number, Arc::clone(&found));
+        self.moves += u64::from(before.is_some_and(|before| before.device != device));
         self.watch(now, &policy, &device);
         self.wakes.insert(device.clone(), since);
         if is_bare {

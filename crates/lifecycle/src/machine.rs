@@ -39,6 +39,8 @@ pub struct Lifecycle {
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) wakes: Wakes,
     pub(crate) next_number: u64,
+    /// How often the device of an open incident became another.
+    pub(crate) moves: u64,
     /// Signals are counted, and nothing follows from them.
     pub(crate) is_paused: bool,
 }
@@ -157,6 +159,12 @@ impl Lifecycle {
         self.next_number
     }
 
+    /// How often an open incident got another device, or another name of it.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
     /// The open incidents that were opened or found after the one of this number.
     pub fn incidents_after(&self, number: u64) -> impl Iterator<Item = &Incident> {
         let later = (core::ops::Bound::Excluded(number), core::ops::Bound::Unbounded);
@@ -208,6 +216,7 @@ impl Lifecycle {
         if before == *id {
             return;
         }
+        self.moves += 1;
         let serial = incident.serial;
         incident.note(now, alloc::format!("the device was {before} before"), &"lazaret".into());
         if let Some(known) = self.devices.get_mut(&before) {

@@ -18,6 +18,12 @@ pub fn rule_name(name: &str) -> Text {
     format!("{PREFIX}{name}").into()
 }
 
+/// A rule of the cluster, for the fleet: it counts as out of service what it taints.
+#[must_use]
+pub fn beside_policies(rule: &DeviceTaintRule) -> DeviceTaintRule {
+    DeviceTaintRule { name: rule_name(&rule.name), ..rule.clone() }
+}
+
 /// The devices of a policy, as a rule of the fleet that taints nothing.
 #[must_use]
 pub fn selection(policy: Text, generation: i64, selector: DeviceSelector) -> DeviceTaintRule {

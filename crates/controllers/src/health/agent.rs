@@ -12,24 +12,24 @@ use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Gates};
 use lazaret_lifecycle::{ChildKind, DoneWhen, History, Input as CoreInput, Notice, Reconciler};
 use lazaret_machine::{Machine, Reply as Answer, Turn};
-use lazaret_model::{DeviceHealth, DeviceId, Text, Timestamp};
+use lazaret_model::{DeviceHealth, Text, Timestamp};
 use lazaret_runtime::{
     Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS,
     RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, Wake,
 };
-use lazaret_signals::{Condition, Levels};
+use lazaret_signals::{Condition, GuardLimits, Levels, Usage};
 use tracing::warn;
 
 use super::{
     acceptance::{self, Candidate, Problem},
     children,
     executor::Operation,
-    limits::GuardLimits,
     rules,
 };
 use crate::{
     Sources,
     feed::feed,
+    guard::GuardBook,
     header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
@@ -38,9 +38,6 @@ use crate::{
 
 /// Numbers of effects that the core knows nothing of.
 const OWN_EFFECTS: u64 = 1 << 63;
-
-/// Whether a device is in use, and the namespaces of its pods, as last passed to the core.
-type Usage = (bool, Vec<Text>);
 
 /// A policy's generation, and why it is not acted on, as last reported in its status.
 type Verdict = (i64, Option<Problem>);
@@ -55,6 +52,7 @@ pub(crate) struct Health {
     rules: Resource,
     ledger: Ledger,
     levels: Levels,
+    guards: GuardBook,
     limits: GuardLimits,
     /// Policies that can be understood.
     candidates: BTreeMap<Text, Candidate>,
@@ -64,12 +62,7 @@ pub(crate) struct Health {
     excessive: BTreeMap<Text, Problem>,
     /// Those that are acted on.
     policies: BTreeMap<Text, Arc<HealthPolicy>>,
-    /// The last reported usage of devices with open incidents.
-    usage: BTreeMap<DeviceId, Usage>,
-    /// Claims, or names of devices, have changed since.
-    is_usage_stale: bool,
-    /// The number of the newest incident by then.
-    usage_told_at: u64,
+    usage: Usage,
     /// Requests in flight, to read their answers.
     asked: BTreeMap<EffectId, (Text, DoneWhen)>,
     /// The verdict on each policy, and whether it was written.
@@ -90,14 +83,13 @@ impl Health {
             rules: sources.plain_rules(),
             ledger: Ledger::default(),
             levels: Levels::default(),
+            guards: GuardBook::default(),
             limits: GuardLimits::default(),
             candidates: BTreeMap::new(),
             untried: BTreeSet::new(),
             excessive: BTreeMap::new(),
             policies: BTreeMap::new(),
-            usage: BTreeMap::new(),
-            is_usage_stale: true,
-            usage_told_at: 0,
+            usage: Usage::default(),
             asked: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             reports: VecDeque::new(),
@@ -192,8 +184,7 @@ impl Health {
             }
         }
         for heard in told {
-            // A device that is gone may have another name, under which its incident goes on.
-            self.is_usage_stale |= matches!(heard, CoreInput::DeviceGone(_));
+            self.usage.told(&heard);
             self.core.handle(now, Notice::Core(heard));
         }
     }
@@ -205,29 +196,16 @@ impl Health {
         }
     }
 
-    /// Passes on which devices of open incidents are in use: of incidents opened since, and of all where claims or the names of devices have changed.
+    /// Passes on which devices of open incidents are in use.
     fn tell_usage(&mut self, now: Timestamp) {
-        let from = if core::mem::take(&mut self.is_usage_stale) { 0 } else { self.usage_told_at };
-        let lifecycle = self.core.lifecycle();
-        self.usage_told_at = lifecycle.numbers_given();
-        let opened = lifecycle.incidents_after(from).map(|incident| incident.device.clone());
-        let devices: BTreeSet<DeviceId> = opened.collect();
-        if from == 0 {
-            self.usage.retain(|device, _| devices.contains(device));
-        }
-        for device in devices {
-            let usage = usage(&self.fleet, &device);
-            if self.usage.get(&device) != Some(&usage) {
-                let (is_used, namespaces) = usage.clone();
-                let heard = CoreInput::InUse { device: device.clone(), is_used, namespaces };
-                self.usage.insert(device, usage);
-                self.core.handle(now, Notice::Core(heard));
-            }
+        for heard in self.usage.settle(&self.fleet, self.core.lifecycle()) {
+            self.core.handle(now, Notice::Core(heard));
         }
     }
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        if self.limits.hear(&news) {
+        if self.guards.hear(&news) {
+            self.limits.set(self.guards.all());
             self.try_again();
             return;
         }
@@ -250,7 +228,7 @@ impl Health {
         if !changes.classes.is_empty() {
             self.levels.tell_all();
         }
-        self.is_usage_stale |= !changes.claims.is_empty();
+        self.usage.changed(&changes);
         // The core gets the limits before the signals that they limit.
         self.tell_limits(now, false);
         self.tell_levels(now);
@@ -263,8 +241,7 @@ impl Health {
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
         self.leads = leading;
-        self.usage.clear();
-        self.is_usage_stale = true;
+        self.usage = Usage::default();
         self.asked.clear();
         if leading {
             self.tell_limits(now, true);
@@ -360,16 +337,4 @@ impl Shell for HealthShell {
 fn health(object: &Object) -> Vec<DeviceHealth> {
     let Ok(Model::Pod(pod)) = object.model() else { return Vec::new() };
     pod.rare.as_ref().map(|rare| rare.device_health.clone()).unwrap_or_default()
-}
-
-/// Whether claims hold a device, and the namespaces of those claims. A claim with admin access does not use it.
-fn usage(fleet: &Fleet, device: &DeviceId) -> Usage {
-    let mut namespaces: Vec<Text> = fleet
-        .holders(device)
-        .filter(|claim| fleet.held(*claim).any(|held| held.device == device && !held.result_ref.admin_access))
-        .filter_map(|claim| Some(fleet.claim(claim)?.key.namespace.clone()))
-        .collect();
-    namespaces.sort();
-    namespaces.dedup();
-    (!namespaces.is_empty(), namespaces)
 }

@@ -4,7 +4,6 @@ mod acceptance;
 mod agent;
 mod children;
 mod executor;
-mod limits;
 mod rules;
 mod task;
 mod writes;

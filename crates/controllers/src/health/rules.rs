@@ -1,21 +1,16 @@
-//! DeviceTaintRules of the cluster, beside the health policies that stand in the place of rules in the fleet: they count as out of service what
-//! they taint.
+//! DeviceTaintRules of the cluster, beside the health policies that stand in the place of rules in the fleet.
 
 use std::sync::Arc;
 
 use lazaret_fleet::{Fleet, Input};
-use lazaret_model::DeviceTaintRule;
 use lazaret_runtime::{Model, Object};
-use lazaret_signals::rule_name;
+use lazaret_signals::{beside_policies, rule_name};
 
 /// A rule is there, or has changed. One that cannot be understood taints nothing.
 pub(super) fn rule(fleet: &mut Fleet, object: &Object) {
-    let name = rule_name(&object.key.name);
     fleet.apply(match object.model() {
-        Ok(Model::Rule(rule)) => {
-            Input::Rule(Arc::new(DeviceTaintRule { name, ..DeviceTaintRule::clone(rule) }))
-        }
-        Ok(_) | Err(_) => Input::RuleGone(name),
+        Ok(Model::Rule(rule)) => Input::Rule(Arc::new(beside_policies(rule))),
+        Ok(_) | Err(_) => Input::RuleGone(rule_name(&object.key.name)),
     });
 }
 

@@ -272,7 +272,7 @@ fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
         cluster.everything().effective_taints(&id).map(|taint| taint_row(cluster, &taint)).collect()
     };
     let holders = holders(&cluster.fleet, &id);
-    let tainted = device.taints().any(|taint| taint.taint.effect.blocks_allocation());
+    let tainted = device.is_out_of_service();
     let in_use = holders.iter().any(|holder| !holder.admin_access);
     let state = match (in_use, tainted) {
         (false, false) if cluster.hidden.claims => State::Unknown,

@@ -15,7 +15,7 @@ const GONE: &str = "gpu-1 False: the driver does not publish it any more";
 const BACK: &str = "gpu-1 is over";
 
 /// A claim that holds a device of the node's pool.
-fn claim(device: &str) -> Arc<ResourceClaim> {
+pub(super) fn claim(device: &str) -> Arc<ResourceClaim> {
     claim_in(NODE, device)
 }
 

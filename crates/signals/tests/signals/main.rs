@@ -1,4 +1,4 @@
-//! Devices and pools that are not published as they should be, as a controller hears of them.
+//! Devices as a controller hears of them: their signals, their usage, and the limits of guards.
 #![allow(
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
@@ -6,8 +6,10 @@
 )]
 
 mod absent;
+mod limits;
 mod pools;
 mod taints;
+mod usage;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +20,7 @@ use lazaret_lifecycle::{
 use lazaret_model::{
     Device, DeviceSelector, NodeScope, PoolSpec, ResourceClaim, ResourceSlice, Text, Timestamp,
 };
-use lazaret_signals::{Levels, selection};
+use lazaret_signals::{Levels, Usage, selection};
 
 const DRIVER: &str = "gpu.example.com";
 const NODE: &str = "node-1";
@@ -29,6 +31,7 @@ struct World {
     key: &'static str,
     policy: Policy,
     levels: Levels,
+    usage: Usage,
     fleet: Fleet,
     lifecycle: Lifecycle,
     slices: BTreeMap<Text, Arc<ResourceSlice>>,
@@ -71,6 +74,7 @@ impl World {
             key,
             policy,
             levels: Levels::default(),
+            usage: Usage::default(),
             fleet: Fleet::default(),
             lifecycle: Lifecycle::default(),
             slices: BTreeMap::new(),
@@ -138,7 +142,10 @@ impl World {
             _ => None,
         });
         let lines = lines.collect();
-        told.into_iter().for_each(|heard| self.lifecycle.handle(now, heard));
+        for heard in told {
+            self.usage.told(&heard);
+            self.lifecycle.handle(now, heard);
+        }
         lines
     }
 

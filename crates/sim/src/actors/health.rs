@@ -11,7 +11,7 @@ use lazaret_lifecycle::{
 };
 use lazaret_machine::{Outcome, Wake};
 use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, PoolId, Text, Timestamp, Uid};
-use lazaret_signals::Levels;
+use lazaret_signals::{GuardLimits, Levels, Usage};
 use std::sync::Arc;
 
 use crate::{
@@ -114,6 +114,8 @@ pub(crate) struct HealthAgent {
     /// Devices as its watches have shown them. Its policy stands in the place of a rule.
     pub(super) fleet: Fleet,
     pub(crate) levels: Levels,
+    pub(super) limits: GuardLimits,
+    pub(super) usage: Usage,
     /// How far it has heard the watches of its process; `None`: it has just started.
     pub(super) progress: Option<Progress>,
     /// Pools that it knows to be incomplete, and since when.
@@ -258,6 +260,8 @@ impl HealthAgent {
             policy: None,
             fleet: Fleet::new(),
             levels: Levels::default(),
+            limits: GuardLimits::default(),
+            usage: Usage::default(),
             progress: None,
             torn: BTreeMap::new(),
             children: BTreeMap::new(),
@@ -326,11 +330,10 @@ impl World {
             agent.is_given_up = false;
             agent.turn.begin_anew(now);
         }
-        // The core gets the limits before the signals that they limit.
-        if self.health.agents[number].turn.leads() {
-            self.hear_limits(number, now);
-        }
         self.hear_incidents(number, now, self.config.healed < 2);
+        self.hear_news(number);
+        // The core gets the limits before the signals that they limit.
+        self.hear_limits(number, now, false);
         self.hear_devices(number, now);
         self.hear_children(number, now);
         self.stand_for_health(number, now);
@@ -374,7 +377,9 @@ impl World {
         let agent = &mut self.health.agents[number];
         let wanted = agent.core.next_wake().map(|wake| Wake::new(wake.at, "it asked"));
         let torn = agent.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
-        let wanted = Wake::first([wanted, torn]);
+        let count = agent.limits.wake(&agent.fleet).filter(|_| agent.turn.leads());
+        let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
+        let wanted = Wake::first([wanted, count, torn]);
         // A follower hears of time too: what it measures goes on.
         let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };
         let Some(wake) = wake else { return };
@@ -397,14 +402,15 @@ impl World {
             let turn = &mut self.health.agents[number].turn;
             match turn.stand(now, standing, true, true, |kind| Some(view.position(*kind) as u64)) {
                 Action::Lead(true) => {
-                    self.hear_limits(number, now);
                     // No agent acts on a view that is older than its term.
                     self.hear_incidents(number, now, true);
+                    self.hear_news(number);
+                    self.hear_limits(number, now, true);
                     self.hear_devices(number, now);
+                    self.health.agents[number].usage = Usage::default();
                     self.health.agents[number].core.handle(now, Notice::BecameLeader);
                     self.begin_with_incidents(number, now);
                     self.hear_devices(number, now);
-                    self.hear_usage(number, now);
                 }
                 Action::Lead(false) => {
                     self.health.agents[number].core.handle(now, Notice::LostLeadership);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_fleet::{Fleet, Input as Told};
 use lazaret_lifecycle::{INCOMPLETE_MS, Input as CoreInput, Notice};
 use lazaret_model::{DeviceSelector, Timestamp};
-use lazaret_signals::{Levels, POOL_COMPLETE_KEY, PUBLISHED_KEY, selection};
+use lazaret_signals::{Levels, POOL_COMPLETE_KEY, PUBLISHED_KEY, beside_policies, rule_name, selection};
 
 use crate::{
     actors::{
@@ -32,22 +32,30 @@ pub(super) fn select_nothing(fleet: &mut Fleet, levels: &mut Levels) {
 }
 
 impl World {
-    /// Tells a controller the signals of devices that changed since it last heard of them.
-    pub(super) fn hear_devices(&mut self, number: usize, now: Timestamp) {
+    /// A controller hears what its watches have shown since it last heard of them.
+    pub(super) fn hear_news(&mut self, number: usize) {
         let (gaps, view) = (&self.clients[number].gaps, &self.clients[number].view);
-        let HealthAgent { core, fleet, levels, progress, .. } = &mut self.health.agents[number];
+        let HealthAgent { fleet, levels, usage, progress, .. } = &mut self.health.agents[number];
         let mut inputs = Inputs { fleet, levels, api: &self.api, gaps };
         let progress = progress.get_or_insert_with(|| inputs.begin(gaps.began));
         inputs.hear(progress, Kind::ALL.map(|kind| view.position(kind)));
-        if !fleet.take_changes().classes.is_empty() {
+        let changes = fleet.take_changes();
+        if !changes.classes.is_empty() {
             levels.tell_all();
         }
+        usage.changed(&changes);
+    }
+
+    /// Tells a controller the signals of devices that changed.
+    pub(super) fn hear_devices(&mut self, number: usize, now: Timestamp) {
+        let HealthAgent { core, fleet, levels, usage, .. } = &mut self.health.agents[number];
         let mut told = levels.settle(now, fleet, core.lifecycle());
         if self.mutant == Some(Mutant::EarlyTornPools) {
             told.extend(levels.settle(now.plus_millis(INCOMPLETE_MS / 2), fleet, core.lifecycle()));
         }
         told.retain(|heard| !is_overlooked(self.mutant, heard));
         for heard in &told {
+            usage.told(heard);
             core.handle(now, Notice::Core(heard.clone()));
         }
         for heard in told.iter().filter(|_| self.trace) {
@@ -90,6 +98,7 @@ impl Inputs<'_> {
         self.list(&api.classes, heard);
         self.list(&api.slices, heard);
         self.list(&api.patches, heard);
+        self.list(&api.rules, heard);
         self.list(&api.nodes, heard);
         self.list(&api.claims, heard);
         self.list(&api.pods, heard);
@@ -111,6 +120,7 @@ impl Inputs<'_> {
         self.follow(&api.classes, from, to);
         self.follow(&api.slices, from, to);
         self.follow(&api.patches, from, to);
+        self.follow(&api.rules, from, to);
         self.follow(&api.nodes, from, to);
         self.follow(&api.claims, from, to);
         self.follow(&api.pods, from, to);
@@ -131,19 +141,19 @@ impl Inputs<'_> {
     /// An object was written, or removed, at this place of the log.
     fn found<T: Resource>(&mut self, table: &Table<T>, place: usize) {
         let logged = &table.log()[place];
-        let told = match &logged.object {
+        let mut told = match &logged.object {
             Some(object) => T::found(Arc::clone(object)),
             None => T::gone(table.key(logged.number).clone()),
         };
-        match &told {
+        match &mut told {
             Told::Slice(slice) => self.levels.slice(slice),
             Told::SliceGone(name) => self.levels.slice_gone(name),
             Told::Node(node) => self.levels.node(&node.name, core::iter::empty()),
             Told::NodeGone(name) => self.levels.node_gone(name),
             Told::Patch(_) | Told::PatchGone(_) => self.levels.tell_all(),
-            Told::Rule(_)
-            | Told::RuleGone(_)
-            | Told::Class(_)
+            Told::Rule(rule) => *rule = Arc::new(beside_policies(rule)),
+            Told::RuleGone(name) => *name = rule_name(name),
+            Told::Class(_)
             | Told::ClassGone(_)
             | Told::Claim(_)
             | Told::ClaimGone(_)

@@ -1,10 +1,10 @@
 //! The inputs of health controllers: incidents, jobs and reports by their own watches, devices and rules by those of the eviction controller beside
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lazaret_lifecycle::{Child, ChildKind, ChildTarget, Input as CoreInput, Mode, Notice, Stored};
-use lazaret_model::{DeviceId, Text, Timestamp};
+use lazaret_model::{Text, Timestamp};
 
 use crate::{
     actors::{
@@ -138,18 +138,9 @@ impl World {
 
     /// Passes on which devices of open incidents are in use.
     pub(super) fn hear_usage(&mut self, number: usize, now: Timestamp) {
-        let (fleet, agent) = (&self.clients[number].fleet, &mut self.health.agents[number]);
-        let mut devices: Vec<DeviceId> =
-            agent.core.lifecycle().incidents().map(|incident| incident.device.clone()).collect();
-        devices.sort_unstable();
-        devices.dedup();
-        for device in devices {
-            let is_used = fleet.holders(&device).next().is_some();
-            let namespace = |claim| Some(fleet.claim(claim)?.key.namespace.clone());
-            let holders = fleet.holders(&device).filter(|_| self.config.healed > 1);
-            let namespaces: BTreeSet<Text> = holders.filter_map(namespace).collect();
-            let namespaces = namespaces.into_iter().collect();
-            agent.core.handle(now, Notice::Core(CoreInput::InUse { device, is_used, namespaces }));
+        let HealthAgent { core, fleet, usage, .. } = &mut self.health.agents[number];
+        for heard in usage.settle(fleet, core.lifecycle()) {
+            core.handle(now, Notice::Core(heard));
         }
     }
 }

@@ -1,22 +1,19 @@
 //! The effects of writes by health controllers, the limits that guards set them, and the actions of people on incidents.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use lazaret_lifecycle::{
-    Acts, Child, ChildKind, ChildTarget, Cost, HeldReason, Incident, Input as CoreInput, Limit, Notice,
-    Owner, Selected, Stage, Stored, TaintKeyValue, WriteKind,
+    Acts, Child, ChildKind, ChildTarget, Cost, Incident, Input as CoreInput, Notice, Owner, Stage, Stored,
+    TaintKeyValue, WriteKind,
 };
 use lazaret_machine::Outcome;
 use lazaret_model::{
-    BreakerUnit, DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, EvictionMode,
-    EvictionSpec, GroupMode, Taint, Text, Timestamp, Uid,
+    DeviceId, DeviceSelector, DeviceTaintRule, DisruptionGuard, Effect, EvictionMode, EvictionSpec,
+    GroupMode, Taint, Text, Timestamp, Uid,
 };
 
 use crate::{
-    actors::health::{HealthEvent, HealthStep, Reply},
+    actors::health::{HealthAgent, HealthEvent, HealthStep, Reply},
     api::wall,
     coverage::Mark,
     mutant::Mutant,
@@ -297,7 +294,7 @@ impl World {
         guards
     }
 
-    pub(crate) fn hear_limits(&mut self, number: usize, now: Timestamp) {
+    pub(crate) fn hear_limits(&mut self, number: usize, now: Timestamp, at_once: bool) {
         let is_late =
             self.mutant == Some(Mutant::LateLimits) && !self.health.rng.chance(LATE_LIMITS_PERMILLE);
         if is_late || self.mutant == Some(Mutant::IgnoreLimits) {
@@ -307,55 +304,10 @@ impl World {
         if self.mutant == Some(Mutant::IgnoreGuardWindows) {
             guards.iter_mut().for_each(|guard| Arc::make_mut(guard).windows.clear());
         }
-        let limits = guards.iter().map(|guard| self.limit(number, now, guard)).collect();
-        self.health.agents[number].core.handle(now, Notice::Core(CoreInput::Limits(limits)));
-    }
-
-    /// The limit that a guard sets, as far as a controller has seen the world.
-    pub(crate) fn limit(&self, number: usize, now: Timestamp, guard: &DisruptionGuard) -> Limit {
-        let fleet = &self.clients[number].fleet;
-        let all = DeviceSelector::default();
-        let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
-        let of = guard.breaker.as_ref().map_or(BreakerUnit::Devices, |breaker| breaker.of.clone());
-        let (mut units, mut out, mut published) = (BTreeMap::new(), BTreeSet::new(), 0);
-        for device in selection.published() {
-            let is_out = device.taints().any(|found| found.taint.effect.blocks_allocation());
-            if let Some(unit) = device.unit(&of) {
-                out.extend(Some(unit.clone()).filter(|_| is_out && guard.breaker.is_some()));
-                if of == BreakerUnit::Devices {
-                    published += 1;
-                } else {
-                    units.insert(device.id(), unit);
-                }
-            }
-        }
-        let total = published + units.values().collect::<BTreeSet<_>>().len() as u64;
-        let is_paused = guard.paused.as_ref().is_some_and(|pause| pause.holds(now));
-        let is_tripped = guard.breaker.is_some() && guard.status.tripped;
-        let is_closed = !guard.windows.is_empty() && !guard.windows.iter().any(|window| window.is_open(now));
-        Limit {
-            guard: guard.name.clone(),
-            selects: match &guard.selector {
-                _ if of != BreakerUnit::Devices => Selected::Units(units),
-                None => Selected::All,
-                Some(selector) if selector.by_names_only() => Selected::Names(selector.clone()),
-                Some(_) => {
-                    let published = selection.published().map(|device| device.id());
-                    let unpublished = selection.unpublished().map(|(device, _)| device);
-                    Selected::Devices(published.chain(unpublished).collect())
-                }
-            },
-            counts: of.plural(),
-            window_seconds: 0,
-            permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
-            total,
-            out,
-            stops: match (is_paused, is_tripped, is_closed) {
-                (true, ..) => Some((HeldReason::Paused, "it is paused".into())),
-                (false, true, _) => Some((HeldReason::Breaker, "it is tripped".into())),
-                (false, false, true) => Some((HeldReason::Window, "no window is open".into())),
-                (false, false, false) => None,
-            },
+        let HealthAgent { core, fleet, limits, .. } = &mut self.health.agents[number];
+        limits.set(guards);
+        if let Some(limits) = limits.count(now, fleet, at_once) {
+            core.handle(now, Notice::Core(CoreInput::Limits(limits)));
         }
     }
 

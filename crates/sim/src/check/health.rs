@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use lazaret_lifecycle::{ChildKind, ChildTarget, Incident, Owner, Stage, Stored, Write, WriteKind};
-use lazaret_model::{BreakerUnit, DeviceId, Text, Unit};
+use lazaret_model::{BreakerUnit, DeviceId, DisruptionGuard, Text, Timestamp};
 
-use crate::{coverage::Mark, mutant::Mutant, world::World};
+use crate::{check::protection::unit_of, coverage::Mark, mutant::Mutant, world::World};
 
 /// Which stage may follow which, without a person.
 fn may_follow(before: Stage, after: Stage) -> bool {
@@ -149,25 +149,29 @@ impl World {
         let by_persons = all.iter().filter(by_person).map(|incident| incident.device.clone());
         let by_persons: BTreeSet<DeviceId> = by_persons.collect();
         let is_older = |device: &&DeviceId| was_out(device) || by_persons.contains(*device);
+        let seen = self.seen(number);
         let mut complaint = None;
         for guard in self.guards_of_health(number).iter().filter(|_| !new.is_empty()) {
-            let limit = self.limit(number, now, guard);
-            let unit = |device: &DeviceId| limit_unit(&limit, device);
-            let new: BTreeSet<Unit> = new.iter().filter_map(unit).collect();
+            let of = guard.breaker.as_ref().map_or(&BreakerUnit::Devices, |breaker| &breaker.of);
+            let (tainted, units) = self.out_of_service(number, guard, of);
+            let unit = |device: &DeviceId| unit_of(seen, guard, of, device);
+            let new: BTreeSet<String> = new.iter().filter_map(unit).collect();
             let older = out.iter().filter(is_older).filter_map(unit).collect::<BTreeSet<_>>();
             let before =
                 out.iter().filter(|device| was_out(device)).filter_map(unit).collect::<BTreeSet<_>>();
             let still_out = still_out.iter().filter_map(unit).collect::<BTreeSet<_>>();
-            let added = new.iter().filter(|unit| !older.contains(unit) && !still_out.contains(unit)).count();
+            let added =
+                new.iter().filter(|unit| !older.contains(*unit) && !still_out.contains(*unit)).count();
             // An incident that is over as the machine has decided, and whose taint was never written, keeps nothing out of service.
-            let is_tainted = |unit: &Unit| limit.out.contains(unit);
-            let before: BTreeSet<Unit> =
+            let is_tainted = |unit: &String| tainted.contains(unit);
+            let before: BTreeSet<String> =
                 before.into_iter().chain(still_out.into_iter().filter(is_tainted)).collect();
-            if !new.is_empty() && limit.stops.is_some() {
+            if !new.is_empty() && stops(now, guard) {
                 complaint = Some(format!("{} stops, and {new:?} are taken out", guard.name));
             }
-            let of = guard.breaker.as_ref().map_or(&BreakerUnit::Devices, |breaker| &breaker.of);
-            if let Some(permitted) = limit.permitted.filter(|_| added > 0)
+            let permitted =
+                guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(units.len() as u64));
+            if let Some(permitted) = permitted.filter(|_| added > 0)
                 && (before.len() + added) as u64 > permitted
             {
                 complaint = Some(format!(
@@ -183,12 +187,9 @@ impl World {
     }
 }
 
-fn limit_unit(limit: &lazaret_lifecycle::Limit, device: &DeviceId) -> Option<Unit> {
-    use lazaret_lifecycle::Selected;
-    match &limit.selects {
-        Selected::Units(units) => units.get(device).cloned(),
-        Selected::Devices(devices) => devices.contains(device).then(|| Unit::Device(device.clone())),
-        Selected::All => Some(Unit::Device(device.clone())),
-        Selected::Names(selector) => selector.names_match(device).then(|| Unit::Device(device.clone())),
-    }
+/// Whether nothing may begin by a guard.
+fn stops(now: Timestamp, guard: &DisruptionGuard) -> bool {
+    guard.paused.as_ref().is_some_and(|pause| pause.holds(now))
+        || guard.breaker.is_some() && guard.status.tripped
+        || !guard.windows.is_empty() && !guard.windows.iter().any(|window| window.is_open(now))
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_eviction::{Evict, Manner};
-use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Timestamp, Uid};
+use lazaret_model::{
+    Breaker, BreakerUnit, DeviceId, DisruptionGuard, EvictionMode, NodeScope, Timestamp, Uid,
+};
 
 use crate::{
     actors::budgets::permits,
@@ -11,6 +13,7 @@ use crate::{
     coverage::Mark,
     palette::Traits,
     reference::{self, Cause},
+    view::Seen,
     world::World,
 };
 
@@ -37,6 +40,40 @@ fn counted(
     seen.retain(|unit, at| at.plus_secs(breaker.window_seconds) > now && all.contains(unit));
     seen.extend(out.into_iter().map(|unit| (unit, now)));
     seen.len() as u64
+}
+
+/// What a device counts as for a guard that selects it.
+pub(super) fn unit_of(
+    seen: Seen<'_>,
+    guard: &DisruptionGuard,
+    of: &BreakerUnit,
+    id: &DeviceId,
+) -> Option<String> {
+    let named = seen.device(id);
+    if !reference::selects(seen, guard.selector.as_ref(), named) {
+        return None;
+    }
+    let nodes = || Some(&seen.published(named)?.0.nodes);
+    match of {
+        BreakerUnit::Devices => Some(id.to_string()),
+        BreakerUnit::Nodes => {
+            if let NodeScope::Node(node) = nodes()? {
+                Some(node.to_string())
+            } else {
+                None
+            }
+        }
+        BreakerUnit::FaultDomains { attribute } => {
+            let nodes = nodes()?;
+            let traits = reference::Patched::of(seen, named);
+            let value = traits.as_ref().and_then(|one| one.attribute(&id.driver, attribute));
+            Some(match (value, nodes) {
+                (Some(value), _) => format!("domain {value:?}"),
+                (None, NodeScope::Node(node)) => format!("node {node}"),
+                (None, _) => format!("pool {}/{}", id.driver, id.pool),
+            })
+        }
+    }
 }
 
 impl World {
@@ -151,31 +188,22 @@ impl World {
         }
     }
 
-    /// How much of what a guard selects has a taint that keeps claims away, as a controller sees it.
-    fn out_of_service(&self, number: usize, guard: &DisruptionGuard, of: &BreakerUnit) -> (Units, Units) {
+    /// How much of what a guard selects has a taint that keeps claims away, as a controller sees it, and how much there is.
+    pub(super) fn out_of_service(
+        &self,
+        number: usize,
+        guard: &DisruptionGuard,
+        of: &BreakerUnit,
+    ) -> (Units, Units) {
         let seen = self.seen(number);
         let (mut all, mut out) = (BTreeSet::new(), BTreeSet::new());
         for device in 0..self.api.catalog.devices() {
             let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
             let named = seen.device(&id);
-            let Some((slice, _)) = seen.published(named) else { continue };
-            if !reference::selects(seen, guard.selector.as_ref(), named) {
+            if seen.published(named).is_none() {
                 continue;
             }
-            let unit = match (of, &slice.nodes) {
-                (BreakerUnit::Devices, _) => id.to_string(),
-                (BreakerUnit::Nodes, NodeScope::Node(node)) => node.to_string(),
-                (BreakerUnit::Nodes, _) => continue,
-                (BreakerUnit::FaultDomains { attribute }, nodes) => {
-                    let traits = reference::Patched::of(seen, named);
-                    let value = traits.as_ref().and_then(|one| one.attribute(&id.driver, attribute));
-                    match (value, nodes) {
-                        (Some(value), _) => format!("domain {value:?}"),
-                        (None, NodeScope::Node(node)) => format!("node {node}"),
-                        (None, _) => format!("pool {}/{}", id.driver, id.pool),
-                    }
-                }
-            };
+            let Some(unit) = unit_of(seen, guard, of, &id) else { continue };
             if reference::taints(seen, named).iter().any(|found| found.taint.effect.blocks_allocation()) {
                 out.insert(unit.clone());
             }

@@ -1,0 +1,167 @@
+//! Limits that guards set on the devices that policies take out of service, counted over the fleet.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    sync::Arc,
+    vec::Vec,
+};
+
+use lazaret_fleet::{DeviceRef, Fleet};
+use lazaret_lifecycle::{HeldReason, Limit, Selected};
+use lazaret_model::{
+    BreakerUnit, DeviceSelector, DisruptionGuard, RecentlyOut, Text, Timestamp, Uid, Unit, Window,
+    WindowStatus,
+};
+
+/// Devices that are counted for each millisecond that passes between two counts: of 100,000 devices once a second, of few at once. The devices that
+/// incidents take out of service are known at any time.
+const DEVICES_PER_MS: i64 = 100;
+
+/// The guards, and when they were last counted.
+#[derive(Debug, Default)]
+pub struct GuardLimits {
+    guards: Vec<Arc<DisruptionGuard>>,
+    /// They have changed since.
+    is_news: bool,
+    /// By guard: what was out of service within the windows of their breakers.
+    recent: BTreeMap<Uid, RecentlyOut>,
+    counted: Option<Counted>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// The revision of the fleet.
+    revision: u64,
+    at: Timestamp,
+    devices: u64,
+    /// A pause ends then, a window opens or closes, or something that was out of service counts no more.
+    ends: Option<Timestamp>,
+}
+
+impl Counted {
+    fn again_at(self) -> Timestamp {
+        self.at.plus_millis(i64::try_from(self.devices).unwrap_or(i64::MAX) / DEVICES_PER_MS)
+    }
+}
+
+impl GuardLimits {
+    /// These are all guards from now on.
+    pub fn set(&mut self, guards: Vec<Arc<DisruptionGuard>>) {
+        self.is_news |= guards != self.guards;
+        self.guards = guards;
+    }
+
+    /// Whether a guard limits what policies take out of service.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        self.guards.iter().any(|guard| guard.breaker.is_some() || guard.paused.is_some())
+    }
+
+    /// The limits, if they are to be told anew. A new leader has them counted at once.
+    pub fn count(&mut self, now: Timestamp, fleet: &Fleet, at_once: bool) -> Option<Vec<Limit>> {
+        let is_due = self.counted.is_some_and(|last| {
+            let is_stale = last.revision != fleet.revision();
+            let is_set_back = now < last.at;
+            is_stale && (at_once || is_set_back || last.again_at() <= now)
+                || last.ends.is_some_and(|ends| ends <= now)
+        });
+        if !core::mem::take(&mut self.is_news) && !is_due {
+            return None;
+        }
+        let guards = &self.guards;
+        let is_windowed =
+            |guard: &DisruptionGuard| guard.breaker.as_ref().is_some_and(|one| one.window_seconds > 0);
+        self.recent.retain(|uid, _| guards.iter().any(|guard| guard.uid == *uid && is_windowed(guard)));
+        let mut recents = Vec::new();
+        let mut limits = Vec::with_capacity(guards.len());
+        for guard in guards {
+            let mut recent = is_windowed(guard).then(|| self.recent.entry(guard.uid.clone()).or_default());
+            let limit = limit(now, fleet, guard, recent.as_deref_mut());
+            let ends = recent.and_then(|recent| recent.ends(limit.window_seconds));
+            recents.extend(ends.map(|(first, _)| first));
+            limits.push(limit);
+        }
+        let pauses = guards.iter().filter_map(|guard| guard.paused.as_ref()?.until);
+        let windows = guards.iter().map(|guard| Window::unchanged_until(&guard.windows, now));
+        let windows = windows.filter(|at| *at != Timestamp::NEVER);
+        let ends = pauses.chain(windows).chain(recents).filter(|at| *at > now).min();
+        let devices = limits.iter().map(|limit| limit.total).sum();
+        let counts = guards.iter().any(|guard| guard.breaker.is_some()) || ends.is_some();
+        self.counted = counts.then_some(Counted { revision: fleet.revision(), at: now, devices, ends });
+        Some(limits)
+    }
+
+    /// When to count again, if nothing is heard before.
+    #[must_use]
+    pub fn wake(&self, fleet: &Fleet) -> Option<Timestamp> {
+        let last = self.counted?;
+        let stale = (last.revision != fleet.revision()).then(|| last.again_at());
+        [stale, last.ends].into_iter().flatten().min()
+    }
+}
+
+fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard, recent: Option<&mut RecentlyOut>) -> Limit {
+    let all = DeviceSelector::default();
+    let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
+    let of = guard.breaker.as_ref().map(|breaker| &breaker.of);
+    let selects = match (&guard.selector, of) {
+        (_, Some(of @ (BreakerUnit::Nodes | BreakerUnit::FaultDomains { .. }))) => {
+            let units = selection.published().filter_map(|device| Some((device.id(), device.unit(of)?)));
+            Selected::Units(units.collect())
+        }
+        (None, _) => Selected::All,
+        (Some(selector), _) if selector.by_names_only() => Selected::Names(selector.clone()),
+        (Some(_), _) => {
+            let published = selection.published().map(DeviceRef::id);
+            Selected::Devices(published.chain(selection.unpublished().map(|(device, _)| device)).collect())
+        }
+    };
+    let out = selection.published().filter(|device| device.is_out_of_service());
+    let mut out: BTreeSet<Unit> =
+        of.map(|of| out.filter_map(|device| device.unit(of)).collect()).unwrap_or_default();
+    let (units, total) = match &selects {
+        Selected::Units(units) => {
+            let units: BTreeSet<&Unit> = units.values().collect();
+            let total = units.len();
+            (units, total)
+        }
+        Selected::All | Selected::Names(_) | Selected::Devices(_) => {
+            (BTreeSet::new(), selection.published_count())
+        }
+    };
+    let (total, window_seconds) = (total as u64, guard.breaker.as_ref().map_or(0, |one| one.window_seconds));
+    if let Some(recent) = recent {
+        recent.see(now, window_seconds, out.clone());
+        let is_there = |unit: &&Unit| match unit {
+            Unit::Device(id) => fleet.device(id).is_some(),
+            Unit::Node(_) | Unit::FaultDomain(_) | Unit::Pool(_) => units.contains(unit),
+        };
+        out.extend(recent.back().filter(is_there).cloned());
+    }
+    Limit {
+        guard: guard.name.clone(),
+        selects,
+        counts: of.map_or("devices", BreakerUnit::plural),
+        window_seconds,
+        permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
+        total,
+        out,
+        stops: stops(now, guard),
+    }
+}
+
+/// Why nothing may begin, in the words that the conditions of rules have as well.
+fn stops(now: Timestamp, guard: &DisruptionGuard) -> Option<(HeldReason, Text)> {
+    let name = &guard.name;
+    if let Some(pause) = guard.paused.as_ref().filter(|pause| pause.holds(now)) {
+        let message = format!("DisruptionGuard {name} is paused: {}", pause.reason);
+        return Some((HeldReason::Paused, message.into()));
+    }
+    let Some(breaker) = guard.breaker.as_ref().filter(|_| guard.status.tripped) else {
+        let is_closed = matches!(guard.window_at(now), Some(WindowStatus::ClosedUntil(_)));
+        return is_closed.then(|| (HeldReason::Window, guard.closed_message()));
+    };
+    let message = format!("DisruptionGuard {name} is tripped: {}", breaker.words(&guard.status));
+    Some((HeldReason::Breaker, message.into()))
+}

@@ -1,0 +1,84 @@
+//! Limits of guards, counted over the fleet.
+
+use lazaret_lifecycle::HeldReason;
+use lazaret_model::{Breaker, BreakerUnit, DeviceId, DisruptionGuard, Effect, Share, Taint, Unit, Window};
+use lazaret_signals::GuardLimits;
+
+use super::*;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_secs(seconds)
+}
+
+fn guarded(guard: DisruptionGuard) -> GuardLimits {
+    let mut limits = GuardLimits::default();
+    limits.set(vec![Arc::new(DisruptionGuard { name: "fleet".into(), uid: "u".into(), ..guard })]);
+    limits
+}
+
+/// A breaker that permits one device, and counts what was out of service within a minute.
+fn breaker() -> GuardLimits {
+    let breaker = Breaker {
+        max_out_of_service: Share::Count(1),
+        of: BreakerUnit::Devices,
+        window_seconds: 60,
+        reset_after_seconds: 0,
+    };
+    guarded(DisruptionGuard { breaker: Some(breaker), ..DisruptionGuard::default() })
+}
+
+/// These devices, of which the first has a taint or not.
+fn publish(fleet: &mut Fleet, is_ill: bool, devices: &[&str]) {
+    let mut slice = ResourceSlice::clone(&slice("a", (1, 1), devices));
+    let taint = Taint { key: "ill".into(), effect: Effect::NoSchedule, ..Taint::default() };
+    slice.devices[0].taints.extend(is_ill.then_some(taint));
+    fleet.apply(Told::Slice(Arc::new(slice)));
+}
+
+fn ill() -> Unit {
+    Unit::Device(DeviceId::new(DRIVER, NODE, "gpu-0"))
+}
+
+#[test]
+fn a_device_that_was_out_of_service_counts_for_the_breaker_s_window() {
+    let (mut limits, mut fleet) = (breaker(), Fleet::default());
+    publish(&mut fleet, true, &["gpu-0", "gpu-1"]);
+    assert_eq!(limits.count(at(0), &fleet, false).unwrap()[0].out, [ill()].into());
+    publish(&mut fleet, false, &["gpu-0", "gpu-1"]);
+    let counted = limits.count(at(100), &fleet, true).unwrap();
+    assert_eq!((&counted[0].out, counted[0].window_seconds), (&[ill()].into(), 60), "it is back since now");
+    assert_eq!(limits.wake(&fleet), Some(at(160)));
+    assert_eq!(limits.count(at(159), &fleet, true), None);
+    assert_eq!(limits.count(at(160), &fleet, true).unwrap()[0].out, [].into());
+}
+
+#[test]
+fn a_device_that_was_out_of_service_and_is_gone_does_not_count() {
+    let (mut limits, mut fleet) = (breaker(), Fleet::default());
+    publish(&mut fleet, true, &["gpu-0", "gpu-1"]);
+    assert_eq!(limits.count(at(0), &fleet, false).unwrap()[0].out.len(), 1);
+    publish(&mut fleet, false, &["gpu-1"]);
+    let counted = limits.count(at(1), &fleet, true).unwrap();
+    assert_eq!((counted[0].out.len(), counted[0].total), (0, 1));
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_keep_limits_as_they_were() {
+    let (mut limits, mut fleet) = (breaker(), Fleet::default());
+    publish(&mut fleet, true, &["gpu-0", "gpu-1"]);
+    assert_eq!(limits.count(at(10_000), &fleet, false).unwrap()[0].total, 2);
+    publish(&mut fleet, true, &["gpu-0"]);
+    assert_eq!(limits.count(at(0), &fleet, false).unwrap()[0].total, 1);
+}
+
+#[test]
+fn nothing_begins_outside_a_window_and_it_is_looked_at_when_one_opens_or_closes() {
+    let window = Window { weekday: None, minute: 10, seconds: 300, offset_seconds: 0, zone: None };
+    let mut limits = guarded(DisruptionGuard { windows: vec![window], ..DisruptionGuard::default() });
+    let fleet = Fleet::default();
+    let stops = |limits: &mut GuardLimits, now| limits.count(now, &fleet, true).unwrap()[0].stops.clone();
+    let closed = Some((HeldReason::Window, Text::from("no window of DisruptionGuard fleet is open")));
+    assert_eq!((stops(&mut limits, at(0)), limits.wake(&fleet)), (closed.clone(), Some(at(600))));
+    assert_eq!((stops(&mut limits, at(600)), limits.wake(&fleet)), (None, Some(at(900))));
+    assert_eq!((stops(&mut limits, at(900)), limits.wake(&fleet)), (closed, Some(at(86_400 + 600))));
+}
