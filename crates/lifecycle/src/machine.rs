@@ -62,6 +62,8 @@ pub(crate) struct Past {
 pub(crate) struct Known {
     pub(crate) hardware: Option<Text>,
     pub(crate) watchers: SmallMap<Text, Watcher>,
+    /// A policy selects it.
+    is_selected: bool,
     /// `None`: not heard yet.
     pub(crate) is_used: Option<bool>,
     /// The namespaces of the pods that use it, as far as an incident can name them.
@@ -136,6 +138,12 @@ impl Lifecycle {
         self.incidents.get(&self.devices.get(device)?.incident?).map(|incident| &**incident)
     }
 
+    /// Whether a policy selects a device, as far as the machine was told.
+    #[must_use]
+    pub fn is_selected(&self, device: &DeviceId) -> bool {
+        self.devices.get(device).is_some_and(|known| known.is_selected)
+    }
+
     /// Whether a device has an open incident whose rule means this signal.
     #[must_use]
     pub fn is_about(&self, signal: &Signal) -> bool {
@@ -184,7 +192,7 @@ impl Lifecycle {
             self.incidents.values().find(is_it).map(|incident| incident.number)
         });
         let known = self.devices.entry(id.clone()).or_default();
-        known.hardware = hardware;
+        (known.hardware, known.is_selected) = (hardware, true);
         let holder = known.incident;
         known.watchers.retain(|name, _| policies.contains(name));
         for name in policies {
@@ -235,7 +243,9 @@ impl Lifecycle {
     }
 
     fn lose_device(&mut self, id: &DeviceId) {
-        if self.devices.get(id).is_some_and(|known| known.incident.is_none()) {
+        let Some(known) = self.devices.get_mut(id) else { return };
+        known.is_selected = false;
+        if known.incident.is_none() {
             self.devices.remove(id);
             self.wakes.remove(id);
         }

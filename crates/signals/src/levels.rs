@@ -14,8 +14,10 @@ use lazaret_lifecycle::{Input as CoreInput, Lifecycle, PoolWatch, Source};
 use lazaret_model::{DeviceHealth, DeviceId, NodeScope, ObjectKey, PoolId, ResourceSlice, Text, Timestamp};
 
 use crate::{
-    news::{Asked, SliceNews},
-    tell::{Level, LevelsByKey, Tell},
+    news::{Asked, SliceNews, View},
+    policies::is_selected,
+    tell::{Level, LevelsByKey, Tell, id_of},
+    vanished::single,
 };
 
 /// The states of devices by slices, nodes and pods, from which signals are raised.
@@ -50,7 +52,9 @@ pub struct Levels {
     gone_nodes: BTreeSet<Text>,
     /// Nodes that came while this process leads.
     new_nodes: BTreeSet<Text>,
-    changed_pods: BTreeSet<ObjectKey>,
+    pub(crate) changed_pods: BTreeSet<ObjectKey>,
+    /// Pods that say something of devices that are not known to be theirs: their claims may not have been heard of.
+    pub(crate) unclear_pods: BTreeSet<ObjectKey>,
     /// Everything has to be told again.
     is_all: bool,
     /// This process has just begun to lead, and knows the incidents of the leader before it.
@@ -223,7 +227,7 @@ impl Levels {
         }
         for (name, before) in changed {
             let news = SliceNews { before: before.as_deref(), is_all, is_tainted: tainted.contains(&name) };
-            self.settle_slice(now, fleet, &name, news, &mut told);
+            self.settle_slice(View { now, fleet, lifecycle }, &name, news, &mut told);
         }
         let again = is_all || self.begins;
         let all = self.begins || is_all && self.leads;
@@ -236,17 +240,12 @@ impl Levels {
         }
         self.settle_pools(now, lifecycle, &over, &mut told);
         for (node, before) in core::mem::take(&mut self.changed_nodes) {
-            self.settle_node(now, &node, &before, &mut told);
+            self.settle_node(now, fleet, (&node, &before), &mut told);
         }
         for node in core::mem::take(&mut self.gone_nodes) {
             self.forget_vanished_of(&node, &mut told);
         }
-        let pods = core::mem::take(&mut self.changed_pods);
-        let pods: Vec<ObjectKey> =
-            if is_all { self.pods.keys().cloned().collect() } else { pods.into_iter().collect() };
-        for pod in pods {
-            self.settle_pod(now, fleet, &pod, &mut told);
-        }
+        self.settle_pods(now, fleet, is_all, &mut told);
         told
     }
 
@@ -255,18 +254,28 @@ impl Levels {
         policies.iter().find_map(|name| self.identities.get(name))
     }
 
-    fn settle_node(&self, now: Timestamp, node: &Text, before: &LevelsByKey, told: &mut Vec<CoreInput>) {
+    /// The conditions of the node that devices of a slice on these nodes were told of.
+    pub(crate) fn told_conditions(&self, nodes: &NodeScope) -> LevelsByKey {
+        let told = single(nodes).and_then(|node| self.changed_nodes.get(node).or(self.conditions.get(node)));
+        told.cloned().unwrap_or_default()
+    }
+
+    fn settle_node(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet,
+        (node, before): (&Text, &LevelsByKey),
+        told: &mut Vec<CoreInput>,
+    ) {
         let none = LevelsByKey::new();
         let current = self.conditions.get(node).unwrap_or(&none);
         let slices = self.by_node.get(node).into_iter().flatten().filter_map(|name| self.slices.get(name));
         for slice in slices {
             for device in &slice.devices {
-                let id = DeviceId {
-                    driver: slice.driver.clone(),
-                    pool: slice.pool.name.clone(),
-                    device: device.name.clone(),
-                };
-                Tell { now, id: &id }.difference(before, current, Source::Node, told);
+                let id = id_of(slice, device);
+                if is_selected(fleet, &id) {
+                    Tell { now, id: &id }.difference(before, current, Source::Node, told);
+                }
             }
         }
     }

@@ -2,7 +2,17 @@
 
 use alloc::collections::BTreeSet;
 
-use lazaret_model::{ResourceSlice, Text};
+use lazaret_fleet::Fleet;
+use lazaret_lifecycle::Lifecycle;
+use lazaret_model::{ResourceSlice, Text, Timestamp};
+
+/// The time, and what is known by then.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) lifecycle: &'a Lifecycle,
+}
 
 /// The devices that are looked for.
 #[derive(Debug)]

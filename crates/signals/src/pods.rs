@@ -20,22 +20,56 @@ use crate::{
 const HEALTH_KEY: &str = "health";
 
 impl Levels {
-    pub(crate) fn settle_pod(
+    /// The pods that have changed, or all; also those whose devices are known by now.
+    pub(crate) fn settle_pods(
         &mut self,
         now: Timestamp,
         fleet: &Fleet,
-        pod: &ObjectKey,
+        is_all: bool,
         told: &mut Vec<CoreInput>,
     ) {
-        let mut said: BTreeMap<DeviceId, Level> = BTreeMap::new();
-        for one in self.pods.get(pod).into_iter().flatten() {
-            let Some(device) = device(one, &pod.namespace, fleet) else { continue };
+        let mut pods = core::mem::take(&mut self.changed_pods);
+        if is_all {
+            pods.extend(self.pods.keys().cloned());
+        }
+        let is_clearer = |pod: &&ObjectKey| {
+            let known = self.devices_of.get(*pod).map_or(0, BTreeSet::len);
+            let devices: BTreeSet<DeviceId> = self.said(fleet, pod).map(|(device, _)| device).collect();
+            devices.len() > known
+        };
+        let clearer: Vec<ObjectKey> = self.unclear_pods.iter().filter(is_clearer).cloned().collect();
+        pods.extend(clearer);
+        for pod in pods {
+            self.settle_pod(now, fleet, &pod, told);
+        }
+    }
+
+    /// What a pod says of the devices that are known to be its own.
+    fn said<'a>(
+        &'a self,
+        fleet: &'a Fleet,
+        pod: &'a ObjectKey,
+    ) -> impl Iterator<Item = (DeviceId, &'a DeviceHealth)> {
+        let all = self.pods.get(pod).into_iter().flatten();
+        all.filter_map(|one| Some((device(one, &pod.namespace, fleet)?, one)))
+    }
+
+    fn settle_pod(&mut self, now: Timestamp, fleet: &Fleet, pod: &ObjectKey, told: &mut Vec<CoreInput>) {
+        let level = |one: &DeviceHealth| {
             let message = if one.message.is_empty() {
                 format!("pod {pod} reports {}", one.health)
             } else {
                 format!("pod {pod} reports {}: {}", one.health, one.message)
             };
-            said.insert(device, Level { value: one.health.clone(), message: message.into(), at: None });
+            Level { value: one.health.clone(), message: message.into(), at: None }
+        };
+        let mut clear = 0;
+        let said = self.said(fleet, pod).inspect(|_| clear += 1).map(|(device, one)| (device, level(one)));
+        let mut said: BTreeMap<DeviceId, Level> = said.collect();
+        if self.pods.get(pod).map_or(0, Vec::len) > clear {
+            self.unclear_pods.insert(pod.clone());
+        } else {
+            self.unclear_pods.remove(pod);
         }
         let devices: BTreeSet<DeviceId> = said.keys().cloned().collect();
         let mut touched = devices.clone();
@@ -50,13 +84,20 @@ impl Levels {
                 Some(level) => drop(pods.insert(pod.clone(), level)),
                 None => drop(pods.remove(pod)),
             }
-            match pods.values().max_by_key(|level| severity(&level.value)) {
-                Some(worst) => Tell { now, id: &id }.raise(HEALTH_KEY.into(), worst, Source::Health, told),
-                None => {
-                    self.health.remove(&id);
-                    told.push(lowered(&id, HEALTH_KEY.into(), Source::Health));
-                }
+            if pods.is_empty() {
+                self.health.remove(&id);
+                told.push(lowered(&id, HEALTH_KEY.into(), Source::Health));
+            } else {
+                self.settle_health_of(&Tell { now, id: &id }, told);
             }
+        }
+    }
+
+    /// The worst that pods say of a device.
+    pub(crate) fn settle_health_of(&self, tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
+        let pods = self.health.get(tell.id).into_iter().flat_map(BTreeMap::values);
+        if let Some(worst) = pods.max_by_key(|level| severity(&level.value)) {
+            tell.raise(HEALTH_KEY.into(), worst, Source::Health, told);
         }
     }
 }

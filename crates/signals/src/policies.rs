@@ -2,7 +2,8 @@
 
 use alloc::format;
 
-use lazaret_model::{DeviceSelector, DeviceTaintRule, Taint, Text};
+use lazaret_fleet::{Fleet, Origin};
+use lazaret_model::{DeviceId, DeviceSelector, DeviceTaintRule, Taint, Text};
 
 /// The prefix of a rule's name in the fleet. No policy has such a name.
 const PREFIX: &str = "rule/";
@@ -10,6 +11,11 @@ const PREFIX: &str = "rule/";
 /// Whether a rule of the fleet is one of the cluster, and not a policy.
 pub(crate) fn is_rule(name: &str) -> bool {
     name.starts_with(PREFIX)
+}
+
+/// Whether a policy selects a device.
+pub(crate) fn is_selected(fleet: &Fleet, id: &DeviceId) -> bool {
+    fleet.effective_taints(id).any(|one| matches!(one.origin, Origin::Rule { name, .. } if !is_rule(name)))
 }
 
 /// The name of a rule of the cluster in the fleet.

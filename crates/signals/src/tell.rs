@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, format, string::ToString, vec::Vec};
 
 use lazaret_fleet::Fleet;
 use lazaret_lifecycle::{Input as CoreInput, Signal, Source};
-use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, Text, Timestamp};
+use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, ResourceSlice, Text, Timestamp};
 
 /// The value of a signal, and when it began where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,11 @@ impl Tell<'_> {
             told.push(lowered(self.id, key.clone(), source));
         }
     }
+}
+
+/// The name of a device of a slice.
+pub(crate) fn id_of(slice: &ResourceSlice, device: &Device) -> DeviceId {
+    DeviceId { driver: slice.driver.clone(), pool: slice.pool.name.clone(), device: device.name.clone() }
 }
 
 pub(crate) fn lowered(id: &DeviceId, key: Text, source: Source) -> CoreInput {

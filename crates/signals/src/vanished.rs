@@ -9,7 +9,7 @@ use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text, Timestamp}
 use crate::{
     levels::Levels,
     pools::POOL_COMPLETE_KEY,
-    tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered},
+    tell::{Level, Tell, hardware, id_of, lowered},
 };
 
 /// The signal key of a device that is not published any more.
@@ -27,23 +27,13 @@ impl Levels {
         device: &Device,
         told: &mut Vec<CoreInput>,
     ) {
-        let id = DeviceId {
-            driver: slice.driver.clone(),
-            pool: slice.pool.name.clone(),
-            device: device.name.clone(),
-        };
+        let id = id_of(slice, device);
         if fleet.device(&id).is_some() {
             return;
         }
-        let before = self.taints.remove(&id).unwrap_or_default();
         let tell = Tell { now, id: &id };
-        tell.difference(&before, &LevelsByKey::new(), Source::Taint, told);
-        let before = self.patched.remove(&id).unwrap_or_else(|| attributes(device, &slice.driver));
-        tell.difference(&before, &LevelsByKey::new(), Source::Attribute, told);
-        let node = match &slice.nodes {
-            NodeScope::Node(node) => Some(node.clone()),
-            NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
-        };
+        self.lower_all(&tell, device, &slice.nodes, told);
+        let node = single(&slice.nodes).cloned();
         let is_node_gone = node.as_ref().is_some_and(|node| !self.conditions.contains_key(node));
         if is_node_gone || self.is_renamed(slice, device) {
             return go(id, told);
@@ -104,6 +94,14 @@ impl Levels {
     }
 }
 
+/// The node, if it is one.
+pub(crate) fn single(nodes: &NodeScope) -> Option<&Text> {
+    match nodes {
+        NodeScope::Node(node) => Some(node),
+        NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
+    }
+}
+
 /// The signal of a device that is not published any more.
 pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
     let message = "the driver does not publish it any more".into();
@@ -112,7 +110,7 @@ pub(crate) fn raise_vanished(tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
 }
 
 /// A device that was missed goes, or is not remembered any more.
-fn forget(id: DeviceId, told: &mut Vec<CoreInput>) {
+pub(crate) fn forget(id: DeviceId, told: &mut Vec<CoreInput>) {
     told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
     go(id, told);
 }

@@ -7,6 +7,7 @@
 
 mod absent;
 mod limits;
+mod nodes;
 mod pools;
 mod taints;
 mod usage;
