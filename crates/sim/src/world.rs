@@ -1,124 +1,39 @@
-//! The world: virtual time, the next steps, the API server and all its clients. One step happens at a time; after each, watches are scheduled to
-//! deliver it, and the invariants are checked.
+//! The world: virtual time, the next steps, the API server and all its clients.
+
+mod run;
+mod step;
+mod told;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_claims::Claims;
-use lazaret_model::{DisruptionGuard, ObjectKey, Text, Uid};
+use lazaret_model::{DisruptionGuard, Text};
 use lazaret_scheduler::Scheduler;
+
+pub use run::{Outcome, run};
+pub(crate) use step::Step;
 
 use crate::{
     actors::{
-        binding::Readiness,
-        client::Client,
-        controller::Controller,
-        drivers::Drivers,
-        election::LeaseStep,
-        health::{Health, HealthStep},
-        kubelet_watches::Watch,
-        kubelets::{KubeletStep, Kubelets},
-        nodes::Reports,
-        object_watches::ObjectWatches,
-        part::{Crew, PartStep},
-        prepared::AnsweredFor,
-        replacement::Replacer,
-        replacement_policies::Replacements,
-        scheduler::Placing,
-        turn::Question,
+        binding::Readiness, client::Client, controller::Controller, drivers::Drivers, election::LeaseStep,
+        health::Health, kubelets::Kubelets, nodes::Reports, object_watches::ObjectWatches, part::Crew,
+        prepared::AnsweredFor, replacement::Replacer, replacement_policies::Replacements, scheduler::Placing,
         workloads::Workloads,
-        writes::Sent,
     },
     api::{Api, Kind},
     check::{Checker, Moved},
-    coverage::{Coverage, Mark},
+    coverage::Coverage,
     mutant::Mutant,
-    population::{Population, Runner},
+    population::Population,
     queue::Queue,
-    record::{Times, recording},
+    record::Times,
     rng::Rng,
     scenario::{Config, Scenario, Transition},
     view::Seen,
 };
 
-/// After faults end, a world that is still busy after this time will never rest.
-const REST_MS_MAX: u64 = 3_600_000;
-/// After faults end, wait at least this long: a leader must have been found.
-const REST_MS_MIN: u64 = 20_000;
-/// A world that does more than this in all is stuck in a loop.
-const STEPS_MAX: u64 = 2_000_000;
-
 /// The clients that watch: one for each process.
 pub(crate) const CLIENTS: usize = 2;
-
-/// Something that is going to happen.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// Something from outside.
-    Transition(usize),
-    /// Faults end.
-    Rest,
-    /// A watch delivers.
-    Deliver(usize, Kind),
-    /// Something about the lease.
-    Lease(LeaseStep),
-    /// A controller starts again; only if it is still that process.
-    Restart(usize, u64),
-    /// A controller that was asked to end has had enough time; only if it is still that process.
-    Kill(usize, u64),
-    /// A controller whose agent was given up begins another, if it is still in that life.
-    BeginAnew(usize, u64),
-    /// A controller asks how far the server is.
-    Ask(Box<Question>),
-    /// It hears the answer.
-    Told(Box<Question>),
-    /// A controller looks again whether its watches are as far.
-    Look(usize),
-    /// A controller asked to be called.
-    Tick(usize, u64),
-    /// A controller is about to send a write: the last look at the lease.
-    Send(Box<Sent>),
-    /// The write reaches the server.
-    Arrive(Box<Sent>),
-    /// The answer reaches the controller.
-    Answer(Box<Sent>),
-    /// A driver publishes a slice of a pool.
-    Publish(usize, usize),
-    /// A driver publishes a slice that it misses.
-    PublishAgain(usize, usize),
-    /// The slices of a Node that is gone are collected.
-    Collect(Text),
-    /// A driver deletes a slice that another has replaced.
-    Withdraw(Text),
-    /// Something about the kubelets.
-    Kubelet(Box<KubeletStep>),
-    /// Something about the claim controllers.
-    Claims(Box<PartStep<lazaret_claims::EffectKind>>),
-    /// A watch of nodes delivers what kubelets say.
-    DeliverReports(usize),
-    /// A driver reports on the devices of a claim.
-    ReportDevices(ObjectKey, Uid),
-    /// Something about the schedulers.
-    Scheduler(Box<PartStep<lazaret_scheduler::EffectKind>>),
-    /// Something about the workload controllers.
-    Workloads(Box<PartStep<lazaret_workloads::Write>>),
-    /// The watches of objects that are kept as JSON deliver.
-    DeliverObjects(usize),
-    /// Something about the replacement controllers.
-    Replacer(Box<PartStep<lazaret_replacement::EffectKind>>),
-    /// A watch of replacement policies delivers.
-    DeliverReplacements(usize),
-    /// A controller hears of the guards.
-    Guards(usize),
-    /// Something about incidents.
-    Health(Box<HealthStep>),
-}
-
-impl Step {
-    /// Whether it comes again and again, also in a world at rest.
-    fn is_routine(&self) -> bool {
-        matches!(self, Self::Lease(_)) || matches!(self, Self::Kubelet(step) if step.is_routine())
-    }
-}
 
 /// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,55 +108,6 @@ pub(crate) struct World {
     times: Option<Times>,
 }
 
-/// The result of a world.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The violation, if any.
-    pub violation: Option<Violation>,
-    /// The marks that were reached.
-    pub coverage: Coverage,
-    /// Steps taken.
-    pub steps: u64,
-    /// Virtual time passed, in ms.
-    pub elapsed: u64,
-}
-
-/// Runs a scenario to its end.
-#[must_use]
-pub fn run(scenario: &Scenario, mutant: Option<Mutant>) -> Outcome {
-    Runner::default().run(scenario, mutant)
-}
-
-impl Runner {
-    /// Runs a scenario to its end.
-    #[must_use]
-    pub fn run(&mut self, scenario: &Scenario, mutant: Option<Mutant>) -> Outcome {
-        self.run_traced(scenario, mutant, false)
-    }
-
-    /// The same, telling on standard error what happens.
-    #[must_use]
-    pub fn run_traced(&mut self, scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> Outcome {
-        let mut world = World::new(scenario, mutant, self.population(&scenario.config));
-        world.trace = trace;
-        world.run();
-        world.outcome()
-    }
-
-    /// The same, with a recording that the dashboard plays: one JSON object.
-    #[must_use]
-    pub fn run_recorded(&mut self, scenario: &Scenario, mutant: Option<Mutant>) -> (Outcome, String) {
-        let mut world = World::new(scenario, mutant, self.population(&scenario.config));
-        let start = world.written;
-        world.times = Some(Times::default());
-        world.run();
-        let title = format!("lazaret-sim seed {}", scenario.config.seed);
-        let times = world.times.take().unwrap_or_default();
-        let file = recording(&world, &times, start, &title).to_string();
-        (world.outcome(), file)
-    }
-}
-
 /// Streams of randomness within a seed.
 const WORLD: u64 = 1;
 const WORKLOADS: u64 = 2;
@@ -296,11 +162,6 @@ impl World {
         }
     }
 
-    fn outcome(self) -> Outcome {
-        let Self { violation, coverage, steps, now, .. } = self;
-        Outcome { violation, coverage, steps, elapsed: now }
-    }
-
     /// Everything there is at the start.
     pub(crate) fn populate(&mut self) {
         self.publish_everything();
@@ -349,144 +210,6 @@ impl World {
         world
     }
 
-    fn run(&mut self) {
-        let rest_begins = u64::from(self.config.horizon_ms);
-        while self.violation.is_none() {
-            let quiet = self.resting && self.busy == 0 && self.now >= rest_begins + REST_MS_MIN;
-            if quiet && self.is_led() {
-                self.coverage.hit(Mark::Rest);
-                self.check_at_rest();
-                return;
-            }
-            if self.now > rest_begins + REST_MS_MAX || self.steps > STEPS_MAX {
-                let next = self.describe_unrest();
-                self.violate("comes to rest", next);
-                return;
-            }
-            let Some((at, step)) = self.queue.pop() else { return };
-            self.now = self.now.max(at);
-            self.read_all_clocks();
-            self.steps += 1;
-            if !step.is_routine() {
-                self.busy -= 1;
-            }
-            if let Some(later) = self.frozen_until(&step) {
-                self.coverage.hit(Mark::Frozen);
-                self.push(later, step);
-                continue;
-            }
-            self.take(step);
-            self.tell();
-            self.turn_kubelets();
-            self.turn_controllers();
-            self.health_turn();
-            self.turn_part::<Claims>();
-            self.turn_part::<Scheduler>();
-            self.turn_part::<lazaret_workloads::Workloads>();
-            // As in the program: nothing is kept in memory where there is no policy.
-            if self.config.replaced != 0 {
-                self.turn_part::<Replacer>();
-            }
-            self.tell();
-            self.check_step();
-        }
-    }
-
-    /// Every process that runs looks at its clocks. While one makes up for a small correction, its seconds are not as long as others'.
-    fn read_all_clocks(&mut self) {
-        for controller in &mut self.controllers {
-            if controller.is_up && controller.frozen(self.now).is_none() {
-                controller.read_clocks(self.now);
-            }
-        }
-        if self.controllers.iter().any(Controller::is_slewing) {
-            self.checker.clock_jumped();
-        }
-    }
-
-    /// Whether one leads and may write, and no other believes to lead.
-    fn is_led(&self) -> bool {
-        let mut leaders = self.controllers.iter().filter(|controller| controller.leads());
-        leaders.next().is_some_and(|leader| leader.holds(self.now)) && leaders.next().is_none()
-    }
-
-    /// When a step can be taken whose actor is stopped.
-    fn frozen_until(&self, step: &Step) -> Option<u64> {
-        let controller = match step {
-            Step::Deliver(client, _) => *client,
-            Step::Lease(step) => step.controller()?,
-            Step::Tick(controller, _)
-            | Step::Look(controller)
-            | Step::BeginAnew(controller, _)
-            | Step::DeliverReports(controller)
-            | Step::DeliverObjects(controller)
-            | Step::DeliverReplacements(controller)
-            | Step::Guards(controller) => *controller,
-            Step::Send(sent) | Step::Answer(sent) => sent.controller,
-            Step::Told(question) => question.controller,
-            Step::Health(step) => step.controller()?,
-            Step::Claims(step) => step.controller()?,
-            Step::Scheduler(step) => step.controller()?,
-            Step::Workloads(step) => step.controller()?,
-            Step::Replacer(step) => step.controller()?,
-            Step::Transition(_)
-            | Step::Rest
-            | Step::Restart(..)
-            | Step::Kill(..)
-            | Step::Arrive(_)
-            | Step::Ask(_)
-            | Step::Publish(..)
-            | Step::PublishAgain(..)
-            | Step::Collect(_)
-            | Step::Withdraw(_)
-            | Step::Kubelet(_)
-            | Step::ReportDevices(..) => return None,
-        };
-        self.controllers.get(controller)?.frozen(self.now)
-    }
-
-    fn take(&mut self, step: Step) {
-        if self.trace && !step.is_routine() {
-            self.say(format_args!("{step:?}"));
-        }
-        match step {
-            Step::Transition(number) => self.transition(number),
-            Step::Rest => self.begin_rest(),
-            Step::Deliver(client, kind) => self.deliver(client, kind),
-            Step::Lease(step) => self.lease_step(step),
-            Step::Restart(controller, process) => self.restart(controller, process),
-            Step::Kill(controller, process) => self.kill(controller, process),
-            Step::BeginAnew(controller, life) => {
-                if self.controllers[controller].life == life {
-                    self.begin_anew(controller);
-                }
-            }
-            Step::Ask(question) => self.asked(question),
-            Step::Told(question) => self.told_how_far(*question),
-            // The loop of every controller turns after each step.
-            Step::Look(..) => {}
-            Step::Tick(controller, life) => self.tick(controller, life),
-            Step::Send(sent) => self.send(sent),
-            Step::Arrive(sent) => self.arrive(sent),
-            Step::Answer(sent) => self.answer(&sent),
-            Step::Publish(pool, slice) => self.publish(pool, slice),
-            Step::PublishAgain(pool, slice) => self.publish_if_there(pool, slice),
-            Step::Collect(node) => self.collect_slices(&node),
-            Step::Withdraw(name) => self.withdraw(&name),
-            Step::Kubelet(step) => self.kubelet_step(*step),
-            Step::Claims(step) => self.part_step::<Claims>(*step),
-            Step::Scheduler(step) => self.part_step::<Scheduler>(*step),
-            Step::Replacer(step) => self.part_step::<Replacer>(*step),
-            Step::DeliverReplacements(controller) => self.deliver_replacements(controller),
-            Step::DeliverReports(controller) => self.deliver_reports(controller),
-            Step::Workloads(step) => self.part_step::<lazaret_workloads::Workloads>(*step),
-            Step::DeliverObjects(controller) => self.deliver_objects(controller),
-            Step::ReportDevices(claim, uid) => self.report_devices(&claim, &uid),
-            Step::Guards(controller) => self.hear_guards(controller),
-            Step::Health(step) => self.health_step(*step),
-        }
-    }
-
     /// Plans a step.
     pub(crate) fn push(&mut self, at: u64, step: Step) {
         if !step.is_routine() {
@@ -519,87 +242,8 @@ impl World {
         }
     }
 
-    /// Faults end: everything that was broken works from here on.
-    fn begin_rest(&mut self) {
-        self.resting = true;
-        self.errors = None;
-        self.relax_budgets();
-        self.lift_guards();
-        self.keep_guards_for_health();
-        self.restore_policy();
-        self.lift_limits();
-        for client in &mut self.clients {
-            client.unstall();
-        }
-        for controller in &mut self.controllers {
-            controller.reconnect();
-        }
-        self.recover_kubelets();
-        self.mend_classes();
-        self.uncordon_all();
-        self.power_on_all();
-        self.make_ready();
-        if self.config.is_large() {
-            self.hurry();
-        }
-        if self.config.restore != 0 {
-            self.restore_everything();
-        }
-    }
-
     /// The view of a client.
     pub(crate) fn seen(&self, client: usize) -> Seen<'_> {
         self.clients[client].view.of(&self.api)
-    }
-
-    /// Tells those who watch of everything written since the last call.
-    fn tell(&mut self) {
-        let written = self.api.versions.last();
-        if core::mem::replace(&mut self.written, written) == written {
-            return;
-        }
-        if let Some(times) = &mut self.times {
-            times.written(written, self.now);
-        }
-        self.api.catalogue();
-        self.plan_objects();
-        let lengths = [
-            self.api.slices.log().len(),
-            self.api.rules.log().len(),
-            self.api.patches.log().len(),
-            self.api.classes.log().len(),
-            self.api.claims.log().len(),
-            self.api.pods.log().len(),
-            self.api.nodes.log().len(),
-        ];
-        for (number, kind) in Kind::ALL.into_iter().enumerate() {
-            let from = core::mem::replace(&mut self.told[number], lengths[number]);
-            if from == lengths[number] {
-                continue;
-            }
-            for client in 0..CLIENTS {
-                self.plan_delivery(client, kind);
-            }
-            match kind {
-                Kind::Pod => self.plan_kubelet_delivery(Watch::Pods),
-                Kind::Claim => {
-                    self.plan_kubelet_delivery(Watch::Claims);
-                    self.claims_written(from);
-                }
-                Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
-            }
-        }
-    }
-
-    fn claims_written(&mut self, from: usize) {
-        for at in from..self.api.claims.log().len() {
-            self.check_claim_written(at);
-            self.driver_sees(at);
-        }
-    }
-
-    fn describe_unrest(&self) -> String {
-        let wakes: Vec<String> = self.controllers.iter().map(Controller::describe).collect();
-        format!("still busy after {} steps: {} planned; {}", self.steps, self.busy, wakes.join("; "))
     }
 }
