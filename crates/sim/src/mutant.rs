@@ -143,6 +143,10 @@ mutants! {
     IgnoreBreaker = "ignore-breaker",
     /// Controllers count what is out of service now alone, where a breaker has a window.
     IgnoreBreakerWindow = "ignore-breaker-window",
+    /// A new leader does not see how often a breaker tripped.
+    ForgetTrips = "forget-trips",
+    /// Each status of a breaker that is still tripped counts another trip.
+    CountTripsAgain = "count-trips-again",
     /// Controllers count devices where a breaker counts fault domains.
     DevicesForDomains = "devices-for-domains",
     /// Controllers do not see that a guard wants approval of rules that reach far.

@@ -159,6 +159,7 @@ impl World {
                     breaker.of = BreakerUnit::Devices;
                 }
             }),
+            Some(Mutant::ForgetTrips) => Some(|guard| guard.status.trips = 0),
             Some(Mutant::IgnoreConfirm) => Some(|guard| guard.confirm_above = None),
             Some(_) | None => None,
         };
@@ -169,10 +170,15 @@ impl World {
     }
 
     pub(crate) fn perform_guard(&mut self, write: &SetGuardStatus) -> Outcome {
-        let Some(guard) = self.guards.get_mut(&write.guard).filter(|guard| guard.uid == write.uid) else {
+        let Some(known) = self.guards.get(&write.guard).filter(|guard| guard.uid == write.uid) else {
             return Outcome::Gone;
         };
-        let guard = Arc::make_mut(guard);
+        let (known, mut write) = (Arc::clone(known), write.clone());
+        if let (Some(Mutant::CountTripsAgain), Some(breaker)) = (self.mutant, &mut write.breaker) {
+            breaker.trips += u64::from(known.status.tripped && breaker.tripped);
+        }
+        self.check_trips(&known, &write);
+        let mut guard = DisruptionGuard::clone(&known);
         (guard.status, guard.window_status) = (write.breaker.unwrap_or_default(), write.window);
         if guard.status.tripped {
             self.coverage.hit(Mark::Tripped);
@@ -180,6 +186,7 @@ impl World {
         if matches!(guard.window_status, Some(WindowStatus::ClosedUntil(_))) {
             self.coverage.hit(Mark::WindowClosed);
         }
+        self.guards.insert(write.guard, Arc::new(guard));
         self.tell_guards();
         Outcome::Done
     }

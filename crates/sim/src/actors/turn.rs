@@ -160,6 +160,10 @@ impl World {
         if controller.holds(self.now) {
             self.checker.leader_changed();
         }
+        // Its view of guards is no older than its term either.
+        if self.mutant != Some(Mutant::NoFence) {
+            self.hear_guards(number);
+        }
         self.feed(number, Input::BecameLeader);
     }
 

@@ -21,6 +21,7 @@ mod replacement;
 mod replacement_reference;
 mod replacement_rest;
 mod rest;
+mod trips;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +54,7 @@ pub(crate) struct Checker {
     holdings: claims::Holdings,
     decided: placing::Decided,
     taken_by_hand: questions::TakenByHand,
+    written_breakers: trips::WrittenBreakers,
     /// Pods that a Job noted to have failed.
     noted_failed: BTreeSet<Uid>,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
