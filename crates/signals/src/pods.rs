@@ -44,7 +44,7 @@ impl Levels {
         }
     }
 
-    /// What a pod says of the devices that are known to be its own.
+    /// The reports of a pod, with the devices that are known to be its own.
     fn said<'a>(
         &'a self,
         fleet: &'a Fleet,

@@ -42,7 +42,7 @@ fn counted(
     seen.len() as u64
 }
 
-/// What a device counts as for a guard that selects it.
+/// The unit of a device for a guard that selects it.
 pub(super) fn unit_of(
     seen: Seen<'_>,
     guard: &DisruptionGuard,

@@ -1,4 +1,4 @@
-//! Watches are told of everything that was written.
+//! Everything that was written goes to the watches.
 
 use super::{CLIENTS, World};
 use crate::{actors::kubelet_watches::Watch, api::Kind};
