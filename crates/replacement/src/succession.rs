@@ -1,6 +1,7 @@
 //! Which pod takes an old one's place, and whether it is taken.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
+use core::cmp::Reverse;
 
 use lazaret_model::{ObjectKey, Timestamp, Uid};
 
@@ -20,13 +21,21 @@ impl Replacement {
         let serving = self.tables.serving_of(&owner.uid);
         let rank = |flight: &Flight| (flight.record.started, flight.record.uid.clone());
         // A new pod is the oldest replacement's; only younger ones may still wait for theirs.
-        let others = self.flights.values().filter(|other| {
+        let younger = self.flights.values().filter(|other| {
             rank(other) > rank(flight)
                 && !other.relieved
                 && other.record.plan.owner().is_some_and(|other| other.uid == owner.uid)
                 && self.has_released_pod(other, &owner.uid)
         });
-        serving + others.count() + flight.record.lacking as usize >= set.replicas as usize
+        let mut younger: Vec<&Flight> = younger.collect();
+        younger.sort_unstable_by_key(|other| Reverse(rank(other)));
+        let is_enough = |waiting: usize, flight: &Flight| {
+            serving + waiting + flight.record.lacking as usize >= set.replicas as usize
+        };
+        // One that lacked more when it began may have its pod, and waits for none.
+        let waiting =
+            younger.into_iter().fold(0, |waiting, other| waiting + usize::from(!is_enough(waiting, other)));
+        is_enough(waiting, flight)
     }
 
     /// Whether a due taint still asks for it.

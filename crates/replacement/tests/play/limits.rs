@@ -120,6 +120,25 @@ fn a_slot_of_a_later_policy_is_free_when_the_pod_is_deleted() {
     assert_eq!(play.machine.figures().in_flight, 2, "{:?}", play.done);
 }
 
+/// A pod broke soon before the first replacement began, which waits for it; the second one knows that it is broken and waits for none: the first does
+/// not take its pod for one that is still to come.
+#[test]
+fn a_replacement_that_has_its_pod_is_not_waited_for() {
+    let mut play = Play::with(8, 4);
+    play.api.set_policy("p", Spec { max_concurrent: 2, ..quick() });
+    let mut broken = play.api.pods[&play.on("n2")[0].key].clone();
+    broken.pod.ready = false;
+    play.api.put(broken);
+    let [first, second] = ["n0", "n1"].map(|node| play.on(node)[0].key.name.clone());
+    play.api.taint("n0", "a", None);
+    play.until(400);
+    play.api.taint("n1", "a", None);
+    play.until(440);
+    let did = |what: &str, pod: &Text| play.done.iter().any(|done| done.ends_with(&format!(" {what} {pod}")));
+    assert!(did("release", &first) && did("delete", &second), "{:?}", play.done);
+    assert!(!did("delete", &first), "three of four serve: {:?}", play.done);
+}
+
 #[test]
 fn a_slot_is_free_when_the_node_of_a_replacement_moves_to_another_fault_domain() {
     let mut play = Play::with(8, 6);
