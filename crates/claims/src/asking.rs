@@ -149,6 +149,12 @@ impl Asking {
         })
     }
 
+    /// The nodes that a claim with its devices waits for. It may not have been written that it does.
+    fn kept_for(&self, claim: &Uid) -> impl Iterator<Item = Text> {
+        let wait = self.waits.get(claim).filter(|wait| matches!(wait.claim, Waiting::Kept));
+        wait.into_iter().flat_map(|wait| wait.nodes.iter().cloned())
+    }
+
     pub(crate) fn drop_wait(&mut self, claim: &Uid) -> BTreeSet<Text> {
         let Some(wait) = self.waits.remove(claim) else { return BTreeSet::new() };
         if !matches!(wait.claim, Waiting::Kept) {
@@ -196,8 +202,8 @@ fn named_nodes(seen: &SeenClaim) -> impl Iterator<Item = Text> {
 }
 
 impl Claims {
-    /// The nodes that have not said how a user of a claim ended: the one where it was last seen, or else those that the claim says it waits for, and the one
-    /// that has the devices. The claim may have been allocated anew under the user, and nothing but the claim tells a controller that starts later where the user was.
+    /// The nodes that have not said how a user of a claim ended: the one where it was last seen, or else those that the claim says it waits for and those that
+    /// the controller before has asked, and the one that has the devices. The claim may have been allocated anew under the user, and nothing but the claim tells a controller that starts later where the user was.
     /// Whether they have to be waited for is another question.
     pub(crate) fn lost_on(&self, seen: &SeenClaim, user: &Uid) -> BTreeSet<Text> {
         let allocation = seen.claim.allocation.as_ref();
@@ -209,7 +215,7 @@ impl Claims {
         }
         let mut nodes = match self.asking.lost_on.get(user) {
             Some(node) => BTreeSet::from([node.clone()]),
-            None => named_nodes(seen).collect(),
+            None => named_nodes(seen).chain(self.asking.kept_for(&seen.claim.uid)).collect(),
         };
         nodes.extend(allocation.only_node().cloned());
         nodes

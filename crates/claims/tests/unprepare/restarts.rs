@@ -93,6 +93,17 @@ fn a_question_stands_until_it_is_known_whether_the_pod_is_gone() {
     }
 }
 
+/// The device can be reached from every node, and that the claim waits could not be written: the question alone says where the pod was.
+#[test]
+fn a_question_stands_although_the_claim_does_not_name_the_node() {
+    let everywhere = Allocation { node_selector: None, ..allocation_on("node-1", &device_of("fabric")) };
+    let seen = claim_on("c", &["p"], everywhere);
+    let devices = vec![device_of("fabric")];
+    let asked = Awaited { claim: key("c"), uid: seen.claim.uid.clone(), devices, ..Awaited::default() };
+    let mut machine = machine(&[], seen, &[report("node-1", vec![asked])]);
+    assert_eq!(wanted(&mut machine), (Some("node-1".into()), BTreeSet::new()));
+}
+
 /// Somebody removed the allocation under `p`, which runs on `node-1`, and the claim was allocated anew on `node-2` for `q`.
 #[test]
 fn a_new_controller_waits_for_the_nodes_of_the_one_before() {
