@@ -193,7 +193,7 @@ impl Work {
     fn unconfirmed(&self, cluster: &Cluster) -> usize {
         let not_yet = |(at, device): (usize, &DeviceId)| {
             let name = rule_name(&selector_of(device), DRAIN_KEY, None);
-            !self.drain.is_kept(at) && cluster.drained.get(&name) == Some(&false)
+            !self.drain.is_kept(at) && cluster.drained.get(&name) == Some(&Some(false))
         };
         self.devices.iter().enumerate().filter(|entry| not_yet(*entry)).count()
     }

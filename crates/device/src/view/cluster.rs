@@ -7,9 +7,9 @@ use std::{
 
 use lazaret_api::{FieldError, Object, fields};
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
-use lazaret_model::{Awaited, DisruptionGuard, ObjectKey, Timestamp};
+use lazaret_model::{Awaited, ObjectKey, Timestamp};
 
-use super::gates::GateFacts;
+use super::{gates::GateFacts, unprepare::awaiting};
 
 /// A cluster, as far as it was read.
 #[derive(Debug, Default)]
@@ -24,20 +24,18 @@ pub struct Cluster {
     pub gates_missed: BTreeSet<&'static str>,
     /// Metadata of rules, by name.
     pub rules: BTreeMap<String, Meta>,
-    /// Whether the condition `Drained` of a rule is true, by the rule's name; rules without the condition are not in it.
-    pub drained: BTreeMap<String, bool>,
+    /// Whether the condition `Drained` of a rule is true, by the rule's name; `None` where it has none.
+    pub drained: BTreeMap<String, Option<bool>>,
     /// Facts of pods that claims do not have, for pods that use devices.
     pub pods: BTreeMap<ObjectKey, PodFacts>,
-    /// Nodes by name, with whether they are ready.
+    /// Nodes by name.
     pub nodes: BTreeMap<String, NodeFacts>,
-    /// By the name of the node, the claims that it is asked to unprepare.
-    pub(super) awaiting: BTreeMap<String, Vec<Awaited>>,
-    /// Of these, claims that are gone.
+    /// Of the claims that nodes are asked to unprepare, those that are gone.
     pub(super) held: BTreeSet<ObjectKey>,
     /// Disruption budgets.
     pub budgets: BTreeMap<ObjectKey, Budget>,
-    /// The guards, whose limits evictions must not exceed, by name.
-    pub guards: BTreeMap<String, Arc<DisruptionGuard>>,
+    /// The guards, whose limits evictions must not exceed, as they were written. A forecast alone reads them.
+    pub(super) guards: Vec<String>,
     /// Objects that could not be decoded, each in a sentence.
     pub unreadable: Vec<String>,
     /// The resources that this user may not see.
@@ -101,6 +99,8 @@ pub struct PodFacts {
 pub struct NodeFacts {
     /// Whether its condition Ready is True.
     pub ready: bool,
+    /// The claims that it is asked to unprepare.
+    pub(super) awaiting: Vec<Awaited>,
 }
 
 const BUDGET: &str = "PodDisruptionBudget";
@@ -259,7 +259,6 @@ impl Cluster {
             }
             Kind::Node => {
                 self.nodes.remove(key.name.as_str());
-                self.awaiting.remove(key.name.as_str());
             }
             Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
         }
@@ -279,10 +278,7 @@ impl Cluster {
                 self.drained.clear();
             }
             Kind::Pod => self.pods.clear(),
-            Kind::Node => {
-                self.nodes.clear();
-                self.awaiting.clear();
-            }
+            Kind::Node => self.nodes.clear(),
             Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
         }
         let mut inputs = Vec::new();
@@ -304,10 +300,7 @@ impl Cluster {
         let mut replaced = false;
         match &object {
             Object::Rule(rule) => {
-                match drained(json) {
-                    Some(is_drained) => self.drained.insert(rule.name.to_string(), is_drained),
-                    None => self.drained.remove(rule.name.as_str()),
-                };
+                self.drained.insert(rule.name.to_string(), drained(json));
                 if let Some(meta) = meta(json) {
                     self.rules.insert(rule.name.to_string(), meta);
                 }
@@ -325,8 +318,12 @@ impl Cluster {
             Object::Node(node) => {
                 let status = serde_json::from_str::<WithStatus>(json).unwrap_or_default().status;
                 let ready = status.conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True");
-                self.nodes.insert(node.name.to_string(), NodeFacts { ready });
-                self.note_awaiting(&node.name, json);
+                let facts = NodeFacts { ready, awaiting: awaiting(json) };
+                let is_asked = !facts.awaiting.is_empty();
+                let known = self.nodes.insert(node.name.to_string(), facts);
+                if is_asked || known.is_some_and(|known| !known.awaiting.is_empty()) {
+                    self.hold_awaited();
+                }
             }
             Object::Other(kind) => {
                 if kind == BUDGET
@@ -334,10 +331,8 @@ impl Cluster {
                 {
                     self.budgets.insert(budget.metadata.key(), budget);
                 }
-                if kind == GUARD
-                    && let Ok(guard) = lazaret_api::read_guard(json)
-                {
-                    self.guards.insert(guard.name.to_string(), Arc::new(guard));
+                if kind == GUARD {
+                    self.guards.push(json.to_owned());
                 }
             }
             Object::Claim(claim) => replaced = self.held.remove(&claim.key),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_fleet::{ClaimIx, DeviceRef, EffectiveTaint, Fleet, Origin, Presence, Snapshot};
-use lazaret_model::{AttrValue, DeviceId, NodeScope, Text};
+use lazaret_model::{AttrValue, DeviceId, NodeScope, ResourceClaim, Text};
 use serde::Serialize;
 
 use super::{
@@ -271,18 +271,8 @@ fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
     } else {
         cluster.everything().effective_taints(&id).map(|taint| taint_row(cluster, &taint)).collect()
     };
-    let holders = holders(&cluster.fleet, &id);
-    let tainted = device.is_out_of_service();
-    let in_use = holders.iter().any(|holder| !holder.admin_access);
-    let state = match (in_use, tainted) {
-        (false, false) if cluster.hidden.claims => State::Unknown,
-        (false, true) if cluster.hidden.claims => State::UnknownTainted,
-        (false, false) => State::Free,
-        (true, false) => State::InUse,
-        (false, true) => State::Tainted,
-        (true, true) => State::InUseTainted,
-    };
     DeviceRow {
+        holders: holders(&cluster.fleet, &id),
         name: id.to_string(),
         awaiting_unprepare: cluster.awaited(&id),
         driver: Name(id.driver),
@@ -290,10 +280,24 @@ fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
         device: Name(id.device),
         node: node_of(device).cloned().map(Name),
         model: model_of(device),
-        state,
+        state: state(cluster, device),
         taints,
-        holders,
         slice: Some(Name(device.slice().name().clone())),
+    }
+}
+
+/// The state of a published device.
+pub(super) fn state(cluster: &Cluster, device: DeviceRef<'_>) -> State {
+    let (fleet, id) = (&cluster.fleet, device.id());
+    let tainted = device.is_out_of_service();
+    let mut claims = fleet.holders(&id).filter_map(|claim| fleet.claim(claim));
+    match (claims.any(|claim| !is_for_admin(claim, &id)), tainted) {
+        (false, false) if cluster.hidden.claims => State::Unknown,
+        (false, true) if cluster.hidden.claims => State::UnknownTainted,
+        (false, false) => State::Free,
+        (true, false) => State::InUse,
+        (false, true) => State::Tainted,
+        (true, true) => State::InUseTainted,
     }
 }
 
@@ -351,16 +355,20 @@ fn holders(fleet: &Fleet, id: &DeviceId) -> Vec<Holder> {
 
 fn holder(fleet: &Fleet, ix: ClaimIx, id: &DeviceId) -> Option<Holder> {
     let claim = fleet.claim(ix)?;
-    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
-    let mut of_device = results.filter(|result| result.device == *id);
     let mut pods: Vec<Name> = claim.reserved_for.iter().map(|consumer| Name(consumer.name.clone())).collect();
     pods.sort();
     Some(Holder {
         namespace: Name(claim.key.namespace.clone()),
         claim: Name(claim.key.name.clone()),
         pods,
-        admin_access: of_device.all(|result| result.admin_access),
+        admin_access: is_for_admin(claim, id),
     })
+}
+
+/// Whether a claim that holds a device has admin access to it alone.
+fn is_for_admin(claim: &ResourceClaim, id: &DeviceId) -> bool {
+    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
+    results.filter(|result| result.device == *id).all(|result| result.admin_access)
 }
 
 pub(super) fn taint_row(cluster: &Cluster, effective: &EffectiveTaint<'_>) -> TaintRow {

@@ -143,7 +143,9 @@ impl Play<'_> {
     }
 
     fn begin(&mut self) {
-        let guards: Vec<_> = self.cluster.guards.values().cloned().collect();
+        let guards = self.cluster.guards.iter().filter_map(|json| lazaret_api::read_guard(json).ok());
+        let guards: BTreeMap<Text, _> = guards.map(|guard| (guard.name.clone(), Arc::new(guard))).collect();
+        let guards: Vec<_> = guards.into_values().collect();
         let now = self.now;
         self.now = now.plus_secs(-LEADING_SECONDS);
         self.hear(Input::Guards(&guards));

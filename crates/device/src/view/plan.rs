@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     cluster::Cluster,
-    device::{State, row},
+    device::{State, node_of, state},
     forecast::{Planned, forecast, rooms},
     gates::is_off,
 };
@@ -179,15 +179,16 @@ pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint
         }
         tolerating.extend(preview.tolerating.into_iter().map(|pod| (pod.pod.clone(), pod)));
     }
-    tolerating.retain(|key, _| !leaving.contains_key(key));
+    let staying = tolerating.into_values().filter(|pod| !leaving.contains_key(&pod.pod));
+    let staying: Vec<PreviewPod> = staying.collect();
     plan.devices = devices
         .iter()
         .map(|id| {
-            let row = row(cluster, id);
+            let device = cluster.fleet.device(id);
             PlanDevice {
                 name: id.to_string(),
-                node: row.as_ref().and_then(|row| row.node.as_ref()).map(ToString::to_string),
-                state: row.map_or(State::Gone, |row| row.state).word().to_owned(),
+                node: device.and_then(node_of).map(ToString::to_string),
+                state: device.map_or(State::Gone, |device| state(cluster, device)).word().to_owned(),
             }
         })
         .collect();
@@ -200,7 +201,7 @@ pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint
             pod.position = Some(position);
         }
     }
-    plan.tolerating = tolerating.values().map(describe).collect();
+    plan.tolerating = staying.iter().map(describe).collect();
     for pod in &plan.pods {
         *plan.namespaces.entry(pod.namespace.clone()).or_default() += 1;
     }

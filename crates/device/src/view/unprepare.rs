@@ -40,35 +40,27 @@ impl Cluster {
     /// The unprepare that a device waits for, if any.
     #[must_use]
     pub fn awaited(&self, id: &DeviceId) -> Option<AwaitRow> {
-        let all = self.awaiting.iter().flat_map(|(node, all)| all.iter().map(move |one| (node, one)));
-        let mut waiting = all.filter(|(_, one)| one.released.is_none());
-        waiting.find(|(_, one)| one.devices.contains(id)).map(|(node, one)| await_row(node, one))
+        self.waiting().find(|(_, one)| one.devices.contains(id)).map(|(node, one)| await_row(node, one))
     }
 
     /// Everything that is waited for, by node.
     pub fn all_awaited(&self) -> impl Iterator<Item = AwaitRow> {
-        let all = self.awaiting.iter().flat_map(|(node, all)| all.iter().map(move |one| (node, one)));
-        all.filter(|(_, one)| one.released.is_none()).map(|(node, one)| await_row(node, one))
+        self.waiting().map(|(node, one)| await_row(node, one))
     }
 
-    /// Takes note of what a node is asked.
-    pub(super) fn note_awaiting(&mut self, node: &Text, json: &str) {
-        let awaiting = read_node_report(json.as_bytes()).map(|report| report.awaiting).unwrap_or_default();
-        let known = if awaiting.is_empty() {
-            self.awaiting.remove(node.as_str()).is_some()
-        } else {
-            self.awaiting.insert(node.to_string(), awaiting);
-            true
-        };
-        if known {
-            self.hold_awaited();
-        }
+    fn waiting(&self) -> impl Iterator<Item = (&str, &Awaited)> {
+        let all = self
+            .nodes
+            .iter()
+            .flat_map(|(name, node)| node.awaiting.iter().map(move |one| (name.as_str(), one)));
+        all.filter(|(_, one)| one.released.is_none())
     }
 
     /// Claims that are gone hold what they were given as long as it is waited for: nobody else gets it.
     pub(super) fn hold_awaited(&mut self) {
         let mut wanted = BTreeSet::new();
-        for one in self.awaiting.values().flatten().filter(|one| one.released.is_none()) {
+        let all = self.nodes.values().flat_map(|node| &node.awaiting);
+        for one in all.filter(|one| one.released.is_none()) {
             let there = self.fleet.claim_ix(&one.claim).and_then(|ix| self.fleet.claim(ix));
             let there = there.filter(|_| !self.held.contains(&one.claim)).map(|claim| claim.uid == one.uid);
             let key = match there {
@@ -89,6 +81,11 @@ impl Cluster {
         }
         self.held = wanted;
     }
+}
+
+/// The claims that a node is asked to unprepare.
+pub(super) fn awaiting(json: &str) -> Vec<Awaited> {
+    read_node_report(json.as_bytes()).map(|report| report.awaiting).unwrap_or_default()
 }
 
 fn held(one: &Awaited, key: ObjectKey) -> ResourceClaim {
