@@ -4,13 +4,12 @@ use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, POD_GROUP_API, Pod, PodGroup, ResourceClaim, ResourceSlice,
     ResourceSlicePatch,
 };
-use serde::de::DeserializeSeed as _;
 
 use crate::{
     convert::{self, ClaimTemplate, Version},
     field::{FieldError, Path},
     fields,
-    wire::{self, Nullable, Place, Read},
+    wire::{self, Nullable, Place, Read, Trail},
 };
 
 /// An object of a kind that matters here, or the mention of one that does not.
@@ -182,14 +181,12 @@ pub(crate) fn read_quietly<T: Read + Default>(json: &[u8]) -> Option<T> {
 
 fn read_into(text: &str, place: Place<'_>) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    place.deserialize(&mut deserializer)?;
+    place.read(&mut deserializer, &mut Trail::default())?;
     deserializer.end()
 }
 
 fn read_with_path(text: &str, place: Place<'_>) -> Result<(), FieldError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let mut track = serde_path_to_error::Track::new();
-    place
-        .deserialize(serde_path_to_error::Deserializer::new(&mut deserializer, &mut track))
-        .map_err(|error| FieldError::at(&track.path(), &error))
+    let mut trail = Trail { is_kept: true, ..Trail::default() };
+    place.read(&mut deserializer, &mut trail).map_err(|error| FieldError::at(&trail, &error))
 }

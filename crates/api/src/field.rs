@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::wire::{self, Trail};
+
 /// A field that is wrong, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
@@ -86,14 +88,13 @@ impl FieldError {
     }
 
     /// An error of serde, in the same form.
-    pub(crate) fn at(place: &serde_path_to_error::Path, error: &serde_json::Error) -> Self {
-        use serde_path_to_error::Segment;
+    pub(crate) fn at(trail: &Trail, error: &serde_json::Error) -> Self {
         let mut path = String::new();
         let mut parents = ["", ""];
-        for segment in place {
-            match segment {
-                Segment::Seq { index } => path.push_str(&format!("[{index}]")),
-                Segment::Map { key } | Segment::Enum { variant: key } => {
+        for step in trail.steps.iter().rev() {
+            match step {
+                wire::Step::Index(index) => path.push_str(&format!("[{index}]")),
+                wire::Step::Name(key) => {
                     if is_map(parents, key) {
                         path.push_str(&format!("[{key}]"));
                     } else if path.is_empty() {
@@ -103,7 +104,6 @@ impl FieldError {
                     }
                     parents = [parents[1], key];
                 }
-                Segment::Unknown => {}
             }
         }
         Self { path, message: without_position(error) }

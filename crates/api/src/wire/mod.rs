@@ -44,6 +44,6 @@ pub(crate) use self::{
 };
 
 pub use self::{
-    read::{Fields, Inner, List, Map, Place, Read, Shape, read},
+    read::{Fields, Inner, List, Map, Place, Read, Shape, Step, Trail, read},
     scalar::{Amount, Instant, Nullable, Raw},
 };

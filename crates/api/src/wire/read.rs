@@ -50,6 +50,8 @@ pub enum Place<'a> {
     List(&'a mut dyn List),
     /// A map.
     Map(&'a mut dyn Map),
+    /// Nowhere: no field has its name.
+    Nowhere,
 }
 
 /// Something that may be null.
@@ -101,8 +103,32 @@ pub trait Map {
 /// When the input is something else.
 pub fn read<'de, T: Read + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let mut value = T::default();
-    value.place().deserialize(deserializer)?;
+    value.place().read(deserializer, &mut Trail::default())?;
     Ok(value)
+}
+
+/// The way up from a value that could not be read.
+#[derive(Debug, Default)]
+pub struct Trail {
+    /// The names that are not kept anyway are kept for it, which costs more than reading.
+    pub is_kept: bool,
+    /// The last first.
+    pub steps: Vec<Step>,
+}
+
+/// A step down.
+#[derive(Debug)]
+pub enum Step {
+    /// To an item.
+    Index(usize),
+    /// To a field, or to an entry of a map.
+    Name(String),
+}
+
+impl Trail {
+    fn name(&self, name: &str) -> String {
+        if self.is_kept { name.to_owned() } else { String::new() }
+    }
 }
 
 /// Declares types whose fields are read by the names behind them. `or` stands before the value of a field that is absent; after the name of a type,
@@ -165,10 +191,12 @@ macro_rules! fields {
     )*};
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+impl Place<'_> {
+    /// Reads what belongs here.
+    ///
+    /// # Errors
+    /// When the input is something else. The trail leads to it.
+    pub fn read<'de, D: Deserializer<'de>>(self, deserializer: D, trail: &mut Trail) -> Result<(), D::Error> {
         match self {
             Self::Bool(value) => *value = bool::deserialize(deserializer)?,
             Self::I32(value) => *value = i32::deserialize(deserializer)?,
@@ -179,16 +207,29 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
             Self::Amount(value) => *value = Amount::deserialize(deserializer)?,
             Self::Instant(value) => *value = Instant::deserialize(deserializer)?,
             Self::Raw(value) => *value = Raw::deserialize(deserializer)?,
-            Self::Nullable(value) => deserializer.deserialize_option(OrNull(value))?,
-            Self::Fields(value) => deserializer.deserialize_map(Object(value))?,
-            Self::List(value) => deserializer.deserialize_seq(Items(value))?,
-            Self::Map(value) => deserializer.deserialize_map(Entries(value))?,
+            Self::Nullable(value) => deserializer.deserialize_option(OrNull(value, trail))?,
+            Self::Fields(value) => deserializer.deserialize_map(Object(value, trail))?,
+            Self::List(value) => deserializer.deserialize_seq(Items(value, trail))?,
+            Self::Map(value) => deserializer.deserialize_map(Entries(value, trail))?,
+            Self::Nowhere => _ = IgnoredAny::deserialize(deserializer)?,
         }
         Ok(())
     }
 }
 
-struct OrNull<'a>(&'a mut dyn Inner);
+/// A value below another one.
+struct Below<'a>(Place<'a>, &'a mut Trail, Step);
+
+impl<'de> DeserializeSeed<'de> for Below<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self(place, trail, step) = self;
+        place.read(deserializer, trail).inspect_err(|_| trail.steps.push(step))
+    }
+}
+
+struct OrNull<'a>(&'a mut dyn Inner, &'a mut Trail);
 
 impl<'de> Visitor<'de> for OrNull<'_> {
     type Value = ();
@@ -206,11 +247,11 @@ impl<'de> Visitor<'de> for OrNull<'_> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.0.inner().deserialize(deserializer)
+        self.0.inner().read(deserializer, self.1)
     }
 }
 
-struct Object<'a>(&'a mut dyn Fields);
+struct Object<'a>(&'a mut dyn Fields, &'a mut Trail);
 
 impl<'de> Visitor<'de> for Object<'_> {
     type Value = ();
@@ -220,20 +261,21 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Shape { fields: names, required, is_strict, .. } = *self.0.shape();
+        let Self(object, trail) = self;
+        let Shape { fields: names, required, is_strict, .. } = *object.shape();
         let mut seen = 0_u64;
         let mut after = 0;
-        while let Some(found) = map.next_key_seed(Key { names, after, is_strict })? {
-            let Some((at, place)) = found.and_then(|at| Some((at, self.0.field(at)?))) else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
+        while let Some(found) = map.next_key_seed(Key { names, after, is_strict, trail: &mut *trail })? {
+            let (place, name) = match found {
+                Ok(at) if seen & (1 << at) != 0 => return Err(A::Error::duplicate_field(names[at])),
+                Ok(at) => {
+                    seen |= 1 << at;
+                    after = at + 1;
+                    (object.field(at).unwrap_or(Place::Nowhere), trail.name(names[at]))
+                }
+                Err(unknown) => (Place::Nowhere, unknown),
             };
-            if seen & (1 << at) != 0 {
-                return Err(A::Error::duplicate_field(names[at]));
-            }
-            seen |= 1 << at;
-            after = at + 1;
-            map.next_value_seed(place)?;
+            map.next_value_seed(Below(place, &mut *trail, Step::Name(name)))?;
         }
         let is_missing =
             |name: &str| names.iter().position(|one| *one == name).is_some_and(|at| seen & (1 << at) == 0);
@@ -245,23 +287,24 @@ impl<'de> Visitor<'de> for Object<'_> {
 }
 
 /// The number of a name in a shape. Most objects are written in the order of the shape, so it is looked for after the one before.
-#[derive(Clone, Copy)]
-struct Key {
+struct Key<'a> {
     names: &'static [&'static str],
     after: usize,
     is_strict: bool,
+    trail: &'a mut Trail,
 }
 
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = Option<usize>;
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    /// Or the name that is not in the shape.
+    type Value = Result<usize, String>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_identifier(self)
     }
 }
 
-impl Visitor<'_> for Key {
-    type Value = Option<usize>;
+impl Visitor<'_> for Key<'_> {
+    type Value = Result<usize, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("field identifier")
@@ -271,11 +314,15 @@ impl Visitor<'_> for Key {
         let (before, after) = self.names.split_at(self.after);
         let at = |list: &[&str]| list.iter().position(|one| *one == name);
         let found = at(after).map(|at| at + self.after).or_else(|| at(before));
-        if found.is_none() && self.is_strict { Err(E::unknown_field(name, self.names)) } else { Ok(found) }
+        if found.is_none() && self.is_strict {
+            self.trail.steps.push(Step::Name(name.to_owned()));
+            return Err(E::unknown_field(name, self.names));
+        }
+        Ok(found.ok_or_else(|| self.trail.name(name)))
     }
 }
 
-struct Items<'a>(&'a mut dyn List);
+struct Items<'a>(&'a mut dyn List, &'a mut Trail);
 
 impl<'de> Visitor<'de> for Items<'_> {
     type Value = ();
@@ -286,17 +333,18 @@ impl<'de> Visitor<'de> for Items<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         // The item is made before it is known whether there is one: the last is taken back.
-        loop {
-            let Some(place) = self.0.item() else { return Ok(()) };
-            if items.next_element_seed(place)?.is_none() {
+        for at in 0.. {
+            let Some(place) = self.0.item() else { break };
+            if items.next_element_seed(Below(place, &mut *self.1, Step::Index(at)))?.is_none() {
                 self.0.end();
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 }
 
-struct Entries<'a>(&'a mut dyn Map);
+struct Entries<'a>(&'a mut dyn Map, &'a mut Trail);
 
 impl<'de> Visitor<'de> for Entries<'_> {
     type Value = ();
@@ -306,8 +354,9 @@ impl<'de> Visitor<'de> for Entries<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key()? {
-            map.next_value_seed(self.0.entry(key))?;
+        while let Some(key) = map.next_key::<String>()? {
+            let name = self.1.name(&key);
+            map.next_value_seed(Below(self.0.entry(key), &mut *self.1, Step::Name(name)))?;
         }
         Ok(())
     }

@@ -284,6 +284,20 @@ fn pods_and_nodes() {
 }
 
 #[test]
+fn broken_texts_say_where_they_break() {
+    let head = r#"{"apiVersion":"v1","kind":"Pod","#;
+    for (rest, error) in [
+        (r#""spec":{]}}"#, "spec: key must be a string"),
+        (r#""metadata":{"name":"p","labels":{"a":"#, "metadata.labels: EOF while parsing a value"),
+        (r#""metadata":{"name" "p"}}"#, "metadata: expected `:`"),
+        (r#""metadata":{"name":tru}}"#, "metadata.name: expected ident"),
+        (r#""kind":"Pod"}"#, "duplicate field `kind`"),
+    ] {
+        assert_eq!(decode_json(&format!("{head}{rest}")).unwrap_err().to_string(), error);
+    }
+}
+
+#[test]
 fn bad_slices() {
     let with = |spec: &str| {
         format!(
