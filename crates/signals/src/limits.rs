@@ -87,7 +87,11 @@ impl GuardLimits {
         let windows = windows.filter(|at| *at != Timestamp::NEVER);
         let ends = pauses.chain(windows).chain(recents).filter(|at| *at > now).min();
         let devices = limits.iter().map(|limit| limit.total).sum();
-        let counts = guards.iter().any(|guard| guard.breaker.is_some()) || ends.is_some();
+        // Names stand for what they name, whatever is published.
+        let is_of_fleet = |limit: &Limit| {
+            limit.permitted.is_some() || matches!(limit.selects, Selected::Devices(_) | Selected::Units(_))
+        };
+        let counts = limits.iter().any(is_of_fleet) || ends.is_some();
         self.counted = counts.then_some(Counted { revision: fleet.revision(), at: now, devices, ends });
         Some(limits)
     }

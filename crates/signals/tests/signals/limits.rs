@@ -1,7 +1,9 @@
 //! Limits of guards, counted over the fleet.
 
-use lazaret_lifecycle::HeldReason;
-use lazaret_model::{Breaker, BreakerUnit, DeviceId, DisruptionGuard, Effect, Share, Taint, Unit, Window};
+use lazaret_lifecycle::{HeldReason, Limit, Selected};
+use lazaret_model::{
+    Breaker, BreakerUnit, DeviceId, DisruptionGuard, Effect, Pause, Share, Taint, Unit, Window,
+};
 use lazaret_signals::GuardLimits;
 
 use super::*;
@@ -60,6 +62,25 @@ fn a_device_that_was_out_of_service_and_is_gone_does_not_count() {
     publish(&mut fleet, false, &["gpu-1"]);
     let counted = limits.count(at(1), &fleet, true).unwrap();
     assert_eq!((counted[0].out.len(), counted[0].total), (0, 1));
+}
+
+/// A pause has no end and no breaker counts: what its guard selects changes all the same.
+#[test]
+fn a_device_that_comes_after_a_pause_is_paused_too() {
+    let cel = vec![format!("device.driver == '{DRIVER}'").into()];
+    let selector = Some(DeviceSelector { cel, ..DeviceSelector::default() });
+    let paused = Some(Pause { reason: "audit".into(), until: None });
+    let mut limits = guarded(DisruptionGuard { selector, paused, ..DisruptionGuard::default() });
+    let mut fleet = Fleet::default();
+    publish(&mut fleet, false, &["gpu-0"]);
+    let selected = |limits: Vec<Limit>| match limits.into_iter().next().unwrap().selects {
+        Selected::Devices(devices) => devices.len(),
+        selects => panic!("{selects:?}"),
+    };
+    assert_eq!(limits.count(at(0), &fleet, false).map(selected), Some(1));
+    publish(&mut fleet, false, &["gpu-0", "gpu-1"]);
+    assert_eq!(limits.count(at(1), &fleet, false).map(selected), Some(2));
+    assert_eq!(limits.count(at(2), &fleet, false), None, "nothing has changed");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Devices as a controller hears of them: their signals, their usage, and the limits of guards.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::wildcard_enum_match_arm,
     reason = "a test that cannot go on has failed; it looks at two inputs of many"
 )]
