@@ -44,8 +44,8 @@ pub struct Levels {
     pub(crate) vanished: BTreeMap<DeviceId, Option<Text>>,
     /// Slices that changed, as they were.
     changed: BTreeMap<Text, Option<Arc<ResourceSlice>>>,
-    /// Slices whose devices may have other taints, which another slice has.
-    tainted: BTreeSet<Text>,
+    /// Pools whose devices may have other taints, which a slice of its own has.
+    tainted: BTreeSet<PoolId>,
     /// Pools of which slices came, went or are of another generation.
     pub(crate) changed_pools: BTreeSet<PoolId>,
     changed_nodes: BTreeMap<Text, LevelsByKey>,
@@ -145,14 +145,9 @@ impl Levels {
     }
 
     fn note(&mut self, name: &Text, before: Option<Arc<ResourceSlice>>) {
-        // Taints in a slice of their own are about devices of other slices.
-        let has_taints = |slice: &Arc<ResourceSlice>| !slice.taints.is_empty();
-        let now = self.slices.get(name);
-        let of_pool =
-            now.filter(|slice| has_taints(slice)).or(before.as_ref().filter(|slice| has_taints(slice)));
-        if let Some(pool) = of_pool.map(|slice| slice.pool_id()) {
-            self.tainted.extend(self.by_pool.get(&pool).into_iter().flatten().cloned());
-        }
+        // Taints in a slice of their own are about devices of other slices, some of which may come later.
+        let both = self.slices.get(name).into_iter().chain(&before);
+        self.tainted.extend(both.filter(|slice| !slice.taints.is_empty()).map(|slice| slice.pool_id()));
         self.changed.entry(name.clone()).or_insert(before);
     }
 
@@ -222,6 +217,8 @@ impl Levels {
             }
         }
         let tainted = core::mem::take(&mut self.tainted);
+        let tainted = tainted.iter().filter_map(|pool| self.by_pool.get(pool));
+        let tainted: BTreeSet<Text> = tainted.flatten().cloned().collect();
         for name in &tainted {
             changed.entry(name.clone()).or_insert_with(|| self.slices.get(name).cloned());
         }

@@ -47,3 +47,17 @@ fn a_taint_of_another_slice_is_a_signal_until_it_is_gone_whatever_else_is_heard_
         assert_eq!(world.told(0), ["gpu-0 is over"]);
     }
 }
+
+/// The Node was deleted and made again, and its slices went and came back in between, but for the one with the taint.
+#[test]
+fn a_taint_of_another_slice_is_over_although_the_device_came_back_as_it_was() {
+    let mut world = World::new(KEY);
+    world.node(NODE);
+    world.publish(slice("a", (1, 2), &["gpu-0"]));
+    world.publish(taints(&["gpu-0"]));
+    assert_eq!(world.told(0).len(), 1);
+    world.withdraw("a");
+    world.withdraw("t");
+    world.publish(slice("a", (1, 2), &["gpu-0"]));
+    assert_eq!(world.told(0), ["gpu-0 is over"]);
+}
