@@ -47,7 +47,7 @@ pub(crate) struct ClaimsShell {
 
 impl ClaimsShell {
     pub(crate) fn agent(options: Options, metrics: ClaimsMetrics) -> MachineAgent<Self> {
-        MachineAgent::new(Claims::new(options), Self { ledger: Ledger::default(), metrics })
+        MachineAgent::new(Claims::new(options), Self { ledger: Ledger::of_models(), metrics })
     }
 }
 
@@ -103,32 +103,48 @@ fn input(change: Change, last_told: bool) -> Option<Input> {
             Ok(Model::Claim(claim)) => Some(Input::Claim(seen(Arc::clone(claim), &object))),
             Ok(Model::Node(_)) => read_node_report(object.json()).map(|report| Input::Node(Arc::new(report))),
             Ok(Model::Template(_)) => template(&object).map(|template| Input::Template(Arc::new(template))),
-            Ok(_) => None,
-            Err(error) => {
-                tracing::warn!(key = %object.key, %error, "an object that cannot be understood is left out");
-                None
-            }
+            // The object says why nothing is known of it; what the core holds of it stays.
+            Ok(_) | Err(_) => None,
         },
     }
 }
 
+/// Another encoder may write null for what is empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Housekeeping {
-    finalizers: Vec<String>,
-    annotations: std::collections::BTreeMap<String, String>,
-    labels: std::collections::BTreeMap<String, String>,
+    finalizers: Option<Vec<String>>,
+    annotations: Option<std::collections::BTreeMap<String, String>>,
+    labels: Option<std::collections::BTreeMap<String, String>>,
 }
 
 fn seen(claim: Arc<lazaret_model::ResourceClaim>, object: &Object) -> SeenClaim {
-    let metadata: Housekeeping = read_metadata(object.json()).unwrap_or_default();
+    let metadata = housekeeping(object);
+    let annotations = metadata.annotations.unwrap_or_default();
     SeenClaim {
         claim,
         version: object.resource_version.clone(),
-        finalizers: metadata.finalizers.into_iter().map(Text::from).collect(),
-        entry: metadata.annotations.get(CLAIM_NAME_ANNOTATION).map(|entry| entry.as_str().into()),
-        awaiting: metadata.annotations.get(AWAITING_UNPREPARE).map(|nodes| nodes.as_str().into()),
+        finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Text::from).collect(),
+        entry: annotations.get(CLAIM_NAME_ANNOTATION).map(|entry| entry.as_str().into()),
+        awaiting: annotations.get(AWAITING_UNPREPARE).map(|nodes| nodes.as_str().into()),
     }
+}
+
+/// What the metadata of an object say; of those that have not the usual form, what can be read.
+fn housekeeping(object: &Object) -> Housekeeping {
+    read_metadata(object.json()).unwrap_or_else(|_| {
+        let metadata: Value = read_metadata(object.json()).unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let finalizers = metadata["finalizers"].as_array().into_iter().flatten().filter_map(text);
+        let annotations = metadata["annotations"].as_object().into_iter().flatten();
+        Housekeeping {
+            finalizers: Some(finalizers.collect()),
+            annotations: Some(
+                annotations.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
+            ),
+            labels: None,
+        }
+    })
 }
 
 #[derive(Deserialize)]
@@ -145,8 +161,8 @@ struct WireTemplateSpec {
 
 fn template(object: &Object) -> Option<Template> {
     let wire: WireTemplate = serde_json::from_slice(object.json()).ok()?;
-    let pairs = |map: std::collections::BTreeMap<String, String>| {
-        map.into_iter().map(|(key, value)| (Text::from(key), Text::from(value))).collect()
+    let pairs = |map: Option<std::collections::BTreeMap<String, String>>| {
+        map.into_iter().flatten().map(|(key, value)| (Text::from(key), Text::from(value))).collect()
     };
     let spec = serde_json::from_str::<Value>(wire.spec.spec.get()).ok()?;
     let requests = spec["devices"]["requests"].as_array().map_or(&[][..], Vec::as_slice);

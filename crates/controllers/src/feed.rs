@@ -1,6 +1,6 @@
 //! News of objects become inputs of a fleet.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_runtime::{
@@ -8,7 +8,6 @@ use lazaret_runtime::{
     POOL_STATUS_REQUESTS, RULES, RULES_V1ALPHA3, RULES_V1BETA2, Resource, SLICES, SLICES_V1ALPHA3,
     TAINT_POLICIES,
 };
-use tracing::warn;
 
 /// The resources that a fleet is built from. The widest version is taken where the server has it.
 #[derive(Clone, Copy, Debug)]
@@ -254,21 +253,31 @@ fn feed_as(
     as_meant: impl Fn(Input, &Object) -> Input,
     more: impl FnOnce(Kind) -> Vec<Input>,
 ) {
-    let input = |kind, object: &Object| input(kind, object).map(|input| as_meant(input, object));
+    let said =
+        |fleet: &Fleet, kind, object: &Object| said(fleet, kind, object).map(|input| as_meant(input, object));
     match news {
         News::Barred(..) => {}
         News::Listed(resource, objects, _) => {
             if let Some(kind) = kind(resource) {
-                let mut inputs: Vec<Input> =
-                    objects.iter().filter_map(|object| input(kind, object)).collect();
+                let (mut inputs, mut kept) = (Vec::with_capacity(objects.len()), BTreeSet::new());
+                for object in objects {
+                    match said(fleet, kind, object) {
+                        Said::Now(input) => inputs.push(input),
+                        Said::AsBefore => drop(kept.insert(object.key.clone())),
+                        Said::Nothing => {}
+                    }
+                }
                 inputs.extend(more(kind));
-                fleet.relist(kind, inputs);
+                fleet.relist_keeping(kind, inputs, &kept);
             }
         }
         News::Set(resource, object) => {
             if let Some(kind) = kind(resource) {
-                // The last good version of an object that cannot be decoded is dropped as well.
-                fleet.apply(input(kind, object).unwrap_or_else(|| gone(kind, object)));
+                match said(fleet, kind, object) {
+                    Said::Now(input) => fleet.apply(input),
+                    Said::AsBefore => {}
+                    Said::Nothing => fleet.apply(gone(kind, object)),
+                }
             }
         }
         News::Gone(resource, object) => {
@@ -276,6 +285,48 @@ fn feed_as(
                 fleet.apply(gone(kind, object));
             }
         }
+    }
+}
+
+/// What an object says to a fleet.
+enum Said {
+    Now(Input),
+    /// It cannot be decoded: what the fleet holds of it stays.
+    AsBefore,
+    /// Neither can it be decoded nor is anything known of it; or it is of a kind that a fleet does not know.
+    Nothing,
+}
+
+impl Said {
+    fn map(self, change: impl FnOnce(Input) -> Input) -> Self {
+        match self {
+            Self::Now(input) => Self::Now(change(input)),
+            Self::AsBefore | Self::Nothing => self,
+        }
+    }
+}
+
+fn said(fleet: &Fleet, kind: Kind, object: &Object) -> Said {
+    let last_good = object.unreadable().is_some() && holds(fleet, kind, object);
+    match object.reading(last_good).told().and_then(input) {
+        Some(input) => Said::Now(input),
+        None if last_good => Said::AsBefore,
+        None => Said::Nothing,
+    }
+}
+
+/// Whether the fleet was told of this incarnation; of objects of the cluster it knows the names alone.
+fn holds(fleet: &Fleet, kind: Kind, object: &Object) -> bool {
+    match kind {
+        Kind::Claim => {
+            let held = fleet.claim_ix(&object.key).and_then(|claim| fleet.claim(claim));
+            held.is_some_and(|claim| claim.uid == object.uid)
+        }
+        Kind::Pod => {
+            let held = fleet.pod_ix(&object.key).and_then(|pod| fleet.pod(pod));
+            held.is_some_and(|pod| pod.uid == object.uid)
+        }
+        Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => fleet.holds(kind, &object.key),
     }
 }
 
@@ -295,21 +346,17 @@ pub(crate) fn kind(resource: &Resource) -> Option<Kind> {
     })
 }
 
-fn input(kind: Kind, object: &Object) -> Option<Input> {
-    match object.model() {
-        Ok(Model::Slice(slice)) => Some(Input::Slice(slice.clone())),
-        Ok(Model::Class(class)) => Some(Input::Class(class.clone())),
-        Ok(Model::Claim(claim)) => Some(Input::Claim(claim.clone())),
-        Ok(Model::Rule(rule)) => Some(Input::Rule(rule.clone())),
-        Ok(Model::Patch(patch)) => Some(Input::Patch(patch.clone())),
-        Ok(Model::Pod(pod)) => Some(Input::Pod(pod.clone())),
-        Ok(Model::Node(node)) => Some(Input::Node(node.clone())),
-        Ok(Model::Template(_) | Model::Group(_) | Model::Other) => None,
-        Err(error) => {
-            warn!(?kind, key = %object.key, %error, "an object that cannot be understood is left out");
-            None
-        }
-    }
+fn input(model: &Model) -> Option<Input> {
+    Some(match model {
+        Model::Slice(slice) => Input::Slice(slice.clone()),
+        Model::Class(class) => Input::Class(class.clone()),
+        Model::Claim(claim) => Input::Claim(claim.clone()),
+        Model::Rule(rule) => Input::Rule(rule.clone()),
+        Model::Patch(patch) => Input::Patch(patch.clone()),
+        Model::Pod(pod) => Input::Pod(pod.clone()),
+        Model::Node(node) => Input::Node(node.clone()),
+        Model::Template(_) | Model::Group(_) | Model::Other => return None,
+    })
 }
 
 fn gone(kind: Kind, object: &Object) -> Input {
@@ -328,6 +375,89 @@ fn gone(kind: Kind, object: &Object) -> Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazaret_model::DeviceId;
+
+    fn object(resource: &Resource, text: &str) -> Arc<Object> {
+        Arc::new(Object::new(resource, text).unwrap())
+    }
+
+    /// A claim that holds device x, with these parameters of a driver.
+    fn claim(parameters: &str) -> Arc<Object> {
+        object(
+            &CLAIMS,
+            &format!(
+                r#"{{"metadata":{{"name":"c","namespace":"n","uid":"c1"}},
+                "spec":{{"devices":{{"requests":[{{"name":"r","exactly":{{"deviceClassName":"gpu"}}}}],
+                "config":[{{"opaque":{{"driver":"d","parameters":{parameters}}}}}]}}}},
+                "status":{{"allocation":{{"devices":{{"results":[{{"request":"r","driver":"d","pool":"p","device":"x"}}]}}}}}}}}"#
+            ),
+        )
+    }
+
+    fn holders(fleet: &Fleet) -> usize {
+        fleet.holders(&DeviceId::new("d", "p", "x")).count()
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_read_keeps_its_device() {
+        let unreadable = claim(&format!(r#"{{"a":"{}"}}"#, "x".repeat(10 * 1024)));
+        assert!(unreadable.unreadable().is_some());
+        let mut fleet = Fleet::default();
+        for news in [
+            News::Listed(CLAIMS, vec![Arc::clone(&unreadable)], 1),
+            News::Set(CLAIMS, Arc::clone(&unreadable)),
+            News::Set(CLAIMS, claim("{}")),
+            News::Set(CLAIMS, Arc::clone(&unreadable)),
+            News::Listed(CLAIMS, vec![unreadable], 2),
+        ] {
+            feed(&mut fleet, &news);
+            assert_eq!(holders(&fleet), 1, "{news:?}");
+        }
+        feed(&mut fleet, &News::Listed(CLAIMS, Vec::new(), 3));
+        assert_eq!(holders(&fleet), 0, "it is gone");
+    }
+
+    #[test]
+    fn a_rule_and_a_slice_that_cannot_be_read_stay_as_they_were() {
+        let slice = |attributes: &str| {
+            let metadata = r#"{"name":"s","uid":"s1"}"#;
+            let pool = r#"{"name":"p","generation":1,"resourceSliceCount":1}"#;
+            object(
+                &SLICES,
+                &format!(
+                    r#"{{"metadata":{metadata},"spec":{{"driver":"d","nodeName":"n1","pool":{pool},"devices":[{{"name":"x","attributes":{attributes}}}]}}}}"#
+                ),
+            )
+        };
+        let rule = |spec: &str| {
+            object(&RULES, &format!(r#"{{"metadata":{{"name":"r","uid":"r1"}},"spec":{spec}}}"#))
+        };
+        let good =
+            r#"{"deviceSelector":{"driver":"d","device":"x"},"taint":{"key":"k","effect":"NoExecute"}}"#;
+        let bad = r#"{"deviceSelector":{"driver":"d","device":"x"},"taint":{"key":"k","effect":"NoExecute","timeAdded":7}}"#;
+        let effects = |fleet: &Fleet| {
+            let taints = fleet.effective_taints(&DeviceId::new("d", "p", "x"));
+            taints.map(|one| one.taint.effect.name().to_owned()).collect::<Vec<_>>()
+        };
+        let mut fleet = Fleet::default();
+        feed(&mut fleet, &News::Listed(SLICES, vec![slice("{}")], 1));
+        feed(&mut fleet, &News::Listed(RULES, vec![rule(good)], 1));
+        for news in [
+            News::Set(RULES, rule(bad)),
+            News::Listed(RULES, vec![rule(bad)], 2),
+            News::Set(SLICES, slice("7")),
+            News::Listed(SLICES, vec![slice("7")], 3),
+        ] {
+            feed(&mut fleet, &news);
+            assert_eq!(effects(&fleet), ["NoExecute"], "{news:?}");
+        }
+        // A process that has seen no good version gives nothing out, and evicts nobody.
+        let mut fresh = Fleet::default();
+        feed(&mut fresh, &News::Listed(SLICES, vec![slice("7")], 1));
+        feed(&mut fresh, &News::Listed(RULES, vec![rule(bad)], 1));
+        assert_eq!(effects(&fresh), ["NoSchedule"]);
+        assert!(fresh.device(&DeviceId::new("d", "p", "x")).is_some());
+    }
 
     /// A server whose `resource.k8s.io/v1alpha3` has these resources, and no groups of pods.
     fn server(plurals: &'static [&'static str]) -> Client {

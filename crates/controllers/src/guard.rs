@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::SetGuardStatus;
-use lazaret_model::{BreakerStatus, DisruptionGuard, Pause, Text, Timestamp, WindowStatus};
+use lazaret_model::{BreakerStatus, DisruptionGuard, Text, Timestamp, WindowStatus};
 use lazaret_runtime::{CallError, DISRUPTION_GUARDS, News, Object};
 use serde_json::{Value, json};
 use tracing::warn;
@@ -37,7 +37,8 @@ impl GuardBook {
                 // Where the kind is not installed there are none. Where they may not be read there may be some.
                 if !matches!(**why, CallError::NotFound(_)) {
                     warn!(%why, "DisruptionGuards cannot be read: no eviction begins");
-                    let guard = stop_everything("unknown".into(), NOT_READABLE);
+                    let guard =
+                        Arc::new(lazaret_api::guard_that_stops_everything("unknown".into(), NOT_READABLE));
                     self.guards.insert(guard.name.clone(), guard);
                 }
             }
@@ -57,17 +58,15 @@ fn read(object: &Object) -> Arc<DisruptionGuard> {
     let guard = lazaret_api::read_guard(object.text());
     guard.map_or_else(
         |why| {
-            warn!(guard = %object.key.name, %why, "a DisruptionGuard cannot be understood: no eviction begins");
-            stop_everything(object.key.name.clone(), &format!("it cannot be understood: {why}"))
+            object.cannot_be_read(
+                &why,
+                "every device and every pod: no eviction begins while a guard cannot be read",
+            );
+            let why = format!("it cannot be understood: {why}");
+            Arc::new(lazaret_api::guard_that_stops_everything(object.key.name.clone(), &why))
         },
         Arc::new,
     )
-}
-
-/// A guard that keeps every eviction from beginning.
-fn stop_everything(name: Text, why: &str) -> Arc<DisruptionGuard> {
-    let paused = Some(Pause { reason: why.into(), until: None });
-    Arc::new(DisruptionGuard { name, paused, ..DisruptionGuard::default() })
 }
 
 /// Where a breaker stands, and whether a window is open, as the status of its guard. Parts that a guard has not are gone from it.

@@ -15,6 +15,7 @@ mod effect_log;
 mod event;
 mod eviction;
 mod feed;
+mod frozen;
 mod guard;
 mod header;
 mod health;

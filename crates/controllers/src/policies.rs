@@ -1,9 +1,9 @@
 //! DeviceTaintPolicies on a cluster whose Kubernetes evicts by itself: runs [`lazaret_policies`], which makes rules of Kubernetes of them, and
 //! [`lazaret_eviction`] for the policies alone, with their pace.
 
-use lazaret_fleet::Fleet;
+use lazaret_fleet::{Fleet, Kind};
 use lazaret_machine::Machine;
-use lazaret_model::Timestamp;
+use lazaret_model::{Text, Timestamp};
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Report, Wanted};
 use lazaret_runtime::{
     AgentOptions, CLAIMS, CLASSES, Call, DISRUPTION_GUARDS, Model, News, Object, PatchKind, Perform,
@@ -18,6 +18,7 @@ use crate::{
     context::PartContext,
     eviction,
     feed::feed_policies,
+    frozen::Frozen,
     guard::GuardBook,
     header::Header,
     ledger::{Change, Ledger},
@@ -58,7 +59,7 @@ pub(crate) async fn serve(
             &[TAINT_POLICIES, sources.plain_rules(), CLASSES, CLAIMS, sources.slices()],
             &[DISRUPTION_GUARDS],
         ),
-        || MachineAgent::new(Policies::default(), PoliciesShell::default()),
+        || MachineAgent::new(Policies::default(), PoliciesShell::new()),
         Executor { writer: context.writer(), rules: sources.plain_rules() },
     );
     let shown = counts.clone();
@@ -76,13 +77,60 @@ pub(crate) async fn serve(
 }
 
 /// The objects of the core.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PoliciesShell {
     fleet: Fleet,
     ledger: Ledger,
     guards: GuardBook,
+    rules: Frozen<Owned>,
     /// There is something to tell the core.
     heard: bool,
+}
+
+impl PoliciesShell {
+    fn new() -> Self {
+        Self {
+            fleet: Fleet::default(),
+            ledger: Ledger::of_models(),
+            guards: GuardBook::default(),
+            rules: Frozen::default(),
+            heard: false,
+        }
+    }
+
+    /// Leaves the rules of policies as they are that cannot be read, and of which no good version is known; those policies are no news.
+    fn freeze(&mut self, policies: &mut Policies, now: Timestamp, news: News) -> News {
+        let unknown =
+            |object: &Object| object.unreadable().is_some() && !self.fleet.holds(Kind::Rule, &object.key);
+        let (news, changed): (News, Vec<(Text, bool)>) = match news {
+            News::Listed(resource, objects, revision) => {
+                let (frozen, read): (Vec<_>, Vec<_>) =
+                    objects.into_iter().partition(|object| unknown(object));
+                let thawed = self.rules.owners().cloned().map(|name| (name, false));
+                let thawed = thawed.filter(|(name, _)| frozen.iter().all(|object| object.key.name != *name));
+                let changed = thawed.chain(frozen.iter().map(|object| (object.key.name.clone(), true)));
+                let changed = changed.collect();
+                (News::Listed(resource, read, revision), changed)
+            }
+            News::Set(resource, object) => {
+                let (name, freeze) = (object.key.name.clone(), unknown(&object));
+                // Nothing is known of it, as if it were gone.
+                let news = if freeze { News::Gone(resource, object) } else { News::Set(resource, object) };
+                (news, vec![(name, freeze)])
+            }
+            News::Gone(resource, object) => {
+                let name = object.key.name.clone();
+                (News::Gone(resource, object), vec![(name, false)])
+            }
+            News::Barred(..) => (news, Vec::new()),
+        };
+        for (policy, freeze) in changed {
+            for (name, rule) in self.rules.freeze(&policy, freeze) {
+                policies.handle(now, &self.fleet, rule.map_or(Input::RuleGone(name), Input::Rule));
+            }
+        }
+        news
+    }
 }
 
 impl Shell for PoliciesShell {
@@ -93,19 +141,25 @@ impl Shell for PoliciesShell {
     }
 
     fn hear(&mut self, policies: &mut Policies, now: Timestamp, news: News) {
-        let Self { fleet, ledger, guards, heard } = self;
+        let news = if news.resource() == TAINT_POLICIES { self.freeze(policies, now, news) } else { news };
+        let Self { fleet, ledger, guards, rules, heard } = self;
         if guards.hear(&news) {
             let wanted = guards.all().iter().any(|guard| guard.confirm_above.is_some());
             policies.handle(now, fleet, Input::ApprovalWanted(wanted));
         } else if news.resource().plural == "devicetaintrules" {
             ledger.changes(news, |change| {
-                let input = match change {
-                    Change::Set(_, object) => {
-                        owned(&object).map_or_else(|| Input::RuleGone(object.key.name.clone()), Input::Rule)
-                    }
-                    Change::Gone(_, key, _) => Input::RuleGone(key.name),
+                let (name, rule) = match change {
+                    Change::Set(_, object) => (object.key.name.clone(), owned(&object)),
+                    Change::Gone(_, key, _) => (key.name, None),
                 };
-                policies.handle(now, fleet, input);
+                let told = match rule {
+                    Some(rule) => rules.set(name.clone(), rule.owner.name.clone(), rule),
+                    None => {
+                        rules.gone(&name);
+                        None
+                    }
+                };
+                policies.handle(now, fleet, told.map_or(Input::RuleGone(name), Input::Rule));
             });
         } else {
             feed_policies(fleet, &news);

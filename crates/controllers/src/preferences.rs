@@ -14,8 +14,8 @@ struct Wire {
 
 #[derive(Deserialize)]
 struct Metadata {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
+    /// Another encoder may write null for what is empty.
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 /// Namespaces with a preference.
@@ -57,5 +57,5 @@ impl NamespacePreferences {
 
 fn preference(object: &Object) -> Option<EvictionPreference> {
     let wire: Wire = serde_json::from_slice(object.json()).ok()?;
-    EvictionPreference::parse(wire.metadata.annotations.get(EVICTION_SAY)?)
+    EvictionPreference::parse(wire.metadata.annotations?.get(EVICTION_SAY)?)
 }

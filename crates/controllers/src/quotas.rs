@@ -15,7 +15,6 @@ use lazaret_runtime::{
 };
 use lazaret_workloads::resource as kinds;
 use serde_json::{Value, json};
-use tracing::warn;
 
 use crate::{
     custom::CustomKinds,
@@ -67,7 +66,7 @@ impl QuotaShell {
         let quota = match Quota::read_whole(object.json()) {
             Ok(quota) => quota,
             Err(error) => {
-                warn!(quota = %object.key, %error, "a quota cannot be read");
+                object.cannot_be_read(&error, "what the quota said before");
                 return;
             }
         };
@@ -178,7 +177,7 @@ impl QuotaShell {
         let facts = match Facts::read(&kind, object.json()) {
             Ok(facts) => facts,
             Err(error) => {
-                warn!(kind = resource.kind, key = %key, %error, "an object cannot be read and is not counted");
+                object.cannot_be_read(&error, "what it used of its quota before");
                 return;
             }
         };

@@ -68,7 +68,7 @@ impl RuleReviews {
 
 fn model(object: &Object) -> Option<Arc<DeviceTaintRule>> {
     match object.model() {
-        Ok(Model::Rule(rule)) => Some(Arc::clone(rule)),
+        Ok(Model::Rule(rule)) if object.unreadable().is_none() => Some(Arc::clone(rule)),
         Ok(_) | Err(_) => None,
     }
 }

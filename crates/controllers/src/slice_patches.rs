@@ -9,12 +9,13 @@ use lazaret_runtime::{
     TAINT_POLICIES,
 };
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::{
     Sources,
     context::PartContext,
     feed::NoRules,
+    frozen::Frozen,
     header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
@@ -33,14 +34,21 @@ pub(crate) async fn serve(context: PartContext, sources: Sources) {
     let executor = Executor { writer: context.writer(), no_rules: sources.why_no_rules() };
     let options = AgentOptions { name: NAME, in_flight_max: 4, precedence: Precedence::Urgent };
     context
-        .run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::default()), executor)
+        .run(options, inbox, || MachineAgent::new(Patches::default(), PatchesShell::new()), executor)
         .await;
 }
 
 /// The objects that the core has received.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PatchesShell {
     ledger: Ledger,
+    policies: Frozen<OwnedPolicy>,
+}
+
+impl PatchesShell {
+    fn new() -> Self {
+        Self { ledger: Ledger::of_models(), policies: Frozen::default() }
+    }
 }
 
 impl Shell for PatchesShell {
@@ -51,30 +59,59 @@ impl Shell for PatchesShell {
     }
 
     fn hear(&mut self, patches: &mut Patches, now: Timestamp, news: News) {
-        self.ledger.changes(news, |change| {
-            let input = match change {
-                Change::Set(resource, object) if resource == OWN_PATCHES => patch(&object),
-                Change::Set(_, object) => {
-                    let name = object.key.name.clone();
-                    owned(&object).map_or(PatchInput::PolicyGone(name), PatchInput::Policy)
-                }
-                Change::Gone(resource, key, _) if resource == OWN_PATCHES => PatchInput::PatchGone(key.name),
-                Change::Gone(_, key, _) => PatchInput::PolicyGone(key.name),
-            };
-            patches.handle(now, &(), input);
+        let Self { ledger, policies } = self;
+        ledger.changes(news, |change| {
+            inputs(policies, change).into_iter().for_each(|input| patches.handle(now, &(), input))
         });
     }
 }
 
-/// A patch that cannot be understood is none.
-fn patch(object: &Object) -> PatchInput {
-    match (Header::read(object.json()), object.model()) {
-        (Some(header), Ok(Model::Patch(patch))) => PatchInput::Patch(header.generation(), (**patch).clone()),
-        (_, model) => {
-            let why = model.err().map(ToString::to_string);
-            warn!(patch = %object.key.name, why, "a patch that cannot be understood is left out");
-            PatchInput::PatchGone(object.key.name.clone())
+/// What a change is to the core. The policies of a patch that cannot be read stay as they are.
+fn inputs(policies: &mut Frozen<OwnedPolicy>, change: Change) -> Vec<PatchInput> {
+    let thawed = |policies: &mut Frozen<OwnedPolicy>, patch: &Text, freeze| {
+        let told = policies.freeze(patch, freeze).into_iter();
+        told.map(|(name, policy)| policy.map_or(PatchInput::PolicyGone(name), PatchInput::Policy))
+            .collect::<Vec<_>>()
+    };
+    match change {
+        Change::Set(resource, object) if resource == OWN_PATCHES => {
+            let patch = patch(&object);
+            let told = thawed(policies, &object.key.name, patch.is_none());
+            patch.into_iter().chain(told).collect()
         }
+        Change::Gone(resource, key, _) if resource == OWN_PATCHES => {
+            let told = thawed(policies, &key.name, false);
+            [PatchInput::PatchGone(key.name)].into_iter().chain(told).collect()
+        }
+        Change::Set(_, object) => {
+            let name = object.key.name.clone();
+            let told = match owned(&object) {
+                Some(policy) => policies.set(name.clone(), policy.said.owner.name.clone(), policy),
+                None => {
+                    policies.gone(&name);
+                    None
+                }
+            };
+            vec![told.map_or(PatchInput::PolicyGone(name), PatchInput::Policy)]
+        }
+        Change::Gone(_, key, _) => {
+            policies.gone(&key.name);
+            vec![PatchInput::PolicyGone(key.name)]
+        }
+    }
+}
+
+/// A patch, if all of it can be read.
+fn patch(object: &Object) -> Option<PatchInput> {
+    let Some(header) = Header::read(object.json()) else {
+        object.cannot_be_read(&"it has no metadata of the usual form", "the policies that were made of it");
+        return None;
+    };
+    match object.model() {
+        Ok(Model::Patch(patch)) if object.unreadable().is_none() => {
+            Some(PatchInput::Patch(header.generation(), (**patch).clone()))
+        }
+        Ok(_) | Err(_) => None,
     }
 }
 

@@ -9,7 +9,6 @@ use lazaret_workloads::{
     Workloads, Write, resource as kinds,
 };
 use serde_json::json;
-use tracing::warn;
 
 use crate::{
     content,
@@ -87,8 +86,16 @@ impl Shell for WorkloadsShell {
             && *resource != DEFINITIONS
             && let Some(kind) = self.kind(resource)
         {
-            let objects = objects.iter().filter_map(|object| read(kind, object)).collect();
-            workloads.list(now, kind, objects, *revision);
+            let mut kept = Vec::new();
+            let mut reading = |object: &Arc<Object>| {
+                let read = read(kind, object);
+                if read.is_none() {
+                    kept.push(Key::new(&*object.key.namespace, &*object.key.name));
+                }
+                read
+            };
+            let objects = objects.iter().filter_map(&mut reading).collect();
+            workloads.list_keeping(now, kind, objects, &kept, *revision);
             ledger.changes(news, |_| {});
         } else {
             ledger.changes(news, |change| changes.push(change));
@@ -122,14 +129,20 @@ impl Shell for WorkloadsShell {
     }
 }
 
-/// Kinds that other agents read, too, are decoded once for all.
+/// Kinds that other agents read, too, are decoded once for all. `None`: it cannot be read, and what was known of it stays.
 fn read(kind: &'static Kind, object: &Arc<Object>) -> Option<Read> {
     let read = match kind.plural {
         "namespaces" => object.read().map(Read::Namespace),
         "poddisruptionbudgets" => object.read().map(Read::PodDisruptionBudget),
         _ => Read::read(kind, object.json()),
     };
-    read.inspect_err(|error| warn!(kind = kind.kind, key = %object.key, %error, "left out")).ok()
+    let unread = |why| {
+        object.cannot_be_read(
+            &why,
+            "its last good version if one was read: nothing is made or deleted in its place",
+        )
+    };
+    read.map_err(unread).ok()
 }
 
 async fn delete(writer: &Writer, write: &Write) -> Reply {

@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeSet, vec::Vec};
 
-use lazaret_model::Text;
+use lazaret_model::{ObjectKey, Text};
 
 use crate::{DEVICES_PER_SLICE_MAX, Fleet, Input, Kind};
 
@@ -50,6 +50,11 @@ impl Fleet {
     /// Takes in all objects of one kind: what is not listed is gone. Objects of other kinds among them are applied
     /// as usual.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Input>) {
+        self.relist_keeping(kind, objects, &BTreeSet::new());
+    }
+
+    /// The same. What is known of the objects in `kept` stays: they are there, and say nothing that can be read.
+    pub fn relist_keeping(&mut self, kind: Kind, objects: Vec<Input>, kept: &BTreeSet<ObjectKey>) {
         let known = self.names_of(kind);
         let mut gone = Vec::new();
         if !known.is_empty() {
@@ -65,7 +70,23 @@ impl Fleet {
             numbers.extend(self.take_in(object).filter(|_| of_kind));
         }
         gone.extend(self.except(kind, &numbers));
-        gone.into_iter().for_each(|object| self.apply(object));
+        for object in gone {
+            if kept.is_empty() || !kept.contains(&object.key()) {
+                self.apply(object);
+            }
+        }
+    }
+
+    /// Whether it was told of an object of this kind, and not that it is gone.
+    #[must_use]
+    pub fn holds(&self, kind: Kind, key: &ObjectKey) -> bool {
+        match kind {
+            Kind::Claim => self.claim_ix(key).is_some_and(|claim| self.claim(claim).is_some()),
+            Kind::Pod => self.pod_ix(key).is_some_and(|pod| self.pod(pod).is_some()),
+            Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {
+                self.names_of(kind).contains(&&key.name)
+            }
+        }
     }
 
     /// These of a kind are about to come.

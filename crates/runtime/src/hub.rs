@@ -148,7 +148,7 @@ impl Shared {
     ) -> Arc<Topic> {
         let Self { topics, tasks } = self;
         let watched = topics.entry(resource).or_insert_with(|| {
-            let topic = Arc::new(Topic::new(resource));
+            let topic = Arc::new(Topic::new(resource, metrics));
             let (client, counted, pumped) = (client.clone(), metrics.clone(), Arc::clone(&topic));
             let name = if followed {
                 format!("watch/{}.{}", resource.plural, resource.group)

@@ -22,6 +22,7 @@ pub struct Metrics {
     effect_panics: Family<Run, Counter>,
     too_large: Family<Watched, Counter>,
     unreadable: Family<Watched, Gauge>,
+    unreadable_objects: Family<Watched, Gauge>,
     health: Health,
 }
 
@@ -57,6 +58,7 @@ impl Default for Metrics {
         let effect_panics = Family::default();
         let too_large = Family::default();
         let unreadable = Family::default();
+        let unreadable_objects = Family::default();
         registry.register("lazaret_lists", "Times a resource was read whole", lists.clone());
         registry.register("lazaret_effects", "Effects carried out, by outcome", effects.clone());
         registry.register("lazaret_leading", "Whether this process acts", leading.clone());
@@ -82,6 +84,11 @@ impl Default for Metrics {
             "Whether a resource is not served or may not be read, so that less is done",
             unreadable.clone(),
         );
+        registry.register(
+            "lazaret_unreadable_objects",
+            "Objects whose newest version cannot be read, by resource: what they hold is kept",
+            unreadable_objects.clone(),
+        );
         Self {
             registry: Arc::new(Mutex::new(registry)),
             lists,
@@ -92,6 +99,7 @@ impl Default for Metrics {
             effect_panics,
             too_large,
             unreadable,
+            unreadable_objects,
             health: Health::default(),
         }
     }
@@ -138,6 +146,11 @@ impl Metrics {
     /// Says that a resource cannot be read, or can again.
     pub fn unreadable(&self, resource: &Resource, unreadable: bool) {
         self.unreadable.get_or_create(&Watched { resource: resource.plural }).set(i64::from(unreadable));
+    }
+
+    /// How many objects of a resource cannot be read.
+    pub(crate) fn unreadable_objects(&self, resource: &Resource) -> Gauge {
+        self.unreadable_objects.get_or_create(&Watched { resource: resource.plural }).clone()
     }
 
     pub(crate) fn listed(&self, resource: &Resource) {

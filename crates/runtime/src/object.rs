@@ -2,27 +2,34 @@
 
 use std::{
     any::Any,
+    borrow::Cow,
     collections::VecDeque,
     fmt,
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
-use lazaret_api::{ClaimTemplate, FieldError, Object as Read, PodOutline};
+use lazaret_api::{ClaimTemplate, FieldError, Object as Read, PodOutline, kept_in_words, what_is_known};
 use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, PodGroup, ResourceClaim, ResourceSlice,
     ResourceSlicePatch, Text, Uid,
 };
+use prometheus_client::metrics::gauge::Gauge;
 use serde::{
     Deserialize,
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::value::RawValue;
+use tracing::error;
 
-use crate::{CallError, PODS, Resource, beginning::Beginning, share::Shared, templates::PodTemplates};
+use crate::{
+    CallError, PODS, Resource,
+    beginning::Beginning,
+    reading::{Reading, Unreadable},
+    share::Shared,
+    standing::Standing,
+    templates::PodTemplates,
+};
 
 /// A change of one resource, as an agent receives it.
 #[derive(Clone, Debug)]
@@ -62,9 +69,8 @@ pub struct Object {
     text: Box<str>,
     typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     cache: Option<Arc<DecodeCache>>,
-    /// There is a newer version, or it is gone, and whoever hears of this one will hear of that.
-    outdated: Arc<AtomicBool>,
-    model: OnceLock<Result<Model, FieldError>>,
+    standing: Arc<Standing>,
+    model: OnceLock<Result<Model, Unreadable<Model>>>,
 }
 
 /// The last readings of one resource, so that those who hear of an object at about the same time read it once. They are large; who needs one for
@@ -74,6 +80,8 @@ pub(crate) struct DecodeCache {
     kept: Mutex<Kept>,
     shared: Mutex<Shared>,
     templates: Mutex<PodTemplates>,
+    /// How many of its objects cannot be read.
+    unreadable: Gauge,
 }
 
 #[derive(Default)]
@@ -96,6 +104,11 @@ impl fmt::Debug for DecodeCache {
 }
 
 impl DecodeCache {
+    /// Objects that cannot be read are counted here.
+    pub(crate) fn counting(unreadable: Gauge) -> Self {
+        Self { unreadable, ..Self::default() }
+    }
+
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,14 +200,15 @@ impl fmt::Debug for Object {
 
 #[derive(Deserialize)]
 struct Metadata<'a> {
-    #[serde(default)]
-    namespace: &'a str,
-    #[serde(default)]
-    name: &'a str,
-    #[serde(default)]
-    uid: &'a str,
-    #[serde(default, rename = "resourceVersion")]
-    resource_version: &'a str,
+    // Another encoder may escape any letter, and write null for what is empty.
+    #[serde(default, borrow)]
+    namespace: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    uid: Option<Cow<'a, str>>,
+    #[serde(default, borrow, rename = "resourceVersion")]
+    resource_version: Option<Cow<'a, str>>,
     #[serde(default, borrow, rename = "managedFields")]
     record: Option<&'a RawValue>,
 }
@@ -207,10 +221,11 @@ impl Object {
     pub fn new(resource: &Resource, text: impl AsRef<[u8]>) -> Result<Self, serde_json::Error> {
         let text = core::str::from_utf8(text.as_ref()).map_err(serde_json::Error::custom)?;
         let Beginning { metadata, says_kind } = Beginning::<Metadata<'_>>::read(text)?;
+        let text_of = |said: &Option<Cow<'_, str>>| Text::from(said.as_deref().unwrap_or_default());
         let (key, uid, resource_version) = (
-            ObjectKey::new(metadata.namespace, metadata.name),
-            metadata.uid.into(),
-            metadata.resource_version.into(),
+            ObjectKey { namespace: text_of(&metadata.namespace), name: text_of(&metadata.name) },
+            text_of(&metadata.uid),
+            text_of(&metadata.resource_version),
         );
         let head = if says_kind {
             String::new()
@@ -219,7 +234,6 @@ impl Object {
         };
         let text = whole(text, &head, metadata.record.map(RawValue::get));
         let (typed, model) = (Mutex::default(), OnceLock::new());
-        let outdated = Arc::default();
         Ok(Self {
             key,
             uid,
@@ -228,7 +242,7 @@ impl Object {
             text,
             typed,
             cache: None,
-            outdated,
+            standing: Arc::default(),
             model,
         })
     }
@@ -239,13 +253,13 @@ impl Object {
         Self { cache: Some(Arc::clone(cache)), ..self }
     }
 
-    /// Set when there is a newer version, or it is gone.
-    pub(crate) fn outdated(&self) -> &Arc<AtomicBool> {
-        &self.outdated
+    /// Whether it is the newest version, shared with whoever knows.
+    pub(crate) fn standing(&self) -> &Arc<Standing> {
+        &self.standing
     }
 
     pub(crate) fn is_outdated(&self) -> bool {
-        self.outdated.load(Ordering::Relaxed)
+        self.standing.is_outdated()
     }
 
     /// Its version as a number: servers since 1.35 promise that it is one. Nought if it is none.
@@ -266,27 +280,69 @@ impl Object {
         &self.text
     }
 
-    /// The object in the form that the cores use, decoded at the first call.
+    /// The object in the form that the cores use, decoded at the first call. Of one that cannot be decoded it is what the smallest reader finds,
+    /// see [`Object::reading`].
     ///
     /// # Errors
-    /// The field that cannot be understood.
+    /// The field that cannot be understood, where nothing is known of the object.
     pub fn model(&self) -> Result<&Model, &FieldError> {
-        let decode = || {
-            let Resource { group, version, kind, .. } = self.resource;
-            let pod = match &self.cache {
-                Some(cache) if self.resource == PODS => cache.pod(self.text())?,
-                Some(_) | None => None,
-            };
-            let mut read = match pod {
-                Some(pod) => Read::Pod(pod),
-                None => lazaret_api::decode_as(group, version, kind, self.text())?,
-            };
-            if let Some(cache) = &self.cache {
-                cache.shared().share(&self.key, &self.uid, &mut read);
-            }
-            Ok(Model::from(read))
+        match self.decoded() {
+            Ok(model) => Ok(model),
+            Err(unreadable) => unreadable.what_is_known.as_ref().ok_or(&unreadable.why),
+        }
+    }
+
+    /// What the object says, as far as it can be read. `last_good`: whoever asks holds what an earlier version of this incarnation said.
+    #[must_use]
+    pub fn reading(&self, last_good: bool) -> Reading<&Model> {
+        match self.decoded() {
+            Ok(model) => Reading::Known(model),
+            Err(unreadable) => unreadable.reading(last_good),
+        }
+    }
+
+    /// Why it cannot be decoded, if it cannot.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<&FieldError> {
+        self.decoded().err().map(|unreadable| &unreadable.why)
+    }
+
+    /// Says at error level, and in a metric, that the object cannot be read and what is kept because of it: once, whoever finds out.
+    pub fn cannot_be_read(&self, why: &dyn fmt::Display, kept: &str) {
+        let count = self.cache.as_ref().map_or_else(Gauge::default, |cache| cache.unreadable.clone());
+        if self.standing.count_as_unreadable(count) {
+            let (kind, key) = (self.resource.kind, &self.key);
+            error!(kind, %key, %why, kept, "an object cannot be read: write it so that it can be read, or delete it");
+        }
+    }
+
+    fn decoded(&self) -> Result<&Model, &Unreadable<Model>> {
+        self.model.get_or_init(|| self.decode().map_err(|why| self.salvage(why))).as_ref()
+    }
+
+    fn decode(&self) -> Result<Model, FieldError> {
+        let Resource { group, version, kind, .. } = self.resource;
+        let pod = match &self.cache {
+            Some(cache) if self.resource == PODS => cache.pod(self.text())?,
+            Some(_) | None => None,
         };
-        self.model.get_or_init(decode).as_ref()
+        let mut read = match pod {
+            Some(pod) => Read::Pod(pod),
+            None => lazaret_api::decode_as(group, version, kind, self.text())?,
+        };
+        if let Some(cache) = &self.cache {
+            cache.shared().share(&self.key, &self.uid, &mut read);
+        }
+        Ok(Model::from(read))
+    }
+
+    /// It cannot be decoded: reads what can be read.
+    fn salvage(&self, why: FieldError) -> Unreadable<Model> {
+        let Resource { group, version, kind, .. } = self.resource;
+        let known = what_is_known(group, version, kind, self.text());
+        self.cannot_be_read(&why, &kept_in_words(kind, &self.key.to_string(), known.as_ref()));
+        let says_what_is_held = known.as_ref().is_some_and(|known| known.says_what_is_held);
+        Unreadable { what_is_known: known.map(|known| Model::from(known.object)), says_what_is_held, why }
     }
 
     /// Read as `K`, and kept for a while for the next who asks.

@@ -129,9 +129,15 @@ impl Pump {
     }
 
     async fn list(&mut self) -> Result<(), CallError> {
-        let (path, mut objects) = (self.topic.resource.path("", "", ""), Vec::new());
-        let each = |json: &str| objects.extend(read(&self.topic, json.as_bytes()));
+        let (path, mut objects, mut unread) = (self.topic.resource.path("", "", ""), Vec::new(), None);
+        let each = |json: &str| match read(&self.topic, json.as_bytes()) {
+            Ok(object) => objects.push(object),
+            Err(error) => unread = Some(error),
+        };
         let version = self.client.list(&path, "", each).await?;
+        if let Some(error) = unread {
+            return Err(error);
+        }
         self.metrics.unreadable(&self.topic.resource, false);
         self.listed(objects, version.parse().unwrap_or(0));
         self.version = Some(version);
@@ -236,7 +242,15 @@ impl Pump {
                 return Err(CallError::of(code, event.object));
             }
             kind => {
-                let Some(object) = read(&self.topic, event.object) else { return Ok(()) };
+                let object = match read(&self.topic, event.object) {
+                    Ok(object) => object,
+                    // A list with an object that has no name is not whole. A later event is passed over: what was said before stays.
+                    Err(error) if initial.is_some() => return Err(error),
+                    Err(error) => {
+                        error!(resource = self.topic.resource.plural, %error, "an event is passed over");
+                        return Ok(());
+                    }
+                };
                 match (initial.as_mut(), kind) {
                     (Some(objects), _) if objects.len() >= LIST_OBJECTS_MAX => {
                         return Err(CallError::Unavailable(TOO_MANY.to_owned()));
@@ -268,12 +282,12 @@ pub(crate) fn revision_of_list(list: &[u8]) -> Result<u64, CallError> {
     Ok(mark.metadata.resource_version.parse().unwrap_or(0))
 }
 
-fn read(topic: &Topic, text: &[u8]) -> Option<Arc<Object>> {
+fn read(topic: &Topic, text: &[u8]) -> Result<Arc<Object>, CallError> {
     match Object::new(&topic.resource, text) {
-        Ok(object) => Some(Arc::new(object.kept_in(&topic.cache))),
-        Err(error) => {
-            warn!(resource = topic.resource.plural, %error, "an object that cannot be read is left out");
-            None
-        }
+        Ok(object) => Ok(Arc::new(object.kept_in(&topic.cache))),
+        Err(error) => Err(CallError::Unavailable(format!(
+            "the metadata of an object of {} cannot be read: {error}",
+            topic.resource.plural
+        ))),
     }
 }

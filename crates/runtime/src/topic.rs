@@ -11,7 +11,7 @@ use std::{
 use lazaret_model::ObjectKey;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{CallError, News, Object, Resource, object::DecodeCache};
+use crate::{CallError, Metrics, News, Object, Resource, object::DecodeCache, standing::Standing};
 
 /// News in the queue of one listener. A listener whose queue overflows gets a list of all objects once it has emptied the queue.
 pub(crate) const QUEUE_MAX: usize = 16_384;
@@ -80,18 +80,14 @@ impl Default for State {
 /// The version of an object that was handed on last.
 struct Known {
     revision: u64,
-    outdated: Arc<AtomicBool>,
+    standing: Arc<Standing>,
     object: Option<Arc<Object>>,
 }
 
 impl Known {
     fn new(object: &Arc<Object>, keeps: bool) -> Self {
-        let outdated = Arc::clone(object.outdated());
-        Self { revision: object.revision(), outdated, object: keeps.then(|| Arc::clone(object)) }
-    }
-
-    fn outdate(&self) {
-        self.outdated.store(true, Ordering::Relaxed);
+        let standing = Arc::clone(object.standing());
+        Self { revision: object.revision(), standing, object: keeps.then(|| Arc::clone(object)) }
     }
 }
 
@@ -119,8 +115,9 @@ struct Listener {
 }
 
 impl Topic {
-    pub(crate) fn new(resource: Resource) -> Self {
-        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new(), cache: Arc::default() }
+    pub(crate) fn new(resource: Resource, metrics: &Metrics) -> Self {
+        let cache = Arc::new(DecodeCache::counting(metrics.unreadable_objects(&resource)));
+        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new(), cache }
     }
 
     /// Up to which revision of the server everything has been told to this listener; `None` before its first list, and while it is behind.
@@ -269,7 +266,7 @@ impl Topic {
         state.revision = object.revision();
         let known = Known::new(&object, state.keeps);
         if let Some(old) = state.known.insert(object.key.clone(), known) {
-            old.outdate();
+            old.standing.outdate();
         }
         state.tell(&News::Set(self.resource, object));
     }
@@ -278,7 +275,7 @@ impl Topic {
         let mut state = lock(&self.state);
         state.revision = object.revision();
         if let Some(old) = state.known.remove(&object.key) {
-            old.outdate();
+            old.standing.outdate();
         }
         state.tell(&News::Gone(self.resource, object));
     }

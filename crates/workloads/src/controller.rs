@@ -365,7 +365,7 @@ mod tests {
     fn a_change_of_what_is_wanted_does_not_wait_for_a_rest() {
         let at = |ms: i64| Timestamp::from_secs(1_000).plus_millis(ms);
         let (mut world, mut controller) = (World::new(), Controller::new(OWN, 0, Limits::default()));
-        world.list(&resource::JOBS, Vec::new(), 0);
+        world.list(&resource::JOBS, Vec::new(), &[], 0);
         let mut tell = |controller: &mut Controller, ms: i64, object: Object| {
             let change = world.put(object).unwrap();
             controller.changed(at(ms), &world, &change);

@@ -139,7 +139,19 @@ impl Workloads {
 
     /// A kind was listed, at a revision of the store. No controller decides before the kinds that it needs were listed.
     pub fn list(&mut self, now: Timestamp, resource: &'static Resource, objects: Vec<Object>, revision: u64) {
-        let changes = self.world.list(resource, objects, revision);
+        self.list_keeping(now, resource, objects, &[], revision);
+    }
+
+    /// The same. Those in `kept` are there and cannot be read: what was known of them stays.
+    pub fn list_keeping(
+        &mut self,
+        now: Timestamp,
+        resource: &'static Resource,
+        objects: Vec<Object>,
+        kept: &[Key],
+        revision: u64,
+    ) {
+        let changes = self.world.list(resource, objects, kept, revision);
         self.changed(now, changes);
     }
 

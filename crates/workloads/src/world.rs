@@ -268,10 +268,16 @@ impl World {
     }
 
     /// The kind was listed at a revision of the store: what is not in the list and is no younger has gone.
-    pub fn list(&mut self, resource: &'static Resource, objects: Vec<Object>, revision: u64) -> Vec<Change> {
+    pub fn list(
+        &mut self,
+        resource: &'static Resource,
+        objects: Vec<Object>,
+        kept: &[Key],
+        revision: u64,
+    ) -> Vec<Change> {
         self.listed.insert(resource, revision);
         self.graph.learn(resource);
-        let present: BTreeSet<Key> = objects.iter().map(Object::key).collect();
+        let present: BTreeSet<Key> = objects.iter().map(Object::key).chain(kept.iter().cloned()).collect();
         let mut changes = Vec::new();
         for key in self.keys(resource) {
             if !present.contains(&key)
@@ -354,7 +360,7 @@ mod tests {
             Object::parse(&resource::PODS, &json!({"metadata": metadata})).unwrap()
         };
         let mut world = World::new();
-        assert_eq!(world.list(&resource::PODS, vec![pod("there", 3)], 7).len(), 1);
+        assert_eq!(world.list(&resource::PODS, vec![pod("there", 3)], &[], 7).len(), 1);
         assert!(world.put_answer(pod("gone", 5)).is_none(), "it went before the list");
         assert!(world.put_answer(pod("there", 5)).is_some(), "later than what the list showed");
         assert!(world.put_answer(pod("new", 8)).is_some(), "the watch has not shown it yet");

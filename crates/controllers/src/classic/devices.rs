@@ -59,8 +59,11 @@ impl ClassicDevices {
     }
 
     fn set(&mut self, fleet: &mut Fleet, object: &Object) {
-        let claim = read_classic_claim(object.json()).and_then(|claim| holding(&claim));
-        match claim.map(Arc::new) {
+        let Some(claim) = read_classic_claim(object.json()) else {
+            object.cannot_be_read(&"it has not the form of its kind", "the device of its last good version");
+            return;
+        };
+        match holding(&claim).map(Arc::new) {
             Some(claim) => {
                 if self.claims.insert(claim.key.clone(), claim.clone()).as_ref() != Some(&claim) {
                     fleet.apply(Input::Claim(claim));

@@ -6,7 +6,6 @@ use lazaret_api::{read_classic_claim, read_classic_class, read_classic_node_repo
 use lazaret_classic::News;
 use lazaret_runtime::{CLASSIC_CLAIMS, CLASSIC_CLASSES, NODES, PODS};
 use memchr::memmem;
-use tracing::warn;
 
 use crate::ledger::Change;
 
@@ -36,9 +35,9 @@ pub(crate) fn claim_news(change: &Change) -> Option<News> {
         Change::Set(..) | Change::Gone(..) => return None,
     };
     if news.is_none()
-        && let Change::Set(resource, object) = change
+        && let Change::Set(_, object) = change
     {
-        warn!(kind = resource.kind, key = %object.key, "an object that cannot be understood is left out");
+        object.cannot_be_read(&"it has not the form of its kind", "its last good version if one was read");
     }
     news
 }

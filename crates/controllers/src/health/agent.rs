@@ -81,7 +81,7 @@ impl Health {
             core: Reconciler::new(history),
             fleet: Fleet::with_gates(gates),
             rules: sources.plain_rules(),
-            ledger: Ledger::default(),
+            ledger: Ledger::of_models(),
             levels: Levels::default(),
             guards: GuardBook::default(),
             limits: GuardLimits::default(),
@@ -107,11 +107,14 @@ impl Health {
                 HEALTH_POLICIES => self.policy(now, object),
                 INCIDENTS => match lazaret_api::read_incident(object.text()) {
                     Ok(stored) => self.core.handle(now, Notice::Stored(Box::new(stored))),
-                    Err(error) => warn!(incident = %object.key, %error, "an incident cannot be read"),
+                    Err(error) => object.cannot_be_read(
+                        &error,
+                        "the device of the incident as it is, and what the incident said before",
+                    ),
                 },
                 SIGNALS => match lazaret_api::read_signal(object.text()) {
                     Ok(report) => self.core.handle(now, Notice::Report(report)),
-                    Err(error) => warn!(signal = %object.key, %error, "a signal cannot be read"),
+                    Err(error) => object.cannot_be_read(&error, "what the signal said before"),
                 },
                 NODES => self.node(object),
                 PODS => self.levels.pod(&object.key, health(object)),

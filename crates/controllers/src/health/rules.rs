@@ -6,12 +6,11 @@ use lazaret_fleet::{Fleet, Input};
 use lazaret_runtime::{Model, Object};
 use lazaret_signals::{beside_policies, rule_name};
 
-/// A rule is there, or has changed. One that cannot be understood taints nothing.
+/// A rule is there, or has changed. What was known of one of which nothing can be read stays.
 pub(super) fn rule(fleet: &mut Fleet, object: &Object) {
-    fleet.apply(match object.model() {
-        Ok(Model::Rule(rule)) => Input::Rule(Arc::new(beside_policies(rule))),
-        Ok(_) | Err(_) => Input::RuleGone(rule_name(&object.key.name)),
-    });
+    if let Ok(Model::Rule(rule)) = object.model() {
+        fleet.apply(Input::Rule(Arc::new(beside_policies(rule))));
+    }
 }
 
 pub(super) fn rule_gone(fleet: &mut Fleet, name: &str) {

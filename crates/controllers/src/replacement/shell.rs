@@ -9,7 +9,6 @@ use lazaret_replacement::{Input, Options, ReadAccess, Replacement, Source};
 use lazaret_runtime::{
     CallError, Model, NODES, News, Object, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
 };
-use tracing::warn;
 
 use super::{metrics::ReplacementMetrics, pods, policy};
 use crate::{
@@ -34,7 +33,7 @@ impl ReplacementShell {
     pub(crate) fn agent(gates: Gates, metrics: ReplacementMetrics) -> MachineAgent<Self> {
         let shell = Self {
             fleet: Fleet::with_gates(gates),
-            ledger: Ledger::default(),
+            ledger: Ledger::of_models(),
             barred: BTreeMap::new(),
             metrics,
             heard: false,
@@ -136,19 +135,19 @@ fn missing(resource: &Resource, why: &CallError) -> String {
 }
 
 fn input(change: &Change) -> Option<Input> {
-    let understood = match change {
-        Change::Set(resource, object) => set(*resource, object)?,
-        Change::Gone(resource, key, _) => {
-            return match *resource {
-                REPLACEMENT_POLICIES => Some(Input::PolicyGone(key.clone())),
-                PODS => Some(Input::PodGone(key.clone())),
-                NODES => Some(Input::NodeGone(key.name.clone())),
-                REPLICA_SETS => Some(Input::ReplicaSetGone(key.clone())),
-                _ => None,
-            };
+    match change {
+        Change::Set(resource, object) => {
+            let unread = |why| object.cannot_be_read(&why, "its last good version if one was read");
+            set(*resource, object)?.map_err(unread).ok()
         }
-    };
-    understood.inspect_err(|error| warn!(%error, "an object that cannot be understood is left out")).ok()
+        Change::Gone(resource, key, _) => match *resource {
+            REPLACEMENT_POLICIES => Some(Input::PolicyGone(key.clone())),
+            PODS => Some(Input::PodGone(key.clone())),
+            NODES => Some(Input::NodeGone(key.name.clone())),
+            REPLICA_SETS => Some(Input::ReplicaSetGone(key.clone())),
+            _ => None,
+        },
+    }
 }
 
 fn set(resource: Resource, object: &Arc<Object>) -> Option<Result<Input, serde_json::Error>> {

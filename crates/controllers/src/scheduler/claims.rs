@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_model::{AllocationMode, DeviceId, RequestKind, ResourceClaim, Text};
-use lazaret_runtime::Object;
+use lazaret_runtime::{Object, read_metadata};
 use lazaret_scheduler::{
     CLAIM_FINALIZER, Claim, CreateExtendedClaim, DeviceStatus, EXTENDED_CLAIM_ANNOTATION,
 };
@@ -47,16 +47,18 @@ struct Condition {
 }
 
 pub(super) fn claim(claim: &Arc<ResourceClaim>, object: &Object) -> Claim {
-    let wire: Wire = serde_json::from_str(object.text()).unwrap_or_default();
+    let Wire { metadata, status } = serde_json::from_str(object.text()).unwrap_or_else(|why| {
+        object.cannot_be_read(&why, "its devices; none of their conditions counts");
+        bare(object)
+    });
     let truth = |conditions: Vec<Condition>| {
         conditions.into_iter().filter(|one| one.status == "True").map(|one| Text::from(one.kind)).collect()
     };
     Claim {
         claim: Arc::clone(claim),
         version: object.revision(),
-        has_finalizer: wire.metadata.finalizers.iter().any(|name| name == CLAIM_FINALIZER),
-        devices: wire
-            .status
+        has_finalizer: metadata.finalizers.iter().any(|name| name == CLAIM_FINALIZER),
+        devices: status
             .devices
             .into_iter()
             .map(|entry| DeviceStatus {
@@ -69,6 +71,14 @@ pub(super) fn claim(claim: &Arc<ResourceClaim>, object: &Object) -> Claim {
             })
             .collect(),
     }
+}
+
+/// The finalizers of a claim whose status cannot be read.
+fn bare(object: &Object) -> Wire {
+    let metadata: Value = read_metadata(object.json()).unwrap_or_default();
+    let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
+    let finalizers = finalizers.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    Wire { metadata: Metadata { finalizers }, status: Status::default() }
 }
 
 /// The claim that stands for a pod's extended resources: only plain requests for a number of devices of a class.

@@ -47,7 +47,7 @@ pub(crate) struct SchedulerShell {
 
 impl SchedulerShell {
     pub(crate) fn agent(options: Options, sources: Sources) -> MachineAgent<Self> {
-        let shell = Self { ledger: Ledger::default(), sources };
+        let shell = Self { ledger: Ledger::of_models(), sources };
         MachineAgent::new(Scheduler::new(options), shell)
     }
 }
@@ -112,10 +112,7 @@ fn set(resource: &Resource, object: &Object, sources: Sources) -> Option<Input> 
         Ok(Model::Class(class)) => Some(Input::Fleet(Device::Class(Arc::clone(class)))),
         Ok(Model::Rule(rule)) => Some(Input::Fleet(Device::Rule(Arc::clone(rule)))),
         Ok(Model::Patch(patch)) => Some(Input::Fleet(Device::Patch(Arc::clone(patch)))),
-        Ok(Model::Template(_) | Model::Other) => None,
-        Err(error) => {
-            tracing::warn!(key = %object.key, %error, "an object that cannot be understood is left out");
-            None
-        }
+        // The object says why nothing is known of it; what the core holds of it stays.
+        Ok(Model::Template(_) | Model::Other) | Err(_) => None,
     }
 }

@@ -64,7 +64,12 @@ impl KnownObjects {
                 self.known(resource).map(|known| known.insert(object.key.clone(), object.uid.clone()));
                 tell(news);
             }
-            None => warn!(key = %object.key, "an object that cannot be understood is left out"),
+            None => {
+                object.cannot_be_read(
+                    &"it has not the form of its kind",
+                    "its last good version if one was read",
+                );
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which devices of a driver are tainted, for the driver that allocates them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -37,7 +37,8 @@ impl TaintedDevices {
             News::Set(_, object) => set(&mut selectors, object),
             News::Gone(_, object) => drop(selectors.remove(&object.key.name)),
             News::Listed(_, objects, _) => {
-                selectors.clear();
+                let names: BTreeSet<&Text> = objects.iter().map(|object| &object.key.name).collect();
+                selectors.retain(|name, _| names.contains(name));
                 objects.iter().for_each(|object| set(&mut selectors, object));
             }
         }
@@ -46,10 +47,9 @@ impl TaintedDevices {
 }
 
 fn set(selectors: &mut Selectors, object: &Object) {
-    let selector = match object.model() {
-        Ok(Model::Rule(rule)) => tainting(rule).cloned(),
-        Ok(_) | Err(_) => None,
-    };
+    // What was known of a rule of which nothing can be read stays.
+    let Ok(Model::Rule(rule)) = object.model() else { return };
+    let selector = tainting(rule).cloned();
     match selector {
         Some(selector) => drop(selectors.insert(object.key.name.clone(), selector)),
         None => drop(selectors.remove(&object.key.name)),
