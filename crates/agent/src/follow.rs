@@ -68,7 +68,9 @@ where
         objects.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) if objects.len() < OBJECTS_MAX => params.continue_token = Some(token),
-            Some(_) | None => break page.metadata.resource_version.unwrap_or_default(),
+            // What is not read is not gone: the view before stays.
+            Some(_) => return Err(format!("there are more than {OBJECTS_MAX} objects")),
+            None => break page.metadata.resource_version.unwrap_or_default(),
         }
     };
     if !send(news, (reader.listed)(objects)).await {

@@ -7,6 +7,7 @@ use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
 };
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -67,6 +68,25 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     outcome: &'static str,
+}
+
+#[derive(Deserialize)]
+struct SignalPage {
+    metadata: SignalPageMetadata,
+    items: Vec<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SignalPageMetadata {
+    remaining_item_count: Option<u64>,
+    #[serde(default, rename = "continue")]
+    more: String,
+}
+
+#[derive(Deserialize)]
+struct SlicePage {
+    items: Vec<Value>,
 }
 
 /// The answer to a notification.
@@ -148,17 +168,26 @@ impl Receiver {
         Answer { code: if is_failed { 503 } else { 200 }, body }
     }
 
-    /// How many more signals there may be.
-    async fn room(&self) -> u64 {
+    /// How many more signals there may be; why that is not known.
+    async fn room(&self) -> Result<u64, String> {
         let list = self.client.send(Call::get_at(format!("{}?limit=1", SIGNALS.path("", "", "")))).await;
-        let Ok(list) = list else { return SIGNALS_MAX };
-        let list: Value = serde_json::from_slice(&list).unwrap_or_default();
-        let shown = list["items"].as_array().map_or(0, Vec::len) as u64;
-        SIGNALS_MAX.saturating_sub(shown + list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
+        let list = list.map_err(|error| error.to_string())?;
+        let list: SignalPage = serde_json::from_slice(&list).map_err(|error| error.to_string())?;
+        let more = match list.metadata.remaining_item_count {
+            Some(more) => more,
+            None if list.metadata.more.is_empty() => 0,
+            None => return Err("the API server does not say how many signals there are".to_owned()),
+        };
+        Ok(SIGNALS_MAX.saturating_sub(list.items.len() as u64).saturating_sub(more))
     }
 
     /// The outcome of an alert, and why it has no effect.
-    async fn alert(&self, by: &str, alert: &Alert, room: &mut u64) -> (Outcome, Option<String>) {
+    async fn alert(
+        &self,
+        by: &str,
+        alert: &Alert,
+        room: &mut Result<u64, String>,
+    ) -> (Outcome, Option<String>) {
         let name = alert.signal_name();
         let (key, value) = match alert.signal() {
             Ok(signal) => signal,
@@ -175,9 +204,15 @@ impl Receiver {
             Ok(device) => device,
             Err((outcome, why)) => return (outcome, Some(format!("{name} ({key}): {why}"))),
         };
-        if *room == 0 {
-            return (Outcome::Limited, Some(format!("{name}: there are {SIGNALS_MAX} signals already")));
-        }
+        let room = match room {
+            Ok(0) => {
+                return (Outcome::Limited, Some(format!("{name}: there are {SIGNALS_MAX} signals already")));
+            }
+            Ok(room) => room,
+            Err(why) => {
+                return (Outcome::Failed, Some(format!("{name}: signals cannot be counted: {why}")));
+            }
+        };
         let Device { driver, pool, device } = device;
         let mut body = json!({
             "apiVersion": SIGNALS.api_version(), "kind": SIGNALS.kind,
@@ -215,9 +250,9 @@ impl Receiver {
         let path = format!("{}?fieldSelector=spec.nodeName%3D{node}", SLICES.path("", "", ""));
         let list = self.client.send(Call::get_at(path)).await;
         let list = list.map_err(|error| (Outcome::Failed, error.to_string()))?;
-        let mut list: Value = serde_json::from_slice(&list).unwrap_or_default();
-        let slices = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let mut found = mark.devices(&slices).into_iter();
+        let list: SlicePage =
+            serde_json::from_slice(&list).map_err(|error| (Outcome::Failed, error.to_string()))?;
+        let mut found = mark.devices(&list.items).into_iter();
         match (found.next(), found.next()) {
             (Some(device), None) => Ok(device),
             (Some(_), Some(_)) => {
@@ -230,4 +265,39 @@ impl Receiver {
 
 pub(crate) fn refused(code: u16, why: String) -> Answer {
     Answer { code, body: json!({"error": why}).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Request, Response, StatusCode};
+
+    use super::*;
+
+    /// A server that answers questions about signals so, and takes every signal.
+    fn receiver(code: u16, answer: &'static str) -> Receiver {
+        let client = Client::direct(move |request: Request<bytes::Bytes>| async move {
+            let (code, body) = if request.method() == Method::GET { (code, answer) } else { (201, "{}") };
+            let mut response = Response::new(body.to_owned());
+            *response.status_mut() = StatusCode::from_u16(code).unwrap();
+            response
+        });
+        Receiver::new(client, &Metrics::default())
+    }
+
+    #[tokio::test]
+    async fn a_count_that_fails_is_not_full_room() {
+        let alert = r#"{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"a","driver":"d","pool":"p","device":"x"},"startsAt":"2026-03-01T12:00:00Z"}]}"#;
+        let full = r#"{"metadata":{"remainingItemCount":9999},"items":[{}]}"#;
+        for (code, answer, outcome, said) in [
+            (200, r#"{"metadata":{},"items":[]}"#, "raised", 200),
+            (200, full, "limited", 503),
+            (503, "later", "failed", 503),
+            (200, "", "failed", 503),
+            (200, r#"{"metadata":{"continue":"more"},"items":[{}]}"#, "failed", 503),
+        ] {
+            let taken = receiver(code, answer).receive("somebody", alert.as_bytes()).await;
+            assert_eq!(taken.code, said, "{answer}: {}", taken.body);
+            assert!(taken.body.contains(&format!(r#""{outcome}":1"#)), "{answer}: {}", taken.body);
+        }
+    }
 }

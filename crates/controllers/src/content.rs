@@ -56,7 +56,10 @@ pub(crate) async fn clear(client: &Client, namespace: &str) -> Result<bool, Call
 /// version that has it.
 async fn namespaced(client: &Client) -> Result<Vec<(String, String)>, CallError> {
     let mut found: Vec<(String, String)> = Vec::new();
-    let groups: Groups = read(client, "/apis").await?.unwrap_or(Groups { groups: Vec::new() });
+    // A server without groups is none: a namespace is not empty because nobody says what could be in it.
+    let Some(groups) = read::<Groups>(client, "/apis").await? else {
+        return Err(CallError::Unavailable("the API server does not say which groups it serves".into()));
+    };
     let core = vec!["/api/v1".to_owned()];
     let preferred_first = |group: Group| {
         let first = group.preferred_version.group_version;

@@ -366,7 +366,9 @@ impl Client {
         };
         let list: serde_json::Value =
             serde_json::from_slice(&found).map_err(|error| CallError::Unavailable(error.to_string()))?;
-        let resources = list["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some(resources) = list["resources"].as_array() else {
+            return Err(CallError::Unavailable("the answer does not say which resources are served".into()));
+        };
         Ok(resources.iter().any(|entry| entry["name"] == resource.plural))
     }
 

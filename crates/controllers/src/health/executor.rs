@@ -90,8 +90,10 @@ async fn request(writer: &Writer, owner: &Uid, object: &Value) -> Reply {
         Err(CallError::NotFound(_)) => return refused(format!("{version} is not served")),
         Err(error) => return Reply::from(&error),
     };
-    let served =
-        serde_json::from_slice::<Discovered>(&found).map(|found| found.resources).unwrap_or_default();
+    let served = match serde_json::from_slice::<Discovered>(&found) {
+        Ok(served) => served.resources,
+        Err(error) => return Reply::from(&CallError::Unavailable(error.to_string())),
+    };
     let Some(served) = served.into_iter().find(|one| one.kind == kind && !one.name.contains('/')) else {
         return refused(format!("{version} has no kind {kind}"));
     };

@@ -40,7 +40,10 @@ async fn copy_pod(writer: &Writer, name: &str, gated: bool, of: &Record) -> Repl
         Ok(old) => old,
         Err(error) => return reply(Err(error)),
     };
-    let old: Value = serde_json::from_slice(&old).unwrap_or_default();
+    let old: Value = match serde_json::from_slice(&old) {
+        Ok(old) => old,
+        Err(error) => return reply(Err(CallError::Unavailable(error.to_string()))),
+    };
     if old["metadata"]["uid"] != *of.uid {
         return Outcome::Gone.into();
     }

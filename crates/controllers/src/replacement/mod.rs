@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use lazaret_runtime::{AgentOptions, Call, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS};
 use serde::Deserialize;
+use tracing::warn;
 
 use crate::{Sources, context::PartContext, writer::Writer};
 
@@ -43,14 +44,20 @@ pub(crate) async fn serve(context: PartContext, sources: Sources) {
     context.run(options, inbox, make, writer).await;
 }
 
+/// Whether there may be pods that are being replaced. A question without an answer is not the answer that there are none.
 async fn has_marks(writer: &Writer) -> bool {
     #[derive(Deserialize)]
     struct List {
         items: Vec<serde::de::IgnoredAny>,
     }
     let path = format!("{}?labelSelector={}&limit=1", PODS.path("", "", ""), MARK.replace('/', "%2F"));
-    let list = writer.send(Call::get_at(path)).await;
-    list.ok()
-        .and_then(|list| serde_json::from_slice::<List>(&list).ok())
-        .is_some_and(|list| !list.items.is_empty())
+    let list = writer.send(Call::get_at(path)).await.map_err(|error| error.to_string());
+    let list = list.and_then(|list| serde_json::from_slice::<List>(&list).map_err(|error| error.to_string()));
+    match list {
+        Ok(list) => !list.items.is_empty(),
+        Err(error) => {
+            warn!(error, "pods that are being replaced cannot be listed: replacement begins to watch");
+            true
+        }
+    }
 }
