@@ -12,7 +12,7 @@ use crate::{
     api::{DryRun, Resource, Served},
     args::CheckArgs,
     output::{Tint, count, structured},
-    view::{Check, CheckState, Facts, Permission, checks, installation},
+    view::{Check, CheckState, Facts, Permission, checks, installation, unread_checks},
 };
 
 const REVIEWS: Resource = Resource {
@@ -43,8 +43,10 @@ const PERMISSIONS: [(&str, &str, &str, bool); 13] = [
 pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Verdict, Error> {
     let served = session.served().await?;
     let facts = facts(session, &served).await?;
-    let mut cluster = load(session, Need { pods: true, nodes: true, ..Need::default() }).await?.cluster;
+    let mut cluster =
+        load(session, Need { pods: true, nodes: true, outlook: true, ..Need::default() }).await?.cluster;
     let mut found = checks(&mut cluster, &facts, session.now());
+    found.extend(unread_checks(&cluster));
     let about = installation_facts(session, &served).await?;
     found.extend(installation(&about, session.now()));
     let failed = found.iter().filter(|check| check.state == CheckState::Failed).count();

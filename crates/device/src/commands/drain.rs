@@ -52,7 +52,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
         let text = plan::text(&plan, now, &*session.console, false);
         session.console.line(&text)?;
     }
-    let incidents = drain_incidents::open_incidents(session, &devices).await;
+    let incidents = drain_incidents::open_incidents(session, &devices).await?;
     for line in drain_incidents::lines(&incidents) {
         session.console.note(&line);
     }
@@ -296,7 +296,10 @@ impl Work {
 
     /// How far incidents of the devices are by now.
     async fn incidents(&self, session: &Session<'_>) -> Vec<String> {
-        drain_incidents::lines(&drain_incidents::open_incidents(session, &self.devices).await)
+        match drain_incidents::open_incidents(session, &self.devices).await {
+            Ok(incidents) => drain_incidents::lines(&incidents),
+            Err(error) => vec![format!("incidents cannot be read: {error}")],
+        }
     }
 
     fn report(&self, outcome: Outcome) -> DrainReport {

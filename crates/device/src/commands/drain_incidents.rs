@@ -14,13 +14,13 @@ use crate::{
 };
 
 /// Open incidents of these devices; none where incidents are not served or may not be read.
-pub(super) async fn open_incidents(session: &Session<'_>, devices: &[DeviceId]) -> Vec<Value> {
-    let mut all = all_incidents(session).await;
+pub(super) async fn open_incidents(session: &Session<'_>, devices: &[DeviceId]) -> Result<Vec<Value>, Error> {
+    let mut all = all_incidents(session).await?;
     all.retain(|one| {
         let row = incident_row(one);
         row.is_open() && devices.iter().any(|device| device.to_string() == row.device)
     });
-    all
+    Ok(all)
 }
 
 /// One line for each.

@@ -35,7 +35,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
     };
     let events = events(session).await?;
     let mut entries = history(&cluster, &events, device.as_ref());
-    entries.extend(incident_entries(&incidents(session).await, device.as_ref()));
+    entries.extend(incident_entries(&incidents(session).await?, device.as_ref()));
     let has_record = add_record(session, &mut entries, device.as_ref()).await?;
     let entries = in_order(entries);
     if let Some(gone) = device.as_ref().filter(|device| entries.is_empty() && !known.contains(device)) {

@@ -83,8 +83,16 @@ async fn list(session: &Session<'_>) -> Result<(Vec<Value>, String), Error> {
 }
 
 /// All incidents; none where they are not served or may not be read.
-pub(super) async fn all_incidents(session: &Session<'_>) -> Vec<Value> {
-    list(session).await.map(|(all, _)| all).unwrap_or_default()
+pub(super) async fn all_incidents(session: &Session<'_>) -> Result<Vec<Value>, Error> {
+    none_if_hidden(list(session).await.map(|(all, _)| all))
+}
+
+/// What is not served, and what this user may not read, is not shown. Any other failure is no answer.
+pub(super) fn none_if_hidden<T: Default>(read: Result<T, Error>) -> Result<T, Error> {
+    match read {
+        Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(T::default()),
+        read => read,
+    }
 }
 
 /// The incident that a word means; of a device the open one, or else the newest.

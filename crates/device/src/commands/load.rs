@@ -139,10 +139,11 @@ fn note_gates(session: &mut Session<'_>, gates: GateFacts, minor: u32, cluster: 
 }
 
 fn note_unreadable(session: &mut Session<'_>, cluster: &Cluster) {
-    for text in cluster.unreadable.iter().take(UNREADABLE_SHOWN_MAX) {
-        session.console.note(&format!("skipped an object that cannot be read: {text}"));
+    for one in cluster.unreadable.iter().take(UNREADABLE_SHOWN_MAX) {
+        let (kind, name, why, kept) = (&one.kind, &one.name, &one.why, &one.kept);
+        session.console.note(&format!("{kind} {name} cannot be read: {why}; kept: {kept}"));
     }
     if let more @ 1.. = cluster.unreadable.len().saturating_sub(UNREADABLE_SHOWN_MAX) {
-        session.console.note(&format!("skipped {more} more objects"));
+        session.console.note(&format!("{more} more objects cannot be read: kubectl device check"));
     }
 }

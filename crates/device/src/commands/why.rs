@@ -2,11 +2,12 @@
 
 use lazaret_api::Object;
 use lazaret_model::{DeviceId, DeviceTaintRule, ObjectKey};
+use serde_json::Value;
 
 use super::{
     Session,
     describe::events,
-    incidents::all_incidents,
+    incidents::{all_incidents, none_if_hidden},
     load::{Need, load},
 };
 use crate::{
@@ -28,23 +29,23 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let mut cluster = load(session, need).await?.cluster;
     let events = events(session).await?;
     let now = session.now();
-    let replacements = replacements(&policies(session, &key.namespace).await, &key);
+    let replacements = replacements(&policies(session, &key.namespace).await?, &key);
     let why = why_pending(&mut cluster, &key, &events, now).or_else(|| why_evicted(&cluster, &key, &events));
     let spoken_of = || (!replacements.is_empty()).then(|| Why { pod: key.to_string(), ..Why::default() });
-    let (classic, summary) = classic(session, &key).await;
+    let (classic, summary) = classic(session, &key).await?;
     let negotiated =
         || (!classic.is_empty()).then(|| Why { pod: key.to_string(), summary, ..Why::default() });
     let why = match why.or_else(spoken_of).or_else(negotiated) {
         Some(why) => with_replacements(why, replacements),
-        None if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() => {
+        None if found(session.api.get(&PODS, &key.namespace, &key.name).await)?.is_some() => {
             let message = format!("pod {key} uses no devices, and no TaintReplacementPolicy applies to it");
             return Err(Error::usage(message));
         }
         None => why_replaced(&key, &events).ok_or_else(|| unknown(&cluster, &key))?,
     };
-    let rows: Vec<IncidentRow> = all_incidents(session).await.iter().map(incident_row).collect();
+    let rows: Vec<IncidentRow> = all_incidents(session).await?.iter().map(incident_row).collect();
     let why = with_incidents(why, &devices_of(&cluster, &key), &rows);
-    let why = with_taint_policies(why, &cluster, &key, &taint_policies(session).await);
+    let why = with_taint_policies(why, &cluster, &key, &taint_policies(session).await?);
     let why = Why { classic, ..why };
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
@@ -53,16 +54,27 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     Ok(Verdict::Yes)
 }
 
+/// An object that is there; `None` where it is not.
+fn found(read: Result<Value, Error>) -> Result<Option<Value>, Error> {
+    match read {
+        Ok(object) => Ok(Some(object)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The classic claims of a pod, and in a sentence how it fares with them; none where the pod is gone.
-async fn classic(session: &Session<'_>, key: &ObjectKey) -> (Vec<ClassicWhy>, String) {
-    let Ok(json) = session.api.get(&PODS, &key.namespace, &key.name).await else { return Default::default() };
+async fn classic(session: &Session<'_>, key: &ObjectKey) -> Result<(Vec<ClassicWhy>, String), Error> {
+    let Some(json) = found(session.api.get(&PODS, &key.namespace, &key.name).await)? else {
+        return Ok(Default::default());
+    };
     let Some(pod) = lazaret_api::read_classic_pod(json.to_string().as_bytes()) else {
-        return Default::default();
+        return Ok(Default::default());
     };
     let mut claims = Vec::new();
     for claim in pod.claim_keys() {
-        let found = session.api.get(&CLASSIC_CLAIMS, &claim.namespace, &claim.name).await;
-        claims.push(ClassicWhy::of(&claim.name, found.as_ref().ok()));
+        let claimed = found(session.api.get(&CLASSIC_CLAIMS, &claim.namespace, &claim.name).await)?;
+        claims.push(ClassicWhy::of(&claim.name, claimed.as_ref()));
     }
     let conditions = json["status"]["conditions"].as_array().into_iter().flatten();
     let said = conditions
@@ -73,7 +85,7 @@ async fn classic(session: &Session<'_>, key: &ObjectKey) -> (Vec<ClassicWhy>, St
         (None, Some(said)) => format!("waits: {said}"),
         (None, None) => "waits for its classic claims".to_owned(),
     };
-    (claims, summary)
+    Ok((claims, summary))
 }
 
 /// The devices that a pod holds.
@@ -84,30 +96,30 @@ fn devices_of(cluster: &Cluster, key: &ObjectKey) -> Vec<DeviceId> {
 }
 
 /// The policies of a namespace; none where they are not served or may not be read.
-async fn policies(session: &Session<'_>, namespace: &str) -> Vec<PolicyFacts> {
+async fn policies(session: &Session<'_>, namespace: &str) -> Result<Vec<PolicyFacts>, Error> {
     let mut policies = Vec::new();
     let scope = Scope { namespace: namespace.to_owned(), ..Scope::default() };
     let read = session.api.list(&REPLACEMENT_POLICIES, &scope, |item| {
         policies.extend(serde_json::from_str::<PolicyFacts>(item.json()).ok());
     });
-    if read.await.is_err() {
-        policies.clear();
+    match none_if_hidden(read.await.map(Some))? {
+        Some(_) => Ok(policies),
+        None => Ok(Vec::new()),
     }
-    policies
 }
 
 /// The DeviceTaintPolicies; none where they are not served or may not be read.
-async fn taint_policies(session: &Session<'_>) -> Vec<DeviceTaintRule> {
+async fn taint_policies(session: &Session<'_>) -> Result<Vec<DeviceTaintRule>, Error> {
     let (mut policies, scope) = (Vec::new(), Scope::default());
     let read = session.api.list(&TAINT_POLICIES, &scope, |item| {
         if let Ok(Object::Rule(policy)) = lazaret_api::decode_json(item.json()) {
             policies.push(policy);
         }
     });
-    if read.await.is_err() {
-        policies.clear();
+    match none_if_hidden(read.await.map(Some))? {
+        Some(_) => Ok(policies),
+        None => Ok(Vec::new()),
     }
-    policies
 }
 
 /// A pod that is not there: perhaps another is meant.

@@ -109,7 +109,7 @@ pub(super) async fn write(
         }
         Change::Unchanged { name } => Ok(Written {
             line: format!("rule {name} unchanged{suffix}"),
-            object: session.api.get(rules, "", name).await.ok(),
+            object: Some(session.api.get(rules, "", name).await?),
         }),
     }
 }

@@ -281,13 +281,6 @@ fn devices(cluster: &mut Cluster, now: Timestamp, checks: &mut Vec<Check>) {
         State::Warning,
         "delete the patch once the device is healthy",
     ));
-    checks.push(found(
-        "devices",
-        "every object could be read",
-        &cluster.unreadable,
-        State::Warning,
-        "what cannot be read is left out of every answer",
-    ));
 }
 
 fn rules(cluster: &Cluster, checks: &mut Vec<Check>) {

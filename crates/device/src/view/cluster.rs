@@ -9,7 +9,7 @@ use lazaret_api::{FieldError, Object, fields};
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_model::{Awaited, ObjectKey, Timestamp};
 
-use super::{gates::GateFacts, unprepare::awaiting};
+use super::{gates::GateFacts, unprepare::awaiting, unread::Unread};
 
 /// A cluster, as far as it was read.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ pub struct Cluster {
     pub budgets: BTreeMap<ObjectKey, Budget>,
     /// The guards, whose limits evictions must not exceed, as they were written. A forecast alone reads them.
     pub(super) guards: Vec<String>,
-    /// Objects that could not be decoded, each in a sentence.
-    pub unreadable: Vec<String>,
+    /// Objects that could not be decoded. What is known of them is in the fleet.
+    pub unreadable: Vec<Unread>,
     /// The resources that this user may not see.
     pub hidden: Hidden,
 }
@@ -221,17 +221,44 @@ impl Cluster {
         self.fleet.apply(input);
     }
 
-    /// Takes in an object as it is now. One that cannot be decoded is noted and left out.
+    /// Takes in an object as it is now. One that cannot be decoded is noted, and what is known of it counts.
     pub fn set(&mut self, json: &str) {
-        match lazaret_api::decode_json(json) {
-            Ok(object) => self.take(object, json),
-            Err(error) => self.note(json, &error),
+        if let Some(object) = self.read(json) {
+            self.take(object, json);
         }
+    }
+
+    /// What an object says, as far as it can be read; `None`: nothing, what was known of it stays.
+    fn read(&mut self, json: &str) -> Option<Object> {
+        let error = match lazaret_api::decode_json(json) {
+            Ok(object) => {
+                self.no_longer_unreadable(json);
+                return Some(object);
+            }
+            Err(error) => error,
+        };
+        let (unread, known) = Unread::of(json, &error);
+        self.unreadable.retain(|other| (&other.kind, &other.name) != (&unread.kind, &unread.name));
+        self.unreadable.push(unread);
+        let (object, says_what_is_held) = known?;
+        let said = input(object.clone())?;
+        let keeps = !says_what_is_held && self.fleet.holds(said.kind(), &said.key());
+        (!keeps).then_some(object)
+    }
+
+    fn no_longer_unreadable(&mut self, json: &str) {
+        if self.unreadable.is_empty() {
+            return;
+        }
+        let (this, _) = Unread::of(json, &FieldError { path: String::new(), message: String::new() });
+        self.unreadable.retain(|other| (&other.kind, &other.name) != (&this.kind, &this.name));
     }
 
     /// Takes in that an object is gone.
     pub fn gone(&mut self, json: &str) {
-        let Ok(object) = lazaret_api::decode_json(json) else { return };
+        self.no_longer_unreadable(json);
+        let read = lazaret_api::decode_json(json).ok();
+        let Some(object) = read.or_else(|| Some(lazaret_api::what_is_known_of(json)?.object)) else { return };
         if matches!(&object, Object::Other(kind) if kind == BUDGET) {
             if let Some(meta) = meta(json) {
                 self.budgets.remove(&meta.key());
@@ -281,15 +308,20 @@ impl Cluster {
             Kind::Node => self.nodes.clear(),
             Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
         }
-        let mut inputs = Vec::new();
+        let (mut inputs, mut kept) = (Vec::new(), BTreeSet::new());
         for json in objects {
-            self.set(json);
-            inputs.extend(lazaret_api::decode_json(json).ok().and_then(input));
+            match self.read(json) {
+                Some(object) => {
+                    self.take(object.clone(), json);
+                    inputs.extend(input(object));
+                }
+                None => kept.extend(meta(json).map(|meta| meta.key())),
+            }
         }
         if let Some(everything) = &mut self.everything {
-            everything.relist(kind, inputs.clone());
+            everything.relist_keeping(kind, inputs.clone(), &kept);
         }
-        self.fleet.relist(kind, inputs);
+        self.fleet.relist_keeping(kind, inputs, &kept);
         if matches!(kind, Kind::Claim | Kind::Node) {
             self.hold_awaited();
         }
@@ -332,6 +364,11 @@ impl Cluster {
                     self.budgets.insert(budget.metadata.key(), budget);
                 }
                 if kind == GUARD {
+                    if let Err(error) = lazaret_api::read_guard(json) {
+                        let (mut unread, _) = Unread::of(json, &error);
+                        unread.kept = "every device and every pod: no eviction begins".to_owned();
+                        self.unreadable.push(unread);
+                    }
                     self.guards.push(json.to_owned());
                 }
             }
@@ -348,11 +385,6 @@ impl Cluster {
         if replaced {
             self.hold_awaited();
         }
-    }
-
-    fn note(&mut self, json: &str, error: &FieldError) {
-        let name = meta(json).map_or_else(|| "an object".to_owned(), |meta| meta.name);
-        self.unreadable.push(format!("{name}: {error}"));
     }
 
     /// How long a pod takes to end at most.

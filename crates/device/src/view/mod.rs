@@ -3,6 +3,7 @@
 mod audit;
 mod change;
 mod check;
+mod check_unread;
 mod classic;
 mod cluster;
 mod components;
@@ -29,12 +30,14 @@ mod taint_spec;
 mod time;
 mod top;
 mod unprepare;
+mod unread;
 mod webhook;
 mod why;
 
 pub use audit::{AuditRecord, audit_entries, condition_entries, is_recorded};
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
+pub use check_unread::unread_checks;
 pub use classic::ClassicWhy;
 pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Attribute, Capacity, Description, describe};
@@ -66,6 +69,7 @@ pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
 pub use top::{Condition, DrainRow, Top, TopGroup};
 pub use unprepare::{AwaitRow, release_patch};
+pub use unread::Unread;
 pub use webhook::Webhook;
 pub use why::{
     BlockedWhy, EvictionWhy, IncidentWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending,
