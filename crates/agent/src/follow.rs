@@ -68,7 +68,7 @@ where
         objects.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) if objects.len() < OBJECTS_MAX => params.continue_token = Some(token),
-            // What is not read is not gone: the view before stays.
+            // Objects that were not read are not gone: the view before stays.
             Some(_) => return Err(format!("there are more than {OBJECTS_MAX} objects")),
             None => break page.metadata.resource_version.unwrap_or_default(),
         }

@@ -28,7 +28,7 @@ fields! {
     }
 }
 
-/// What a guard is that cannot be read: one that keeps every eviction from beginning, for somebody meant to keep some.
+/// A guard that cannot be read keeps every eviction from beginning, for somebody meant to keep some.
 #[must_use]
 pub fn guard_that_stops_everything(name: Text, why: &str) -> DisruptionGuard {
     let paused = Some(Pause { reason: why.into(), until: None });

@@ -130,7 +130,7 @@ fn seen(claim: Arc<lazaret_model::ResourceClaim>, object: &Object) -> SeenClaim 
     }
 }
 
-/// What the metadata of an object say; of those that have not the usual form, what can be read.
+/// The metadata of an object; of those that have not the usual form, the fields that can be read.
 fn housekeeping(object: &Object) -> Housekeeping {
     read_metadata(object.json()).unwrap_or_else(|_| {
         let metadata: Value = read_metadata(object.json()).unwrap_or_default();

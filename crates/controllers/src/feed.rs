@@ -288,7 +288,7 @@ fn feed_as(
     }
 }
 
-/// What an object says to a fleet.
+/// The news that an object is to a fleet.
 enum Said {
     Now(Input),
     /// It cannot be decoded: what the fleet holds of it stays.

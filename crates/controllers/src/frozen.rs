@@ -1,4 +1,5 @@
-//! What a core made for an object that cannot be read, and of which no good version is known: it stays as it is. The core does not know of it.
+//! Objects that a core made for another one that cannot be read, and of which no good version is known: they stay as they are, and the core
+//! does not know of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ impl<T> Default for Frozen<T> {
 }
 
 impl<T: Clone> Frozen<T> {
-    /// An object is so. What the core is told: the object, or that there is none.
+    /// An object is so. Gives the object to pass on to the core; `None`: to the core there is none.
     pub(crate) fn set(&mut self, name: Text, owner: Text, object: T) -> Option<T> {
         let told = (!self.owners.contains(&owner)).then(|| object.clone());
         self.owned.insert(name, (owner, object));
@@ -31,7 +32,7 @@ impl<T: Clone> Frozen<T> {
         self.owned.remove(name);
     }
 
-    /// An owner cannot be read; or it can, or is gone. What the core is told of the objects that it owns, by their names.
+    /// An owner cannot be read; or it can, or is gone. Gives the objects that it owns by their names, as they are to the core from now on.
     pub(crate) fn freeze(&mut self, owner: &Text, freeze: bool) -> Vec<(Text, Option<T>)> {
         let is_new = if freeze { self.owners.insert(owner.clone()) } else { self.owners.remove(owner) };
         if !is_new {

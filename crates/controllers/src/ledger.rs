@@ -28,7 +28,7 @@ struct Told {
 }
 
 impl Ledger {
-    /// For a core that is told of models. An object that cannot be decoded is no change where the core holds its last good version.
+    /// For a core that takes models. An object that cannot be decoded is no change where the core holds its last good version.
     pub(crate) fn of_models() -> Self {
         Self { reads_models: true, ..Self::default() }
     }
@@ -87,7 +87,8 @@ impl Ledger {
     }
 }
 
-/// What a core holds once it has heard of a version, and whether it is to be told. `last_good`: it holds a good version of this incarnation.
+/// Gives what a core holds once it has heard of a version, and whether the version is a change to it. `last_good`: it holds a good version of
+/// this incarnation.
 fn hear(reads_models: bool, object: &Object, last_good: bool) -> (Told, bool) {
     let (is_readable, is_change) = if reads_models {
         (object.unreadable().is_none(), object.reading(last_good).told().is_some())

@@ -66,7 +66,7 @@ impl Shell for PatchesShell {
     }
 }
 
-/// What a change is to the core. The policies of a patch that cannot be read stay as they are.
+/// The inputs that a change becomes. The policies of a patch that cannot be read stay as they are.
 fn inputs(policies: &mut Frozen<OwnedPolicy>, change: Change) -> Vec<PatchInput> {
     let thawed = |policies: &mut Frozen<OwnedPolicy>, patch: &Text, freeze| {
         let told = policies.freeze(patch, freeze).into_iter();

@@ -53,7 +53,7 @@ impl Fleet {
         self.relist_keeping(kind, objects, &BTreeSet::new());
     }
 
-    /// The same. What is known of the objects in `kept` stays: they are there, and say nothing that can be read.
+    /// The same. The objects in `kept` stay as they are known: they are there, and say nothing that can be read.
     pub fn relist_keeping(&mut self, kind: Kind, objects: Vec<Input>, kept: &BTreeSet<ObjectKey>) {
         let known = self.names_of(kind);
         let mut gone = Vec::new();

@@ -292,7 +292,7 @@ impl Object {
         }
     }
 
-    /// What the object says, as far as it can be read. `last_good`: whoever asks holds what an earlier version of this incarnation said.
+    /// Reads the object as far as it can be read. `last_good`: whoever asks holds what an earlier version of this incarnation said.
     #[must_use]
     pub fn reading(&self, last_good: bool) -> Reading<&Model> {
         match self.decoded() {

@@ -1,8 +1,8 @@
-//! What is read of an object. An error of reading is never the absence of the object.
+//! Readings of an object. An error of reading is never the absence of the object.
 
 use lazaret_api::FieldError;
 
-/// What an object says, as far as it can be read.
+/// An object as far as it can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading<T> {
     /// All that it says.
@@ -11,7 +11,7 @@ pub enum Reading<T> {
     Unreadable {
         /// Whoever reads it keeps what its last good version said: that knows more than what could be read now.
         last_good: bool,
-        /// What the smallest reader finds, with the parts that cannot be read taken as what does the least harm.
+        /// The findings of the smallest reader, with the parts that cannot be read taken as what does the least harm.
         what_is_known: Option<T>,
         /// The field that is wrong.
         why: FieldError,
@@ -19,7 +19,7 @@ pub enum Reading<T> {
 }
 
 impl<T> Reading<T> {
-    /// What a core is told of the object; `None`: nothing, what it holds stays.
+    /// The object to pass on to a core; `None`: nothing, and the core keeps the version that it holds.
     #[must_use]
     pub fn told(self) -> Option<T> {
         match self {
@@ -33,7 +33,7 @@ impl<T> Reading<T> {
 /// An object that cannot be decoded.
 pub(crate) struct Unreadable<T> {
     pub(crate) what_is_known: Option<T>,
-    /// What is known says all that the object holds: it is newer than the last good version, and as good.
+    /// The part that is known says all that the object holds: it is newer than the last good version, and as good.
     pub(crate) says_what_is_held: bool,
     pub(crate) why: FieldError,
 }

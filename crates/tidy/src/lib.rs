@@ -13,9 +13,11 @@ use std::{
 
 use serde_json::Value;
 
+mod absence;
 mod literals;
 mod modules;
 
+pub use absence::mapped_to_nothing;
 pub use literals::{Literal, literals, product_code, without_text};
 pub use modules::Modules;
 

@@ -1,4 +1,4 @@
-//! What is assumed of the parts of an object that cannot be read.
+//! Assumptions about the parts of an object that cannot be read.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::decode::Object;
 const UNREADABLE: &str = "lazaret.dev/unreadable";
 const RESULTS: &str = "status.allocation.devices.results";
 
-/// What was read of an object that cannot be decoded.
+/// The readable part of an object that cannot be decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIsKnown {
     /// The object without the parts that cannot be read.

@@ -1,4 +1,4 @@
-//! What is kept for an object that cannot be read, in words.
+//! In words, the devices and taints that are kept for an object that cannot be read.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::decode::Object;
 /// Devices that are named at most.
 const NAMED_MAX: usize = 16;
 
-/// What stays in force while an object cannot be read: which device is kept for which object.
+/// Says which device is kept for which object while that cannot be read.
 #[must_use]
 pub fn kept_in_words(kind: &str, name: &str, known: Option<&WhatIsKnown>) -> String {
     match known.map(|known| &known.object) {

@@ -1,6 +1,6 @@
-//! What is known of an object that cannot be decoded: the smallest reader that can.
+//! The smallest reader: it reads as much as can be read of an object that cannot be decoded.
 //!
-//! The parts that are wrong are removed one by one, until the rest can be decoded. What was removed is then assumed to be what does the least
+//! The parts that are wrong are removed one by one, until the rest can be decoded. A part that was removed is then assumed to be what does the least
 //! harm: a claim gets no further device, no pod is evicted, no device is given out for it.
 
 mod cautious;

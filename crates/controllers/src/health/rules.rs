@@ -6,7 +6,7 @@ use lazaret_fleet::{Fleet, Input};
 use lazaret_runtime::{Model, Object};
 use lazaret_signals::{beside_policies, rule_name};
 
-/// A rule is there, or has changed. What was known of one of which nothing can be read stays.
+/// A rule is there, or has changed. A rule of which nothing can be read stays as it was known.
 pub(super) fn rule(fleet: &mut Fleet, object: &Object) {
     if let Ok(Model::Rule(rule)) = object.model() {
         fleet.apply(Input::Rule(Arc::new(beside_policies(rule))));

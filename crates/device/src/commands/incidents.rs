@@ -87,7 +87,7 @@ pub(super) async fn all_incidents(session: &Session<'_>) -> Result<Vec<Value>, E
     none_if_hidden(list(session).await.map(|(all, _)| all))
 }
 
-/// What is not served, and what this user may not read, is not shown. Any other failure is no answer.
+/// Objects that are not served, or that this user may not read, are not shown. Any other failure is no answer.
 pub(super) fn none_if_hidden<T: Default>(read: Result<T, Error>) -> Result<T, Error> {
     match read {
         Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(T::default()),

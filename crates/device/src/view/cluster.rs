@@ -36,7 +36,7 @@ pub struct Cluster {
     pub budgets: BTreeMap<ObjectKey, Budget>,
     /// The guards, whose limits evictions must not exceed, as they were written. A forecast alone reads them.
     pub(super) guards: Vec<String>,
-    /// Objects that could not be decoded. What is known of them is in the fleet.
+    /// Objects that could not be decoded. The fleet has the parts that could be read.
     pub unreadable: Vec<Unread>,
     /// The resources that this user may not see.
     pub hidden: Hidden,
@@ -228,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// What an object says, as far as it can be read; `None`: nothing, what was known of it stays.
+    /// Reads an object as far as it can be read; `None`: nothing, and the earlier version stays.
     fn read(&mut self, json: &str) -> Option<Object> {
         let error = match lazaret_api::decode_json(json) {
             Ok(object) => {

@@ -12,11 +12,11 @@ pub struct Unread {
     pub name: String,
     /// The field that is wrong.
     pub why: String,
-    /// What stays in force while it cannot be read.
+    /// The devices and taints that stay in force while it cannot be read.
     pub kept: String,
 }
 
-/// Who an object is, and nothing else.
+/// Kind and name of an object, and nothing else.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Header {

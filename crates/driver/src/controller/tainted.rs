@@ -47,7 +47,7 @@ impl TaintedDevices {
 }
 
 fn set(selectors: &mut Selectors, object: &Object) {
-    // What was known of a rule of which nothing can be read stays.
+    // A rule of which nothing can be read stays as it was known.
     let Ok(Model::Rule(rule)) = object.model() else { return };
     let selector = tainting(rule).cloned();
     match selector {
