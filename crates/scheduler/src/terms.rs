@@ -11,7 +11,7 @@ use crate::{Pod, nodes::Nodes};
 /// Bound on the pairs of a term and a pod, for one attempt. A node counts for an eighth of a pod: its terms are compared with what is at hand.
 const PAIRS_MAX: u64 = 8_000_000;
 /// The units of work of a pair.
-const PAIR_UNITS: u64 = 4;
+const PAIR_UNITS: u64 = 1;
 
 /// The units of work that one evaluation of a pod's terms takes, or why they are not evaluated at all.
 pub(crate) fn units(pod: &Pod, nodes: &Nodes) -> Result<u64, String> {
