@@ -3,6 +3,8 @@
 //! The files of the store are compiled here once more, with loom's locks and atomics instead of the standard
 //! library's: loom runs each scenario in every order that the memory model permits, up to a number of preemptions.
 //! What waits for ever in one of them is a lost wake-up, which loom reports as a deadlock.
+//!
+//! A package of its own: loom would change the features of libraries that the whole workspace uses.
 #![allow(
     dead_code,
     unused_imports,
@@ -40,9 +42,7 @@ mod usage;
 #[path = "../../src/watch.rs"]
 mod watch;
 
+#[cfg(test)]
 mod rig;
+#[cfg(test)]
 mod scenarios;
-
-// What the unit tests of those files name.
-pub(crate) use lazaret_storage::{Op, Totals};
-pub(crate) use options::Options;
