@@ -207,7 +207,11 @@ fn place_all(history: &History, order: &Order) -> Result<(), String> {
                 instants.extend(delivered);
             }
             What::Unanswered { .. } => {}
-            _ => instants
+            What::Wrote { .. }
+            | What::Refused { .. }
+            | What::Read { .. }
+            | What::Listed { .. }
+            | What::ListedAt { .. } => instants
                 .extend([(operation.start, Instant::Start(operation)), (operation.end, Instant::End(nth))]),
         }
     }
