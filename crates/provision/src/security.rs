@@ -18,6 +18,11 @@ pub(crate) fn of_container(
     let capabilities = own.capabilities.unwrap_or_default();
     let profile = own.seccomp_profile.as_ref();
     let profile = profile.or_else(|| view.security().and_then(|pod| pod.seccomp_profile.as_ref()));
+    let unmasked_proc = own.proc_mount.as_deref() == Some("Unmasked");
+    if unmasked_proc && view.has_host_users() {
+        // What is masked is the host's: root in the container would write it. An API server refuses such a pod, but an old one is stored.
+        return Err(SpecError::config("procMount Unmasked needs a pod with hostUsers: false"));
+    }
     Ok(Security {
         privileged,
         add_capabilities: capabilities.add.unwrap_or_default(),
@@ -26,7 +31,7 @@ pub(crate) fn of_container(
         allow_privilege_escalation: own.allow_privilege_escalation.unwrap_or(true),
         // A privileged container is not confined, as runtimes have it.
         seccomp: if privileged { Seccomp::Unconfined } else { seccomp(profile, facts)? },
-        unmasked_proc: own.proc_mount.as_deref() == Some("Unmasked"),
+        unmasked_proc,
     })
 }
 

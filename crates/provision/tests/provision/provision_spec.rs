@@ -647,6 +647,11 @@ fn rights_of_containers() {
         "privileged": false, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
         "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "procMount": "Unmasked",
     }}));
+    let mut own_users = pod.clone();
+    own_users.spec.as_mut().unwrap().host_users = Some(false);
+    let refused = World::default().describe(&pod, "main").unwrap_err();
+    assert!(format!("{refused:?}").contains("hostUsers"), "{refused:?}");
+    let pod = own_users;
     let security = World::default().describe(&pod, "main").unwrap().security;
     assert!(security.read_only_root && security.unmasked_proc && !security.privileged);
     assert!(!security.allow_privilege_escalation);
