@@ -70,7 +70,7 @@ impl PoolsShell {
     fn agent(sources: Sources) -> MachineAgent<Self> {
         let shell = Self {
             fleet: Fleet::with_gates(sources.gates()),
-            ledger: Ledger::default(),
+            ledger: Ledger::of_models(),
             devices: devices(sources),
         };
         MachineAgent::new(Pools::default(), shell)
