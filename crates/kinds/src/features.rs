@@ -315,8 +315,10 @@ static GATES: &[FeatureGate] = &[
     gate("DRAResourceClaimDeviceStatus", &[on(33, Beta), fixed(37)], &[]).acts_in(&[Server, Scheduler]),
     gate("DRAExtendedResource", &[off(34, Alpha), on(36, Beta), fixed(37)], DRA)
         .acts_in(&[Server, Scheduler]),
-    gate(TAINTS, &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA).acts_in(&[Server, Scheduler]),
-    gate(TAINT_RULES, &[off(35, Alpha), off(36, Beta), on(37, Stable)], &[TAINTS]).acts_in(&[Scheduler]),
+    gate("DRADeviceTaints", &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA)
+        .acts_in(&[Server, Scheduler]),
+    gate("DRADeviceTaintRules", &[off(35, Alpha), off(36, Beta), on(37, Stable)], &["DRADeviceTaints"])
+        .acts_in(&[Scheduler]),
     gate("DRAPartitionableDevices", &[off(33, Alpha), on(36, Beta)], DRA).acts_in(&[Server, Scheduler]),
     gate("DRAConsumableCapacity", &[off(34, Alpha), on(36, Beta)], DRA).acts_in(&[Server, Scheduler]),
     gate(

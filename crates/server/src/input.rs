@@ -3,14 +3,15 @@
 use lazaret_json::Value;
 use lazaret_kinds::{Kind, Served};
 use lazaret_schema::{
-    Finding, Parsed, Schema, Type, TypeId, builtin, builtin_with_raw, check, decode_message, open_envelope,
-    parse_json, read_raw,
+    Finding, Form, Parsed, Schema, Type, TypeId, builtin, builtin_with_raw, canonical, decode_message,
+    open_envelope, parse_json, read, read_raw,
 };
 
 use crate::{
     ApiError,
     negotiate::Media,
     nulls::{VerbatimPart, drop_nulls},
+    object,
     query::Query,
 };
 
@@ -35,6 +36,34 @@ impl FieldValidation {
             Some("Ignore") => Self::Ignore,
             Some("Strict") => Self::Strict,
             Some(_) | None => Self::Warn,
+        }
+    }
+}
+
+/// Where a value came from that is to become an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin<'a> {
+    /// It was sent as a whole.
+    Sent,
+    /// It is this object, patched.
+    Patched(&'a Value),
+    /// It is to be applied.
+    Applied,
+}
+
+impl<'a> Origin<'a> {
+    /// The value whose parts were checked before.
+    fn known(self) -> Option<&'a Value> {
+        match self {
+            Self::Patched(known) => Some(known),
+            Self::Sent | Self::Applied => None,
+        }
+    }
+
+    fn form(self) -> Form {
+        match self {
+            Self::Sent | Self::Patched(_) => Form::Whole,
+            Self::Applied => Form::Applied,
         }
     }
 }
@@ -67,7 +96,8 @@ pub(crate) fn read_object(
         | Media::StrategicMergePatch
         | Media::ApplyPatch => read_value(media, bytes, served.shape.builtin_name())?,
     };
-    let mut incoming = checked(kind, served, value, None, odd, validation, Some((&expected, &kind.kind)))?;
+    let mut incoming =
+        checked(kind, served, value, Origin::Sent, odd, validation, Some((&expected, &kind.kind)))?;
     keep_raw(served, &mut incoming.object, media, bytes);
     Ok(incoming)
 }
@@ -130,12 +160,12 @@ fn graft(schema: &Schema, ty: TypeId, value: &mut Value, said: &Value) {
     }
 }
 
-/// Checks a value against its shape, and its type against the endpoint. Parts that it shares with `known` were checked before.
+/// Checks a value against its shape, and its type against the endpoint, and brings it into the form in which it is kept.
 pub(crate) fn checked(
     kind: &Kind,
     served: &Served,
     mut value: Value,
-    known: Option<&Value>,
+    origin: Origin<'_>,
     odd: Vec<String>,
     validation: FieldValidation,
     expected: Option<(&str, &str)>,
@@ -159,12 +189,12 @@ pub(crate) fn checked(
             )));
         }
     }
-    match known {
-        None => lazaret_kinds::convert_pods(kind, &mut value),
-        Some(_) => lazaret_kinds::convert_patched_pods(kind, &mut value),
+    match origin {
+        Origin::Sent | Origin::Applied => lazaret_kinds::convert_pods(kind, &mut value),
+        Origin::Patched(_) => lazaret_kinds::convert_patched_pods(kind, &mut value),
     }
     let mut problems = odd;
-    for finding in drop_unknown(kind, served, &mut value, known) {
+    for finding in settled(kind, served, &mut value, origin) {
         match finding {
             Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
             Finding::Kind { path, expected, found } => {
@@ -192,13 +222,38 @@ pub(crate) fn checked(
     Ok(Incoming { object: value, warnings })
 }
 
-/// Drops unknown fields, and every `null` that means no more than an absent field.
-fn drop_unknown(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
+/// Drops unknown fields, and every `null` that means no more than an absent field. Values of built-in kinds get the form in which they are kept;
+/// those of defined kinds stay as they are, as in Kubernetes, but for their metadata.
+fn settled(kind: &Kind, served: &Served, value: &mut Value, origin: Origin<'_>) -> Vec<Finding> {
+    let cleared = take_cleared_owners(value);
+    let findings = settled_fields(kind, served, value, origin);
+    if let Some(cleared) = cleared {
+        object::meta_mut(value).insert(OWNERS, cleared);
+    }
+    findings
+}
+
+const OWNERS: &str = "managedFields";
+
+/// An empty record of owners is no absent one: it asks for the record to be cleared.
+fn take_cleared_owners(value: &mut Value) -> Option<Value> {
+    let cleared = value["metadata"][OWNERS].as_array().is_some_and(|owners| owners.is_empty());
+    cleared.then(|| object::meta_mut(value).remove(OWNERS))?
+}
+
+fn settled_fields(kind: &Kind, served: &Served, value: &mut Value, origin: Origin<'_>) -> Vec<Finding> {
+    let known = origin.known();
     if let Some(findings) = kind.rules.drop_unknown_fields(value) {
+        let known = known.and_then(|known| known.get("metadata"));
+        if let (Some(ty), Some(metadata)) = (builtin().find("meta/v1.ObjectMeta"), value.get_mut("metadata"))
+        {
+            canonical(builtin(), ty, metadata, known, origin.form());
+        }
         return findings;
     }
     let shape = served.shape.find();
-    let findings = shape.map(|(schema, shape)| check(schema, shape, value, known, true)).unwrap_or_default();
+    let read = |(schema, shape)| read(schema, shape, value, known, origin.form());
+    let findings = shape.map(read).unwrap_or_default();
     let built_in = shape.filter(|_| served.shape.builtin_name().is_some());
     drop_nulls(value, known, built_in.and_then(|(schema, shape)| VerbatimPart::within(schema, shape)));
     findings
@@ -211,7 +266,7 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
         return Err(ApiError::bad_request("the body of the request must be an object"));
     }
     if let Some(found) = builtin().find(shape) {
-        for finding in check(builtin(), found, &mut value, None, true) {
+        for finding in read(builtin(), found, &mut value, None, Form::Applied) {
             match finding {
                 // As for objects with the default validation: left out.
                 Finding::Unknown { .. } => {}

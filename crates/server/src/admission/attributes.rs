@@ -7,7 +7,7 @@ use lazaret_patch::ManagedFields;
 use crate::{
     ApiError,
     call::Call,
-    input::{FieldValidation, checked, read_message},
+    input::{FieldValidation, Origin, checked, read_message},
     negotiate::Media,
     object,
 };
@@ -141,7 +141,7 @@ pub(super) fn taken(
     let api_version = kind.api_version(version);
     let expected = Some((api_version.as_str(), &*kind.kind));
     let mut taken =
-        checked(&kind, &served, patched, None, Vec::new(), FieldValidation::Ignore, expected)?.object;
+        checked(&kind, &served, patched, Origin::Sent, Vec::new(), FieldValidation::Ignore, expected)?.object;
     // DEVIATION(webhook-owners): what a webhook says of owners is not looked at.
     let record = before["metadata"].get("managedFields").cloned();
     let metadata = object::meta_mut(&mut taken);

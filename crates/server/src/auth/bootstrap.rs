@@ -2,13 +2,10 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
-use lazaret_kinds::{
-    User,
-    certificates::{CLIENT_SIGNER, KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER},
-    own_definitions,
-};
+use lazaret_kinds::{User, own_definitions};
 
-use crate::{Server, ServerAddress, proxy::nodes::API_SERVER_TO_NODES, verbs};
+use super::default_roles;
+use crate::{Server, ServerAddress, object, proxy::nodes::API_SERVER_TO_NODES, verbs};
 
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -42,15 +39,21 @@ async fn ensure(server: &Server) -> Result<(), String> {
         )
         .await?;
     }
-    for (name, rules) in cluster_roles().into_iter().chain(certificate_roles()) {
-        let role = json!({"metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}, "rules": rules});
-        create(server, "/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await?;
+    for role in default_roles::cluster_roles() {
+        bring_up_to_date(server, &role).await?;
     }
-    for (role, kind, subject) in BINDINGS {
+    // The controllers of Kubernetes have roles of their own.
+    let controllers = json!({
+        "metadata": {"name": CONTROLLER_MANAGER, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}],
+    });
+    create(server, ROLES, controllers).await?;
+    for (role, subjects) in BINDINGS {
+        let subject = |(kind, name): &(&str, &str)| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
         let binding = json!({
             "metadata": {"name": role, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": subject}],
+            "subjects": subjects.iter().map(subject).collect::<Vec<_>>(),
         });
         create(server, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await?;
     }
@@ -170,218 +173,51 @@ const SELF_NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningreq
 const SELF_NODE_SERVER: &str = "system:certificates.k8s.io:certificatesigningrequests:selfnodeserver";
 const NODE_BOOTSTRAPPER: &str = "system:node-bootstrapper";
 
-const BINDINGS: &[(&str, &str, &str)] = &[
-    ("cluster-admin", "Group", "system:masters"),
-    ("system:discovery", "Group", "system:authenticated"),
-    ("system:basic-user", "Group", "system:authenticated"),
-    ("system:public-info-viewer", "Group", "system:unauthenticated"),
-    ("system:monitoring", "Group", "system:monitoring"),
-    (NODE_BOOTSTRAPPER, "Group", "system:bootstrappers"),
-    (NODE_CLIENT, "Group", "system:bootstrappers"),
-    (SELF_NODE_CLIENT, "Group", "system:nodes"),
-    (SELF_NODE_SERVER, "Group", "system:nodes"),
-    ("system:kube-scheduler", "User", "system:kube-scheduler"),
-    ("system:kube-controller-manager", "User", "system:kube-controller-manager"),
-    ("system:node-proxier", "User", "system:kube-proxy"),
-    (KUBELET_API_ADMIN, "User", API_SERVER_TO_NODES),
+const BINDINGS: &[(&str, &[(&str, &str)])] = &[
+    ("cluster-admin", &[("Group", "system:masters")]),
+    ("system:discovery", &[("Group", "system:authenticated")]),
+    ("system:basic-user", &[("Group", "system:authenticated")]),
+    ("system:public-info-viewer", &[("Group", "system:authenticated"), ("Group", "system:unauthenticated")]),
+    ("system:monitoring", &[("Group", "system:monitoring")]),
+    (NODE_BOOTSTRAPPER, &[("Group", "system:bootstrappers")]),
+    (NODE_CLIENT, &[("Group", "system:bootstrappers")]),
+    (SELF_NODE_CLIENT, &[("Group", "system:nodes")]),
+    (SELF_NODE_SERVER, &[("Group", "system:nodes")]),
+    ("system:kube-scheduler", &[("User", "system:kube-scheduler")]),
+    ("system:volume-scheduler", &[("User", "system:kube-scheduler")]),
+    (CONTROLLER_MANAGER, &[("User", CONTROLLER_MANAGER)]),
+    ("system:node-proxier", &[("User", "system:kube-proxy")]),
+    (KUBELET_API_ADMIN, &[("User", API_SERVER_TO_NODES)]),
 ];
+
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 /// The role of this server on the API of nodes, which authorize it. Kubernetes has no binding for it, and its server is in `system:masters`.
 const KUBELET_API_ADMIN: &str = "system:kubelet-api-admin";
 
-/// Resources of the core group that every reader may read: no secrets.
-const OPEN_CORE: &[&str] = &[
-    "bindings",
-    "configmaps",
-    "endpoints",
-    "events",
-    "limitranges",
-    "namespaces",
-    "namespaces/status",
-    "persistentvolumeclaims",
-    "pods",
-    "pods/log",
-    "pods/status",
-    "replicationcontrollers",
-    "replicationcontrollers/scale",
-    "replicationcontrollers/status",
-    "resourcequotas",
-    "serviceaccounts",
-    "services",
-    "services/status",
-];
+/// Says of a default role that its rules are those of the table, and are brought up to date.
+const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
-    json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
-}
-
-fn certificate_roles() -> Vec<(&'static str, Vec<Value>)> {
-    let group = &["certificates.k8s.io"];
-    let create = |resource| vec![rule(group, &[resource], &["create"])];
-    let approve = |signer: &str| {
-        vec![
-            json!({"apiGroups": group, "resources": ["signers"], "resourceNames": [signer], "verbs": ["approve"]}),
-        ]
+/// Makes a default role. One that an older version made, which says nothing of updates, is given the rules of this one: some could do more.
+async fn bring_up_to_date(server: &Server, role: &Value) -> Result<(), String> {
+    create(server, ROLES, role.clone()).await?;
+    let name = role["metadata"]["name"].as_str().unwrap_or_default();
+    let path = format!("{ROLES}/{name}");
+    let Some(stored) =
+        server.store().get(format!("/rbac.authorization.k8s.io/clusterroles/{name}").as_bytes())
+    else {
+        return Ok(());
     };
-    let requests = rule(group, &["certificatesigningrequests"], &["create", "get", "list", "watch"]);
-    vec![
-        (NODE_BOOTSTRAPPER, vec![requests]),
-        (NODE_CLIENT, create("certificatesigningrequests/nodeclient")),
-        (SELF_NODE_CLIENT, create("certificatesigningrequests/selfnodeclient")),
-        (SELF_NODE_SERVER, create("certificatesigningrequests/selfnodeserver")),
-        ("system:certificates.k8s.io:kube-apiserver-client-approver", approve(CLIENT_SIGNER)),
-        ("system:certificates.k8s.io:kube-apiserver-client-kubelet-approver", approve(KUBELET_CLIENT_SIGNER)),
-        ("system:certificates.k8s.io:kubelet-serving-approver", approve(KUBELET_SERVING_SIGNER)),
-        ("system:certificates.k8s.io:legacy-unknown-approver", approve("kubernetes.io/legacy-unknown")),
-    ]
-}
-
-fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
-    const READ: &[&str] = &["get", "list", "watch"];
-    const WRITE: &[&str] =
-        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    let health = json!({"nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"], "verbs": ["get"]});
-    let discovery = json!({"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"], "verbs": ["get"]});
-    let monitoring = json!({"nonResourceURLs": ["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"], "verbs": ["get"]});
-    let everything = vec![rule(&["*"], &["*"], &["*"]), json!({"nonResourceURLs": ["*"], "verbs": ["*"]})];
-    let claims = &["resourceclaims", "resourceclaimtemplates"];
-    vec![
-        ("cluster-admin", everything.clone()),
-        ("system:discovery", vec![discovery]),
-        ("system:public-info-viewer", vec![health]),
-        ("system:monitoring", vec![monitoring]),
-        (
-            "system:basic-user",
-            vec![
-                rule(
-                    &["authorization.k8s.io"],
-                    &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-                    &["create"],
-                ),
-                rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
-            ],
-        ),
-        (
-            "system:auth-delegator",
-            vec![
-                rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
-                rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
-            ],
-        ),
-        (
-            "system:kube-scheduler",
-            vec![
-                rule(
-                    &[""],
-                    &[
-                        "nodes",
-                        "namespaces",
-                        "services",
-                        "replicationcontrollers",
-                        "persistentvolumes",
-                        "persistentvolumeclaims",
-                    ],
-                    READ,
-                ),
-                rule(&["apps"], &["replicasets", "statefulsets"], READ),
-                rule(&["policy"], &["poddisruptionbudgets"], READ),
-                rule(&["storage.k8s.io"], &["*"], READ),
-                rule(&[""], &["bindings", "pods/binding"], &["create"]),
-                rule(&[""], &["pods"], &["delete", "get", "list", "watch"]),
-                rule(&[""], &["pods/status"], &["patch", "update"]),
-                rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
-                rule(
-                    &["resource.k8s.io"],
-                    &["deviceclasses", "devicetaintrules", "resourceslices", "resourceslicepatches"],
-                    READ,
-                ),
-                rule(&["resource.k8s.io"], &["resourceclaims"], WRITE),
-                rule(
-                    &["resource.k8s.io"],
-                    &["resourceclaims/status", "resourceclaims/binding"],
-                    &["patch", "update"],
-                ),
-                rule(&["cdi.k8s.io"], &["resourceclaims", "resourceclasses"], READ),
-                rule(&["cdi.k8s.io"], &["resourceclaims/status"], &["patch", "update"]),
-                rule(
-                    &["coordination.k8s.io"],
-                    &["leases"],
-                    &["create", "get", "list", "patch", "update", "watch"],
-                ),
-                rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
-                rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
-            ],
-        ),
-        (
-            KUBELET_API_ADMIN,
-            vec![
-                rule(&[""], &["nodes"], READ),
-                rule(&[""], &["nodes"], &["proxy"]),
-                rule(
-                    &[""],
-                    &[
-                        "nodes/configz",
-                        "nodes/healthz",
-                        "nodes/log",
-                        "nodes/metrics",
-                        "nodes/pods",
-                        "nodes/proxy",
-                        "nodes/stats",
-                    ],
-                    &["*"],
-                ),
-            ],
-        ),
-        ("system:kube-controller-manager", everything),
-        (
-            "system:node-proxier",
-            vec![
-                rule(&[""], &["services", "nodes"], READ),
-                rule(&["discovery.k8s.io"], &["endpointslices"], READ),
-                rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
-            ],
-        ),
-        (
-            "view",
-            vec![
-                rule(&[""], OPEN_CORE, READ),
-                rule(&["apps", "autoscaling", "batch", "policy"], &["*"], READ),
-                rule(&["discovery.k8s.io"], &["endpointslices"], READ),
-                rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], READ),
-                rule(&["resource.k8s.io"], claims, READ),
-                rule(&["cdi.k8s.io"], &["resourceclaims"], READ),
-            ],
-        ),
-        (
-            "edit",
-            vec![
-                rule(&[""], OPEN_CORE, READ),
-                rule(
-                    &[""],
-                    &[
-                        "configmaps",
-                        "events",
-                        "persistentvolumeclaims",
-                        "pods",
-                        "pods/attach",
-                        "pods/eviction",
-                        "pods/exec",
-                        "pods/portforward",
-                        "pods/proxy",
-                        "replicationcontrollers",
-                        "replicationcontrollers/scale",
-                        "secrets",
-                        "serviceaccounts",
-                        "services",
-                    ],
-                    WRITE,
-                ),
-                rule(&["apps", "autoscaling", "batch", "policy"], &["*"], WRITE),
-                rule(&["discovery.k8s.io"], &["endpointslices"], READ),
-                rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], WRITE),
-                rule(&["resource.k8s.io"], claims, WRITE),
-                rule(&["cdi.k8s.io"], &["resourceclaims"], WRITE),
-            ],
-        ),
-    ]
+    let stored = object::decode(&stored.value);
+    let metadata = &stored["metadata"];
+    if metadata["labels"]["kubernetes.io/bootstrapping"] != "rbac-defaults"
+        || metadata["annotations"].get(AUTO_UPDATE).is_some()
+    {
+        return Ok(());
+    }
+    match send(server, "PUT", &path, "application/json", role).await? {
+        200 => Ok(()),
+        code => Err(format!("bring {path} up to date: answered {code}")),
+    }
 }

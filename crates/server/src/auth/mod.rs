@@ -4,6 +4,7 @@ pub(crate) mod attributes;
 pub(crate) mod bootstrap;
 pub(crate) mod bootstrap_tokens;
 mod covers;
+mod default_roles;
 pub(crate) mod escalation;
 pub(crate) mod identity;
 mod impersonation;

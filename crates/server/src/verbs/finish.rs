@@ -5,6 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use lazaret_json::Value;
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
+use lazaret_schema::alike;
 use lazaret_storage::{Item, Op, TxnError};
 
 use super::{replicas, services};
@@ -129,6 +130,7 @@ async fn prepared_update<'a>(
     // A binding writes spec and status at once, which no update may; what it writes was made by the server.
     if call.target.subresource != "binding" {
         call.with_context(|context| default_changed(call, &mut new, old, context));
+        keep_alike(&call.kind, &mut new, old);
         admission::before_update(call, &new, old)?;
         if asked {
             (new, warnings) = mutated(call, &name, new, old, &mut owners_known).await?;
@@ -270,7 +272,7 @@ fn default_changed(call: &Call<'_>, new: &mut Value, old: &Value, context: &Cont
             }
         }
     }
-    call.kind.rules.default(new, context);
+    call.kind.rules.default_update(new, old, context);
     if let Value::Object(fields) = new {
         fields.extend(left_alone);
     }
@@ -340,6 +342,24 @@ fn spec_differs(kind: &Kind, new: &Value, old: &Value) -> bool {
     let but: &[&str] =
         if kind.subresource("status").is_some() { &["metadata", "status"] } else { &["metadata"] };
     !equal_but(old, new, but)
+}
+
+/// Parts that say what they said before, with or without what Go writes empty, stay as they are: nothing counts as changed by them.
+fn keep_alike(kind: &Kind, new: &mut Value, old: &Value) {
+    let Some((schema, shape)) = kind.hub().shape.find().filter(|_| kind.hub().shape.builtin_name().is_some())
+    else {
+        return;
+    };
+    let Some(found) = schema.get_struct(shape) else { return };
+    let Value::Object(fields) = new else { return };
+    for (name, value) in fields.iter_mut().filter(|(name, _)| *name != "metadata") {
+        let (Some(field), Some(before)) = (found.fields.get(name.as_str()), old.get(name.as_str())) else {
+            continue;
+        };
+        if !value.is(before) && alike(schema, field.ty, value, before) {
+            *value = before.clone();
+        }
+    }
 }
 
 pub(super) fn grace(object: &Value) -> i64 {

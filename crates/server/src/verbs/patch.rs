@@ -3,10 +3,10 @@
 use lazaret_json::Value;
 use lazaret_kinds::FieldProblem;
 use lazaret_patch::{
-    ApplyError, ApplyRequest, ManagedFields, PatchError, apply, json_patch, merge_patch, note_last_applied,
-    strategic_merge,
+    ApplyError, ApplyRequest, ManagedFields, Ownership, PatchError, apply, json_patch, merge_patch,
+    note_last_applied, strategic_merge,
 };
-use lazaret_schema::{Finding, check};
+use lazaret_schema::{Finding, Form, canonical, check};
 use memchr::memmem;
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     ApiError,
     call::Call,
-    input::{FieldValidation, checked, keep_raw, read_value},
+    input::{FieldValidation, Origin, checked, keep_raw, read_value},
     negotiate::{self, Media},
     object,
     respond::Answer,
@@ -46,9 +46,9 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         };
         let known = current.clone();
         let patched = patched(call, media, current, &patch)?;
-        let known = Some(&known);
+        let origin = Origin::Patched(&known);
         let merged = patched.clone();
-        let incoming = checked(&call.kind, &call.served, patched, known, odd.clone(), validation, None)
+        let incoming = checked(&call.kind, &call.served, patched, origin, odd.clone(), validation, None)
             .map_err(|error| in_patch(call, media, merged, error.message))?;
         warnings = incoming.warnings;
         check_identity(call, &incoming.object)?;
@@ -118,7 +118,7 @@ async fn server_side_apply(
         &call.kind,
         &call.served,
         config,
-        None,
+        Origin::Applied,
         odd,
         FieldValidation::of(&call.query),
         Some(expected),
@@ -175,7 +175,15 @@ pub(super) fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> 
         time: &time,
         ignored,
     };
-    apply(schema, shape, live, config, &request).map(|owned| owned.object).map_err(|error| match &error {
+    let owned = apply(schema, shape, live, config, &request);
+    let settled = |owned: Ownership| {
+        let mut object = owned.object;
+        if call.kind.is_builtin() {
+            canonical(schema, shape, &mut object, live, Form::Whole);
+        }
+        object
+    };
+    owned.map(settled).map_err(|error| match &error {
         ApplyError::Patch(patch) => ApiError::bad_request(patch.to_string()),
         ApplyError::Conflicts(conflicts) => {
             let mut answer = ApiError::apply_conflict(error.to_string());

@@ -257,7 +257,7 @@ fn aggregations() -> Vec<Attack<'static>> {
         ),
         (Operator, "POST", roles.clone(), "", strong, 403, NOT_HELD),
         (Operator, "PATCH", format!("{roles}/cluster-admin"), MERGE, labelled.clone(), 403, NOT_HELD),
-        (Operator, "PATCH", format!("{roles}/edit"), MERGE, labelled, 403, NOT_HELD),
+        (Operator, "PATCH", format!("{roles}/system:aggregate-to-edit"), MERGE, labelled, 403, NOT_HELD),
         (Operator, "POST", roles.clone(), "", cluster_role("r", gather), 403, NEEDS_ALL),
         (Operator, "PATCH", format!("{roles}/operator"), MERGE, format!("{{{gather}}}"), 403, NEEDS_ALL),
         (

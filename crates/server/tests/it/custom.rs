@@ -367,3 +367,37 @@ async fn kubectl_has_something_to_explain() {
         assert!(schemas.iter().any(|(name, _)| name.starts_with(ours)));
     }
 }
+
+#[tokio::test]
+async fn rules_name_fields_that_cel_reserves_after_a_dot() {
+    let api = Api::start().await;
+    let text = json!({"type": "string"});
+    let template = json!({
+        "type": "object",
+        "properties": {"metadata": {"type": "object", "properties": {"namespace": text, "package": text}}},
+        "x-kubernetes-validations": [
+            {"rule": "!has(self.metadata) || !has(self.metadata.namespace)"},
+            {"rule": "!has(self.metadata) || !has(self.metadata.__package__) || self.metadata.package != 'x'"},
+        ],
+    });
+    let definition = json!({
+        "metadata": {"name": "jobs.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "jobs", "singular": "job", "kind": "Job", "listKind": "JobList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object", "properties": {"t": template}}}}}}],
+        },
+    });
+    api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.expect(201);
+    let jobs = "/apis/example.com/v1/namespaces/default/jobs";
+    for (name, metadata, code) in [
+        ("a", json!({}), 201),
+        ("b", json!({"namespace": "x"}), 422),
+        ("c", json!({"package": "x"}), 422),
+        ("d", json!({"package": "y"}), 201),
+    ] {
+        let job = json!({"metadata": {"name": name}, "spec": {"t": {"metadata": metadata}}});
+        api.post(jobs, &job).await.expect(code);
+    }
+}

@@ -43,6 +43,10 @@ impl Answer {
         self.body
     }
 
+    pub(crate) fn body(&self) -> &Value {
+        &self.body
+    }
+
     pub(crate) fn is(&self, code: u16) -> bool {
         self.code == code
     }
