@@ -108,7 +108,7 @@ impl Failure {
     }
 
     /// A device, or a part of it, is in use by another claim, and nothing was done for this one. The kit sees to it that a device has one claim; what
-    /// overlaps with it only the driver knows. The kit puts the name of the claim in the place of its UID, and its pods are told.
+    /// overlaps with it only the driver knows. The kit puts the name of the claim in the place of its UID, and writes events for its pods.
     #[must_use]
     pub fn in_use(device: impl fmt::Display, claim_uid: impl Into<String>) -> Self {
         let holder = Holder { device: device.to_string(), claim_uid: claim_uid.into() };

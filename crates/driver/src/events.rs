@@ -20,7 +20,7 @@ use crate::{
 const REASON: &str = "DeviceAllocatedTwice";
 /// For all events of a call. Kubelet waits 45 s for the whole call.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Pods of one claim that are told.
+/// Pods of one claim that get an event.
 const PODS_MAX: usize = 16;
 
 /// Tells the pods that have a device that it was also given to another claim, which waits. The pod of that claim hears it from kubelet. An event is

@@ -81,7 +81,7 @@ impl Refusal {
     }
 }
 
-/// What a claim was noted for.
+/// The outcome of noting a claim.
 pub(crate) enum Note {
     /// It may be prepared. Whether it was noted before.
     Taken { is_new: bool },
@@ -100,7 +100,7 @@ impl HeldDevices {
         Self { driver: driver.to_owned(), path: directory.join(FILE_NAME), turn }
     }
 
-    /// Notes claims before the driver is called: one answer for each. What this returns is on disk.
+    /// Notes claims before the driver is called: one answer for each. The notes are on disk when this returns.
     pub(crate) async fn note(&self, claims: &[Claim]) -> Result<Vec<Note>, Failure> {
         let _turn = self.turn.turn().await.map_err(|status| Failure::new(status.message()))?;
         let mut file: File = read_file(&self.path)?;
@@ -121,7 +121,7 @@ impl HeldDevices {
         noted.pods = pods(claim);
         for device in &claim.devices {
             let device = NotedDevice::of(device);
-            // What it had before may be prepared until it is unprepared.
+            // Its devices of before may be prepared until it is unprepared.
             if !noted.devices.contains(&device) {
                 noted.devices.push(device);
             }

@@ -204,7 +204,7 @@ fn expect_count(results: usize, claims: usize) -> Result<(), Status> {
     Err(Status::internal(format!("the driver gave {results} results for {claims} claims")))
 }
 
-/// One answer for each claim that was noted or refused: those of the driver for the former. What the driver refused because of another claim is noted
+/// One answer for each claim that was noted or refused: those of the driver for the former. A claim that the driver refused because of another one is noted
 /// no more, unless it was before.
 async fn answers(
     held: &HeldDevices,

@@ -26,7 +26,7 @@ enum Stop {
     AfterUnprepare,
 }
 
-/// What the hardware remembers: UIDs of claims, each with its devices.
+/// The memory of the hardware: UIDs of claims, each with its devices.
 type Hardware = Arc<Mutex<Vec<(String, Vec<String>)>>>;
 
 #[derive(Clone)]

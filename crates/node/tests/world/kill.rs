@@ -8,7 +8,7 @@ use crate::script::{Script, by_kind, claim, info, pod, well};
 
 const DRIVER: &str = "d.example.com";
 
-/// What outlives the agent.
+/// The state that outlives the agent.
 #[derive(Default)]
 struct Machine {
     file: Option<Vec<u8>>,
@@ -43,7 +43,7 @@ impl Machine {
         script.hear(Input::Pods(self.pods.values().cloned().collect()));
     }
 
-    /// Carries actions out, so many of them; whether the agent was killed then.
+    /// Carries out `steps` actions; whether the agent was killed then.
     fn work(&mut self, script: &mut Script, steps: &mut usize, kill: Kill) -> bool {
         while !script.asked.is_empty() {
             let (id, action) = script.asked.remove(0);
@@ -166,7 +166,7 @@ fn play(mut steps: usize, kill: Kill) -> bool {
     is_killed
 }
 
-/// Both pods are told, and the one that waits is tried again until the other has ended.
+/// Both pods get an event, and the one that waits is tried again until the other has ended.
 #[test]
 fn both_pods_hear_of_a_device_that_was_given_twice() {
     let mut machine = Machine::default();
