@@ -17,7 +17,7 @@ pub(crate) struct Clock {
     started: Instant,
     /// Milliseconds since 1970 when it started.
     started_unix: Millis,
-    /// What the wall clock showed, which may be set at any time.
+    /// The times of the wall clock, which may be set at any time.
     times: Arc<Mutex<WallTimes>>,
 }
 
@@ -40,7 +40,7 @@ impl Clock {
         now
     }
 
-    /// What the wall clock showed at an instant of the timeline.
+    /// The time on the wall clock at an instant of the timeline.
     pub(crate) fn wall_of(&self, unix: Millis) -> Millis {
         Millis::try_from(self.times().wall(signed(unix))).unwrap_or(0)
     }

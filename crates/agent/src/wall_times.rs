@@ -1,6 +1,6 @@
 //! Times of a wall clock that may be set, beside a timeline that only goes on.
 //!
-//! A machine measures durations by one timeline, which advances by the monotonic clock. What it writes for others, and what it reads from them, has the times
+//! A machine measures durations by one timeline, which advances by the monotonic clock. Its writes for others, and its reads, have the times
 //! of the wall clock. Each instant of the timeline has the time that the wall clock showed then: one that was noted before the clock was set stays as it
 //! was, and one after it is right.
 
@@ -38,13 +38,13 @@ impl WallTimes {
         }
     }
 
-    /// What the wall clock showed at an instant of the timeline.
+    /// The time on the wall clock at an instant of the timeline.
     pub(crate) fn wall(&self, at: i64) -> i64 {
         let mark = self.marks.iter().rev().find(|(from, _)| *from <= at).or(self.marks.front());
         at.saturating_add(mark.map_or(0, |(_, ahead)| *ahead))
     }
 
-    /// The instant at which the wall clock showed this, the last of them if it was set back. What it did not show yet is counted on from now.
+    /// The instant at which the wall clock showed this, the last of them if it was set back. A time that it did not show yet is counted on from now.
     pub(crate) fn instant(&self, wall: i64) -> i64 {
         let mut until = self.now;
         for (from, ahead) in self.marks.iter().rev() {
@@ -80,7 +80,7 @@ mod tests {
             times.read(begin + 2 * HOUR, begin + 2 * HOUR + set_by);
             assert_eq!(times.wall(begin + HOUR), begin + HOUR, "noted before");
             assert_eq!(times.wall(begin + 3 * HOUR), begin + 3 * HOUR + set_by);
-            // What somebody else noted a minute after that by the wall clock was a minute after it.
+            // A note that somebody else made a minute after that by the wall clock was made a minute after it.
             times.read(begin + 3 * HOUR, begin + 3 * HOUR + set_by);
             assert_eq!(times.instant(begin + 2 * HOUR + set_by + 60_000), begin + 2 * HOUR + 60_000);
             // Of a process before this one.

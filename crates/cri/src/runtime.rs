@@ -10,7 +10,7 @@ use std::{
 
 use lazaret_containers::{
     Answer, Attached, Connection as Stream, ContainerSpec, Exec, Limits, Phase, PodGroups, Running, Runtime,
-    RuntimeError, SandboxSpec, SandboxState, Usage, connect_in,
+    RuntimeError, SandboxSpec, SandboxState, Usage, connect_in, make_log_directory,
 };
 use tokio::{
     sync::{OnceCell, oneshot, watch},
@@ -559,7 +559,7 @@ fn gone_is_fine(outcome: Result<(), RuntimeError>) -> Result<(), RuntimeError> {
 }
 
 fn make_directory(path: &Path) -> Result<(), RuntimeError> {
-    std::fs::create_dir_all(path)
+    make_log_directory(path)
         .map_err(|error| RuntimeError::Failed(format!("make the log directory {}: {error}", path.display())))
 }
 

@@ -88,24 +88,43 @@ impl PreparedDevice {
 
 /// Why a claim could not be prepared or unprepared. Users read it in an event of the pod; kubelet tries again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(String);
+pub struct Failure {
+    why: String,
+    pub(crate) holder: Option<Holder>,
+}
+
+/// The claim that has what another one wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) device: String,
+    pub(crate) claim_uid: String,
+}
 
 impl Failure {
     /// With this reason.
     #[must_use]
     pub fn new(why: impl fmt::Display) -> Self {
-        Self(why.to_string())
+        Self { why: why.to_string(), holder: None }
+    }
+
+    /// A device, or a part of it, is in use by another claim, and nothing was done for this one. The kit sees to it that a device has one claim; what
+    /// overlaps with it only the driver knows. The kit puts the name of the claim in the place of its UID, and writes events for its pods.
+    #[must_use]
+    pub fn in_use(device: impl fmt::Display, claim_uid: impl Into<String>) -> Self {
+        let holder = Holder { device: device.to_string(), claim_uid: claim_uid.into() };
+        let why = format!("{} is in use by claim {}", holder.device, holder.claim_uid);
+        Self { why, holder: Some(holder) }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        Self::new(error)
     }
 }

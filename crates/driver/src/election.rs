@@ -12,7 +12,7 @@ use lazaret_model::Timestamp;
 use tokio::{sync::watch, time::timeout};
 use tracing::{debug, info, warn};
 
-use crate::{Publisher, clock::Clock};
+use crate::{Publisher, clock::Clock, term::Term};
 
 /// How long a Lease that is not renewed keeps others away, unless said otherwise. As in the Go helper.
 const LEASE: Duration = Duration::from_secs(15);
@@ -108,7 +108,7 @@ pub(crate) async fn lead(
     client: kube::Client,
     election: LeaderElection,
     clock: Clock,
-    publisher: Publisher,
+    (publisher, term): (Publisher, Term),
     mut closing: watch::Receiver<bool>,
 ) {
     let api: Api<Lease> = Api::namespaced(client, &election.namespace);
@@ -116,7 +116,7 @@ pub(crate) async fn lead(
     let mut candidate = Candidate { election, seen: None, leads_until: None };
     loop {
         let asked = clock.now();
-        // The pause before it and an attempt are together no longer than a term: it is not over before this comes back.
+        // The pause before it and an attempt are together no longer than a term. Where this comes back late, writes end by the term itself.
         match timeout(retry, attempt(&api, &mut candidate, asked)).await {
             Ok(Ok(true)) => candidate.taken(asked),
             Ok(Ok(false)) => {}
@@ -124,6 +124,7 @@ pub(crate) async fn lead(
             Err(_) => warn!(lease = candidate.election.name, "read or write the Lease: no answer"),
         }
         let leads = candidate.leads(clock.now());
+        term.set(candidate.leads_until);
         if leads != led {
             info!(lease = candidate.election.name, leads, "which replica publishes has changed");
             led = leads;
@@ -135,6 +136,7 @@ pub(crate) async fn lead(
             _ = closing.wait_for(|is_closing| *is_closing) => break,
         }
     }
+    term.set(None);
     publisher.pause();
     if led && !matches!(timeout(retry, give_up(&api, &candidate.election)).await, Ok(Ok(()))) {
         debug!(lease = candidate.election.name, "the Lease is not given up: it ends by itself");

@@ -21,6 +21,7 @@ use crate::{
     election,
     grpc::{self, ChangeBytes},
     health,
+    held::HeldDevices,
     inventory::Inventory,
     lock::{self, Serialize},
     metadata::MetadataFiles,
@@ -30,6 +31,7 @@ use crate::{
     service::Plugin,
     sockets::Bound,
     tasks::Tasks,
+    term::Term,
 };
 
 /// How often devices are looked at, unless the driver says otherwise.
@@ -250,6 +252,8 @@ impl Kit {
             inventory: Arc::clone(&inventory),
             services: self.offered(is_monitored)?,
             metadata: metadata.clone(),
+            held: Arc::new(HeldDevices::new(&self.name, &self.data, self.pod_uid.is_some())),
+            clock,
             health_timeout: health::timeout(self.health_interval),
             calls: Arc::clone(&calls),
             closing: closed.clone(),
@@ -262,12 +266,14 @@ impl Kit {
         }
         if let Some(scope) = self.scope.clone() {
             let client = self.client.clone();
+            let term = Term::unlimited(clock);
             if let Some(election) = self.election.clone() {
                 publisher.pause();
-                let lead = election::lead(client.clone(), election, clock, publisher.clone(), closed.clone());
-                servers.spawn(lead);
+                term.set(None);
+                let publishing = (publisher.clone(), term.clone());
+                servers.spawn(election::lead(client.clone(), election, clock, publishing, closed.clone()));
             }
-            let shell = publish::Shell::new(client, &self.name, scope, inventory, clock, problems);
+            let shell = publish::Shell::new(client, &self.name, scope, inventory, (clock, term), problems);
             background.spawn(shell.run(publisher.settled_sender()));
         } else if self.pools.is_some() {
             return Err(StartError::NoScope);

@@ -18,6 +18,7 @@ use crate::{
     inventory::Inventory,
     running::{Problem, Problems},
     tasks::Tasks,
+    term::Term,
 };
 
 /// For one write.
@@ -83,6 +84,7 @@ pub(crate) struct Shell {
     selection: Selection,
     inventory: Arc<Inventory>,
     clock: Clock,
+    term: Term,
     problems: Problems,
 }
 
@@ -92,12 +94,12 @@ impl Shell {
         driver: &str,
         scope: Scope,
         inventory: Arc<Inventory>,
-        clock: Clock,
+        (clock, term): (Clock, Term),
         problems: Problems,
     ) -> Self {
         let selection = Selection::new(driver, &scope);
         let core = lazaret_publisher::Publisher::new(driver, scope);
-        Self { client, core, selection, inventory, clock, problems }
+        Self { client, core, selection, inventory, clock, term, problems }
     }
 
     pub(crate) async fn run(mut self, settled: watch::Sender<u64>) {
@@ -108,7 +110,8 @@ impl Shell {
         tasks.spawn(follow(slices, self.selection.clone(), news_sender, problems));
         let mut version = 0;
         loop {
-            let (now, is_paused) = (self.clock.now(), self.inventory.is_paused());
+            let now = self.clock.now();
+            let is_paused = self.inventory.is_paused() || self.term.left().is_none();
             if let Some((newer, pools)) = self.inventory.composed(now, version) {
                 version = newer;
                 // A refusal is reported as a problem.
@@ -117,9 +120,9 @@ impl Shell {
             self.core.handle(now, &(), Turn::leads(!is_paused));
             while let Some(Effect { id, kind }) = self.core.poll_effect() {
                 let (client, answers) = (self.client.clone(), answer_sender.clone());
+                let term = self.term.clone();
                 tasks.spawn(async move {
-                    let answer = tokio::time::timeout(WRITE_TIMEOUT, perform(&client, kind)).await;
-                    let answer = answer.unwrap_or_else(|_| Answer::Failed("no answer from the API".into()));
+                    let answer = perform_in(&term, &client, kind).await;
                     // The receiver is gone when the driver ends.
                     let _ = answers.send((id, answer)).await;
                 });
@@ -152,6 +155,13 @@ impl Shell {
             SliceEvent::Gone(slice) => self.core.miss(now, &slice),
         }
     }
+}
+
+/// A request is sent only while the term lasts, and is given up when it ends: it would arrive beside those of another replica.
+async fn perform_in(term: &Term, client: &kube::Client, effect: EffectKind) -> Answer {
+    let Some(left) = term.left() else { return Answer::Failed("another replica may publish now".into()) };
+    let answer = tokio::time::timeout(WRITE_TIMEOUT.min(left), perform(client, effect)).await;
+    answer.unwrap_or_else(|_| Answer::Failed("no answer from the API".into()))
 }
 
 async fn perform(client: &kube::Client, effect: EffectKind) -> Answer {
@@ -195,5 +205,67 @@ fn failed(error: &kube::Error) -> Answer {
         429 => Answer::Failed(why),
         400..=499 => Answer::Refused(why),
         _ => Answer::Failed(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        pin::Pin,
+        sync::{Arc, Mutex},
+        task::{Context, Poll},
+    };
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    /// A server that answers after five milliseconds, and counts what was sent to it.
+    #[derive(Clone, Default)]
+    struct Slow(Arc<Mutex<usize>>);
+
+    const ANSWER_MS: u64 = 5;
+
+    impl tower_service::Service<Request<Body>> for Slow {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            *self.0.lock().unwrap() += 1;
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(ANSWER_MS)).await;
+                let gone = r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#;
+                Ok(Response::new(Body::from(gone.as_bytes().to_vec())))
+            })
+        }
+    }
+
+    fn delete() -> EffectKind {
+        EffectKind::Delete { name: "slice".into(), uid: "u".into(), resource_version: "1".into() }
+    }
+
+    /// In the middle of a list of writes the term ends: the one that is on its way is given up, and none is sent after it.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_sent_after_the_term() {
+        let sent = Slow::default();
+        let client = kube::Client::new(sent.clone(), "default");
+        let clock = Clock::start();
+        let term = Term::unlimited(clock);
+        term.set(Some(clock.now().plus_millis(12)));
+        let mut answers = Vec::new();
+        for _ in 0..5 {
+            answers.push(perform_in(&term, &client, delete()).await);
+        }
+        let done = answers.iter().filter(|answer| matches!(answer, Answer::Gone)).count();
+        assert_eq!((done, *sent.0.lock().unwrap()), (2, 3), "{answers:?}");
+        term.set(Some(clock.now().plus_millis(1_000)));
+        assert!(matches!(perform_in(&term, &client, delete()).await, Answer::Gone), "it leads again");
     }
 }

@@ -14,8 +14,11 @@ use crate::{
     Claim, ClaimRef, Driver, Failure, KubeletService, PreparedDevice,
     calls::Calls,
     claim,
+    clock::Clock,
+    events,
     grpc::{self, Answer, Service},
     health,
+    held::{HeldDevices, Note, Refusal},
     inventory::Inventory,
     lock::Serialize,
     metadata::MetadataFiles,
@@ -44,6 +47,8 @@ pub(crate) struct Plugin<D> {
     /// The services offered; all others are unimplemented.
     pub(crate) services: Vec<KubeletService>,
     pub(crate) metadata: Option<Arc<MetadataFiles>>,
+    pub(crate) held: Arc<HeldDevices>,
+    pub(crate) clock: Clock,
     pub(crate) health_timeout: Duration,
     pub(crate) calls: Arc<Calls>,
     pub(crate) closing: watch::Receiver<bool>,
@@ -107,19 +112,35 @@ impl<D: Driver> Plugin<D> {
         Ok(UnprepareResponse { claims: ids.into_iter().zip(results).map(entry).collect() })
     }
 
-    /// Prepares claims in their turn: one result for each.
+    /// Prepares claims in their turn: one result for each. Claims whose devices others hold do not reach the driver.
     pub(crate) async fn prepare_claims(&self, claims: Vec<Claim>) -> Result<Vec<Prepared>, Status> {
-        let (count, metadata) = (claims.len(), self.metadata.clone());
-        self.run(count, move |driver: Arc<D>| async move {
-            let mut results = driver.prepare(&claims).await;
-            for (claim, result) in claims.iter().zip(&mut results) {
+        let (metadata, held) = (self.metadata.clone(), Arc::clone(&self.held));
+        let ids: Vec<ClaimRef> = claims.iter().map(|claim| claim.id.clone()).collect();
+        let answers = self.run(claims.len(), move |driver: Arc<D>| async move {
+            let notes = match held.note(&claims).await {
+                Ok(notes) => notes,
+                Err(failure) => return Ok(claims.iter().map(|_| (Err(failure.clone()), None)).collect()),
+            };
+            let is_taken =
+                |(claim, note): (Claim, &Note)| matches!(note, Note::Taken { .. }).then_some(claim);
+            let taken: Vec<Claim> = claims.into_iter().zip(&notes).filter_map(is_taken).collect();
+            let mut results = if taken.is_empty() { Vec::new() } else { driver.prepare(&taken).await };
+            expect_count(results.len(), taken.len())?;
+            for (claim, result) in taken.iter().zip(&mut results) {
                 if let (Some(files), Ok(devices)) = (&metadata, result) {
                     files.write_claim(claim, devices);
                 }
             }
-            results
-        })
-        .await
+            Ok(answers(&held, notes, taken, results).await)
+        });
+        let mut results = Vec::new();
+        for (id, (result, refusal)) in ids.iter().zip(answers.await?) {
+            if let Some(refusal) = refusal {
+                events::tell_holders(&self.client, &self.name, self.clock.now(), id, &refusal).await;
+            }
+            results.push(result);
+        }
+        Ok(results)
     }
 
     /// Unprepares claims in their turn: one result for each.
@@ -127,9 +148,13 @@ impl<D: Driver> Plugin<D> {
         &self,
         ids: Vec<ClaimRef>,
     ) -> Result<Vec<Result<(), Failure>>, Status> {
-        let (count, metadata) = (ids.len(), self.metadata.clone());
+        let (count, metadata, held) = (ids.len(), self.metadata.clone(), Arc::clone(&self.held));
         self.run(count, move |driver: Arc<D>| async move {
+            if let Err(failure) = held.check() {
+                return Ok(ids.iter().map(|_| Err(failure.clone())).collect());
+            }
             let mut results = driver.unprepare(&ids).await;
+            expect_count(results.len(), ids.len())?;
             for (id, result) in ids.iter().zip(&mut results) {
                 if let (Some(files), Ok(())) = (&metadata, &result) {
                     *result = files
@@ -137,7 +162,14 @@ impl<D: Driver> Plugin<D> {
                         .map_err(|error| Failure::new(format_args!("remove the device metadata: {error}")));
                 }
             }
-            results
+            let done = ids.iter().zip(&results).filter(|(_, result)| result.is_ok());
+            if let Err(failure) = held.forget(done.map(|(id, _)| id.uid.as_str())).await {
+                results
+                    .iter_mut()
+                    .filter(|result| result.is_ok())
+                    .for_each(|result| *result = Err(failure.clone()));
+            }
+            Ok(results)
         })
         .await
     }
@@ -149,7 +181,7 @@ impl<D: Driver> Plugin<D> {
     where
         R: Send + 'static,
         F: FnOnce(Arc<D>) -> A + Send + 'static,
-        A: Future<Output = Vec<R>> + Send + 'static,
+        A: Future<Output = Result<Vec<R>, Status>> + Send + 'static,
     {
         if count == 0 {
             return Ok(Vec::new());
@@ -159,15 +191,54 @@ impl<D: Driver> Plugin<D> {
             let turn = serialize.turn().await?;
             let results = call(driver).await;
             drop(turn);
-            Ok(results)
+            results
         });
-        let results = called.await?;
-        if results.len() != count {
-            let why = format!("the driver gave {} results for {count} claims", results.len());
-            return Err(Status::internal(why));
-        }
-        Ok(results)
+        called.await
     }
+}
+
+fn expect_count(results: usize, claims: usize) -> Result<(), Status> {
+    if results == claims {
+        return Ok(());
+    }
+    Err(Status::internal(format!("the driver gave {results} results for {claims} claims")))
+}
+
+/// One answer for each claim that was noted or refused: those of the driver for the former. A claim that the driver refused because of another one is noted
+/// no more, unless it was before.
+async fn answers(
+    held: &HeldDevices,
+    notes: Vec<Note>,
+    taken: Vec<Claim>,
+    results: Vec<Prepared>,
+) -> Vec<(Prepared, Option<Refusal>)> {
+    let (mut answers, mut undone) = (Vec::with_capacity(notes.len()), Vec::new());
+    let mut prepared = taken.into_iter().zip(results);
+    for note in notes {
+        let (is_new, claim, result) = match note {
+            Note::Refused(refusal) => {
+                answers.push((Err(refusal.failure()), Some(refusal)));
+                continue;
+            }
+            Note::Taken { is_new } => {
+                // The caller has counted them.
+                let Some((claim, result)) = prepared.next() else { continue };
+                (is_new, claim, result)
+            }
+        };
+        let holder = result.as_ref().err().and_then(|failure| failure.holder.clone());
+        let refusal = holder.as_ref().and_then(|holder| held.resolve(holder));
+        if holder.is_some() && is_new {
+            undone.push(claim.id.uid);
+        }
+        answers.push((refusal.as_ref().map_or(result, |refusal| Err(refusal.failure())), refusal));
+    }
+    if !undone.is_empty()
+        && let Err(failure) = held.forget(undone.iter().map(String::as_str)).await
+    {
+        warn!(%failure, "a claim that the driver refused stays noted until it is unprepared");
+    }
+    answers
 }
 
 fn ids(request: ClaimsRequest) -> Result<Vec<ClaimRef>, Status> {

@@ -131,7 +131,7 @@ impl State {
                 .ok_or_else(|| Failure::new(format_args!("there is no {}/{}", device.pool, device.device)))?;
             if !device.admin_access && !self.shape.is_shared {
                 if let Some(other) = checkpoint.other_holder(&unit.uuid, uid) {
-                    return Err(Failure::new(format_args!("{} is in use by claim {other}", unit.name)));
+                    return Err(Failure::in_use(&unit.name, other));
                 }
                 held.push(unit.uuid.clone());
             }

@@ -5,6 +5,8 @@ pub const FAIL: &str = "hollow.lazaret.dev/fail";
 /// On a Node: how long its driver takes to unprepare the devices of a pod, as in `30s`; no time if not given. Such a node says what is
 /// prepared on it.
 pub const UNPREPARE_AFTER: &str = "hollow.lazaret.dev/unprepare-after";
+/// On a Node: what is prepared on it. Its node writes it before a pod runs and reads it when it starts again; nobody else should.
+pub const PREPARED: &str = "hollow.lazaret.dev/prepared";
 /// On a pod: how long its containers run, as in `5s`; then they exit with [`EXIT_CODE`].
 pub const RUN_FOR: &str = "hollow.lazaret.dev/run-for";
 /// On a pod: what its containers exit with; 0 if not given.

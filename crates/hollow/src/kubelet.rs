@@ -1,15 +1,21 @@
 //! The agent of the kubelets: news into inputs, effects into calls.
 
-use std::sync::Arc;
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
 
-use lazaret_kubelet::{Input, Kubelet, Options, SeenPod};
+use lazaret_kubelet::{Input, Kubelet, Options, SeenCheckpoint, SeenNode, SeenPod};
 use lazaret_machine::{Machine as _, Turn};
 use lazaret_model::{ResourceClaim, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIMS, Effect as Emitted, EffectId, Model, NODES, News, Object, PODS, Reply, Wake,
 };
 
+use tracing::error;
+
 use crate::{
+    annotations::PREPARED,
     node::HollowNode,
     options::HollowOptions,
     pod,
@@ -32,6 +38,8 @@ impl KubeletAgent {
             job_run_ms: options.job_run_ms,
             in_flight_max: options.in_flight_max,
             leaves_taints: by_node,
+            // A number that no other process has.
+            process: RandomState::new().hash_one(std::process::id()),
         };
         let names = (0..options.nodes).map(|number| options.node_name(number).into());
         Self { kubelet: Kubelet::new(of_kubelet, names), options, by_node }
@@ -46,10 +54,8 @@ impl KubeletAgent {
 
     fn input(&self, news: News) -> Option<Input> {
         Some(match news {
-            News::Listed(NODES, objects, _) => {
-                Input::NodesListed(each(&objects, |object| Some(HollowNode::read(object.json())?.seen)))
-            }
-            News::Set(NODES, object) => Input::Node(HollowNode::read(object.json())?.seen),
+            News::Listed(NODES, objects, _) => Input::NodesListed(each(&objects, node)),
+            News::Set(NODES, object) => Input::Node(node(&object)?),
             News::Gone(NODES, object) => Input::NodeGone(object.key.name.clone()),
             News::Listed(PODS, objects, _) => Input::PodsListed(each(&objects, |object| self.pod(object))),
             News::Set(PODS, object) => Input::Pod(self.pod(&object)?),
@@ -92,6 +98,14 @@ impl Agent for KubeletAgent {
     fn wake(&self) -> Option<Wake> {
         self.kubelet.next_wake().map(lazaret_machine::Wake::in_words)
     }
+}
+
+fn node(object: &Object) -> Option<SeenNode> {
+    let seen = HollowNode::read(object.json())?.seen;
+    if let SeenCheckpoint::Unreadable(why) = &seen.checkpoint {
+        error!(node = %seen.name, %why, "annotation {PREPARED} cannot be read: nothing new is prepared on this node until it is removed");
+    }
+    Some(seen)
 }
 
 fn claim(object: &Object) -> Option<Arc<ResourceClaim>> {

@@ -7,11 +7,12 @@
 //! to volumes that store nothing.
 //!
 //! **Invariant.** No container runs, no device is touched. All actions follow from the objects and the time: a process that begins anew takes over
-//! the pods of the one before it. The number of effects in flight has a limit.
+//! the pods of the one before it, and what is prepared for them, which each Node says. The number of effects in flight has a limit.
 //!
 //! It must never know how a pod was placed, what a claim was given, or which server it talks to.
 
 mod annotations;
+mod checkpoint;
 mod driver;
 mod effect;
 mod event;
@@ -27,7 +28,7 @@ mod shell;
 mod slice_json;
 mod volumes;
 
-pub use annotations::{EXIT_CODE, FAIL, RUN_FOR, STOP_AFTER, UNPREPARE_AFTER};
+pub use annotations::{EXIT_CODE, FAIL, PREPARED, RUN_FOR, STOP_AFTER, UNPREPARE_AFTER};
 pub use driver::Driver;
 pub use effect::Effect;
 pub use node::HollowNode;

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    annotations::{FAIL, UNPREPARE_AFTER, duration_ms},
+    annotations::{FAIL, PREPARED, UNPREPARE_AFTER, duration_ms},
+    checkpoint,
     node_json::NOT_READY,
 };
 
@@ -46,6 +47,7 @@ impl HollowNode {
                 .flat_map(|text| read_awaiting(text).into_iter().map(|one| one.uid))
                 .collect(),
             unprepared: annotation(UNPREPARED).map(read_unprepared).unwrap_or_default(),
+            checkpoint: checkpoint::read(annotation(PREPARED)),
         };
         Some(Self { seen, fail: annotation(FAIL).map(str::to_owned) })
     }

@@ -7,11 +7,16 @@ use lazaret_runtime::{Call, LEASES, NODES, PODS, PatchKind};
 use serde_json::{Value, json};
 
 use crate::{
+    annotations::PREPARED,
+    checkpoint,
     effect::Effect,
     event, node_json,
     options::HollowOptions,
     pod_json::{self, Place},
 };
+
+/// The reason of an event of a pod whose device was also given to the claim of another pod.
+const DEVICE_WANTED: &str = "DeviceAllocatedTwice";
 
 /// The calls that carry out an effect of the kubelets.
 pub(crate) fn calls(options: &HollowOptions, kind: &EffectKind) -> Effect {
@@ -34,6 +39,11 @@ pub(crate) fn calls(options: &HollowOptions, kind: &EffectKind) -> Effect {
             let body = json!({"metadata": {"uid": &**uid, "annotations": annotations}});
             vec![patch_node("", PatchKind::Merge, &body)]
         }
+        EffectKind::Save { uid, version, checkpoint, .. } => {
+            let annotations = json!({PREPARED: checkpoint::to_text(checkpoint)});
+            let metadata = json!({"uid": &**uid, "resourceVersion": &**version, "annotations": annotations});
+            vec![patch_node("", PatchKind::Merge, &json!({"metadata": metadata}))]
+        }
         EffectKind::RemoveNotReadyTaint { uid, version, others, .. } => {
             let body = json!({
                 "metadata": {"uid": &**uid, "resourceVersion": &**version},
@@ -50,8 +60,12 @@ pub(crate) fn calls(options: &HollowOptions, kind: &EffectKind) -> Effect {
             };
         }
         EffectKind::Warn(warning) => {
-            let pod = &warning.pod.pod;
-            vec![event::warning(pod, &name, warning.reason, &warning.message, warning.at)]
+            let about = |pod: &SeenPod, reason: &str, message: &str| {
+                event::warning(&pod.pod, &name, reason, message, warning.at)
+            };
+            let own = about(&warning.pod, warning.reason, &warning.message);
+            let holders = warning.holders.iter().map(|(pod, message)| about(pod, DEVICE_WANTED, message));
+            std::iter::once(own).chain(holders).collect()
         }
         EffectKind::Start(start) => vec![patch_status(&start.pod, &pod_json::running(start, &place(start)))],
         EffectKind::SetPodReady { pod, at, .. } => vec![patch_status(pod, &pod_json::ready(pod, *at))],

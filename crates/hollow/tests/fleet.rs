@@ -307,3 +307,76 @@ async fn the_next_process_takes_over_without_a_write() {
     let still = cluster.get(&SLICES, "00000-gpu.example.com-node-2").await.unwrap();
     assert_eq!(still["metadata"]["resourceVersion"], slice["metadata"]["resourceVersion"]);
 }
+
+impl Cluster {
+    /// A claim that was given `gpu-0` of `node-1`, for a pod that uses it.
+    async fn with_device(&self, pod_name: &str, claim: &str) {
+        let request = json!({"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}});
+        let body = json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {"name": claim, "finalizers": ["resource.kubernetes.io/delete-protection"]},
+            "spec": {"devices": {"requests": [request]}},
+        });
+        self.create(&CLAIMS, body).await;
+        let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]});
+        let user = self.create(&PODS, pod(pod_name, claims)).await;
+        let result =
+            json!({"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"});
+        let status = json!({"status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": pod_name, "uid": user["metadata"]["uid"]}],
+        }});
+        self.patch(&CLAIMS, claim, "status", status).await;
+    }
+
+    async fn prepared(&self) -> String {
+        let node = self.get(&NODES, "node-1").await.unwrap();
+        node["metadata"]["annotations"][lazaret_hollow::PREPARED].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// The pod is removed by force while no process runs, and its device is given to another claim: its driver has not unprepared it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_prepared_outlives_the_process() {
+    let mut cluster = Cluster::with(small()).await;
+    cluster.until(&NODES, "node-1", is_ready).await;
+    let slow = |after: Value| json!({"metadata": {"annotations": {lazaret_hollow::UNPREPARE_AFTER: after}}});
+    cluster.patch(&NODES, "node-1", "", slow(json!("1000h"))).await;
+    cluster.with_device("first", "mine").await;
+    cluster.until(&PODS, "first", |pod| phase(pod) == "Running").await;
+    assert!(cluster.prepared().await.contains("\"name\":\"mine\""), "{}", cluster.prepared().await);
+    cluster.stop().await;
+    let options = json!({"gracePeriodSeconds": 0}).to_string();
+    cluster.client.send(Call::delete(&PODS, "default", "first", options)).await.unwrap();
+    cluster.until_gone(&PODS, "first").await;
+    let freed = json!({"status": {"allocation": null, "reservedFor": null}});
+    cluster.patch(&CLAIMS, "mine", "status", freed).await;
+    cluster.with_device("second", "yours").await;
+    cluster.start(small());
+    // Another pod that was created after it runs, so this one has been looked at.
+    cluster.create(&PODS, pod("other", json!({}))).await;
+    cluster.until(&PODS, "other", |pod| phase(pod) == "Running").await;
+    assert_eq!(phase(&cluster.get(&PODS, "second").await.unwrap()), "Pending");
+    assert!(cluster.prepared().await.contains("\"name\":\"mine\""));
+    cluster.patch(&NODES, "node-1", "", slow(Value::Null)).await;
+    cluster.until(&PODS, "second", |pod| phase(pod) == "Running").await;
+    let prepared = cluster.prepared().await;
+    assert!(prepared.contains("\"name\":\"yours\"") && !prepared.contains("\"name\":\"mine\""), "{prepared}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_does_not_know_what_it_has_prepared_prepares_nothing() {
+    let mut cluster = Cluster::with(small()).await;
+    cluster.until(&NODES, "node-1", is_ready).await;
+    cluster.stop().await;
+    let note = |text: Value| json!({"metadata": {"annotations": {lazaret_hollow::PREPARED: text}}});
+    cluster.patch(&NODES, "node-1", "", note(json!("{"))).await;
+    cluster.with_device("first", "mine").await;
+    cluster.start(small());
+    cluster.create(&PODS, pod("other", json!({}))).await;
+    cluster.until(&PODS, "other", |pod| phase(pod) == "Running").await;
+    assert_eq!(phase(&cluster.get(&PODS, "first").await.unwrap()), "Pending");
+    assert_eq!(cluster.prepared().await, "{", "it is left as it is");
+    cluster.patch(&NODES, "node-1", "", note(Value::Null)).await;
+    cluster.until(&PODS, "first", |pod| phase(pod) == "Running").await;
+}

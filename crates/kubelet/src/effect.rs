@@ -1,11 +1,11 @@
 //! The effects: requests of a node to the API server.
 
-use alloc::{collections::BTreeSet, string::String, sync::Arc};
+use alloc::{collections::BTreeSet, string::String, sync::Arc, vec::Vec};
 
 use lazaret_machine::Contents;
 use lazaret_model::{PodPhase, Text, Timestamp, Uid};
 
-use crate::pod::SeenPod;
+use crate::{checkpoint::Checkpoint, pod::SeenPod};
 
 /// A request. Nodes are named by their numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,17 @@ pub enum EffectKind {
         uid: Uid,
         /// UIDs of the claims.
         unprepared: BTreeSet<Uid>,
+    },
+    /// Write in the Node what is prepared, if it has this version.
+    Save {
+        /// The node.
+        node: usize,
+        /// The UID of the Node.
+        uid: Uid,
+        /// The version of the Node.
+        version: Text,
+        /// The claims that are prepared.
+        checkpoint: Contents<Checkpoint>,
     },
     /// Remove the taint that says that a node is not ready.
     RemoveNotReadyTaint {
@@ -72,7 +83,7 @@ pub enum EffectKind {
     Remove(RemovePod),
 }
 
-/// A warning about a pod.
+/// A warning about a pod, and about those that have what it waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warning {
     /// The node.
@@ -85,6 +96,8 @@ pub struct Warning {
     pub message: String,
     /// The time of the event.
     pub at: Timestamp,
+    /// Pods that have what it waits for, each with the message of its event.
+    pub holders: Vec<(Arc<SeenPod>, String)>,
 }
 
 /// All containers of a pod run.
@@ -142,6 +155,7 @@ impl EffectKind {
             Self::Register { node, .. }
             | Self::SetNodeReady { node, .. }
             | Self::Report { node, .. }
+            | Self::Save { node, .. }
             | Self::RemoveNotReadyTaint { node, .. }
             | Self::RenewLease { node, .. }
             | Self::Warn(Warning { node, .. })

@@ -13,8 +13,10 @@
 extern crate alloc;
 
 mod agenda;
+mod checkpoint;
 mod claims;
 mod effect;
+mod held;
 mod machine;
 mod node;
 mod nodes;
@@ -23,6 +25,7 @@ mod pods;
 mod prepared;
 
 pub use agenda::Agenda;
+pub use checkpoint::{CHECKPOINT_BYTES_MAX, Checkpoint, HeldDevice, NotedClaim, SeenCheckpoint};
 pub use effect::{EffectKind, EndPod, RemovePod, StartPod, Warning};
 pub use machine::{Input, Kubelet, Options, Why};
 pub use node::SeenNode;

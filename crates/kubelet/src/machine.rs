@@ -10,8 +10,8 @@ use lazaret_machine::{Effect, EffectId, Machine, Outcome, Wake};
 use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
-    agenda::Agenda, effect::EffectKind, node::SeenNode, nodes::NodeSlot, pod::SeenPod, pods::PodSlot,
-    prepared::PreparedClaims,
+    agenda::Agenda, effect::EffectKind, held::PreparedClaims, node::SeenNode, nodes::NodeSlot, pod::SeenPod,
+    pods::PodSlot,
 };
 
 /// How long to wait until what was written is seen before looking again.
@@ -28,6 +28,8 @@ pub struct Options {
     pub in_flight_max: usize,
     /// The nodes leave their taints to a controller, as nodes must that have no more than their own credentials.
     pub leaves_taints: bool,
+    /// Tells this process from all others: it is in the checkpoints that it writes.
+    pub process: u64,
 }
 
 /// The inputs. Objects are noted; the next [`Input::Tick`] decides what they lead to.
@@ -248,6 +250,7 @@ impl Kubelet {
             }
             self.agenda.touch(Item::Pod(pod));
         }
+        (0..self.nodes.len()).for_each(|node| self.release_unseen(node));
         self.touch_unused();
         self.think(now);
     }
@@ -283,12 +286,19 @@ impl Kubelet {
             // The watch will say so.
             Outcome::Gone => false,
             Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
-                self.agenda.land(now, id, true);
+                if let Some(Item::Node(index)) = self.agenda.land(now, id, true) {
+                    self.not_saved(index);
+                }
                 return;
             }
         };
         match self.agenda.land(now, id, false) {
-            Some(Item::Node(index)) => self.node_written(now, index),
+            Some(Item::Node(index)) => {
+                if !done {
+                    self.not_saved(index);
+                }
+                self.node_written(now, index);
+            }
             Some(Item::Lease(index)) => self.lease_renewed(now, index),
             Some(Item::Pod(key)) => self.pod_written(now, &key, done),
             Some(Item::Unprepare(..)) | None => {}

@@ -5,6 +5,8 @@ use alloc::{collections::BTreeSet, string::String};
 use lazaret_machine::Contents;
 use lazaret_model::{Text, Uid};
 
+use crate::checkpoint::SeenCheckpoint;
+
 /// A Node as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SeenNode {
@@ -26,4 +28,6 @@ pub struct SeenNode {
     pub awaiting: BTreeSet<Uid>,
     /// UIDs of the claims that it said are not prepared.
     pub unprepared: BTreeSet<Uid>,
+    /// The checkpoint of its prepared claims.
+    pub checkpoint: SeenCheckpoint,
 }

@@ -8,6 +8,7 @@ use alloc::{
 use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{
+    checkpoint::{Notes, SeenCheckpoint},
     effect::EffectKind,
     machine::{Item, Kubelet, RECHECK_MS},
     node::SeenNode,
@@ -30,11 +31,25 @@ pub(crate) struct NodeSlot {
     pub(crate) addresses: [u64; 2],
     /// Claims of which it said that nothing is prepared, each with the time until which others may rely on that whatever is seen of the Node.
     said_unprepared: BTreeMap<Uid, Timestamp>,
+    /// Its checkpoint.
+    pub(crate) notes: Notes,
 }
 
 impl NodeSlot {
     pub(crate) fn forget_work(&mut self) {
         (self.settled_until, self.renewed) = (None, None);
+        self.notes.forget_work();
+    }
+
+    /// The checkpoint in its Node, if it has one.
+    pub(crate) fn checkpoint(&self) -> Option<&SeenCheckpoint> {
+        self.seen.as_ref().map(|seen| &seen.checkpoint)
+    }
+
+    /// Its Node as it was seen.
+    pub(crate) fn identity(&self) -> Option<(Uid, Text, &SeenCheckpoint)> {
+        let seen = self.seen.as_ref()?;
+        Some((seen.uid.clone(), seen.version.clone(), &seen.checkpoint))
     }
 
     /// An address that no pod of the node has.
@@ -73,9 +88,13 @@ impl Kubelet {
         let slot = &mut self.nodes[index];
         if slot.seen.as_ref() != Some(&seen) {
             let delay = slot.unprepare_after_ms();
+            if slot.seen.as_ref().is_none_or(|before| before.uid != seen.uid) {
+                slot.notes.node_is_new();
+            }
             slot.seen = Some(seen);
             (slot.settled_until, slot.news) = (None, true);
             let faster = slot.unprepare_after_ms() != delay;
+            self.read_notes(index);
             self.touch(Item::Node(index));
             self.touch_waiting_for(index);
             if faster {
@@ -95,7 +114,7 @@ impl Kubelet {
         }
     }
 
-    fn touch_waiting_for(&mut self, node: usize) {
+    pub(crate) fn touch_waiting_for(&mut self, node: usize) {
         for pod in self.waiting_for_node.remove(&node).unwrap_or_default() {
             if self.pods.get(&pod).is_some_and(PodSlot::is_running) {
                 self.prepare(&pod);
@@ -127,13 +146,18 @@ impl Kubelet {
         if !seen.ready {
             return Some(EffectKind::SetNodeReady { node: index, uid, at: now });
         }
-        if let Some(unprepared) = self.answers(seen, index) {
+        let answers = self.answers(seen, index);
+        if let Some(save) = self.save(index) {
+            return Some(save);
+        }
+        if let Some(unprepared) = answers {
             self.note_words(now, index, &unprepared);
             return Some(EffectKind::Report { node: index, uid, unprepared });
         }
         if self.options.leaves_taints {
             return None;
         }
+        let seen = self.nodes[index].seen.as_ref()?;
         // There may be no controller to see that it is ready. One that exists is first, or finds the taint removed.
         let others = seen.taints_when_ready.clone()?;
         Some(EffectKind::RemoveNotReadyTaint { node: index, uid, version: seen.version.clone(), others })
@@ -142,7 +166,9 @@ impl Kubelet {
     /// The claims of which a node has to say that nothing is prepared, where its Node says something else. A node that unprepares in no time
     /// has nothing to say.
     fn answers(&self, seen: &SeenNode, index: usize) -> Option<BTreeSet<Uid>> {
-        if !seen.reports && seen.unprepare_after_ms.is_none() {
+        // Of what is not known nothing is said.
+        let is_silent = !seen.reports && seen.unprepare_after_ms.is_none();
+        if is_silent || !self.nodes[index].notes.is_known() {
             return None;
         }
         let unprepared: BTreeSet<Uid> =
@@ -188,6 +214,7 @@ impl Kubelet {
     pub(crate) fn node_written(&mut self, now: Timestamp, index: usize) {
         let slot = &mut self.nodes[index];
         slot.settled_until = (!slot.news).then(|| now.plus_millis(RECHECK_MS));
+        self.saved(index);
     }
 
     /// Renews the lease if it is time.

@@ -37,6 +37,8 @@ pub(crate) struct PodSlot {
     stopping_since: Option<Timestamp>,
     /// Its containers have stopped for good: nothing is prepared for it any more.
     has_stopped: bool,
+    /// The revision of the node that says that nothing is prepared for it any more.
+    pub(crate) left: Option<u64>,
     /// The last write should be seen by then.
     settled_until: Option<Timestamp>,
 }
@@ -163,6 +165,7 @@ impl Kubelet {
             complained: false,
             stopping_since: None,
             has_stopped: false,
+            left: None,
             settled_until: None,
             started: seen.start_time,
             seen,
@@ -205,12 +208,15 @@ impl Kubelet {
 
     fn try_start(&mut self, now: Timestamp, key: &ObjectKey) -> Option<EffectKind> {
         let slot = self.pods.get(key)?;
-        let (node, pod) = (slot.node, &slot.seen.pod);
-        let lack = self.lack(pod).or_else(|| self.lack_of_word(node, pod));
-        let Some(lack) = lack.or_else(|| self.lack_of_device(node, pod)) else {
+        let node = slot.node;
+        let pod = Arc::clone(&slot.seen.pod);
+        let lack = self.lack(&pod).or_else(|| self.lack_of_word(node, &pod));
+        let lack = lack.or_else(|| self.lack_of_notes(node, &pod));
+        let lack = lack.or_else(|| self.lack_of_device(node, &pod)).or_else(|| {
             self.prepare(key);
-            return self.start(now, key, now, 0);
-        };
+            self.lack_of_save(node, &pod)
+        });
+        let Some(lack) = lack else { return self.start(now, key, now, 0) };
         self.wait_for(lack.wait, node, key);
         let slot = self.pods.get_mut(key)?;
         let complain_at = slot.waiting_since.get_or_insert(now).plus_millis(PATIENCE_MS);
@@ -224,14 +230,9 @@ impl Kubelet {
         slot.complained = true;
         slot.doing = Some(Doing::Complaining);
         let message = format!("Failed to prepare dynamic resources: {}", lack.why);
-        let pod = Arc::clone(&slot.seen);
-        Some(EffectKind::Warn(Warning {
-            node,
-            pod,
-            reason: "FailedPrepareDynamicResources",
-            message,
-            at: now,
-        }))
+        let (pod, reason) = (Arc::clone(&slot.seen), "FailedPrepareDynamicResources");
+        let holders = self.told_to_holders(node, &pod.pod);
+        Some(EffectKind::Warn(Warning { node, pod, reason, message, at: now, holders }))
     }
 
     fn go_on(
@@ -260,10 +261,10 @@ impl Kubelet {
         }
         let Some(phase) = phase else { return self.start(now, key, now, restarts.saturating_add(1)) };
         // A pod that has ended has nothing prepared any more.
-        let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
-        self.unprepare_for(node, &uid);
+        if self.has_left_prepared(key) {
+            return None;
+        }
         let slot = self.pods.get_mut(key)?;
-        slot.has_stopped = true;
         slot.doing = Some(Doing::Ending);
         Some(EffectKind::End(slot.end(phase, slot.seen.script.exit_code, now, restarts)))
     }
@@ -290,23 +291,38 @@ impl Kubelet {
         let since = *slot.stopping_since.get_or_insert(now);
         let mut end = None;
         if let Progress::Running { restarts, .. } = slot.progress {
-            let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
             let removal = if slot.seen.grace_ms == 0 { REMOVAL_MS } else { 0 };
             let stopped = since.plus_millis(slot.seen.stop_ms() + removal);
-            let delay = if slot.has_claims() { self.unprepare_ms(node) } else { 0 };
+            let (node, has_claims) = (slot.node, slot.has_claims());
+            let delay = if has_claims { self.unprepare_ms(node) } else { 0 };
             let unprepared = stopped.plus_millis(delay);
             if now < unprepared {
                 self.agenda.later(unprepared, Item::Pod(key.clone()));
                 return None;
             }
-            self.unprepare_for(node, &uid);
+            if self.has_left_prepared(key) {
+                return None;
+            }
             let slot = self.pods.get_mut(key)?;
-            slot.has_stopped = true;
             end = Some(slot.end(PodPhase::Failed, TERMINATED, now, restarts));
         }
         let slot = self.pods.get_mut(key)?;
         slot.doing = Some(Doing::Removing);
         Some(EffectKind::Remove(RemovePod { node: slot.node, pod: Arc::clone(&slot.seen), end }))
+    }
+
+    /// Unprepares what only this pod used, whose containers have stopped. Whether the Node may still say that something is prepared for it.
+    fn has_left_prepared(&mut self, key: &ObjectKey) -> bool {
+        let Some(slot) = self.pods.get_mut(key) else { return false };
+        slot.has_stopped = true;
+        let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
+        if self.unprepare_for(node, &uid) {
+            let revision = self.nodes[node].notes.change();
+            if let Some(slot) = self.pods.get_mut(key) {
+                slot.left = Some(revision);
+            }
+        }
+        self.is_noted_for(key)
     }
 
     pub(crate) fn pod_written(&mut self, now: Timestamp, key: &ObjectKey, done: bool) {

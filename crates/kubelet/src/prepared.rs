@@ -1,104 +1,26 @@
-//! Which claims are prepared on which node. A device is prepared for one claim at a time, whatever the control plane says.
+//! Preparing and unpreparing the claims of pods. A device is prepared for one claim at a time, whatever the control plane says.
 
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    format,
-    vec::Vec,
-};
+use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
 
 use lazaret_model::{DeviceId, ObjectKey, Pod, PodClaim, ResourceClaim, Timestamp, Uid};
 
 use crate::{
+    checkpoint::{HeldDevice, NotedClaim},
     claims::{Lack, Wait},
+    held::{Prepared, Taken, held, taken_by},
     machine::{Item, Kubelet},
+    pod::SeenPod,
     pods::PodSlot,
 };
 
-/// The claims prepared on all nodes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PreparedClaims {
-    /// By the number of the node and the claim's UID.
-    claims: BTreeMap<(usize, Uid), Prepared>,
-    /// Devices that are prepared for one claim alone.
-    holders: BTreeMap<(usize, DeviceId), Uid>,
-}
-
-#[derive(Clone, Debug)]
-struct Prepared {
-    key: ObjectKey,
-    pods: BTreeSet<Uid>,
-    devices: Vec<DeviceId>,
-    /// How long the containers of the last pod take to stop.
-    stop_ms: i64,
-    /// Since when no pod uses it.
-    unused_since: Option<Timestamp>,
-}
-
-impl PreparedClaims {
-    pub(crate) fn has(&self, node: usize, claim: &Uid) -> bool {
-        self.claims.contains_key(&(node, claim.clone()))
-    }
-
-    /// Whether a device is prepared for another claim.
-    fn is_taken(&self, node: usize, claim: &ResourceClaim) -> Option<(&DeviceId, &ObjectKey)> {
-        exclusive(claim).find_map(|device| {
-            let (held, holder) = self.holders.get_key_value(&(node, device.clone()))?;
-            let holder = self.claims.get(&(node, holder.clone())).filter(|_| *holder != claim.uid)?;
-            Some((&held.1, &holder.key))
-        })
-    }
-
-    /// A claim has these devices for itself.
-    fn hold(&mut self, node: usize, claim: &Uid, devices: &[DeviceId]) {
-        for device in devices {
-            self.holders.entry((node, device.clone())).or_insert_with(|| claim.clone());
-        }
-    }
-
-    /// A claim has others than before, if it has.
-    fn move_to(&mut self, node: usize, claim: &ResourceClaim) {
-        let Some(prepared) = self.claims.get_mut(&(node, claim.uid.clone())) else { return };
-        if exclusive(claim).eq(&prepared.devices) {
-            return;
-        }
-        let now: Vec<DeviceId> = exclusive(claim).cloned().collect();
-        let before = core::mem::replace(&mut prepared.devices, now.clone());
-        self.free(node, &claim.uid, before);
-        self.hold(node, &claim.uid, &now);
-    }
-
-    fn remove(&mut self, node: usize, claim: &Uid) -> Option<ObjectKey> {
-        let prepared = self.claims.remove(&(node, claim.clone()))?;
-        self.free(node, claim, prepared.devices);
-        Some(prepared.key)
-    }
-
-    fn free(&mut self, node: usize, claim: &Uid, devices: Vec<DeviceId>) {
-        for place in devices.into_iter().map(|device| (node, device)) {
-            if self.holders.get(&place) == Some(claim) {
-                self.holders.remove(&place);
-            }
-        }
-    }
-
-    fn on(&self, node: usize) -> impl Iterator<Item = (&Uid, &Prepared)> {
-        let of_node = self.claims.range((node, Uid::default())..).take_while(move |((at, _), _)| *at == node);
-        of_node.map(|((_, claim), one)| (claim, one))
-    }
-
-    fn used_by(&self, node: usize, pod: &Uid) -> Vec<Uid> {
-        self.on(node).filter(|(_, one)| one.pods.contains(pod)).map(|(claim, _)| claim.clone()).collect()
-    }
-
-    fn unused_on(&self, node: usize) -> Vec<Uid> {
-        self.on(node).filter(|(_, one)| one.pods.is_empty()).map(|(claim, _)| claim.clone()).collect()
-    }
-}
-
 impl Kubelet {
     /// The claims that are prepared on a node, with the devices that each has for itself.
-    pub fn prepared_on(&self, node: usize) -> impl Iterator<Item = (&Uid, &[DeviceId])> {
-        self.prepared.on(node).map(|(claim, one)| (claim, &*one.devices))
+    pub fn prepared_on(&self, node: usize) -> impl Iterator<Item = (&Uid, Vec<DeviceId>)> {
+        let whole = |one: &Prepared| {
+            let whole = one.noted.held.iter().filter(|held| held.share.is_none());
+            whole.map(|held| held.device.clone()).collect()
+        };
+        self.prepared.on(node).map(move |(claim, one)| (claim, whole(one)))
     }
 
     /// Whether a claim is prepared on a node.
@@ -129,21 +51,43 @@ impl Kubelet {
         Some(Lack { wait: Wait::Node, why })
     }
 
-    /// Why a pod cannot have a device that it was given: another claim has it.
-    pub(crate) fn lack_of_device(&self, node: usize, pod: &Pod) -> Option<Lack> {
+    /// A device that a pod was given and that is prepared for another claim.
+    fn taken(&self, node: usize, pod: &Pod) -> Option<(ObjectKey, Taken)> {
+        let mut own: Vec<&ResourceClaim> = Vec::new();
         claims_of(pod).find_map(|key| {
             let claim = self.claims.get(&key)?;
-            let (device, holder) = self.prepared.is_taken(node, claim)?;
-            let why = format!("device {device} is still prepared for claim {holder}");
-            Some(Lack { wait: Wait::Claim(holder.clone()), why })
+            let taken = self.prepared.is_taken(node, claim).or_else(|| taken_by(&own, claim));
+            own.push(claim);
+            Some((key, taken?))
         })
+    }
+
+    /// Why a pod cannot have a device that it was given: another claim has it.
+    pub(crate) fn lack_of_device(&self, node: usize, pod: &Pod) -> Option<Lack> {
+        let (_, Taken { device, key, .. }) = self.taken(node, pod)?;
+        let why = format!("device {device} is still prepared for claim {key}");
+        Some(Lack { wait: Wait::Claim(key), why })
+    }
+
+    /// Messages for the pods that have the device which this pod waits for.
+    pub(crate) fn told_to_holders(&self, node: usize, pod: &Pod) -> Vec<(Arc<SeenPod>, String)> {
+        let Some((wanted, Taken { device, claim, key })) = self.taken(node, pod) else { return Vec::new() };
+        let message = format!(
+            "device {device} is prepared for claim {key} of this pod, and was also allocated to claim {wanted} of pod {}, which waits until it is unprepared",
+            pod.key
+        );
+        let users = self.prepared.claims.get(&(node, claim)).map(|one| &one.noted.pods);
+        let slots = self.pods.values().filter(|slot| slot.node == node);
+        let holders = slots.filter(|slot| users.is_some_and(|users| users.contains(&slot.seen.pod.uid)));
+        holders.map(|slot| (Arc::clone(&slot.seen), message.clone())).collect()
     }
 
     /// Prepares the claims of a pod that starts, or that runs since before this process.
     pub(crate) fn prepare(&mut self, pod: &ObjectKey) {
         let Some(slot) = self.pods.get(pod) else { return };
         let (node, uid, stop_ms) = (slot.node, slot.seen.pod.uid.clone(), slot.seen.stop_ms());
-        for key in claims_of(&slot.seen.pod) {
+        let seen = Arc::clone(&slot.seen);
+        for key in claims_of(&seen.pod) {
             let Some(claim) = self.claims.get(&key).filter(|claim| claim.allocation.is_some()) else {
                 continue;
             };
@@ -151,13 +95,19 @@ impl Kubelet {
                 self.waiting_for_node.entry(node).or_default().insert(pod.clone());
                 continue;
             }
-            let devices: Vec<DeviceId> = exclusive(claim).cloned().collect();
-            self.prepared.hold(node, &claim.uid, &devices);
-            let (pods, unused_since) = (BTreeSet::new(), None);
-            let prepared = Prepared { key, pods, devices, stop_ms, unused_since };
-            let prepared = self.prepared.claims.entry((node, claim.uid.clone())).or_insert(prepared);
-            prepared.pods.insert(uid.clone());
+            if !self.prepared.has(node, &claim.uid) {
+                let held: Vec<HeldDevice> = held(claim).collect();
+                self.prepared.hold(node, &claim.uid, &held);
+                let noted = NotedClaim { key, pods: BTreeSet::new(), held, stop_ms };
+                let prepared = Prepared { noted, revision: 0, unused_since: None };
+                self.prepared.claims.insert((node, claim.uid.clone()), prepared);
+            }
+            let Some(prepared) = self.prepared.claims.get_mut(&(node, claim.uid.clone())) else { continue };
             prepared.unused_since = None;
+            if prepared.noted.pods.insert(uid.clone()) {
+                prepared.revision = self.nodes[node].notes.change();
+                self.touch(Item::Node(node));
+            }
         }
     }
 
@@ -169,28 +119,34 @@ impl Kubelet {
         for user in &claim.reserved_for {
             let pod = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
             if let Some(slot) = self.pods.get(&pod) {
-                self.prepared.move_to(slot.node, claim);
+                let node = slot.node;
+                let revision = self.nodes[node].notes.change();
+                self.prepared.move_to(node, claim, revision);
+                self.touch(Item::Node(node));
             }
         }
     }
 
-    /// Unprepares what only a pod used whose containers have stopped.
-    pub(crate) fn unprepare_for(&mut self, node: usize, pod: &Uid) {
-        for claim in self.prepared.used_by(node, pod) {
+    /// Unprepares what only a pod used whose containers have stopped. Whether it used anything.
+    pub(crate) fn unprepare_for(&mut self, node: usize, pod: &Uid) -> bool {
+        let used = self.prepared.used_by(node, pod);
+        let has_used = !used.is_empty();
+        for claim in used {
             let Some(prepared) = self.prepared.claims.get_mut(&(node, claim.clone())) else { continue };
-            prepared.pods.remove(pod);
-            if prepared.pods.is_empty() {
+            prepared.noted.pods.remove(pod);
+            if prepared.noted.pods.is_empty() {
                 self.unprepare(node, &claim);
             }
         }
+        has_used
     }
 
     /// The object of a pod is gone. Where it had ended, nothing is left to do.
     pub(crate) fn forget_user(&mut self, slot: &PodSlot) {
         for claim in self.prepared.used_by(slot.node, &slot.seen.pod.uid) {
             let Some(prepared) = self.prepared.claims.get_mut(&(slot.node, claim.clone())) else { continue };
-            prepared.pods.remove(&slot.seen.pod.uid);
-            if prepared.pods.is_empty() {
+            prepared.noted.pods.remove(&slot.seen.pod.uid);
+            if prepared.noted.pods.is_empty() {
                 self.touch(Item::Unprepare(slot.node, claim));
             }
         }
@@ -200,9 +156,9 @@ impl Kubelet {
     pub(crate) fn look_at_unused(&mut self, now: Timestamp, node: usize, claim: &Uid) {
         let delay = self.unprepare_ms(node);
         let prepared = self.prepared.claims.get_mut(&(node, claim.clone()));
-        let Some(prepared) = prepared.filter(|prepared| prepared.pods.is_empty()) else { return };
+        let Some(prepared) = prepared.filter(|prepared| prepared.noted.pods.is_empty()) else { return };
         let since = *prepared.unused_since.get_or_insert(now);
-        let at = since.plus_millis(prepared.stop_ms).plus_millis(delay);
+        let at = since.plus_millis(prepared.noted.stop_ms).plus_millis(delay);
         if now < at {
             self.agenda.later(at, Item::Unprepare(node, claim.clone()));
         } else {
@@ -217,7 +173,7 @@ impl Kubelet {
 
     /// Looks at all claims that no pod uses any more.
     pub(crate) fn touch_unused(&mut self) {
-        let unused = self.prepared.claims.iter().filter(|(_, one)| one.pods.is_empty());
+        let unused = self.prepared.claims.iter().filter(|(_, one)| one.noted.pods.is_empty());
         let unused: Vec<(usize, Uid)> = unused.map(|(key, _)| key.clone()).collect();
         unused.into_iter().for_each(|(node, claim)| self.touch(Item::Unprepare(node, claim)));
     }
@@ -234,6 +190,7 @@ impl Kubelet {
 
     fn unprepare(&mut self, node: usize, claim: &Uid) {
         if let Some(key) = self.prepared.remove(node, claim) {
+            self.nodes[node].notes.change();
             self.touch_waiting(&key);
             self.touch(Item::Node(node));
         }
@@ -241,13 +198,7 @@ impl Kubelet {
 }
 
 /// The claims that a pod names, made for it or not.
-fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
+pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
     let names = pod.claims.iter().filter_map(PodClaim::claim).chain(&pod.extended_claim);
     names.map(|name| ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() })
-}
-
-/// The devices that a claim has for itself.
-fn exclusive(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceId> {
-    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
-    results.filter(|result| !result.admin_access && result.share_id.is_none()).map(|result| &result.device)
 }

@@ -4,16 +4,73 @@
 use std::sync::Arc;
 
 use lazaret_kubelet::{
-    Container, EffectKind, Input, Kubelet, Options, RemovePod, RestartPolicy, Script, SeenNode, SeenPod,
+    Container, EffectKind, Input, Options, RemovePod, RestartPolicy, Script, SeenCheckpoint, SeenNode,
+    SeenPod,
 };
 use lazaret_machine::{EffectId, Machine as _, Outcome};
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodPhase, ResourceClaim, Timestamp};
 
-const OPTIONS: Options =
-    Options { lease_interval_ms: 10_000, job_run_ms: 1_000, in_flight_max: 32, leaves_taints: false };
+const OPTIONS: Options = Options {
+    lease_interval_ms: 10_000,
+    job_run_ms: 1_000,
+    in_flight_max: 32,
+    leaves_taints: false,
+    process: 1,
+};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_000_000 + millis)
+}
+
+/// A machine whose Nodes keep the checkpoints that it writes, and which hears of that at once.
+struct Kubelet {
+    machine: lazaret_kubelet::Kubelet,
+    nodes: std::collections::BTreeMap<usize, SeenNode>,
+}
+
+impl Kubelet {
+    fn new(options: Options, names: impl IntoIterator<Item = lazaret_model::Text>) -> Self {
+        Self { machine: lazaret_kubelet::Kubelet::new(options, names), nodes: Default::default() }
+    }
+
+    fn handle(&mut self, now: Timestamp, input: Input) {
+        let input = match input {
+            Input::Node(mut seen) => {
+                let number = self.machine.number(&seen.name).unwrap();
+                if let Some(before) = self.nodes.get(&number) {
+                    seen.checkpoint = before.checkpoint.clone();
+                }
+                self.nodes.insert(number, seen.clone());
+                Input::Node(seen)
+            }
+            other => other,
+        };
+        self.machine.handle(now, input);
+    }
+
+    /// A checkpoint is written and seen.
+    fn save(&mut self, now: Timestamp, kind: &EffectKind) -> bool {
+        let EffectKind::Save { node, checkpoint, .. } = kind else { return false };
+        let seen = self.nodes.get_mut(node).unwrap();
+        seen.checkpoint = SeenCheckpoint::Known((**checkpoint).clone());
+        let seen = seen.clone();
+        self.machine.handle(now, Input::Node(seen));
+        true
+    }
+}
+
+impl std::ops::Deref for Kubelet {
+    type Target = lazaret_kubelet::Kubelet;
+
+    fn deref(&self) -> &Self::Target {
+        &self.machine
+    }
+}
+
+impl std::ops::DerefMut for Kubelet {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.machine
+    }
 }
 
 /// Nodes that are all there and ready, and lead.
@@ -62,7 +119,8 @@ fn play(kubelet: &mut Kubelet, start: i64, end: i64) -> Vec<(i64, String)> {
             } else {
                 "write"
             };
-            if !matches!(effect.kind, EffectKind::RenewLease { .. }) {
+            let is_checkpoint = kubelet.save(at(now), &effect.kind);
+            if !is_checkpoint && !matches!(effect.kind, EffectKind::RenewLease { .. }) {
                 done.push((now - start, requests.to_owned()));
             }
             acknowledge(kubelet, now, effect.id, Outcome::Done);

@@ -6,6 +6,8 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_conflict::DeviceUse;
+
 use crate::{
     NodeError,
     checkpoint::{
@@ -154,18 +156,30 @@ impl Entry {
         ((state.kind, state.namespace, state.name), entry)
     }
 
+    /// Whether it was given a device that it did not have when it was prepared.
+    pub(crate) fn has_moved(&self, devices: &[HeldDevice]) -> bool {
+        devices.iter().any(|device| !self.held.contains(device))
+    }
+
+    /// Holds these devices, and those that it had before: their drivers may have prepared them.
+    pub(crate) fn hold(&mut self, devices: &[HeldDevice]) {
+        for device in devices {
+            if !self.held.contains(device) {
+                self.held.push(device.clone());
+            }
+        }
+    }
+
     /// The driver's devices that this claim holds and another one wants, if there is one.
     pub(crate) fn conflict<'a>(&self, wanted: &'a [HeldDevice]) -> Option<&'a HeldDevice> {
-        wanted.iter().find(|wanted| self.held.iter().any(|held| held.excludes(wanted)))
+        wanted.iter().find(|wanted| self.held.iter().any(|held| held.as_use().excludes(&wanted.as_use())))
     }
 }
 
 impl HeldDevice {
-    /// Two claims cannot have both: not if they are for administration, nor if they are different shares.
-    fn excludes(&self, other: &Self) -> bool {
-        let is_same = (&self.driver, &self.pool, &self.device) == (&other.driver, &other.pool, &other.device);
-        let is_shared = self.share.is_some() && other.share.is_some() && self.share != other.share;
-        is_same && !self.is_admin && !other.is_admin && !is_shared
+    pub(crate) fn as_use(&self) -> DeviceUse<'_> {
+        let Self { driver, pool, device, share, is_admin } = self;
+        DeviceUse { driver, pool, device, share: share.as_deref(), is_admin: *is_admin }
     }
 }
 

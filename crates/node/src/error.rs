@@ -1,6 +1,6 @@
 //! Why a pod cannot start or end yet. All of it may pass: a shell tries again.
 
-use alloc::string::String;
+use alloc::{collections::BTreeSet, string::String};
 use core::fmt;
 
 /// Why claims of a pod are not prepared or unprepared.
@@ -74,7 +74,13 @@ pub enum NodeError {
         device: String,
         /// The claim that has it.
         claim: String,
+        /// The claim that was given it too.
+        wanted: String,
+        /// UIDs of the pods that use the claim which has it.
+        pods: BTreeSet<String>,
     },
+    /// The claim is prepared, and was given other devices since.
+    Moved(String),
     /// The claim is being taken back: the node may have answered that nothing is prepared for it.
     Awaited(String),
     /// There are too many claims on the node.
@@ -113,7 +119,11 @@ impl fmt::Display for NodeError {
                     "DRA driver {driver} answered for ResourceClaim {uid}, which it was not asked about"
                 )
             }
-            Self::InUse { device, claim } => {
+            Self::Moved(name) => write!(
+                f,
+                "ResourceClaim {name} is prepared for other devices than those that it is allocated now: it waits until they are unprepared"
+            ),
+            Self::InUse { device, claim, .. } => {
                 write!(f, "device {device} is still prepared for ResourceClaim {claim}")
             }
             Self::Awaited(claim) => {

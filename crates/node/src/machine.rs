@@ -12,7 +12,7 @@ use crate::{
     Answer, ClaimAnswer, ClaimId, ClaimKind, ClaimName, ClaimView, Effect, NodeError, Operation, Plugins,
     PodView,
     answers::{checked, checked_cdi_ids},
-    checkpoint::{self, CheckpointError, ClaimState, DeviceState, DriverState},
+    checkpoint::{self, CheckpointError, ClaimState, DeviceState, DriverState, HeldDevice},
     claims::{Entry, Key, Phase, check},
     work::{Callee, Step, Work, not_registered},
 };
@@ -81,6 +81,9 @@ impl Manager {
             if entry.phase == Phase::Unpreparing {
                 return Err(NodeError::Unpreparing(view.id.name.clone()));
             }
+            if entry.phase == Phase::Prepared && entry.has_moved(&view.devices) {
+                return Err(NodeError::Moved(view.id.name.clone()));
+            }
         }
         self.check_devices(&views)?;
         if views.is_empty() {
@@ -100,7 +103,7 @@ impl Manager {
             });
             entry.text = None;
             entry.pods.insert(pod.uid.clone());
-            entry.held.clone_from(&view.devices);
+            entry.hold(&view.devices);
             entry.attributes.clone_from(&view.attributes);
             if entry.phase == Phase::Noted {
                 for driver in drivers {
@@ -269,16 +272,26 @@ impl Manager {
 
     /// DEVIATION(node-second-line): no device for two claims, and nothing more for a claim that is being taken back.
     fn check_devices(&self, views: &[&ClaimView]) -> Result<(), NodeError> {
-        for view in views {
+        for (number, view) in views.iter().enumerate() {
             // A claim with prepared devices was not reported as unprepared.
             if self.awaited.contains(&view.id.uid) && !self.has_claim(&view.id.uid) {
                 return Err(NodeError::Awaited(view.id.name.clone()));
+            }
+            let own = views[..number].iter().filter(|other| other.id.uid != view.id.uid);
+            if let Some((other, held)) =
+                own.into_iter().find_map(|other| Some((other, conflict(other, view)?)))
+            {
+                let device = alloc::format!("{}/{}/{}", held.driver, held.pool, held.device);
+                let claim = alloc::format!("{}/{}", other.id.namespace, other.id.name);
+                let wanted = view.id.name.clone();
+                return Err(NodeError::InUse { device, claim, wanted, pods: BTreeSet::new() });
             }
             let others = self.claims.iter().filter(|(_, entry)| entry.uid != view.id.uid);
             for ((_, namespace, name), entry) in others {
                 if let Some(held) = entry.conflict(&view.devices) {
                     let device = alloc::format!("{}/{}/{}", held.driver, held.pool, held.device);
-                    return Err(NodeError::InUse { device, claim: alloc::format!("{namespace}/{name}") });
+                    let (claim, wanted) = (alloc::format!("{namespace}/{name}"), view.id.name.clone());
+                    return Err(NodeError::InUse { device, claim, wanted, pods: entry.pods.clone() });
                 }
             }
         }
@@ -527,4 +540,10 @@ impl Manager {
 
 fn key(view: &ClaimView) -> Key {
     (view.id.kind, view.id.namespace.clone(), view.id.name.clone())
+}
+
+/// A device that two claims of one pod were given.
+fn conflict<'a>(one: &ClaimView, other: &'a ClaimView) -> Option<&'a HeldDevice> {
+    let mut devices = other.devices.iter();
+    devices.find(|device| one.devices.iter().any(|held| held.as_use().excludes(&device.as_use())))
 }

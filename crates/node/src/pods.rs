@@ -12,7 +12,7 @@ use lazaret_machine::Backoff;
 
 use crate::{
     Action, Call, ClaimName, ClaimView, ContainerClaim, Life, Millis, NodeError, Operation, Outcome, PodRef,
-    ResourceStatus, SeenPod, mapping,
+    PodView, ResourceStatus, SeenPod, mapping,
     node::{Node, Pending},
 };
 
@@ -46,6 +46,8 @@ pub(crate) struct Pod {
     pub(crate) stage: Stage,
     failures: u32,
     warned: Option<(String, Millis)>,
+    /// The last it was told of another pod that waits for its device.
+    told: Option<(String, Millis)>,
     /// A status is being written, or was not: then it is tried again at that time.
     pub(crate) status: Writing,
     /// The last status that was written, and when.
@@ -73,8 +75,8 @@ impl Writing {
 
 impl Pod {
     fn new(now: Millis, seen: SeenPod) -> Self {
-        let (warned, status, written) = (None, Writing::Idle, None);
-        Self { seen, is_gone: false, stage: Stage::Due(now), failures: 0, warned, status, written }
+        let (warned, told, status, written) = (None, None, Writing::Idle, None);
+        Self { seen, is_gone: false, stage: Stage::Due(now), failures: 0, warned, told, status, written }
     }
 
     /// A pod of which only the UID is known: it is in the checkpoint and nowhere else.
@@ -240,7 +242,33 @@ impl Node {
                 self.began(operation, uid, Call::Prepare);
                 self.set_stage(uid, Stage::Preparing);
             }
-            Err(error) => self.failed(now, uid, Call::Prepare, &error.to_string()),
+            Err(error) => {
+                self.failed(now, uid, Call::Prepare, &error.to_string());
+                self.tell_holders(now, &view, &error);
+            }
+        }
+    }
+
+    /// Tells the pods that have a device which the claim of this pod was given as well.
+    fn tell_holders(&mut self, now: Millis, pod: &PodView, error: &NodeError) {
+        let NodeError::InUse { device, claim, wanted, pods } = error else { return };
+        let PodView { namespace, name, .. } = pod;
+        let message = format!(
+            "device {device} is prepared for ResourceClaim {claim} of this pod, and was also allocated to ResourceClaim {namespace}/{wanted} of pod {namespace}/{name}, which waits until it is unprepared"
+        );
+        for uid in pods {
+            let Some(holder) = self.pods.get_mut(uid).filter(|holder| !holder.seen.view.name.is_empty())
+            else {
+                continue;
+            };
+            let is_old =
+                |(text, at): &(String, Millis)| *text == message && now < at.saturating_add(WARN_AGAIN_MS);
+            if holder.told.as_ref().is_some_and(is_old) {
+                continue;
+            }
+            holder.told = Some((message.clone(), now));
+            let (pod, message) = (Some(holder.reference()), message.clone());
+            self.act(Action::Warn { pod, reason: "DeviceAllocatedTwice", message });
         }
     }
 

@@ -151,7 +151,7 @@ impl Cards {
         let (card, slices) = (&gpu.facts.uuid, slices.map(|place| (place.start, place.size)));
         let other = checkpoint.other_holder(card, slices, uid).filter(|_| !device.admin_access);
         if let Some(other) = other {
-            return Err(Failure::new(format_args!("{} is in use by claim {other}", device.device)));
+            return Err(Failure::in_use(&device.device, other));
         }
         let sharing = Config::read(&device.configs)?.sharing;
         if sharing != Sharing::AsItIs && slices.is_some() {

@@ -36,7 +36,7 @@ pub(crate) fn of_container(
     })
 }
 
-/// What a server that checks pods never stores. A node that would apply it would give a container more than it may have.
+/// Refuses rights that no server that checks pods stores. A node that applied them would give a container more than it may have.
 fn check_rights(own: &SecurityContext, view: &PodView<'_>) -> Result<(), SpecError> {
     let refused = |why: &str| Err(SpecError::config(why));
     if own.proc_mount.as_deref() == Some("Unmasked") && view.spec.host_users.unwrap_or(true) {

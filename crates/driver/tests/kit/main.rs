@@ -7,6 +7,7 @@ mod election;
 mod faulty;
 mod files;
 mod health;
+mod held;
 mod hostile;
 mod metadata;
 mod minimal;

@@ -145,6 +145,19 @@ impl World {
         ClaimMessage { namespace: "default".into(), name: name.into(), uid: claim.metadata.uid.unwrap() }
     }
 
+    /// A claim with one result that has these fields.
+    pub(crate) async fn claim_with(&self, name: &str, more: serde_json::Value) -> ClaimMessage {
+        let claim = self.claim(name, &[("r", DRIVER, "gpu-0")]).await;
+        let api: Api<ResourceClaim> = Api::namespaced(self.cluster.client(), "default");
+        let gone = json!({"status": {"allocation": null}});
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(gone)).await.unwrap();
+        let mut result = json!({"request": "r", "driver": DRIVER, "pool": NODE});
+        result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let status = json!({"status": {"allocation": {"devices": {"results": [result]}}}});
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        claim
+    }
+
     pub(crate) async fn node(&self) {
         let api: Api<Node> = Api::all(self.cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();

@@ -6,5 +6,6 @@ mod answers;
 mod classic;
 mod disk;
 mod faults;
+mod kill;
 mod registration;
 mod script;

@@ -661,7 +661,7 @@ fn rights_of_containers() {
     assert!(plain.allow_privilege_escalation && !plain.unmasked_proc);
 }
 
-/// What a server that checks pods never stores is not applied by a node that is told it all the same: neither the pod nor a container that is added later.
+/// A server that checks pods never stores these. The node applies them neither to a pod nor to a container that is added later.
 #[test]
 fn rights_that_no_pod_may_have_are_refused() {
     let rows = [

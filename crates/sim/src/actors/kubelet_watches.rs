@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use lazaret_kubelet::{Input, RestartPolicy, Script, SeenNode, SeenPod};
+use lazaret_kubelet::{Input, RestartPolicy, Script, SeenCheckpoint, SeenNode, SeenPod};
 use lazaret_model::{NodeReport, Pod, PodPhase, Text};
 
 use crate::{
@@ -200,6 +200,10 @@ impl World {
             reports: report.reports,
             awaiting: awaiting.collect(),
             unprepared: if is_off { BTreeSet::new() } else { report.unprepared.clone() },
+            checkpoint: match self.kubelets.checkpoints.get(&report.uid) {
+                Some(checkpoint) => SeenCheckpoint::Known(checkpoint.clone()),
+                None => SeenCheckpoint::Missing,
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! The server's handling of the writes of kubelets.
 
-use lazaret_kubelet::{EffectKind, RemovePod, SeenPod};
+use lazaret_kubelet::{Checkpoint, EffectKind, RemovePod, SeenPod};
 use lazaret_machine::Outcome;
 use lazaret_model::{PodPhase, Text, Uid};
 use std::collections::BTreeSet;
@@ -16,6 +16,9 @@ impl World {
     pub(super) fn write_for_kubelet(&mut self, kind: &EffectKind, in_part: bool) -> Outcome {
         match kind {
             EffectKind::Report { node, uid, unprepared } => self.report_for(*node, uid, unprepared),
+            EffectKind::Save { node, uid, version, checkpoint } => {
+                self.save_for(*node, uid, version, checkpoint)
+            }
             EffectKind::Start(start) => self.set_phase(&start.pod, PodPhase::Running),
             EffectKind::End(end) => self.set_phase(&end.pod, end.phase),
             EffectKind::Remove(remove) => self.remove_for_kubelet(remove, in_part),
@@ -46,6 +49,19 @@ impl World {
                     report.reports = true;
                     report.unprepared.clone_from(unprepared);
                 });
+                Outcome::Done
+            }
+            Some(_) => Outcome::Conflict,
+            None => Outcome::Gone,
+        }
+    }
+
+    fn save_for(&mut self, node: usize, uid: &Uid, version: &Text, checkpoint: &Checkpoint) -> Outcome {
+        let name = name_of(node);
+        match self.reports.by_node.get(&name) {
+            Some(report) if report.uid == *uid && report.version == *version => {
+                self.kubelets.checkpoints.insert(uid.clone(), checkpoint.clone());
+                self.write_report(&name, |_| {});
                 Outcome::Done
             }
             Some(_) => Outcome::Conflict,

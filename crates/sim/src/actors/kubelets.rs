@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_kubelet::{EffectKind, Input, Kubelet, Options, Why};
+use lazaret_kubelet::{Checkpoint, EffectKind, Input, Kubelet, Options, Why};
 use lazaret_leader::{Action, EffectEnd, Precedence, Turn, TurnOptions};
 use lazaret_machine::{Effect, Machine as _, Outcome, Turn as Told, Wake};
 use lazaret_model::{Text, Uid};
@@ -19,8 +19,13 @@ use crate::{
 };
 
 /// As in the program.
-const OPTIONS: Options =
-    Options { lease_interval_ms: 10_000, job_run_ms: 1_000, in_flight_max: 32, leaves_taints: true };
+const OPTIONS: Options = Options {
+    lease_interval_ms: 10_000,
+    job_run_ms: 1_000,
+    in_flight_max: 32,
+    leaves_taints: true,
+    process: 0,
+};
 const LOOP: TurnOptions =
     TurnOptions { in_flight_max: OPTIONS.in_flight_max, precedence: Precedence::Patient };
 /// The stream of randomness that delays come from.
@@ -54,6 +59,8 @@ pub(crate) struct Kubelets {
     pub(super) scrapped: BTreeSet<Text>,
     /// Pods whose containers exit, well or badly.
     pub(super) exits: BTreeMap<Uid, bool>,
+    /// The checkpoints in Nodes, by the UID of the Node.
+    pub(super) checkpoints: BTreeMap<Uid, Checkpoint>,
     pub(super) rng: Rng,
 }
 
@@ -111,6 +118,7 @@ impl Kubelets {
             off: BTreeSet::new(),
             scrapped: BTreeSet::new(),
             exits: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
             rng: Rng::new(config.seed, DELAYS),
         }
     }
@@ -118,7 +126,8 @@ impl Kubelets {
     /// The same in a world that begins with what these know.
     pub(crate) fn known_by(born: &Self, config: &Config) -> Self {
         let (core, progress) = (born.core.clone(), born.progress.clone());
-        Self { core, progress, is_up: born.is_up, is_told: true, ..Self::new(config) }
+        let checkpoints = born.checkpoints.clone();
+        Self { core, progress, checkpoints, is_up: born.is_up, is_told: true, ..Self::new(config) }
     }
 }
 
@@ -130,8 +139,9 @@ impl World {
         }
         self.coverage.hit(Mark::KubeletsRestarted);
         let old = core::mem::replace(&mut self.kubelets, Kubelets::new(&self.config));
-        let Kubelets { process, renewed, slow, off, scrapped, exits, rng, planned, .. } = old;
+        let Kubelets { process, renewed, slow, off, scrapped, exits, checkpoints, rng, planned, .. } = old;
         let process = process + 1;
+        let options = Options { process, ..OPTIONS };
         self.kubelets = Kubelets {
             process,
             renewed,
@@ -139,8 +149,10 @@ impl World {
             off,
             scrapped,
             exits,
+            checkpoints,
             rng,
             planned,
+            core: Kubelet::new(options, (0..self.config.nodes).map(palette::node)),
             turn: Turn::new(wall(self.now), LOOP),
             ..Kubelets::new(&self.config)
         };
@@ -217,6 +229,7 @@ impl World {
             EffectKind::Register { .. }
             | EffectKind::SetNodeReady { .. }
             | EffectKind::Report { .. }
+            | EffectKind::Save { .. }
             | EffectKind::RemoveNotReadyTaint { .. }
             | EffectKind::SetPodReady { .. }
             | EffectKind::End(_)

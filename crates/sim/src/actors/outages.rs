@@ -23,6 +23,9 @@ impl World {
         self.coverage.hit(Mark::PoweredOff);
         self.kubelets.off.insert(name.clone());
         self.restart_kubelets(down_ms);
+        // Its devices are unprepared with the power, and whoever starts the machine again knows that.
+        let uid = self.reports.by_node.get(&name).map(|report| report.uid.clone());
+        uid.into_iter().for_each(|uid| drop(self.kubelets.checkpoints.remove(&uid)));
         self.say_out_of_service(&name, true);
         for pod in self.pods_on(&name) {
             self.remove_by_force(&pod);
