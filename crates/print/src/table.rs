@@ -1,6 +1,9 @@
 //! For people: columns.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::harmless::in_a_line;
 
 /// How a cell is to stand out on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +16,15 @@ pub enum Tint {
     Bad,
 }
 
+/// Ends a colour.
+const PLAIN: &str = "\x1b[0m";
+
 impl Tint {
-    fn code(self) -> &'static str {
+    /// All that [`paint`](Tint::paint) writes around a text.
+    pub(crate) const CODES: [&'static str; 4] =
+        [Self::Good.code(), Self::Careful.code(), Self::Bad.code(), PLAIN];
+
+    const fn code(self) -> &'static str {
         match self {
             Self::Good => "\x1b[32m",
             Self::Careful => "\x1b[33m",
@@ -25,7 +35,8 @@ impl Tint {
     /// The text in this colour, where there are colours.
     #[must_use]
     pub fn paint(self, text: &str, colours: bool) -> String {
-        if colours { format!("{}{text}\x1b[0m", self.code()) } else { text.to_owned() }
+        let text = in_a_line(text);
+        if colours { format!("{}{text}{PLAIN}", self.code()) } else { text.into_owned() }
     }
 }
 
@@ -38,7 +49,12 @@ pub struct Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), tint: None }
+        let text = text.into();
+        let harmful = match in_a_line(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(shown) => Some(shown),
+        };
+        Self { text: harmful.unwrap_or(text), tint: None }
     }
 }
 
@@ -46,7 +62,7 @@ impl Cell {
     /// A text that stands out.
     #[must_use]
     pub fn tinted(text: &str, tint: Tint) -> Self {
-        Self { text: text.to_owned(), tint: Some(tint) }
+        Self { text: in_a_line(text).into_owned(), tint: Some(tint) }
     }
 
     fn width(&self) -> usize {
@@ -211,6 +227,13 @@ mod tests {
             "NAME          STATE     NODE\na-long-name   Free      n\nb             Tainted\nc\n"
         );
         assert!(table.render(true).contains("\x1b[32mFree\x1b[0m      n\n"));
+    }
+
+    #[test]
+    fn a_cell_is_one_line_that_drives_no_terminal() {
+        let mut table = Table::new(&["NAME", "STATE"]);
+        table.row([Cell::from("a\x1b[2J\r"), Cell::tinted("b\nc\u{202e}", Tint::Bad)]);
+        assert_eq!(table.render(true), "NAME         STATE\na\\x1b[2J\\r   \x1b[31mb\\nc\\u202e\x1b[0m\n");
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! The little of a file system that the log needs, so that a test can stand in for it and fail at will.
 
 use std::fmt::Debug;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, open, openat, renameat, unlinkat};
+use rustix::io::Errno;
 
 /// A directory of files. A created, renamed or removed name is durable only after [`sync_dir`](Disk::sync_dir).
 pub trait Disk: Debug + Send + Sync {
@@ -44,24 +48,39 @@ pub trait DiskFile: Debug + Send {
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
-/// A directory of the real file system. Its files are for their owner alone, whatever the umask.
+/// A directory of the real file system, held open: it stays the same one under whatever name it goes. Its files are for
+/// their owner alone, whatever the umask.
 #[derive(Debug, Clone)]
 pub struct RealDisk {
-    dir: PathBuf,
+    dir: Arc<File>,
     writable: bool,
 }
 
 impl RealDisk {
-    /// The directory must exist.
-    #[must_use]
-    pub fn new(dir: PathBuf) -> RealDisk {
+    /// The directory must exist. A file of it that is opened or created is this process' own until it is closed.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    pub fn open_dir(dir: &Path) -> io::Result<RealDisk> {
+        Ok(RealDisk { dir: Arc::new(open_dir(dir)?), writable: true })
+    }
+
+    /// A directory of which nothing is changed, and whose files others may write.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    pub fn read_only(dir: &Path) -> io::Result<RealDisk> {
+        Ok(RealDisk { writable: false, ..RealDisk::open_dir(dir)? })
+    }
+
+    /// A directory that is open already.
+    pub(crate) fn of(dir: Arc<File>) -> RealDisk {
         RealDisk { dir, writable: true }
     }
 
-    /// A directory of which nothing is changed.
-    #[must_use]
-    pub fn read_only(dir: PathBuf) -> RealDisk {
-        RealDisk { dir, writable: false }
+    /// The same directory, for reading what this process itself is writing.
+    pub(crate) fn reader(&self) -> RealDisk {
+        RealDisk { dir: Arc::clone(&self.dir), writable: false }
     }
 
     /// Takes the directory and every file in it from everybody but their owner.
@@ -70,33 +89,45 @@ impl RealDisk {
     /// Whatever the operating system says.
     pub(crate) fn make_private(&self) -> io::Result<()> {
         restrict(&self.dir, DIR_MODE)?;
-        for entry in fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            if entry.file_type()?.is_file() {
-                restrict(&entry.path(), FILE_MODE)?;
+        for name in self.list()? {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = match openat(&self.dir, &name, flags, Mode::empty()) {
+                Ok(file) => File::from(file),
+                // A symbolic link has no mode of its own.
+                Err(Errno::LOOP) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if file.metadata()?.is_file() {
+                restrict(&file, FILE_MODE)?;
             }
         }
         Ok(())
     }
 }
 
-/// Sets the mode of a path that others may use.
-fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+fn open_dir(dir: &Path) -> io::Result<File> {
+    Ok(open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+/// Sets the mode of a file that others may use.
+fn restrict(file: &File, mode: u32) -> io::Result<()> {
     const OTHERS: u32 = 0o077;
-    if fs::metadata(path)?.permissions().mode() & OTHERS == 0 {
+    if file.metadata()?.permissions().mode() & OTHERS == 0 {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(mode))
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Makes a directory for its owner alone, and those above it that are missing.
-pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
+/// Makes a directory for its owner alone, and those above it that are missing, and opens it.
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)?;
+    open_dir(dir)
 }
 
-/// Creates a file for its owner alone, or empties the one that is there.
-pub(crate) fn create_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.mode(FILE_MODE).open(path)?;
+/// Opens a file for its owner alone, making it if it is not there. Its content stays.
+pub(crate) fn open_private(dir: &File, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let file = File::from(openat(dir, name, flags, Mode::from_raw_mode(FILE_MODE))?);
     // The mode given above holds for new files only, and less what the umask takes away.
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     Ok(file)
@@ -105,34 +136,107 @@ pub(crate) fn create_private(path: &Path, options: &mut OpenOptions) -> io::Resu
 impl Disk for RealDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.dir)? {
+        for entry in Dir::read_from(&self.dir)? {
             // A name that is not text is not one of ours.
-            names.extend(entry?.file_name().into_string().ok());
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
         }
+        names.retain(|name| name != "." && name != "..");
         Ok(names)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let path = self.dir.join(name);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        Ok(Box::new(create_private(&path, &mut options)?))
+        let file = OwnFile::take(open_private(&self.dir, name)?)?;
+        // Not before it is known that nobody else writes it.
+        file.file.set_len(0)?;
+        Ok(Box::new(file))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OpenOptions::new().read(true).write(self.writable).open(self.dir.join(name))?))
+        let access = if self.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let file = File::from(openat(&self.dir, name, access | OFlags::CLOEXEC, Mode::empty())?);
+        Ok(if self.writable { Box::new(OwnFile::take(file)?) } else { Box::new(file) })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.dir.join(from), self.dir.join(to))
+        Ok(renameat(&self.dir, from, &self.dir, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.dir.join(name))
+        Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        File::open(&self.dir)?.sync_all()
+        self.dir.sync_all()
+    }
+}
+
+/// A file that this process alone writes, by whatever name and in whatever directory another process finds it.
+#[derive(Debug)]
+struct OwnFile {
+    file: File,
+}
+
+impl OwnFile {
+    fn take(file: File) -> io::Result<OwnFile> {
+        match try_lock(&file) {
+            Ok(()) => Ok(OwnFile { file }),
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "another process has the file open to write it",
+            )),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Drop for OwnFile {
+    /// Closing the file is not enough: a process that is being started has it too until it executes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+/// Locks an open file or directory. Some file systems have no such locks, or none of directories: there the others hold.
+pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    match file.try_lock() {
+        Err(TryLockError::Error(error))
+            if [Errno::BADF, Errno::INVAL, Errno::NOTSUP, Errno::NOSYS, Errno::NOLCK]
+                .into_iter()
+                .any(|errno| Errno::from_io_error(&error) == Some(errno)) =>
+        {
+            Ok(())
+        }
+        locked => locked,
+    }
+}
+
+impl DiskFile for OwnFile {
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        DiskFile::read_at(&self.file, offset, buffer)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        DiskFile::write_at(&mut self.file, offset, bytes)
+    }
+
+    fn set_size(&mut self, size: u64) -> io::Result<()> {
+        self.file.set_size(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        DiskFile::sync(&mut self.file)?;
+        // A file without a name is not kept, however often it was synced.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the file was removed or replaced while it was open",
+            ));
+        }
+        Ok(())
     }
 }
 

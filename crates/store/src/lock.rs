@@ -1,12 +1,17 @@
-//! One process at a time: an advisory lock on a file of the store's directory.
+//! One process at a time: advisory locks on the store's directory itself and on a file in it.
+//!
+//! The lock of the directory holds by whatever name another process opens it, and whatever was removed from it. The
+//! file tells who holds it, and is what releases before knew. Each file that is written has a lock of its own besides:
+//! see [`RealDisk`](crate::RealDisk).
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use lazaret_storage::StorageError;
 
-use crate::disk::{create_private, create_private_dir};
+use crate::disk::{create_private_dir, open_private, try_lock};
 use crate::error::OpenError;
 
 pub(crate) const LOCK_FILE: &str = "lock";
@@ -15,13 +20,15 @@ pub(crate) const LOCK_FILE: &str = "lock";
 /// may stay behind.
 #[derive(Debug)]
 pub(crate) struct DirLock {
+    dir: Arc<File>,
     file: File,
 }
 
 impl Drop for DirLock {
-    /// Closing the file is not enough: a process that is being started has it too until it executes its program.
+    /// Closing is not enough: a process that is being started has both too until it executes its program.
     fn drop(&mut self) {
         let _ = self.file.unlock();
+        let _ = self.dir.unlock();
     }
 }
 
@@ -29,20 +36,27 @@ impl DirLock {
     /// Takes the lock of a directory, creating the directory if need be.
     pub(crate) fn take(dir: &Path) -> Result<DirLock, OpenError> {
         let failed = |doing, source| StorageError { doing, file: dir.display().to_string(), source };
-        create_private_dir(dir).map_err(|error| failed("create directory", error))?;
-        let path = dir.join(LOCK_FILE);
-        let mut file = create_private(&path, OpenOptions::new().write(true).create(true).truncate(false))
-            .map_err(|error| failed("open lock file in", error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-                return Err(OpenError::Locked { dir: dir.to_path_buf(), pid });
+        let opened = create_private_dir(dir).map_err(|error| failed("create directory", error))?;
+        let mut file =
+            open_private(&opened, LOCK_FILE).map_err(|error| failed("open lock file in", error))?;
+        for locked in [&opened, &file] {
+            match try_lock(locked) {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let mut text = String::new();
+                    let pid = (&file).read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                    return Err(OpenError::Locked { dir: dir.to_path_buf(), pid });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed("lock", error).into()),
             }
-            Err(TryLockError::Error(error)) => return Err(failed("lock", error).into()),
         }
         // The process ID helps a process that finds the lock taken; the lock holds without it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(DirLock { file })
+        Ok(DirLock { dir: Arc::new(opened), file })
+    }
+
+    /// The directory that is locked.
+    pub(crate) fn dir(&self) -> Arc<File> {
+        Arc::clone(&self.dir)
     }
 }

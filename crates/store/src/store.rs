@@ -50,7 +50,7 @@ impl Store {
     /// See [`OpenError`]. A torn tail, as a crash leaves it, is no error.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Store, OpenError> {
         let lock = DirLock::take(dir.as_ref())?;
-        let disk = RealDisk::new(dir.as_ref().to_path_buf());
+        let disk = RealDisk::of(lock.dir());
         disk.make_private().map_err(StorageError::when("protect", "the files of the store"))?;
         Store::recover(Arc::new(disk), options, Some(lock))
     }

@@ -107,7 +107,8 @@ pub fn back_up(dir: &Path, file: &Path, options: &Options) -> Result<Archived, A
         count: state.index.len() as u64,
         healed: false,
     };
-    let disk = RealDisk::new(parent);
+    let disk = RealDisk::open_dir(&parent)
+        .map_err(StorageError::when("open directory of", &file.display().to_string()))?;
     let temporary = format!("{name}.tmp");
     let done = (|| {
         let mut output = disk.create(&temporary).map_err(StorageError::when("create", &temporary))?;
@@ -115,7 +116,7 @@ pub fn back_up(dir: &Path, file: &Path, options: &Options) -> Result<Archived, A
         let bytes = snapshot::write(&mut *output, &header, &state.index, &options.encryption)
             .map_err(when("write"))?;
         output.sync().map_err(when("sync"))?;
-        let back = snapshot::load(&disk, &temporary, &options.encryption)?;
+        let back = snapshot::load(&disk.reader(), &temporary, &options.encryption)?;
         let (found, items) = (back.header.revision, back.index.len() as u64);
         if (found, items) != (header.revision, header.count) {
             let (expected, expected_items) = (header.revision, header.count);
@@ -145,15 +146,20 @@ pub fn restore(
     options: &Options,
 ) -> Result<Archived, ArchiveError> {
     let (parent, name) = split(file)?;
-    let loaded = snapshot::load(&RealDisk::read_only(parent), &name, &options.encryption)?;
+    let source = RealDisk::read_only(&parent)
+        .map_err(StorageError::when("open directory of", &file.display().to_string()))?;
+    let loaded = snapshot::load(&source, &name, &options.encryption)?;
     let failed = |source| StorageError { doing: "make", file: dir.display().to_string(), source };
     create_private_dir(dir).map_err(failed)?;
     let is_empty = fs::read_dir(dir).map_err(failed)?.next().is_none();
     if !is_empty {
         return Err(ArchiveError::Exists(dir.to_path_buf()));
     }
-    let _lock = DirLock::take(dir)?;
-    let disk = RealDisk::new(dir.to_path_buf());
+    let lock = DirLock::take(dir)?;
+    let disk = RealDisk::of(lock.dir());
+    if disk.list().map_err(failed)?.iter().any(|name| name != LOCK_FILE) {
+        return Err(ArchiveError::Exists(dir.to_path_buf()));
+    }
     disk.make_private().map_err(failed)?;
     let revision = loaded.header.revision.saturating_add(skip_revisions);
     let header = Header { number: 1, revision, healed: false, ..loaded.header };
@@ -188,7 +194,15 @@ pub fn restore(
 
 /// Reads a directory whose files may be replaced meanwhile.
 fn read(dir: &Path, options: &Options) -> Result<LoadedState, ArchiveError> {
-    let disk = RealDisk::read_only(dir.to_path_buf());
+    let disk = match RealDisk::read_only(dir) {
+        Ok(disk) => disk,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(ArchiveError::NoStore(dir.to_path_buf()));
+        }
+        Err(source) => {
+            return Err(StorageError { doing: "open", file: dir.display().to_string(), source }.into());
+        }
+    };
     let mut attempt = 1;
     loop {
         match reading::read(&disk, options) {

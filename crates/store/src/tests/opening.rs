@@ -1,5 +1,9 @@
 //! Opening and closing on a real file system.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
 use crate::{Op, OpenError, Options, RangeOptions, Store, TxnError, WatchError};
 
 #[test]
@@ -69,4 +73,104 @@ fn a_closed_store_ends_watches_and_refuses_writes() {
     assert!(matches!(store.txn_blocking(vec![Op::put("/a", "2")]), Err(TxnError::Closed)));
     assert!(matches!(store.watch("/", 1), Err(WatchError::Closed)));
     assert_eq!(store.get("/a").unwrap().value, "1", "reads go on");
+}
+
+fn put(store: &Store, key: &str) {
+    store.txn_blocking(vec![Op::put(key, vec![b'x'; 2_000])]).unwrap();
+}
+
+fn is_locked(dir: &Path) -> bool {
+    matches!(Store::open(dir, Options::default()), Err(OpenError::Locked { .. }))
+}
+
+#[test]
+fn the_directory_is_locked_whatever_is_removed_from_it_and_however_it_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, moved, link) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
+    let store = Store::open(&path, Options::default()).unwrap();
+    symlink(&path, &link).unwrap();
+    for name in [&path, &link] {
+        fs::remove_file(path.join("lock")).unwrap();
+        assert!(is_locked(name), "{}: the lock file is gone", name.display());
+        assert!(is_locked(name), "{}: there is one that another process made", name.display());
+    }
+    fs::rename(&path, &moved).unwrap();
+    assert!(is_locked(&moved), "renamed");
+    drop(store);
+    Store::open(&moved, Options::default()).unwrap();
+}
+
+#[test]
+fn a_process_of_a_release_that_locked_the_file_alone_is_respected_and_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::open(dir.path(), Options::default()).unwrap());
+    let older = fs::File::open(dir.path().join("lock")).unwrap();
+    older.try_lock().unwrap();
+    assert!(is_locked(dir.path()));
+    older.unlock().unwrap();
+    let _store = Store::open(dir.path(), Options::default()).unwrap();
+    assert!(matches!(older.try_lock(), Err(fs::TryLockError::WouldBlock)));
+}
+
+/// Segments and snapshots that are made later belong to the directory that was opened, not to its name.
+#[test]
+fn a_store_whose_directory_is_renamed_stays_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, moved) = (dir.path().join("a"), dir.path().join("b"));
+    let options = Options { snapshot_log_bytes_min: 9_000, segment_bytes_max: 3_000, ..Options::default() };
+    let first = Store::open(&path, options.clone()).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    let second = Store::open(&path, options.clone()).unwrap();
+    for n in 0..20 {
+        put(&first, &format!("/first/{n}"));
+        put(&second, &format!("/second/{n}"));
+    }
+    (first.snapshot_blocking().unwrap(), second.snapshot_blocking().unwrap());
+    drop((first, second));
+    for (dir, mine, other) in [(&moved, "/first/", "/second/"), (&path, "/second/", "/first/")] {
+        let store = Store::open(dir, options.clone()).unwrap();
+        assert_eq!((store.count(mine), store.count(other)), (20, 0), "{}", dir.display());
+    }
+}
+
+/// A copy of a store made of hard links is another directory with the same files.
+#[test]
+fn a_log_file_is_not_written_by_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("a"), dir.path().join("b"));
+    let store = Store::open(&path, Options::default()).unwrap();
+    put(&store, "/a");
+    fs::create_dir(&copy).unwrap();
+    for entry in fs::read_dir(&path).unwrap() {
+        let name = entry.unwrap().file_name();
+        if name != "lock" {
+            fs::hard_link(path.join(&name), copy.join(&name)).unwrap();
+        }
+    }
+    let error = Store::open(&copy, Options::default()).unwrap_err().to_string();
+    assert!(error.contains("another process has the file open to write it"), "{error}");
+    put(&store, "/b");
+    drop(store);
+    assert_eq!(Store::open(&copy, Options::default()).unwrap().count("/"), 2);
+}
+
+/// Bytes in a file without a name are not kept: the write is in doubt, and everything is written anew.
+#[test]
+fn a_log_file_that_is_removed_is_written_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    put(&store, "/a");
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let write = |key: &str| store.txn_blocking(vec![Op::put(key, "x")]);
+    assert!(matches!(write("/b"), Err(TxnError::Unknown(_))));
+    // Refused while the store writes everything to new files.
+    while let Err(error) = write("/c") {
+        assert!(matches!(error, TxnError::ReadOnly(_)), "{error}");
+        std::thread::yield_now();
+    }
+    drop(store);
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    assert!(store.get("/a").is_some() && store.get("/c").is_some());
 }
