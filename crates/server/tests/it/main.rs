@@ -6,6 +6,7 @@ mod attacks;
 mod certificates;
 mod corpus;
 mod custom;
+mod devices_once;
 mod disk;
 mod http;
 mod https;
