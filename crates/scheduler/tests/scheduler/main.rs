@@ -4,6 +4,7 @@
 mod bind;
 mod claims;
 mod classic;
+mod collisions;
 mod extended;
 mod extended_ready;
 mod faults;
