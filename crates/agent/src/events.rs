@@ -57,6 +57,7 @@ pub(crate) async fn write_all(
             debug!(reason = note.reason, "an event is left out: there are too many about its object");
             continue;
         };
+        let written = Written { first_at: clock.wall_of(written.first_at), ..written };
         match timeout(WRITE_TIMEOUT, write(&client, &node, note, written)).await {
             Ok(Ok(())) => {}
             // One that is lost is lost: the log has it.

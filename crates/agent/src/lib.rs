@@ -27,6 +27,7 @@ mod registry;
 mod run;
 mod shell;
 mod steps;
+mod wall_times;
 mod writes;
 
 pub use lazaret_pods::{Signal, SoftThreshold, Threshold, Thresholds};

@@ -83,7 +83,9 @@ impl Agent {
         let pods = node.claims().into_iter().flat_map(|claim| claim.pods.into_keys()).collect();
         offers::keep_only(&options.offers(), &pods).map_err(StartError::io(&options.offers()))?;
         let ready = match run {
-            Some(run) => Some((run::prepare(client.clone(), &options, run)?, registry.clone())),
+            Some(run) => {
+                Some((run::prepare((client.clone(), clock.clone()), &options, run)?, registry.clone()))
+            }
             None => None,
         };
         let (claims, seen) = watch::channel(node.claims());
@@ -164,7 +166,7 @@ async fn work(
     writers.spawn(writer);
     tasks.spawn(registry::follow(options.registry(), news.clone()));
     let (notes, queue) = mpsc::channel(events::QUEUE_MAX);
-    tasks.spawn(events::write_all(client.clone(), options.node.clone(), clock, queue));
+    tasks.spawn(events::write_all(client.clone(), options.node.clone(), clock.clone(), queue));
     let of_node = format!("spec.nodeName={}", options.node);
     let mut running: Running = match ready {
         Some((ready, registry)) => Some(
@@ -180,23 +182,23 @@ async fn work(
     let (connections, began) = (BTreeMap::new(), BTreeMap::new());
     let mut shell = Shell { client, options, metrics, news, checkpoints, connections, notes, began, tasks };
     loop {
-        shell.settle(&mut node, clock, &mut running, &lines.claims);
+        shell.settle(&mut node, &clock, &mut running, &lines.claims);
         // Tasks that have ended are dropped.
         while shell.tasks.try_join_next().is_some() {}
-        let wake = running.as_ref().and_then(|(runner, _)| runner.wake(clock));
+        let wake = running.as_ref().and_then(|(runner, _)| runner.wake(&clock));
         let wake = [wake, node.wake()].into_iter().flatten().min();
         tokio::select! {
             input = heard.recv() => if let Some(input) = input {
                 steps::log_input(&input);
                 node.handle(clock.now(), input);
             },
-            news = next_pod_input(&mut running) => if let Some((runner, _)) = &mut running { runner.handle_input(clock, news, &mut node) },
+            news = next_pod_input(&mut running) => if let Some((runner, _)) = &mut running { runner.handle_input(&clock, news, &mut node) },
             () = clock.sleep_until(wake) => {
                 node.tick(clock.now());
-                running.iter_mut().for_each(|(runner, _)| runner.tick(clock));
+                running.iter_mut().for_each(|(runner, _)| runner.tick(&clock));
             }
             Some(()) = lines.ordered.recv() => match &mut running {
-                Some((runner, _)) => runner.handle_input(clock, run::PodInput::Shutdown, &mut node),
+                Some((runner, _)) => runner.handle_input(&clock, run::PodInput::Shutdown, &mut node),
                 None => drop(lines.shut_down.send_replace(true)),
             },
             () = stopped(&mut lines.stopping) => break,
@@ -250,7 +252,7 @@ impl Shell {
     fn settle(
         &mut self,
         node: &mut Node,
-        clock: Clock,
+        clock: &Clock,
         running: &mut Running,
         claims: &watch::Sender<Vec<ClaimState>>,
     ) {
@@ -283,7 +285,7 @@ impl Shell {
 
     /// As [`Shell::perform`], where pods are run here: some of it is theirs.
     #[allow(clippy::wildcard_enum_match_arm, reason = "all others are done as without pods")]
-    fn perform_with(&mut self, id: u64, action: Action, clock: Clock, node: &mut Node, runner: &mut Runner) {
+    fn perform_with(&mut self, id: u64, action: Action, clock: &Clock, node: &mut Node, runner: &mut Runner) {
         match action {
             Action::ShowStatus { pod, containers } => {
                 runner.show(clock, &pod.uid, containers);

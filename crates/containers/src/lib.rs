@@ -15,6 +15,7 @@ mod cni;
 mod groups;
 mod layout;
 mod local;
+mod log_file;
 mod mounts;
 mod oci;
 mod options;
@@ -32,6 +33,7 @@ mod state;
 mod tree;
 
 pub use groups::PodGroups;
+pub use log_file::{append_to_log, make_log_directory, open_log};
 pub use options::Options;
 pub use port::connect_in;
 pub use probe::{Choice, ProbeReport, probe};

@@ -528,8 +528,19 @@ async fn a_port_of_a_pod_can_be_connected_to() {
     let world = world!("a_port_of_a_pod_can_be_connected_to");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // Without a network of its own, a pod has the host's.
-    let mut connection = world.runtime.connect(&world.pod, port).await.unwrap();
+    // Without a network of its own, a pod has the host's. It did not ask for it: what listens there is not the pod's.
+    let refused = world.runtime.connect(&world.pod, port).await.err();
+    assert!(
+        matches!(&refused, Some(RuntimeError::NotPossible(why)) if why.contains("no network of its own")),
+        "{refused:?}"
+    );
+    let host = SandboxSpec {
+        pod_uid: format!("{}-host", world.pod),
+        namespaces: Namespaces { host_network: true, ..Namespaces::default() },
+        ..world.sandbox()
+    };
+    let host = world.runtime.run_sandbox(host).await.unwrap().id;
+    let mut connection = world.runtime.connect(&host, port).await.unwrap();
     let (mut accepted, _) = listener.accept().unwrap();
     std::io::Write::write_all(&mut accepted, b"hi").unwrap();
     drop(accepted);
@@ -537,7 +548,8 @@ async fn a_port_of_a_pod_can_be_connected_to() {
     connection.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, "hi");
     // A port that is not assigned: others on this machine may take the one above as soon as it is free.
-    assert!(matches!(world.runtime.connect(&world.pod, 1).await, Err(RuntimeError::NotPossible(_))));
+    assert!(matches!(world.runtime.connect(&host, 1).await, Err(RuntimeError::NotPossible(_))));
+    world.runtime.remove_sandbox(&host).await.unwrap();
     world.end().await;
 }
 

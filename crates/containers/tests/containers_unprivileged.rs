@@ -190,6 +190,19 @@ async fn namespaces_isolate() {
     };
     let applied = world.runtime.not_applied(&host, &world.shell("x", "true"));
     assert_eq!(applied, ["device cgroup"]);
+    // Its network is the host's: what listens there may be the node's.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = world.runtime.connect(&world.pod, listener.local_addr().unwrap().port()).await.err();
+    assert!(
+        refused.as_ref().is_some_and(|why| why.to_string().contains("no network of its own")),
+        "{refused:?}"
+    );
+    let logs = std::fs::metadata(world.sandbox().log_directory).unwrap();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&logs.permissions()) & 0o027,
+        0,
+        "logs are not for others"
+    );
     world.end().await;
 }
 

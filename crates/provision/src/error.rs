@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct SpecError {
-    /// `CreateContainerConfigError`, `CreateContainerError`, `SysctlForbidden`, `AppArmor` or `FailedCreatePodSandBox`.
+    /// `CreateContainerConfigError`, `CreateContainerError`, `SysctlForbidden`, `AppArmor`, `SecurityContextForbidden` or `FailedCreatePodSandBox`.
     pub reason: &'static str,
     /// The error, in Kubernetes' words where it has some.
     pub message: String,
@@ -33,10 +33,15 @@ impl SpecError {
         Self { reason, message: message.into() }
     }
 
+    /// The pod asks for rights that no pod may have in this way.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self { reason: "SecurityContextForbidden", message: message.into() }
+    }
+
     /// Whether the pod is never admitted, as opposed to tried again.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        matches!(self.reason, "SysctlForbidden" | "AppArmor")
+        matches!(self.reason, "SysctlForbidden" | "AppArmor" | "SecurityContextForbidden")
     }
 }
 

@@ -16,6 +16,7 @@ pub fn sandbox_spec(pod: &Pod, facts: &NodeFacts) -> Result<SandboxSpec, SpecErr
     let spec = view.spec;
     amount::check(spec)?;
     security::check_app_armor(&view, facts)?;
+    security::check_pod(&view)?;
     if !spec.host_users.unwrap_or(true) {
         return Err(SpecError::sandbox("user namespaces (hostUsers: false) are not supported on this node"));
     }

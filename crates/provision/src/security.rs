@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use k8s_openapi::api::core::v1::{AppArmorProfile, Container, SeccompProfile};
+use k8s_openapi::api::core::v1::{AppArmorProfile, Container, SeccompProfile, SecurityContext};
 use lazaret_containers::{Seccomp, Security};
 
 use crate::{NodeFacts, SpecError, pod::PodView};
@@ -14,10 +14,16 @@ pub(crate) fn of_container(
     facts: &NodeFacts,
 ) -> Result<Security, SpecError> {
     let own = container.security_context.clone().unwrap_or_default();
+    check_rights(&own, view)?;
     let privileged = own.privileged.unwrap_or(false);
     let capabilities = own.capabilities.unwrap_or_default();
     let profile = own.seccomp_profile.as_ref();
     let profile = profile.or_else(|| view.security().and_then(|pod| pod.seccomp_profile.as_ref()));
+    let unmasked_proc = own.proc_mount.as_deref() == Some("Unmasked");
+    if unmasked_proc && view.has_host_users() {
+        // What is masked is the host's: root in the container would write it. An API server refuses such a pod, but an old one is stored.
+        return Err(SpecError::config("procMount Unmasked needs a pod with hostUsers: false"));
+    }
     Ok(Security {
         privileged,
         add_capabilities: capabilities.add.unwrap_or_default(),
@@ -26,8 +32,40 @@ pub(crate) fn of_container(
         allow_privilege_escalation: own.allow_privilege_escalation.unwrap_or(true),
         // A privileged container is not confined, as runtimes have it.
         seccomp: if privileged { Seccomp::Unconfined } else { seccomp(profile, facts)? },
-        unmasked_proc: own.proc_mount.as_deref() == Some("Unmasked"),
+        unmasked_proc,
     })
+}
+
+/// What a server that checks pods never stores. A node that would apply it would give a container more than it may have.
+fn check_rights(own: &SecurityContext, view: &PodView<'_>) -> Result<(), SpecError> {
+    let refused = |why: &str| Err(SpecError::config(why));
+    if own.proc_mount.as_deref() == Some("Unmasked") && view.spec.host_users.unwrap_or(true) {
+        return refused(
+            "procMount: Unmasked needs hostUsers: false: the container could write settings of the node's kernel",
+        );
+    }
+    if own.allow_privilege_escalation == Some(false) {
+        if own.privileged == Some(true) {
+            return refused("allowPrivilegeEscalation: false and privileged: true exclude each other");
+        }
+        let mut added = own.capabilities.iter().flat_map(|capabilities| capabilities.add.iter().flatten());
+        if added.any(|name| name == "CAP_SYS_ADMIN") {
+            return refused(
+                "allowPrivilegeEscalation: false and the capability CAP_SYS_ADMIN exclude each other",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a pod of which a container wants rights that it may not have, before anything of it is made.
+pub(crate) fn check_pod(view: &PodView<'_>) -> Result<(), SpecError> {
+    if view.spec.share_process_namespace == Some(true) && view.spec.host_pid == Some(true) {
+        return Err(SpecError::forbidden("shareProcessNamespace and hostPID exclude each other"));
+    }
+    let mut own = view.containers().filter_map(|container| container.security_context.clone());
+    let checked = own.try_for_each(|own| check_rights(&own, view));
+    checked.map_err(|error| SpecError::forbidden(error.message))
 }
 
 fn seccomp(profile: Option<&SeccompProfile>, facts: &NodeFacts) -> Result<Seccomp, SpecError> {

@@ -21,7 +21,7 @@ const LOG_FILE_BYTES_MAX: u64 = 128 << 10;
 /// # Errors
 /// When the file cannot be read.
 pub fn termination_message(path: &Path) -> io::Result<Option<String>> {
-    let text = match end_of(path, MESSAGE_BYTES_MAX) {
+    let text = match open(path).and_then(|file| end_of(file, MESSAGE_BYTES_MAX)) {
         Ok((text, _)) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -34,7 +34,7 @@ pub fn termination_message(path: &Path) -> io::Result<Option<String>> {
 /// # Errors
 /// When the log cannot be read.
 pub fn last_output(log: &Path) -> io::Result<String> {
-    let (text, is_whole) = end_of(log, LOG_FILE_BYTES_MAX)?;
+    let (text, is_whole) = end_of(lazaret_containers::open_log(log)?, LOG_FILE_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&text);
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     if !is_whole && !lines.is_empty() {
@@ -79,10 +79,14 @@ fn parts(line: &str) -> Option<(&str, bool)> {
     Some((words.next().unwrap_or_default(), is_full))
 }
 
-/// The end of a file, and whether that is all of it. Nothing is waited for, and no link is followed.
-fn end_of(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, bool)> {
+/// Nothing is waited for, and no link is followed.
+fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+/// The end of a file, and whether that is all of it.
+fn end_of(mut file: File, bytes_max: u64) -> io::Result<(Vec<u8>, bool)> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"));

@@ -26,7 +26,7 @@ fn sandbox(shared: &Shared, state: &SandboxState) -> FoundSandbox {
 fn container(shared: &Shared, state: &ContainerState) -> FoundContainer {
     let phase = match &state.phase {
         Phase::Created => FoundPhase::Created,
-        Phase::Running { started_at, .. } => FoundPhase::Running { started_at: millis(*started_at) },
+        Phase::Running { started_at, .. } => FoundPhase::Running { started_at: instant(shared, *started_at) },
         Phase::Exited(ended) => FoundPhase::Exited(exit(shared, state, ended)),
     };
     FoundContainer {
@@ -62,13 +62,18 @@ fn exit(shared: &Shared, state: &ContainerState, ended: &RuntimeExit) -> Exit {
         })
     });
     Exit {
-        started_at: ended.started_at.map(millis),
-        finished_at: millis(ended.finished_at),
+        started_at: ended.started_at.map(|at| instant(shared, at)),
+        finished_at: instant(shared, ended.finished_at),
         code: ended.code,
         signal: ended.signal,
         reason,
         message,
     }
+}
+
+/// Runtimes note what the wall clock shows.
+fn instant(shared: &Shared, time: SystemTime) -> Millis {
+    shared.clock.instant_of(millis(time))
 }
 
 pub(super) fn millis(time: SystemTime) -> Millis {

@@ -17,6 +17,7 @@ mod shared;
 mod status;
 mod table;
 mod tasks;
+mod times;
 mod unverified;
 mod view;
 mod work;
@@ -80,7 +81,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// News from the API, from the runtime, and of what became of actions.
-    pub(crate) fn handle_input(&mut self, clock: Clock, news: PodInput, node: &mut Node) {
+    pub(crate) fn handle_input(&mut self, clock: &Clock, news: PodInput, node: &mut Node) {
         match news {
             PodInput::Pods(pods) => self.pods(clock, pods, node),
             PodInput::Pod(pod) => self.pod(clock, *pod, node),
@@ -107,12 +108,12 @@ impl Runner {
         self.sweep(clock, node);
     }
 
-    pub(crate) fn tick(&mut self, clock: Clock) {
+    pub(crate) fn tick(&mut self, clock: &Clock) {
         self.machine.tick(clock.unix());
     }
 
     /// When to call [`Runner::tick`], by the monotonic clock.
-    pub(crate) fn wake(&self, clock: Clock) -> Option<Millis> {
+    pub(crate) fn wake(&self, clock: &Clock) -> Option<Millis> {
         self.machine.wake().map(|at| clock.since_start(at))
     }
 
@@ -123,7 +124,7 @@ impl Runner {
 
     /// Begins what is to be done. Whether there was something.
     #[allow(clippy::wildcard_enum_match_arm, reason = "all others are done in the same way")]
-    pub(crate) fn work(&mut self, clock: Clock, node: &mut Node) -> bool {
+    pub(crate) fn work(&mut self, clock: &Clock, node: &mut Node) -> bool {
         let mut is_busy = false;
         while let Some((id, action)) = self.machine.poll() {
             is_busy = true;
@@ -185,23 +186,23 @@ impl Runner {
     }
 
     /// The claims of a pod are prepared: what its containers get.
-    pub(crate) fn offered(&mut self, clock: Clock, uid: &str, devices: BTreeMap<String, Vec<String>>) {
+    pub(crate) fn offered(&mut self, clock: &Clock, uid: &str, devices: BTreeMap<String, Vec<String>>) {
         self.change(uid, |entry| entry.devices = devices);
         self.machine.handle(clock.unix(), Input::ClaimsPrepared(uid.to_owned()));
     }
 
     /// The claims of a pod that ended are unprepared.
-    pub(crate) fn freed(&mut self, clock: Clock, uid: &str) {
+    pub(crate) fn freed(&mut self, clock: &Clock, uid: &str) {
         self.machine.handle(clock.unix(), Input::ClaimsReleased(uid.to_owned()));
     }
 
     /// How the devices of a pod's containers are: a part of its status.
-    pub(crate) fn show(&mut self, clock: Clock, uid: &str, health: BTreeMap<String, Vec<ResourceStatus>>) {
+    pub(crate) fn show(&mut self, clock: &Clock, uid: &str, health: BTreeMap<String, Vec<ResourceStatus>>) {
         self.change(uid, |entry| entry.health = health);
         self.machine.handle(clock.unix(), Input::Rewrite(uid.to_owned()));
     }
 
-    fn pods(&mut self, clock: Clock, objects: Vec<PodObject>, node: &mut Node) {
+    fn pods(&mut self, clock: &Clock, objects: Vec<PodObject>, node: &mut Node) {
         let (mut views, mut listed) = (Vec::new(), std::collections::BTreeSet::new());
         let seen = {
             let mut table = self.shared.table();
@@ -219,7 +220,7 @@ impl Runner {
         self.machine.handle(clock.unix(), Input::Pods(views));
     }
 
-    fn pod(&mut self, clock: Clock, object: PodObject, node: &mut Node) {
+    fn pod(&mut self, clock: &Clock, object: PodObject, node: &mut Node) {
         let uid = object.pod.metadata.uid.clone().unwrap_or_default();
         let (view, seen) = {
             let mut table = self.shared.table();
@@ -232,7 +233,7 @@ impl Runner {
         self.machine.handle(clock.unix(), Input::Pod(view));
     }
 
-    fn gone(&mut self, clock: Clock, uid: &str, node: &mut Node) {
+    fn gone(&mut self, clock: &Clock, uid: &str, node: &mut Node) {
         let mut is_held = false;
         self.change(uid, |entry| {
             entry.is_gone = true;
@@ -246,7 +247,7 @@ impl Runner {
     }
 
     /// The containers of a pod have stopped.
-    fn release(&mut self, clock: Clock, uid: &str, node: &mut Node) {
+    fn release(&mut self, clock: &Clock, uid: &str, node: &mut Node) {
         let mut input = NodeInput::PodGone(uid.to_owned());
         self.change(uid, |entry| {
             entry.is_released = true;
@@ -268,7 +269,7 @@ impl Runner {
     }
 
     /// Lets go of pods of which nothing is left.
-    fn sweep(&mut self, clock: Clock, node: &mut Node) {
+    fn sweep(&mut self, clock: &Clock, node: &mut Node) {
         if !self.machine.is_complete() {
             return;
         }
@@ -308,6 +309,7 @@ fn note(shared: &Shared, table: &mut Table, mut object: PodObject) -> lazaret_po
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let seen = pods::seen(object);
     let mut view = view::view(&pod, !seen.view.claims.is_empty(), &shared.labels);
+    view.before = times::on_timeline(&shared.clock, view.before);
     if let Err(error) = shared.provision.sandbox(&pod)
         && error.is_final()
     {

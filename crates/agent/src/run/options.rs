@@ -21,7 +21,7 @@ use super::{
     facts::Machine,
     shared::{Parts, Shared},
 };
-use crate::{Options, StartError};
+use crate::{Options, StartError, clock::Clock};
 
 /// The options of a node that runs pods.
 pub struct RunOptions {
@@ -78,7 +78,11 @@ pub(crate) struct Ready {
 }
 
 /// Looks at the machine, and makes directories.
-pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) -> Result<Ready, StartError> {
+pub(crate) fn prepare(
+    (client, clock): (kube::Client, Clock),
+    options: &Options,
+    run: RunOptions,
+) -> Result<Ready, StartError> {
     let root = options.root.clone();
     let facts = Machine::read(&options.root).map_err(StartError::io(&options.root))?;
     let host_ips = vec![run.host_ip.to_string()];
@@ -104,7 +108,7 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
     };
     let objects = Arc::new(ApiObjects::new(client.clone()));
     let provision = Provision::new(&root, node_facts, objects).map_err(StartError::io(&root))?;
-    std::fs::create_dir_all(&run.log_root).map_err(StartError::io(&run.log_root))?;
+    lazaret_containers::make_log_directory(&run.log_root).map_err(StartError::io(&run.log_root))?;
     let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
     let pressure = PressureOptions {
         thresholds: run.thresholds.clone(),
@@ -116,6 +120,7 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
     let machine = Pods::new(PodsOptions { capacity, pods_max: run.pods_max.into(), pressure });
     let parts = Parts {
         client,
+        clock,
         node: options.node.clone(),
         machine: facts,
         runtime: Arc::clone(&run.runtime),

@@ -15,6 +15,7 @@ use lazaret_provision::Provision;
 use tokio::sync::{Semaphore, watch};
 
 use super::{facts::Machine, table::Table};
+use crate::clock::Clock;
 
 /// Sandboxes and containers that are made at a time. Each is mostly work for a processor.
 const STARTS_MAX: usize = 8;
@@ -28,6 +29,7 @@ const PULLS_MAX: usize = 3;
 /// State that the parts share.
 pub(super) struct Shared {
     pub(super) client: kube::Client,
+    pub(super) clock: Clock,
     pub(super) node: String,
     pub(super) machine: Machine,
     /// Conditions of the Node that are true.
@@ -55,6 +57,7 @@ impl fmt::Debug for Shared {
 /// The parts that a node that runs pods is built from.
 pub(super) struct Parts {
     pub(super) client: kube::Client,
+    pub(super) clock: Clock,
     pub(super) node: String,
     pub(super) machine: Machine,
     pub(super) runtime: Arc<dyn Runtime>,
@@ -67,9 +70,11 @@ pub(super) struct Parts {
 
 impl Shared {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { client, node, machine, runtime, images, provision, host_ips, labels, log_root } = parts;
+        let Parts { client, clock, node, machine, runtime, images, provision, host_ips, labels, log_root } =
+            parts;
         Self {
             client,
+            clock,
             node,
             machine,
             pressure: watch::Sender::default(),

@@ -12,7 +12,7 @@ use lazaret_pods::{Action, Outcome, PodRef, Status};
 use lazaret_provision::{SpecError, StartFacts};
 use tracing::{info, warn};
 
-use super::{found, hooks, pressure, probe, pull, shared::Shared, status};
+use super::{found, hooks, pressure, probe, pull, shared::Shared, status, times};
 use crate::{clock, writes};
 
 /// For one call to a runtime that has no time limit of its own.
@@ -314,7 +314,7 @@ async fn write_status(shared: &Shared, pod: &PodRef, status: &Status) -> Outcome
             host_ips: &shared.host_ips,
             health: &entry.health,
         };
-        status::patch(&around, status)
+        status::patch(&around, &times::on_wall(&shared.clock, status.clone()))
     };
     let api: Api<Pod> = Api::namespaced(shared.client.clone(), &pod.namespace);
     let params = PatchParams::default();

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     ContainerSpec, Phase, RootFs, RuntimeError, cgroup,
     layout::{self, ContainerDir, SandboxDir},
+    make_log_directory,
     oci::{self, Place},
     overlay,
     protocol::{Decoder, Reply, Request},
@@ -107,7 +108,7 @@ impl Shared {
         }
         let log = sandbox.spec.log_directory.join(&spec.key.name).join(format!("{}.log", spec.key.attempt));
         if let Some(logs) = log.parent() {
-            std::fs::create_dir_all(logs).map_err(failed(logs))?;
+            make_log_directory(logs).map_err(failed(logs))?;
         }
         let shim = ShimSpec {
             id: layout::container_id(&spec.key),

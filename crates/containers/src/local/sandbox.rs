@@ -231,8 +231,18 @@ impl Shared {
             return Err(RuntimeError::NotPossible("the sandbox is stopped".to_owned()));
         }
         let has_network = record.namespaces.iter().any(|kind| kind == "net");
+        check_ports(has_network, record.spec.namespaces.host_network)?;
         connect_in(has_network.then(|| directory.namespace("net")), port).await
     }
+}
+
+/// A pod that shares the host's network without having asked for it has no ports of its own: what listens there may be the node's.
+fn check_ports(has_network: bool, wants_host: bool) -> Result<(), RuntimeError> {
+    if has_network || wants_host {
+        return Ok(());
+    }
+    let why = "the pod has no network of its own on this node, and what listens on its ports may be the node's: only pods with hostNetwork: true can be connected to here";
+    Err(RuntimeError::NotPossible(why.to_owned()))
 }
 
 /// Unmounts what a sandbox has mounted.
@@ -259,5 +269,19 @@ fn kill_first_process(directory: &SandboxDir) {
     let pid = fs::read_to_string(pause_pid(directory)).ok().and_then(|text| text.trim().parse().ok());
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_ports;
+
+    #[test]
+    fn ports_of_the_host_are_those_of_pods_that_asked_for_its_network() {
+        for (has_network, wants_host, may) in
+            [(true, false, true), (false, true, true), (true, true, true), (false, false, false)]
+        {
+            assert_eq!(check_ports(has_network, wants_host).is_ok(), may, "{has_network} {wants_host}");
+        }
     }
 }

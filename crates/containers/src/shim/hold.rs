@@ -51,7 +51,7 @@ pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
         loopback_up().map_err(|error| format!("loopback: {error}"))?;
     }
     for (name, value) in &spec.sysctls {
-        sysctl(name, value)?;
+        sysctl(name, value, &has)?;
     }
     if let Some(bytes) = spec.shm_bytes {
         mount_shm(&directory, bytes).map_err(|error| format!("/dev/shm: {error}"))?;
@@ -105,11 +105,11 @@ fn mount_shm(directory: &SandboxDir, bytes: u64) -> std::io::Result<()> {
 }
 
 /// Sets a kernel setting of the namespaces that were just made.
-fn sysctl(name: &str, value: &str) -> Result<(), String> {
-    // Others are the host's. The network's and those of messages and shared memory belong to a namespace.
-    let is_namespaced = ["net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
-    if !is_namespaced.iter().any(|prefix| name.starts_with(prefix)) || name.contains("..") {
-        return Err(format!("sysctl {name} does not belong to a namespace of the pod"));
+fn sysctl(name: &str, value: &str, has: &impl Fn(&str) -> bool) -> Result<(), String> {
+    if !belongs_to_pod(name, has) {
+        return Err(format!(
+            "sysctl {name} does not belong to a namespace that the pod has for itself on this node"
+        ));
     }
     // A dot separates; a slash stands for a dot in a name, as in net.ipv4.conf.eth0/1.forwarding.
     let path: String = name
@@ -121,6 +121,20 @@ fn sysctl(name: &str, value: &str) -> Result<(), String> {
         })
         .collect();
     fs::write(Path::new("/proc/sys").join(path), value).map_err(|error| format!("sysctl {name}: {error}"))
+}
+
+/// Whether a setting is one of a namespace that was made. Others are the host's: those of all machines, and those of the network and of messages and shared
+/// memory where the pod has the host's.
+fn belongs_to_pod(name: &str, has: &impl Fn(&str) -> bool) -> bool {
+    let kinds = [
+        ("net.", "net"),
+        ("kernel.shm", "ipc"),
+        ("kernel.msg", "ipc"),
+        ("kernel.sem", "ipc"),
+        ("fs.mqueue.", "ipc"),
+    ];
+    let kind = kinds.into_iter().find(|(prefix, _)| name.starts_with(prefix));
+    kind.is_some_and(|(_, kind)| has(kind)) && !name.contains("..")
 }
 
 /// Asks the kernel to bring up the first interface, which is `lo` in every new namespace.
@@ -190,4 +204,27 @@ pub(super) fn sleep() -> Result<ExitCode, String> {
     let mut nothing = [0; 1];
     let _ = std::io::stdin().read(&mut nothing);
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::belongs_to_pod;
+
+    #[test]
+    fn settings_of_the_host_are_not_changed_for_a_pod() {
+        let rows: [(&str, &[&str], bool); 8] = [
+            ("net.ipv4.ip_local_port_range", &["net", "ipc"], true),
+            // Without a network of its own the pod has the host's.
+            ("net.ipv4.ip_local_port_range", &["ipc", "uts"], false),
+            ("kernel.shm_rmid_forced", &["ipc"], true),
+            ("kernel.shm_rmid_forced", &["net"], false),
+            ("fs.mqueue.msg_max", &[], false),
+            ("kernel.core_pattern", &["net", "ipc", "uts", "pid"], false),
+            ("vm.swappiness", &["net", "ipc"], false),
+            ("net./../kernel/core_pattern", &["net"], false),
+        ];
+        for (name, made, expected) in rows {
+            assert_eq!(belongs_to_pod(name, &|kind| made.contains(&kind)), expected, "{name} {made:?}");
+        }
+    }
 }

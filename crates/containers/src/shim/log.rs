@@ -1,12 +1,12 @@
 //! A container's log file: one line for each line of output, in CRI's format.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write},
     path::PathBuf,
 };
 
-use crate::clock;
+use crate::{append_to_log, clock};
 
 /// Bytes of one line. A longer one is several, all but the last with the tag `P`.
 const LINE_BYTES_MAX: usize = 16 << 10;
@@ -61,7 +61,7 @@ impl Log {
 
     /// Opens the file of this name, a new one when the old one was moved away.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
-        let file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        let file = append_to_log(&self.path)?;
         self.file_bytes = file.metadata()?.len();
         self.file = Some(file);
         if self.lost_bytes > 0 && self.file_bytes < self.file_bytes_max {

@@ -37,6 +37,11 @@ impl From<io::Error> for Ended {
     }
 }
 
+/// A log that a container has replaced by a link is not read: the link could lead to any file of the node.
+fn open(path: &Path) -> io::Result<File> {
+    lazaret_containers::open_log(path).map(File::from_std)
+}
+
 /// Copies what is asked for of a log to `pieces`. Following ends when `is_running` no longer says so.
 pub(super) async fn copy(
     path: PathBuf,
@@ -69,7 +74,7 @@ impl<'a> LogReader<'a> {
     }
 
     async fn copy(&mut self, is_running: impl Fn() -> bool + Send) -> Result<(), Ended> {
-        let mut file = match File::open(self.path).await {
+        let mut file = match open(self.path) {
             Ok(file) => file,
             // A container that was made just now has written nothing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -121,7 +126,7 @@ impl<'a> LogReader<'a> {
         while self.selection.follow && is_running() && !self.pieces.is_closed() {
             sleep(wait).await;
             wait = (wait * 2).min(POLL_MAX);
-            if let Ok(file) = File::open(self.path).await {
+            if let Ok(file) = open(self.path) {
                 return Some(file);
             }
         }
@@ -133,7 +138,7 @@ impl<'a> LogReader<'a> {
         if !self.selection.follow {
             return Ok(None);
         }
-        let Ok(next) = File::open(self.path).await else { return Ok(None) };
+        let Ok(next) = open(self.path) else { return Ok(None) };
         let (old, new) = (file.metadata().await?, next.metadata().await?);
         Ok(((old.dev(), old.ino()) != (new.dev(), new.ino())).then_some(next))
     }

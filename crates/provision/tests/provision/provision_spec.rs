@@ -645,15 +645,58 @@ fn users_of_images_that_a_runtime_keeps() {
 fn rights_of_containers() {
     let pod = pod_of(json!({"securityContext": {
         "privileged": false, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
-        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "procMount": "Unmasked",
+        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "procMount": "Default",
     }}));
+    let mut own_users = pod.clone();
+    own_users.spec.as_mut().unwrap().host_users = Some(false);
+    let refused = World::default().describe(&pod, "main").unwrap_err();
+    assert!(format!("{refused:?}").contains("hostUsers"), "{refused:?}");
+    let pod = own_users;
     let security = World::default().describe(&pod, "main").unwrap().security;
-    assert!(security.read_only_root && security.unmasked_proc && !security.privileged);
+    assert!(security.read_only_root && !security.unmasked_proc && !security.privileged);
     assert!(!security.allow_privilege_escalation);
     assert_eq!(security.add_capabilities, ["NET_ADMIN"]);
     assert_eq!(security.drop_capabilities, ["ALL"]);
     let plain = World::default().describe(&pod_of(json!({})), "main").unwrap().security;
     assert!(plain.allow_privilege_escalation && !plain.unmasked_proc);
+}
+
+/// What a server that checks pods never stores is not applied by a node that is told it all the same: neither the pod nor a container that is added later.
+#[test]
+fn rights_that_no_pod_may_have_are_refused() {
+    let rows = [
+        (json!({"procMount": "Unmasked"}), json!({}), "procMount: Unmasked needs hostUsers: false"),
+        (json!({"procMount": "Unmasked"}), json!({"hostUsers": true}), "procMount: Unmasked needs"),
+        (
+            json!({"allowPrivilegeEscalation": false, "privileged": true}),
+            json!({}),
+            "privileged: true exclude",
+        ),
+        (
+            json!({"allowPrivilegeEscalation": false, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
+            json!({}),
+            "CAP_SYS_ADMIN exclude",
+        ),
+        (json!({}), json!({"shareProcessNamespace": true, "hostPID": true}), "hostPID exclude each other"),
+    ];
+    for (own, of_pod, why) in rows {
+        for list in ["containers", "initContainers", "ephemeralContainers"] {
+            let mut spec = json!({"containers": [{"name": "other", "image": "a"}]});
+            let container = json!({"name": "main", "image": "a", "securityContext": own});
+            match spec[list].as_array_mut() {
+                Some(others) => others.push(container),
+                None => spec[list] = json!([container]),
+            }
+            merge(&mut spec, of_pod.clone());
+            let pod = pod(spec);
+            let refused = sandbox_spec(&pod, &facts()).unwrap_err();
+            assert!(refused.is_final() && refused.message.contains(why), "{list}: {}", refused.message);
+            if own != json!({}) {
+                let refused = World::default().describe(&pod, "main").unwrap_err();
+                assert!(refused.message.contains(why), "{list}: {}", refused.message);
+            }
+        }
+    }
 }
 
 #[test]
