@@ -187,11 +187,13 @@ impl Plane {
             sources,
         };
         if options.parts.controllers {
-            let context = plane.context("lazaret-controllers", options);
+            let leadership = plane.leadership("lazaret-controllers", options, false);
+            let context = plane.context(leadership);
             plane.controllers(&context, sources, options);
         }
         if options.parts.scheduler {
-            let context = plane.context("lazaret-scheduler", options);
+            let leadership = plane.leadership("lazaret-scheduler", options, true);
+            let context = plane.context(leadership);
             let chosen = lazaret_scheduler::Options { classic, ..options.scheduler.clone() };
             plane.scheduler(&context, sources, chosen);
         }
@@ -228,19 +230,21 @@ impl Plane {
         Some(reviews)
     }
 
-    fn leadership(&mut self, name: &str, options: &Options) -> Leadership {
+    /// `late_writes_harm`: the next leader waits until the writes of the last one have ended, which are bounded for that.
+    fn leadership(&mut self, name: &str, options: &Options, late_writes_harm: bool) -> Leadership {
         let Some(rivals) = &options.rivals else { return Leadership::unrivalled() };
         let client = self.hub.client().clone();
         let namespace = options.lease_namespace.as_deref().unwrap_or(NAMESPACE);
-        let (leader, leadership) = Leader::new(client, namespace, name, &rivals.identity, rivals.lease);
+        let candidate = Leader::new(client, namespace, name, &rivals.identity, rivals.lease);
+        let (leader, leadership) =
+            if late_writes_harm { Leader::with_bounded_writes(candidate) } else { candidate };
         let metrics = self.hub.metrics().clone();
         self.leaders.spawn(name, &metrics, leader.run(metrics.clone(), self.release.subscribe()));
         leadership
     }
 
-    /// The context of one part, whose agents share this lease.
-    fn context(&mut self, lease: &str, options: &Options) -> PartContext {
-        let leadership = self.leadership(lease, options);
+    /// The context of one part, whose agents share this leadership.
+    fn context(&mut self, leadership: Leadership) -> PartContext {
         PartContext::new(Arc::clone(&self.hub), leadership, self.stop.subscribe(), &mut self.agents)
     }
 

@@ -108,6 +108,12 @@ impl Election {
         Self { candidate, ends: Timestamp::EPOCH, told: None }
     }
 
+    /// The same, which does not act before writes of a holder that did not give the lease back have ended.
+    #[must_use]
+    pub fn waiting_out(self, flight_ms: i64) -> Self {
+        Self { candidate: self.candidate.waiting_out(flight_ms), ..self }
+    }
+
     /// Its name.
     #[must_use]
     pub fn identity(&self) -> &str {

@@ -115,6 +115,8 @@ impl Term {
 pub struct Candidate {
     identity: String,
     options: LeaseOptions,
+    /// How long writes of the last holder may be on their way.
+    flight_ms: i64,
     /// The lease as last read, and when this clock first saw it so.
     seen: Option<(LeaseRecord, Timestamp)>,
     /// The last term, over or not; `None` once another was seen to hold the lease.
@@ -136,6 +138,7 @@ impl Candidate {
         Self {
             identity: identity.into(),
             options,
+            flight_ms: 0,
             seen: None,
             term: None,
             terms: 0,
@@ -144,6 +147,12 @@ impl Candidate {
             stretch: 1,
             quick: 0,
         }
+    }
+
+    /// The same, which does not act before writes of a holder that did not give the lease back have ended.
+    #[must_use]
+    pub fn waiting_out(self, flight_ms: i64) -> Self {
+        Self { flight_ms, ..self }
     }
 
     /// How long the next lease that it writes lasts.
@@ -234,6 +243,7 @@ impl Candidate {
     /// The write that was sent at `sent` was done, as is heard `now`; this is what the lease says.
     pub fn written(&mut self, sent: Timestamp, now: Timestamp, record: LeaseRecord) {
         let transitions = record.transitions;
+        let is_left = self.seen.as_ref().is_some_and(|(before, _)| !before.holder.is_empty());
         self.seen = Some((record, sent));
         self.fresh = true;
         let after = |at: Timestamp, ms| Timestamp::from_millis(at.as_millis().saturating_add(ms));
@@ -246,7 +256,8 @@ impl Candidate {
                 self.terms += 1;
                 // Its last writes may still be on their way: another would have waited for as long.
                 let free = lost.map(|lost| after(lost.renewed, lost.duration_ms));
-                let from = free.map_or(sent, |free| free.max(sent));
+                let ended = if is_left { after(sent, self.flight_ms) } else { sent };
+                let from = free.map_or(ended, |free| free.max(ended));
                 Term {
                     number: self.terms,
                     from,
@@ -427,6 +438,30 @@ mod tests {
         assert!(number(&me, 23_000).is_none());
         me.written(at(23_000), at(23_500), held("me", "e"));
         assert_eq!(number(&me, 23_500), Some(1));
+    }
+
+    #[test]
+    fn a_candidate_waits_out_the_flight_of_a_holder_that_did_not_give_the_lease_back() {
+        let begin = |before: Option<LeaseRecord>, sent: i64| {
+            let mut me = Candidate::new("me", LeaseOptions::default()).waiting_out(8_000);
+            me.read(at(0), before.clone());
+            me.read(at(sent), before);
+            me.written(at(sent), at(sent + 1), LeaseRecord { transitions: 4, ..held("me", "z") });
+            me
+        };
+        let mut me = begin(Some(held("other", "a")), 15_000);
+        assert!(me.holds(at(15_001)) && !leads(&me, at(15_001)), "it has the lease and does not act");
+        for sent in [17_000, 19_000, 21_000] {
+            let renewed = format!("{sent}");
+            me.written(at(sent), at(sent), LeaseRecord { transitions: 4, ..held("me", &renewed) });
+        }
+        assert!(!leads(&me, at(22_999)) && leads(&me, at(23_000)), "renewals do not lengthen it");
+        assert_eq!(me.term(at(23_000)).map(|term| term.number), Some(1));
+        // The last holder let its writes end before it gave the lease back, or there was none.
+        assert!(leads(&begin(Some(held("", "a")), 1), at(1)));
+        assert!(leads(&begin(None, 1), at(1)));
+        // A process of the same name before this one.
+        assert!(!leads(&begin(Some(held("me", "a")), 1), at(8_000)));
     }
 
     #[test]

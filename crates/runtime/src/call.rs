@@ -1,6 +1,6 @@
 //! One request to the API, and what can become of it.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response};
@@ -330,7 +330,16 @@ impl Client {
         if follows && request.method() != Method::GET {
             return Err(RequestError::NotLeading);
         }
-        (self.transport)(request).await.map_err(RequestError::Failed)
+        let limit = self.leadership.as_ref().and_then(Leadership::write_ms_max);
+        let Some(limit) = limit.filter(|_| request.method() != Method::GET) else {
+            return (self.transport)(request).await.map_err(RequestError::Failed);
+        };
+        let seconds = limit.max(0).unsigned_abs().div_ceil(1_000);
+        let sent = (self.transport)(with_timeout(request, seconds));
+        match tokio::time::timeout(Duration::from_secs(seconds), sent).await {
+            Ok(answer) => answer.map_err(RequestError::Failed),
+            Err(_) => Err(RequestError::Failed(format!("no answer in {seconds} s"))),
+        }
     }
 
     /// The body of a good answer, not yet read.
@@ -398,6 +407,17 @@ impl Client {
             | RequestError::NotLeading => error.into(),
         })
     }
+}
+
+/// The request, which the server gives up after this long.
+fn with_timeout(request: Request<Bytes>, seconds: u64) -> Request<Bytes> {
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.to_string();
+    let separator = if path.contains('?') { '&' } else { '?' };
+    if let Ok(uri) = format!("{path}{separator}timeout={seconds}s").parse() {
+        parts.uri = uri;
+    }
+    Request::from_parts(parts, body)
 }
 
 fn boxed<B>(body: B) -> Body

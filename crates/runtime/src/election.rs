@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::api::coordination::v1::Lease;
-use lazaret_leader::{Election, ElectionStep, Held, LeaseWrite, TermNotice};
+use lazaret_leader::{Election, ElectionStep, Held, LONGEST_FLIGHT_MS, LeaseWrite, TermNotice, WRITE_MS_MAX};
 use lazaret_model::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
@@ -26,6 +26,8 @@ pub struct Leadership {
 struct Rivalled {
     held: watch::Receiver<Option<Held>>,
     clock: Clock,
+    /// A write that takes longer is given up.
+    write_ms_max: Option<i64>,
 }
 
 impl Leadership {
@@ -33,6 +35,11 @@ impl Leadership {
     #[must_use]
     pub fn unrivalled() -> Self {
         Self { rivalled: None }
+    }
+
+    /// How long a write may be on its way; `None`: for as long as the server takes.
+    pub(crate) fn write_ms_max(&self) -> Option<i64> {
+        self.rivalled.as_ref().and_then(|rivalled| rivalled.write_ms_max)
     }
 
     /// Whether others may act when this process does not.
@@ -47,7 +54,7 @@ impl Leadership {
     pub fn term(&self) -> Option<u64> {
         match &self.rivalled {
             None => Some(0),
-            Some(Rivalled { held, clock }) => {
+            Some(Rivalled { held, clock, .. }) => {
                 held.borrow().filter(|held| held.lasts(clock.instants())).map(|held| held.number())
             }
         }
@@ -59,7 +66,7 @@ impl Leadership {
     pub fn standing(&self) -> Option<u64> {
         match &self.rivalled {
             None => Some(0),
-            Some(Rivalled { held, clock }) => {
+            Some(Rivalled { held, clock, .. }) => {
                 held.borrow().filter(|held| held.may_go_on(clock.instants())).map(|held| held.number())
             }
         }
@@ -104,10 +111,19 @@ impl Leader {
         options: LeaseOptions,
     ) -> (Self, Leadership) {
         let (told, term) = watch::channel(None);
-        let rivalled = Rivalled { held: term, clock: client.clock().clone() };
+        let rivalled = Rivalled { held: term, clock: client.clock().clone(), write_ms_max: None };
         let election = Election::new(identity, options);
         let leader = Self { client, namespace: namespace.into(), name: name.into(), election, told };
         (leader, Leadership { rivalled: Some(rivalled) })
+    }
+
+    /// The same for those whose writes do harm when they arrive after the next leader has begun: each write is given up after
+    /// [`WRITE_MS_MAX`], and a leader that took the lease from one that did not give it back begins after [`LONGEST_FLIGHT_MS`].
+    #[must_use]
+    pub fn with_bounded_writes((leader, leadership): (Self, Leadership)) -> (Self, Leadership) {
+        let election = leader.election.waiting_out(LONGEST_FLIGHT_MS);
+        let bounded = |rivalled| Rivalled { write_ms_max: Some(WRITE_MS_MAX), ..rivalled };
+        (Self { election, ..leader }, Leadership { rivalled: leadership.rivalled.map(bounded) })
     }
 
     /// Runs until `stop`, then gives the lease back.

@@ -56,6 +56,9 @@ impl Scheduler {
     }
 
     fn bind_when_ready(&mut self, ix: u32) {
+        if let Some(why) = self.given_twice(ix) {
+            return self.roll_back(ix, &why);
+        }
         let Some(flight) = invariant!(self.flights.get(&ix), "a flight that is stepped is there") else {
             return;
         };

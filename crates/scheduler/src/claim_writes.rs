@@ -88,6 +88,12 @@ impl Entry {
         self.deallocate.is_some() || self.unwanted.contains(uid)
     }
 
+    /// Whether other pods than this one are about to use the claim.
+    pub(crate) fn is_for_others(&self, pod: u32) -> bool {
+        let writes = self.write.iter().flat_map(|write| write.pods.keys());
+        self.wanted.keys().chain(writes).any(|user| *user != pod) || self.written
+    }
+
     /// Nothing is wanted any more.
     pub(crate) fn is_idle(&self) -> bool {
         self.wanted.is_empty()
@@ -123,6 +129,10 @@ impl ClaimWrites {
 
     pub(crate) fn close(&mut self, key: &ObjectKey) -> Option<Entry> {
         self.entries.remove(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Entry)> {
+        self.entries.iter()
     }
 
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {

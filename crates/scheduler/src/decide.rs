@@ -240,6 +240,7 @@ impl Scheduler {
             }
             other => other.filter(|node| in_write.as_ref() != Some(node)),
         };
+        self.tell_given_twice(pod, &why.verdict);
         self.release_blocking_claims(ix, pod, &why.verdict);
         match why.verdict {
             // Hardly is a pod there, its claims and the rest of its gang follow: nothing worth telling, unless it lasts.

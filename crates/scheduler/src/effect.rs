@@ -200,6 +200,8 @@ pub enum EventKind {
     Preempted,
     /// Its devices are being made ready.
     BindingConditionsPending,
+    /// A device of its claim was given to another claim as well.
+    DeviceAllocatedTwice,
 }
 
 impl EventKind {
@@ -211,6 +213,7 @@ impl EventKind {
             Self::FailedScheduling => "FailedScheduling",
             Self::Preempted => "Preempted",
             Self::BindingConditionsPending => "BindingConditionsPending",
+            Self::DeviceAllocatedTwice => "DeviceAllocatedTwice",
         }
     }
 
@@ -219,7 +222,9 @@ impl EventKind {
     pub const fn action(self) -> &'static str {
         match self {
             Self::Scheduled => "Binding",
-            Self::FailedScheduling | Self::BindingConditionsPending => "Scheduling",
+            Self::FailedScheduling | Self::BindingConditionsPending | Self::DeviceAllocatedTwice => {
+                "Scheduling"
+            }
             Self::Preempted => "Preempting",
         }
     }
@@ -227,7 +232,7 @@ impl EventKind {
     /// Whether its type is `Warning`, not `Normal`.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        matches!(self, Self::FailedScheduling)
+        matches!(self, Self::FailedScheduling | Self::DeviceAllocatedTwice)
     }
 }
 

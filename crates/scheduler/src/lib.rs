@@ -25,6 +25,7 @@ mod causes;
 mod claim_writes;
 mod claims;
 mod classic;
+mod collisions;
 mod condition_write;
 mod decide;
 mod devices;

@@ -186,6 +186,7 @@ impl Scheduler {
             match &given {
                 Some(allocation) => {
                     claims::check_taints(&self.fleet, key, allocation, self.now)?;
+                    self.check_given_once(ix, claim, pod)?;
                     let ready = readiness(claim, allocation, self.now, self.options.binding_timeout_s);
                     if let Readiness::Failed(message) = ready {
                         return Err(ClaimProblem::NotReady { claim: key.clone(), message: message.into() });

@@ -223,13 +223,25 @@ impl Scheduler {
         if !self.leads {
             self.close_if_seen(key, &claim);
         } else if !entry.wanted.is_empty() {
-            self.send_reservation(key, &claim, version);
+            self.reserve(key, &claim, version);
         } else if !entry.unwanted.is_empty() || entry.deallocate.is_some() {
             self.send_release(key, &claim, version);
         } else {
             self.close_if_seen(key, &claim);
         }
         done.into_iter().for_each(|pod| self.claim_ready(pod, key));
+    }
+
+    /// Reserves a claim, with the devices that were decided for it, if none of them was given to another claim meanwhile.
+    fn reserve(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
+        match self.claim_writes.get(key).and_then(|entry| self.taken_meanwhile(entry)) {
+            None => self.send_reservation(key, claim, version),
+            Some(holder) => {
+                let (namespace, name) = (&holder.namespace, &holder.name);
+                let why = format!("a device of it was allocated to resourceclaim {namespace}/{name}");
+                self.drop_claim(key, &why);
+            }
+        }
     }
 
     fn send_reservation(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {

@@ -185,13 +185,24 @@ pub enum ClaimProblem {
         /// From where: `rule NAME`, `slice NAME`, `patch NAME`.
         by: Text,
     },
+    /// Another claim has a device of the claim as well.
+    GivenTwice {
+        /// The claim.
+        claim: ObjectKey,
+        /// The device.
+        device: DeviceId,
+        /// The other claim.
+        holder: ObjectKey,
+    },
 }
 
 impl ClaimProblem {
     /// The claim, if it would be of use with other devices.
     pub(crate) fn reallocatable_claim(&self) -> Option<&ObjectKey> {
         match self {
-            Self::NotReady { claim, .. } | Self::Tainted { claim, .. } => Some(claim),
+            Self::NotReady { claim, .. } | Self::Tainted { claim, .. } | Self::GivenTwice { claim, .. } => {
+                Some(claim)
+            }
             Self::NotMade { .. }
             | Self::UnknownSource { .. }
             | Self::Missing(_)
@@ -272,6 +283,7 @@ impl PendingReason {
             Verdict::Claims(problem) => match problem {
                 ClaimProblem::NoClass { .. }
                 | ClaimProblem::Tainted { .. }
+                | ClaimProblem::GivenTwice { .. }
                 | ClaimProblem::PodLevelTooSmall { .. } => {
                     Causes::NONE.with(Cause::Claims).with(Cause::Devices)
                 }
@@ -419,6 +431,13 @@ impl fmt::Display for ClaimProblem {
                 f,
                 "resourceclaim {:?} holds {device}, which has the untolerated taint {taint} from {by}",
                 claim.name.as_str()
+            ),
+            Self::GivenTwice { claim, device, holder } => write!(
+                f,
+                "resourceclaim {:?} holds {device}, which resourceclaim {}/{} holds as well",
+                claim.name.as_str(),
+                holder.namespace,
+                holder.name
             ),
         }
     }

@@ -13,8 +13,12 @@
 mod ask;
 mod attributes;
 pub(crate) mod certificates;
+mod commit;
 mod connect;
 pub(crate) mod device_classes;
+mod device_facts;
+pub(crate) mod device_holdings;
+mod devices;
 pub(crate) mod guards;
 mod limit_ranges;
 mod node;
@@ -39,10 +43,11 @@ use crate::{ApiError, auth::escalation, call::Call, object};
 
 pub(crate) use ask::{mutate, validate};
 pub(crate) use attributes::{DeleteAttributes, Subject};
+pub(crate) use commit::{check_commit, commit};
 pub(crate) use connect::may_connect;
 pub use plugins::AdmissionPlugin;
 pub(crate) use pods::copy_topology;
-pub(crate) use quota::{Refused, check as check_quota, commit as commit_charged};
+pub(crate) use quota::Refused;
 pub(crate) use signatures::sign;
 pub(crate) use webhooks::Mutated;
 

@@ -6,7 +6,9 @@ use std::{io, sync::Arc, time::Duration};
 use lazaret_json::json;
 use lazaret_storage::{Committed, Op, SnapshotError, StorageError, TxnError, TxnInvalid};
 
-use crate::{ApiError, Server, clock, limits, object, respond::Answer};
+use crate::{
+    ApiError, Server, admission::device_holdings::ReservedDevices, clock, limits, object, respond::Answer,
+};
 
 /// Where a snapshot is asked for, with POST.
 pub(crate) const COMPACT_PATH: &str = "lazaret/store/compact";
@@ -51,37 +53,63 @@ impl Server {
 
     /// Hands a write to the store and waits until it is durable.
     pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
-        self.commit_within(ops, object::OBJECT_BYTES_MAX).await
+        self.commit_within(ops, object::OBJECT_BYTES_MAX, None).await
+    }
+
+    /// The same for a write that gives a claim devices: they are reserved until the store has answered, whoever still waits for that.
+    pub(crate) async fn commit_giving(
+        &self,
+        ops: Vec<Op>,
+        devices: &Arc<ReservedDevices>,
+    ) -> Result<Committed, TxnError> {
+        self.commit_within(ops, object::OBJECT_BYTES_MAX, Some(devices)).await
     }
 
     /// The same for the server's own addition to an object of a client.
     pub(crate) async fn commit_own(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
-        self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX).await
+        self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX, None).await
     }
 
-    async fn commit_within(&self, ops: Vec<Op>, bytes_max: usize) -> Result<Committed, TxnError> {
+    async fn commit_within(
+        &self,
+        ops: Vec<Op>,
+        bytes_max: usize,
+        devices: Option<&Arc<ReservedDevices>>,
+    ) -> Result<Committed, TxnError> {
         limits::check_sizes(self.store(), &ops, bytes_max)?;
         let started = clock::instant();
-        let committed = self.write(ops).await;
+        let committed = self.write(ops, devices).await;
         self.metrics().committed(started.elapsed());
         committed
     }
 
     /// Runs a transaction, and gives up waiting for a disk that does not answer.
-    async fn write(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+    async fn write(
+        &self,
+        ops: Vec<Op>,
+        devices: Option<&Arc<ReservedDevices>>,
+    ) -> Result<Committed, TxnError> {
         let limit = Duration::from_secs(WRITE_SECONDS_MAX);
-        match tokio::time::timeout(limit, self.store().txn(ops)).await {
-            Ok(done) => done,
-            Err(_) => {
-                let source =
-                    io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {WRITE_SECONDS_MAX} s"));
-                Err(TxnError::Unknown(Arc::new(StorageError {
-                    doing: "write to",
-                    file: "the disk".into(),
-                    source,
-                })))
-            }
-        }
+        let done = match devices {
+            None => tokio::time::timeout(limit, self.store().txn(ops)).await,
+            Some(devices) => tokio::time::timeout(limit, self.outlasting(ops, Arc::clone(devices))).await,
+        };
+        done.unwrap_or_else(|_| {
+            let why = format!("no answer in {WRITE_SECONDS_MAX} s");
+            Err(unknown(io::Error::new(io::ErrorKind::TimedOut, why)))
+        })
+    }
+
+    /// Runs a transaction to its end, also when nobody waits for it any longer: until then what it gives is reserved.
+    #[allow(clippy::disallowed_methods, reason = "the task ends with the answer of the store")]
+    async fn outlasting(&self, ops: Vec<Op>, devices: Arc<ReservedDevices>) -> Result<Committed, TxnError> {
+        let store = self.shared_store();
+        let task = tokio::spawn(async move {
+            let done = store.txn(ops).await;
+            drop(devices);
+            done
+        });
+        task.await.unwrap_or_else(|error| Err(unknown(io::Error::other(error))))
     }
 
     /// Writes a snapshot and removes the log before it.
@@ -98,6 +126,10 @@ impl Server {
             Err(error @ SnapshotError::Failed(_)) => Err(ApiError::internal(error)),
         }
     }
+}
+
+fn unknown(source: io::Error) -> TxnError {
+    TxnError::Unknown(Arc::new(StorageError { doing: "write to", file: "the disk".into(), source }))
 }
 
 /// The error for a client whose write was not acknowledged.

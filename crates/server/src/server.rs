@@ -15,6 +15,7 @@ use crate::{
     AlertSink, Authorizer, Pages, ServerAddress,
     admission::{
         device_classes::{DEVICE_CLASSES, read_device_classes},
+        device_holdings::DeviceHoldings,
         guards::{GUARDS, approval_is_wanted},
         plugins::{AdmissionPlugin, DisabledPlugins},
         priority::{DefaultPriority, PRIORITY_CLASSES, find_default_priority},
@@ -86,6 +87,7 @@ struct Inner {
     approval_wanted: Derived<bool>,
     webhook_limits: WebhookLimits,
     device_classes: Derived<Classes>,
+    device_holdings: Arc<DeviceHoldings>,
     quota_locks: QuotaLocks,
     audit: Audit,
     recent_events: RecentEvents,
@@ -162,6 +164,7 @@ impl Server {
                 approval_wanted: Derived::new(GUARDS, approval_is_wanted),
                 webhook_limits: WebhookLimits::default(),
                 device_classes: Derived::new(DEVICE_CLASSES, read_device_classes),
+                device_holdings: Arc::default(),
                 quota_locks: QuotaLocks::default(),
                 audit,
                 ending: watch::Sender::new(false),
@@ -220,6 +223,11 @@ impl Server {
     /// The device classes that serve extended resources.
     pub(crate) fn device_classes(&self) -> Arc<Classes> {
         self.inner.device_classes.get(self.store())
+    }
+
+    /// What claims hold of devices.
+    pub(crate) fn device_holdings(&self) -> &Arc<DeviceHoldings> {
+        &self.inner.device_holdings
     }
 
     /// Lets those who write in a namespace with quotas go one after the other.

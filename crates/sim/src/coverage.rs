@@ -83,6 +83,10 @@ marks! {
     PartWithheld = "writes of other cores withheld for want of the lease",
     /// A write of another core arrived after its sender had given it up.
     PartLate = "writes of other cores that came late",
+    /// A server refused a device that another claim has.
+    RefusedTwice = "allocations refused because another claim has a device",
+    /// A server took an allocation of a scheduler that led no more, of a device that another claim has.
+    GivenTwice = "devices given twice by schedulers that led no more",
     /// The claim controller asked a kubelet whether devices are unprepared.
     NodeAsked = "kubelets asked whether devices are unprepared",
     /// The workload controllers made a pod.

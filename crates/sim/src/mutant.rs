@@ -59,6 +59,10 @@ mutants! {
     StuckStatus = "stuck-status",
     /// The scheduler does not see that claims are allocated.
     DoubleAllocation = "double-allocation",
+    /// The server does not look at the devices of allocations.
+    UncheckedDevices = "unchecked-devices",
+    /// A scheduler that begins to lead does not wait until the writes of the last one have ended.
+    NoFlightWait = "no-flight-wait",
     /// A kubelet that is asked whether devices are unprepared says so before they are.
     Hasty = "hasty",
     /// The claim controller sees no nodes.

@@ -66,6 +66,8 @@ pub struct Config {
     pub replaced: u32,
     /// Whether the slices of a Node go with it.
     pub collected: u32,
+    /// Whether the server looks at the devices of an allocation, and refuses one that another claim has.
+    pub once: u32,
 }
 
 macro_rules! fields {
@@ -93,6 +95,7 @@ macro_rules! fields {
         each("crowded", &mut config.crowded);
         each("replaced", &mut config.replaced);
         each("collected", &mut config.collected);
+        each("once", &mut config.once);
     }};
 }
 
@@ -319,6 +322,9 @@ impl Scenario {
         if mutant == Mutant::StaleView {
             scenario.config.lag_ms = scenario.config.lag_ms.max(HUNT_LAG_MS);
         }
+        if mutant == Mutant::UncheckedDevices {
+            scenario.config.once = 1;
+        }
         if mutant == Mutant::DevicesForDomains {
             let guards = scenario.transitions.iter_mut().filter(|one| one.op == Op::WriteGuard);
             guards.for_each(|guard| (guard.b, guard.c) = counting_domains(guard.b, guard.c));
@@ -348,8 +354,8 @@ impl Scenario {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
         // A file that says nothing of them is from before there were such worlds.
-        let Config { wide, protected, healed, binding, crowded, replaced, .. } = &mut scenario.config;
-        [wide, protected, healed, binding, crowded, replaced].into_iter().for_each(|field| *field = 0);
+        let Config { wide, protected, healed, binding, crowded, replaced, once, .. } = &mut scenario.config;
+        [wide, protected, healed, binding, crowded, replaced, once].into_iter().for_each(|field| *field = 0);
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }

@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub(crate) replacements: Replacements,
     pub(crate) reports: Reports,
     pub(crate) errors: Option<Errors>,
+    /// The write that arrives is of a sender that leads no more or is gone.
+    pub(crate) is_left_behind: bool,
     /// The guards, whose limits no eviction may exceed, by name.
     pub(crate) guards: BTreeMap<Text, Arc<DisruptionGuard>>,
     /// The last write that was scheduled for the watches.
@@ -147,6 +149,7 @@ impl World {
             replacements: Replacements::new(config.seed),
             reports: Reports::new(config),
             errors: None,
+            is_left_behind: false,
             guards: BTreeMap::new(),
             written: 0,
             told: [0; Kind::ALL.len()],

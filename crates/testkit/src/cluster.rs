@@ -10,7 +10,8 @@ use std::{
 
 use kube::Client;
 use lazaret_server::{
-    ADMIN, Identity, NodeConnections, NodeTrust, Pem, Secrets, Server, ServerOptions, Signer, User,
+    ADMIN, AdmissionPlugin, Identity, NodeConnections, NodeTrust, Pem, Secrets, Server, ServerOptions,
+    Signer, User,
 };
 use lazaret_store::Store;
 use tempfile::TempDir;
@@ -180,6 +181,11 @@ impl Cluster {
     #[allow(clippy::panic, reason = "for tests, which end where they cannot go on")]
     pub fn address(&self) -> SocketAddr {
         self.listen().unwrap_or_else(|error| panic!("open the cluster's address: {error}"))
+    }
+
+    /// Lets claims be allocated devices that others have, as kube-apiserver does, until [`restart`](Self::restart): for tests of what nodes do then.
+    pub fn allow_devices_twice(&self) {
+        self.server.disable_admission_plugin(AdmissionPlugin::DevicesOnce);
     }
 
     /// A kubeconfig file for the administrator, for programs outside this process. The first call opens the port.

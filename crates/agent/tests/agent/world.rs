@@ -46,6 +46,7 @@ impl World {
     }
 
     pub(crate) async fn of(cluster: Cluster) -> Self {
+        cluster.allow_devices_twice();
         // A short path: the name of a socket has at most 107 bytes.
         let root = tempfile::Builder::new().prefix("a").tempdir().unwrap();
         let world = Self { cluster, root, metrics: Metrics::default() };

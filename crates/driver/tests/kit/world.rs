@@ -104,7 +104,9 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let root = tempfile::Builder::new().prefix("k").tempdir().unwrap();
-        Self { cluster: Cluster::start(), root, script: Arc::default() }
+        let cluster = Cluster::start();
+        cluster.allow_devices_twice();
+        Self { cluster, root, script: Arc::default() }
     }
 
     pub(crate) fn kit(&self) -> Kit {

@@ -29,6 +29,7 @@ impl World {
     async fn new() -> Self {
         let world =
             Self { cluster: Cluster::start(), root: tempfile::Builder::new().prefix("e").tempdir().unwrap() };
+        world.cluster.allow_devices_twice();
         let nodes: Api<Node> = Api::all(world.cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();

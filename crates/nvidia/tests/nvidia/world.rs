@@ -53,6 +53,7 @@ pub(crate) fn card(number: u32) -> Card {
 impl World {
     pub(crate) async fn new(cards: u32) -> Self {
         let cluster = Cluster::start();
+        cluster.allow_devices_twice();
         let nodes: Api<Node> = Api::all(cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();

@@ -5,6 +5,7 @@ mod bind;
 mod budget;
 mod claims;
 mod classic;
+mod collisions;
 mod extended;
 mod extended_ready;
 mod faults;

@@ -12,6 +12,8 @@ pub enum AdmissionPlugin {
     ServiceAccount,
     /// Taints new nodes until they are ready.
     TaintNodesByCondition,
+    /// Refuses devices that another claim has. It has no name: only tests of nodes that are asked for a device twice do without it.
+    DevicesOnce,
 }
 
 impl AdmissionPlugin {
@@ -36,6 +38,7 @@ impl FromStr for AdmissionPlugin {
 pub(crate) struct DisabledPlugins {
     service_account: AtomicBool,
     taint_nodes_by_condition: AtomicBool,
+    devices_once: AtomicBool,
 }
 
 impl DisabledPlugins {
@@ -43,6 +46,7 @@ impl DisabledPlugins {
         match plugin {
             AdmissionPlugin::ServiceAccount => &self.service_account,
             AdmissionPlugin::TaintNodesByCondition => &self.taint_nodes_by_condition,
+            AdmissionPlugin::DevicesOnce => &self.devices_once,
         }
     }
 

@@ -8,6 +8,7 @@ use lazaret_kinds::{Kind, Scope};
 use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota, Timestamp, Usage, settle};
 use lazaret_storage::{Committed, Item, Op, RangeOptions, TxnError};
 
+use super::device_holdings::ReservedDevices;
 use crate::{
     ApiError,
     call::{Call, Write},
@@ -20,31 +21,32 @@ const QUOTAS: &str = "/core/resourcequotas/";
 const RETRIES_MAX: usize = 32;
 /// Why nothing was written.
 pub(crate) enum Refused {
-    /// The request or the quota has to change.
-    Quota(ApiError),
+    /// The request has to change, or what is in its way.
+    Request(ApiError),
     Store(TxnError),
 }
 
 // DEVIATION(quota-with-the-write): charged and given back in the transaction that writes the object.
 /// Commits a write of one object, and its charge. `own`: the write is the server's own addition to an object of a client.
-pub(crate) async fn commit(
+pub(super) async fn commit(
     call: &Call<'_>,
     write: Write<'_>,
     ops: Vec<Op>,
     own: bool,
+    devices: Option<&Arc<ReservedDevices>>,
 ) -> Result<Committed, Refused> {
     let Some(kind) = counted(call, write) else {
-        return recorded(call, write, ops, own).await.map_err(Refused::Store);
+        return recorded(call, write, ops, own, devices).await.map_err(Refused::Store);
     };
     let _turn = call.server.quota_locks().take(&call.target.namespace).await;
     for _ in 0..RETRIES_MAX {
-        let charged = charge(call, &kind, write).map_err(Refused::Quota)?;
+        let charged = charge(call, &kind, write).map_err(Refused::Request)?;
         let mut all = ops.clone();
         for (item, quota) in &charged {
-            let value = object::encode(quota).map_err(|error| Refused::Quota(error.into()))?;
+            let value = object::encode(quota).map_err(|error| Refused::Request(error.into()))?;
             all.push(Op::update(item.key.clone(), item.modified, value));
         }
-        match recorded(call, write, all, own).await {
+        match recorded(call, write, all, own, devices).await {
             Ok(committed) => return Ok(without_quotas(call, committed, ops.len(), charged)),
             // Another client has written a quota in between.
             Err(TxnError::Conflict { op, .. }) if op >= ops.len() => {}
@@ -52,20 +54,30 @@ pub(crate) async fn commit(
         }
     }
     let why = "too many changes of quotas at once; try again";
-    Err(Refused::Quota(ApiError::conflict(&call.kind, write.name, why)))
+    Err(Refused::Request(ApiError::conflict(&call.kind, write.name, why)))
 }
 
 /// Whether quotas allow a write that is only tried.
-pub(crate) fn check(call: &Call<'_>, write: Write<'_>) -> Result<(), ApiError> {
+pub(super) fn check(call: &Call<'_>, write: Write<'_>) -> Result<(), ApiError> {
     counted(call, write).map_or(Ok(()), |kind| charge(call, &kind, write).map(drop))
 }
 
 /// Commits a write together with the record of what it decides.
-async fn recorded(call: &Call<'_>, write: Write<'_>, ops: Vec<Op>, own: bool) -> Result<Committed, TxnError> {
+async fn recorded(
+    call: &Call<'_>,
+    write: Write<'_>,
+    ops: Vec<Op>,
+    own: bool,
+    devices: Option<&Arc<ReservedDevices>>,
+) -> Result<Committed, TxnError> {
     let count = ops.len();
     let audit = call.server.audit();
     let ops = audit.with_records(call.store(), &call.kind, &call.user.name, write.old, write.new, ops);
-    let done = if own { call.server.commit_own(ops).await } else { call.server.commit(ops).await };
+    let done = match devices {
+        Some(devices) => call.server.commit_giving(ops, devices).await,
+        None if own => call.server.commit_own(ops).await,
+        None => call.server.commit(ops).await,
+    };
     done.map(|committed| audit.without_records(&call.kind, committed, count))
 }
 

@@ -101,7 +101,7 @@ pub(super) async fn insert(
             .map_err(|error| error.after_warnings(&warnings))?;
         warnings.extend(further);
         if call.query.dry_run() {
-            admission::check_quota(call, Write { name: &name, old: None, new: Some(&ready) })?;
+            admission::check_commit(call, Write { name: &name, old: None, new: Some(&ready) })?;
             return match call.store().get(call.key(&name).as_bytes()) {
                 Some(taken) => Err(exists(call, &name, &taken)),
                 None => Ok((dry(call, &name, &ready)?, warnings)),
@@ -112,7 +112,7 @@ pub(super) async fn insert(
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
         let write = Write { name: &name, old: None, new: Some(&ready) };
-        match admission::commit_charged(call, write, ops, false).await {
+        match admission::commit(call, write, ops, false).await {
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let item = created.ok_or_else(|| ApiError::internal("the new object is gone"))?;
@@ -129,7 +129,7 @@ pub(super) async fn insert(
                 });
             }
             Err(Refused::Store(error)) => return Err(storage(&error)),
-            Err(Refused::Quota(error)) => return Err(error),
+            Err(Refused::Request(error)) => return Err(error),
         }
     }
     let name = object::meta(&object, "name").to_owned();

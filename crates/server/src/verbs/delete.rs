@@ -8,7 +8,7 @@ use lazaret_storage::{Op, TxnError};
 use super::{finish::storage, list};
 use crate::{
     ApiError,
-    admission::{self, DeleteAttributes, Refused, commit_charged},
+    admission::{self, DeleteAttributes, Refused, commit},
     call::{Call, Write},
     clock,
     input::read_message,
@@ -287,7 +287,7 @@ pub(super) async fn remove(
             Op::update(key.as_str(), item.modified, object::encode(&marked)?)
         };
         let write = Write { name, old: Some(&old), new: (!gone).then_some(&marked) };
-        match commit_charged(call, write, vec![op], true).await {
+        match commit(call, write, vec![op], true).await {
             Ok(committed) => {
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
@@ -300,7 +300,7 @@ pub(super) async fn remove(
             }
             Err(Refused::Store(TxnError::Conflict { .. })) => {}
             Err(Refused::Store(error)) => return Err(storage(&error)),
-            Err(Refused::Quota(error)) => return Err(error),
+            Err(Refused::Request(error)) => return Err(error),
         }
     }
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))

@@ -68,7 +68,7 @@ pub(super) async fn change(
         let (mut new, warnings, _reserved) =
             prepared_update(call, &old, change.object, change.owners_known).await?;
         if call.query.dry_run() {
-            admission::check_quota(call, Write { name, old: Some(&old), new: Some(&new) })?;
+            admission::check_commit(call, Write { name, old: Some(&old), new: Some(&new) })?;
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
         if same(&old, &new) {
@@ -84,7 +84,7 @@ pub(super) async fn change(
             Op::update(key.as_str(), item.modified, value)
         };
         let write = Write { name, old: Some(&old), new: (!gone).then_some(&new) };
-        match admission::commit_charged(call, write, vec![op], false).await {
+        match admission::commit(call, write, vec![op], false).await {
             Ok(committed) => {
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
@@ -100,7 +100,7 @@ pub(super) async fn change(
             }
             Err(Refused::Store(TxnError::Conflict { .. })) => {}
             Err(Refused::Store(error)) => return Err(storage(&error)),
-            Err(Refused::Quota(error)) => return Err(error),
+            Err(Refused::Request(error)) => return Err(error),
         }
     }
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))

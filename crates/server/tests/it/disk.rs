@@ -19,7 +19,7 @@ fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"a": "b"}})
 }
 
-async fn over(disk: Arc<dyn Disk>) -> Api {
+pub(crate) async fn over(disk: Arc<dyn Disk>) -> Api {
     let api = Api::over(Store::open_on(disk, Options::default()).unwrap());
     api.post("/api/v1/namespaces", &json!({"metadata": {"name": "default"}})).await.expect(201);
     api
@@ -117,7 +117,7 @@ async fn compacting_writes_a_snapshot_and_removes_the_log_before_it() {
 
 /// A disk whose syncs wait for a word.
 #[derive(Debug, Clone)]
-struct HangingDisk {
+pub(crate) struct HangingDisk {
     disk: FaultyDisk,
     gate: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -129,7 +129,11 @@ struct HangingFile {
 }
 
 impl HangingDisk {
-    fn hang(&self, hangs: bool) {
+    pub(crate) fn new() -> Self {
+        Self { disk: FaultyDisk::new(1), gate: Arc::default() }
+    }
+
+    pub(crate) fn hang(&self, hangs: bool) {
         *self.gate.0.lock().unwrap() = hangs;
         self.gate.1.notify_all();
     }
@@ -185,7 +189,7 @@ impl DiskFile for HangingFile {
 /// Tokio's clock runs ahead when every task is idle, so the limit of 34 s is over at once.
 #[tokio::test]
 async fn writers_do_not_wait_for_ever_for_a_disk_that_hangs() {
-    let disk = HangingDisk { disk: FaultyDisk::new(1), gate: Arc::default() };
+    let disk = HangingDisk::new();
     let api = over(Arc::new(disk.clone())).await;
     disk.hang(true);
     tokio::time::pause();

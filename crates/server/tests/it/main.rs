@@ -7,6 +7,7 @@ mod certificates;
 mod corpus;
 mod custom;
 mod default_roles;
+mod devices_once;
 mod disk;
 mod http;
 mod https;

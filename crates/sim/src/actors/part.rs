@@ -26,6 +26,8 @@ const LATE_ONE_IN: u32 = 3;
 const LATE: u32 = 1;
 /// A late write arrives within this time: a lease is over by then.
 const LATE_MS_MAX: u64 = 25_000;
+/// Writes that are bounded have ended after this time: an agent whose late writes would do harm begins that long after its term.
+pub(crate) const LONGEST_FLIGHT_MS: u64 = 6_000;
 
 /// A core that runs beside the eviction.
 pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized {
@@ -83,8 +85,12 @@ pub(crate) trait Part: Machine<View = (), Kind: Clone + Debug + 'static> + Sized
     /// An effect is judged by what the agent had been told. `is_new`: it was decided now. It may as well have waited for its turn, or be repeated.
     fn check(_world: &mut World, _number: usize, _kind: &Self::Kind, _is_new: bool) {}
 
-    /// Whether a late write may arrive when its sender was given up or leads no more, or its process is gone.
-    fn may_outlive_its_sender(_kind: &Self::Kind) -> bool {
+    /// Whether its writes are bounded, because they do harm when they arrive after the next agent has begun, which waits for that.
+    const IS_BOUNDED: bool = false;
+
+    /// Whether a late write may arrive when its sender leads no more or is gone. `in_bounds`: not after the longest flight, and the next one is in another
+    /// term.
+    fn may_outlive_its_sender(_kind: &Self::Kind, _in_bounds: bool) -> bool {
         true
     }
 
@@ -136,6 +142,8 @@ pub(crate) struct Agent<P> {
     pub(crate) progress: Option<Progress>,
     is_told: bool,
     tick_at: Option<u64>,
+    /// The term that it stands in, and since when.
+    stands: Option<(u64, u64)>,
 }
 
 /// Something that is going to happen to an agent.
@@ -161,8 +169,9 @@ pub(crate) struct Post<K> {
     reply: Reply,
     /// The object in the answer.
     object: Option<Vec<u8>>,
-    /// The term in which it was sent.
+    /// The term in which it was sent, and when.
     term: Option<u64>,
+    sent: u64,
     /// The sender gave it up before it arrived.
     is_late: bool,
 }
@@ -181,7 +190,16 @@ impl<K> PartStep<K> {
 impl<P: Part> Agent<P> {
     fn new(config: Option<&Config>, life: u64, turn: Turn<Kind>) -> Self {
         let core = config.map_or_else(P::begin, P::begin_in);
-        Self { core, life, turn, is_given_up: false, progress: None, is_told: true, tick_at: None }
+        Self {
+            core,
+            life,
+            turn,
+            is_given_up: false,
+            progress: None,
+            is_told: true,
+            tick_at: None,
+            stands: None,
+        }
     }
 
     /// Whether it believes to lead.
@@ -305,7 +323,7 @@ impl World {
     /// Leads in the term of its process, behind a fence of its own.
     fn stand_for<P: Part>(&mut self, number: usize, now: Timestamp) {
         loop {
-            let standing = self.controllers[number].standing(self.now);
+            let standing = self.standing_of::<P>(number);
             let view = &self.clients[number].view;
             let reached = Kind::ALL.map(|kind| view.position(kind) as u64);
             let is_synced = P::is_past_fence(self, number);
@@ -328,6 +346,27 @@ impl World {
                 Action::Wait(_) | Action::Granted(_) => return,
             }
         }
+    }
+
+    /// The term that an agent stands in. One whose late writes would do harm does not stand before those of the last leader have ended.
+    fn standing_of<P: Part>(&mut self, number: usize) -> Option<u64> {
+        let (now, standing) = (self.now, self.controllers[number].standing(self.now));
+        if !P::IS_BOUNDED || self.mutant == Some(Mutant::NoFlightWait) {
+            return standing;
+        }
+        let agent = &mut P::crew(self).agents[number];
+        let Some(term) = standing else {
+            agent.stands = None;
+            return None;
+        };
+        let since = agent.stands.filter(|(known, _)| *known == term).map_or(now, |(_, since)| since);
+        agent.stands = Some((term, since));
+        if now >= since + LONGEST_FLIGHT_MS {
+            return standing;
+        }
+        let life = agent.life;
+        self.push(since + LONGEST_FLIGHT_MS, P::step(PartStep::Tick(number, life)));
+        None
     }
 
     fn send_posts<P: Part>(&mut self, number: usize, now: Timestamp) {
@@ -366,6 +405,7 @@ impl World {
                     reply,
                     object: None,
                     term: None,
+                    sent: self.now,
                     is_late: false,
                 };
                 self.push(self.now + delay, P::step(PartStep::Send(post)));
@@ -409,7 +449,7 @@ impl World {
             return;
         }
         let at = self.now + self.wire::<P>();
-        post.term = self.believed(number);
+        (post.term, post.sent) = (self.believed(number), self.now);
         if post.term.is_none() {
             self.coverage.hit(Mark::PartWithheld);
             post.reply = EffectEnd::Withheld.outcome().into();
@@ -434,11 +474,17 @@ impl World {
             let is_left = self.controllers[post.controller].process != post.process
                 || P::crew(self).agents[post.controller].life != post.life
                 || self.believed(post.controller) != post.term;
-            if is_left && !P::may_outlive_its_sender(kind) {
+            let is_other_term = self.controllers[post.controller].process != post.process
+                || self.believed(post.controller) != post.term;
+            let in_bounds = is_other_term && self.now < post.sent + LONGEST_FLIGHT_MS;
+            if is_left && !P::may_outlive_its_sender(kind, in_bounds) {
                 return;
             }
             self.coverage.hit(Mark::PartLate);
-            return self.perform_unheard::<P>(kind, false);
+            self.is_left_behind = is_left;
+            self.perform_unheard::<P>(kind, false);
+            self.is_left_behind = false;
+            return;
         }
         let errors = self.errors.filter(|errors| errors.until > self.now);
         let fault = errors.filter(|errors| P::crew(self).rng.chance(errors.permille));

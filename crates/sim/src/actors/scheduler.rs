@@ -154,14 +154,15 @@ impl Part for Scheduler {
         }
     }
 
-    /// The next scheduler does not know of a write that its predecessor sent and that is not written. An allocation that arrives later gives a device
-    /// twice; a release takes a claim from a pod that is about to be bound; the name of a claim replaces that of a newer one; and a binding may find its
-    /// pod without claims. No precondition of a claim or a pod prevents that, and the one scheduler that knows of it waits 30 seconds.
-    fn may_outlive_its_sender(kind: &EffectKind) -> bool {
+    const IS_BOUNDED: bool = true;
+
+    /// A release takes a claim from a pod that is about to be bound, the name of a claim replaces that of a newer one, and a binding may find its pod
+    /// without claims: the next scheduler waits until they have ended. An allocation may be held up for longer, on the way or by the server.
+    fn may_outlive_its_sender(kind: &EffectKind, in_bounds: bool) -> bool {
         match kind {
-            EffectKind::ReserveClaim(reserve) => reserve.allocation.is_none(),
-            EffectKind::Bind(_) | EffectKind::ReleaseClaim(_) | EffectKind::SetExtendedClaim(_) => false,
-            EffectKind::CreateExtendedClaim(_)
+            EffectKind::Bind(_) | EffectKind::ReleaseClaim(_) | EffectKind::SetExtendedClaim(_) => in_bounds,
+            EffectKind::ReserveClaim(_)
+            | EffectKind::CreateExtendedClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetNodeAllocatable(_)
             | EffectKind::SetPodCondition(_)

@@ -36,6 +36,9 @@ impl World {
             if claim.allocation.is_some() || claim.deleting {
                 return Outcome::Refused.into();
             }
+            if !self.may_give(&claim.key, allocation) {
+                return Outcome::Conflict.into();
+            }
             claim.allocation = Some(match self.mutant {
                 Some(Mutant::NoBrake) => Arc::new(tolerating_as_asked(&claim, allocation)),
                 Some(_) | None => Arc::clone(allocation),

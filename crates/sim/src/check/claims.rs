@@ -1,8 +1,11 @@
 //! Nothing is given out twice: a whole device has one holder at most, and the shares of one come to no more than it has.
 
-use lazaret_model::DeviceResult;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{palette, world::World};
+use lazaret_holdings::{Given, SliceFacts, collide};
+use lazaret_model::{Allocation, DeviceId, DeviceResult, ObjectKey, Uid};
+
+use crate::{coverage::Mark, mutant::Mutant, palette, world::World};
 
 /// The holders of each device and their shares, by the claims that the server has. Devices and claims go by their numbers.
 #[derive(Clone, Debug, Default)]
@@ -11,13 +14,46 @@ pub(crate) struct Holdings {
     of_device: Vec<Vec<(u32, i64)>>,
     /// By claim: one more than the place in the log of what counts for it.
     written: Vec<usize>,
+    /// What a server knows that looks at the devices of allocations.
+    known: lazaret_holdings::Holdings,
+    /// Claims that were allocated by writes of schedulers that led no more, where no server looks.
+    left_behind: BTreeSet<Uid>,
 }
 
 impl World {
+    /// Whether the server takes an allocation. One that looks at the devices refuses what another claim has; another takes what a scheduler wrote that
+    /// leads no more, and the next one finds out.
+    pub(crate) fn may_give(&mut self, claim: &ObjectKey, allocation: &Allocation) -> bool {
+        let uid = self.api.claims.get(claim).map(|stored| stored.object.uid.clone());
+        let Holdings { known, left_behind, .. } = &mut self.checker.holdings;
+        known.clear_slices();
+        for slice in self.api.slices.iter() {
+            known.set_slice(&slice.object.name, SliceFacts::of(slice.object));
+        }
+        known.override_capacities(self.api.patches.iter().next().is_some());
+        let is_taken = known.refusal(claim, &[], &Given::all(allocation)).is_some();
+        if self.config.once == 0 {
+            left_behind.extend(uid.filter(|_| self.is_left_behind));
+            if is_taken && self.is_left_behind {
+                self.coverage.hit(Mark::GivenTwice);
+            }
+            return true;
+        }
+        if is_taken {
+            self.coverage.hit(Mark::RefusedTwice);
+        }
+        !is_taken || self.mutant == Some(Mutant::UncheckedDevices)
+    }
+
     /// A claim was written at this place of the log.
     pub(crate) fn check_claim_written(&mut self, place: usize) {
         let logged = &self.api.claims.log()[place];
-        let Holdings { of_device, written } = &mut self.checker.holdings;
+        let given = logged.object.as_ref().and_then(|claim| claim.allocation.as_deref()).map(Given::all);
+        let Holdings { of_device, written, known, left_behind } = &mut self.checker.holdings;
+        if let Some(claim) = logged.object.as_ref().filter(|claim| claim.allocation.is_none()) {
+            left_behind.remove(&claim.uid);
+        }
+        known.set(self.api.claims.key(logged.number), given.unwrap_or_default());
         of_device.resize(self.api.catalog.devices(), Vec::new());
         let claim = logged.number as usize;
         written.resize(written.len().max(claim + 1), 0);
@@ -32,7 +68,13 @@ impl World {
         for (result, device) in results.iter().zip(self.api.catalog.of_claim(place)) {
             let holders = &mut of_device[*device as usize];
             holders.push((logged.number, share(result)));
-            if holders.iter().map(|(_, share)| share).sum::<i64>() > palette::BANDWIDTH_MAX {
+            let is_excused = || {
+                let mut stored =
+                    holders.iter().filter_map(|(claim, _)| self.api.claims.get(self.api.claims.key(*claim)));
+                stored.any(|stored| left_behind.contains(&stored.object.uid))
+            };
+            let sum = holders.iter().map(|(_, share)| share).sum::<i64>();
+            if sum > palette::BANDWIDTH_MAX && !is_excused() {
                 let named = holders.iter().map(|(claim, share)| (self.api.claims.key(*claim), share));
                 let all: Vec<_> = named.collect();
                 let last = self.api.claims.key(logged.number);
@@ -41,6 +83,26 @@ impl World {
         }
         if let Some(detail) = doubled {
             self.violate("nothing is given out twice", detail);
+        }
+    }
+}
+
+impl World {
+    /// What was given twice all the same was found, and given back. Of shares that take more together than there is nobody knows here.
+    pub(crate) fn check_given_once_at_rest(&mut self) {
+        let mut holders: BTreeMap<&DeviceId, Vec<(&ObjectKey, &DeviceResult)>> = BTreeMap::new();
+        for claim in self.api.claims.iter().map(|stored| stored.object) {
+            for result in claim.allocation.iter().flat_map(|given| &given.results) {
+                holders.entry(&result.device).or_default().push((&claim.key, result));
+            }
+        }
+        let twice = holders.values().find_map(|holders| {
+            let ((one, result), others) = holders.split_first()?;
+            let (other, _) = others.iter().find(|(_, other)| collide(result, other))?;
+            Some(format!("{} is held by {one} and {other}", result.device))
+        });
+        if let Some(detail) = twice {
+            self.violate("what was given twice is given back", detail);
         }
     }
 }

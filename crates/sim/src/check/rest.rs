@@ -33,6 +33,7 @@ impl World {
         self.check_rules_at_rest();
         self.check_incidents_at_rest();
         self.check_claims_at_rest();
+        self.check_given_once_at_rest();
         self.check_kubelets_at_rest();
         self.check_nodes_at_rest();
         self.check_questions_at_rest();

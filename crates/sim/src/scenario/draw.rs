@@ -55,6 +55,10 @@ const CONFIRMING_GUARDS: [u32; 3] = [34, 35, 46];
 const NO_BREAKER: u32 = 12;
 /// Numbers of taints that evict at once and say nothing about how pods leave.
 const EVICTING_TAINTS: (u32, u32) = (170, 179);
+/// The stream of randomness that the kind of server comes from.
+const SERVERS: u64 = 19;
+/// In as many of a thousand worlds the server looks at the devices of allocations.
+const ONCE_PERMILLE: u64 = 500;
 /// The most transitions of a world that are about protection.
 const PROTECTION_STEPS_MAX: u32 = 12;
 
@@ -101,6 +105,7 @@ pub(super) fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         crowded: binding::draw_crowd(population, pods),
         replaced: u32::from(pods <= SMALL_PODS_MAX && Rng::new(seed, REPLACEMENT).chance(REPLACED_PERMILLE)),
         collected: deletions::draw_collected(seed),
+        once: u32::from(Rng::new(seed, SERVERS).chance(ONCE_PERMILLE)),
     }
 }
 

@@ -7,6 +7,7 @@ mod daemons;
 mod effects;
 mod fence;
 mod gates;
+mod held_up;
 mod holds;
 mod node_credentials;
 mod permissions;

@@ -1,0 +1,110 @@
+//! What slices say of devices that more than one claim may hold at a time, or that draw from counters of their pool.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+
+use lazaret_model::{
+    CounterConsumption, CounterSet, Device, DeviceId, PoolId, Quantity, ResourceSlice, Text,
+};
+
+/// What decides over holding a device together with others.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DeviceFacts {
+    /// Several claims may hold shares of it.
+    pub is_shared: bool,
+    /// How much there is of each capacity.
+    pub capacity: Vec<(Text, Quantity)>,
+    /// What it takes of the pool's counters.
+    pub consumes: Vec<CounterConsumption>,
+}
+
+/// A slice with devices that are shared or draw from counters, or with counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceFacts {
+    /// The pool that it is part of.
+    pub pool: PoolId,
+    /// Only the highest of a pool counts.
+    pub generation: i64,
+    /// Its devices by name, without those about which there is nothing to know.
+    pub devices: BTreeMap<Text, DeviceFacts>,
+    /// The counters of the pool.
+    pub counters: Vec<CounterSet>,
+}
+
+impl SliceFacts {
+    /// The facts of a slice; `None` where there are none.
+    #[must_use]
+    pub fn of(slice: &ResourceSlice) -> Option<Self> {
+        let facts = |device: &Device| {
+            let is_shared = device.allow_multiple_allocations == Some(true);
+            (is_shared || !device.consumes_counters.is_empty()).then(|| {
+                let capacity = device.capacity.iter().filter(|_| is_shared);
+                let facts = DeviceFacts {
+                    is_shared,
+                    capacity: capacity.map(|(name, one)| (name.clone(), one.value.clone())).collect(),
+                    consumes: device.consumes_counters.clone(),
+                };
+                (device.name.clone(), facts)
+            })
+        };
+        let devices: BTreeMap<Text, DeviceFacts> = slice.devices.iter().filter_map(facts).collect();
+        let is_of_use = !devices.is_empty() || !slice.shared_counters.is_empty();
+        is_of_use.then(|| Self {
+            pool: slice.pool_id(),
+            generation: slice.pool.generation,
+            devices,
+            counters: slice.shared_counters.clone(),
+        })
+    }
+}
+
+/// The slices that say something.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pools {
+    slices: BTreeMap<Text, SliceFacts>,
+    by_pool: BTreeMap<PoolId, BTreeSet<Text>>,
+}
+
+impl Pools {
+    /// A slice says this, or nothing, or is gone.
+    pub(crate) fn set(&mut self, slice: &str, facts: Option<SliceFacts>) {
+        if let Some(before) = self.slices.remove(slice)
+            && let Some(of_pool) = self.by_pool.get_mut(&before.pool)
+        {
+            of_pool.remove(slice);
+            if of_pool.is_empty() {
+                self.by_pool.remove(&before.pool);
+            }
+        }
+        if let Some(facts) = facts {
+            self.by_pool.entry(facts.pool.clone()).or_default().insert(slice.into());
+            self.slices.insert(slice.into(), facts);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The slices of the newest generation of a pool.
+    fn newest(&self, pool: &PoolId) -> impl Iterator<Item = &SliceFacts> {
+        let of_pool =
+            || self.by_pool.get(pool).into_iter().flatten().filter_map(|name| self.slices.get(name));
+        let newest = of_pool().map(|slice| slice.generation).max();
+        of_pool().filter(move |slice| Some(slice.generation) == newest)
+    }
+
+    pub(crate) fn device(&self, device: &DeviceId) -> Option<&DeviceFacts> {
+        // Most clusters have no such pools.
+        if self.slices.is_empty() {
+            return None;
+        }
+        self.newest(&device.pool_id()).find_map(|slice| slice.devices.get(&device.device))
+    }
+
+    pub(crate) fn counters(&self, pool: &PoolId, set: &Text) -> Option<&CounterSet> {
+        self.newest(pool).flat_map(|slice| &slice.counters).find(|known| known.name == *set)
+    }
+}
