@@ -152,6 +152,7 @@ impl Args {
             },
             workload_controllers: self.workload_controllers.unwrap_or_default(),
             incidents: self.incidents.history(),
+            repair_namespaces: self.incidents.repair_namespaces()?,
             unstable_rules: gates::turns_on(&self.feature_gates, "DRADeviceTaintRules"),
             rivals: Some(self.lease.rivals()?),
             lease_namespace: self.lease.namespace(self.cluster.is_named()),
@@ -173,7 +174,8 @@ impl Args {
             .await
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
         let reviews = if self.webhook.is_wanted() { plane.review_rules() } else { None };
-        let webhook = self.webhook.start(client, &metrics, reviews).await?;
+        let webhook =
+            self.webhook.start(client, &metrics, reviews, options.repair_namespaces.clone()).await?;
         let checks = || {
             let mut checks = synced(plane.hub());
             checks.extend(webhook.as_ref().map(Serving::check));

@@ -130,6 +130,8 @@ impl Args {
             self.limits.server(),
         );
         server.use_service_ranges(self.service_ranges()?);
+        let repair_namespaces = self.incidents.repair_namespaces()?;
+        server.allow_repair_namespaces(repair_namespaces.clone());
         server.connect_to_nodes(self.nodes_api.connections(secrets.signer())?);
         for plugin in &self.disable_admission_plugins {
             server.disable_admission_plugin(*plugin);
@@ -151,7 +153,15 @@ impl Args {
         let parts = if self.api_only {
             None
         } else {
-            Some(Parts::start(&server, self.nodes, self.devices, self.plane_options()).await?)
+            Some(
+                Parts::start(
+                    &server,
+                    self.nodes,
+                    self.devices,
+                    Options { repair_namespaces, ..self.plane_options() },
+                )
+                .await?,
+            )
         };
         let local_node = self.local_node.start(&server, folder, local.ip(), self.devices, authority).await?;
         let (stop, stopped) = watch::channel(false);

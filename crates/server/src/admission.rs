@@ -16,6 +16,7 @@ pub(crate) mod certificates;
 mod connect;
 pub(crate) mod device_classes;
 pub(crate) mod guards;
+mod health_policies;
 mod limit_ranges;
 mod node;
 pub(crate) mod plugins;
@@ -157,6 +158,7 @@ pub(crate) fn check_surroundings(
 ) -> Result<Vec<String>, ApiError> {
     limit_ranges::validate(call, name, new, old)?;
     pod_resize::validate(call, name, new, old)?;
+    health_policies::validate(call, name, new, old)?;
     let warnings = pod_security::validate(call, name, new, old)?;
     if call.kind.is("", "pods") && old.is_none() {
         runtime_class::validate(call, new, name)?;

@@ -7,6 +7,7 @@ mod certificates;
 mod corpus;
 mod custom;
 mod disk;
+mod health_policies;
 mod http;
 mod https;
 mod input;
