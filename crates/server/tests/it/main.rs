@@ -11,6 +11,7 @@ mod health_policies;
 mod http;
 mod https;
 mod input;
+mod linear;
 mod node_proxy;
 mod opaque;
 mod openapi;
