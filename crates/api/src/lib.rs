@@ -41,8 +41,9 @@ pub use decode::{Object, decode_as, decode_json};
 pub use field::FieldError;
 pub use guard::{guard_that_stops_everything, read_guard};
 pub use health::{
-    HealthPolicy, HealthStep, Validation, done, incident_status_to_json, incident_to_json,
-    read_health_policy, read_incident, read_signal, tallies_to_json,
+    Described, HealthPolicy, HealthStep, REPAIR_NAMESPACE, ServiceAccount, Validation, account_refusal, done,
+    incident_status_to_json, incident_to_json, read_health_policy, read_incident, read_signal,
+    tallies_to_json,
 };
 pub use known::{WhatIsKnown, kept_in_words, what_is_known, what_is_known_of};
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};

@@ -153,6 +153,7 @@ impl Args {
             },
             workload_controllers: self.workload_controllers.unwrap_or_default(),
             incidents: self.incidents.history(),
+            repair_namespaces: self.incidents.repair_namespaces()?,
             unstable_rules: gates::turns_on(&self.feature_gates, "DRADeviceTaintRules"),
             rivals: Some(self.lease.rivals()?),
             lease_namespace: self.lease.namespace(self.cluster.is_named()),
@@ -170,6 +171,7 @@ impl Args {
             None => None,
         };
         let alerts = self.alerts.listen(&client, &metrics).await?;
+        let repair_namespaces = options.repair_namespaces.clone();
         let deciding = Deciding::start()?;
         let (of_plane, wants_reviews) = (client.clone(), self.webhook.is_wanted());
         let (shown, chosen) = (metrics.clone(), options);
@@ -180,7 +182,7 @@ impl Args {
         });
         let (plane, reviews) =
             started.await?.map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
-        let webhook = self.webhook.start(client, &metrics, reviews).await?;
+        let webhook = self.webhook.start(client, &metrics, reviews, repair_namespaces).await?;
         let checks = || {
             let mut checks = synced(plane.hub());
             checks.extend(webhook.as_ref().map(Serving::check));

@@ -147,6 +147,8 @@ impl Args {
             self.limits.server(),
         );
         server.use_service_ranges(self.service_ranges()?);
+        let repair_namespaces = self.incidents.repair_namespaces()?;
+        server.allow_repair_namespaces(repair_namespaces.clone());
         server.connect_to_nodes(self.nodes_api.connections(secrets.signer())?);
         for plugin in &self.disable_admission_plugins {
             server.disable_admission_plugin(*plugin);
@@ -169,7 +171,8 @@ impl Args {
         let parts = if self.api_only {
             None
         } else {
-            let (server, options) = (server.clone(), self.plane_options());
+            let options = Options { repair_namespaces, ..self.plane_options() };
+            let server = server.clone();
             let started = deciding.run(Parts::start(server, self.nodes, self.devices, options));
             Some(started.await??)
         };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use lazaret_controllers::{RuleReview, RuleReviews};
+use lazaret_controllers::{PolicyReviews, RuleReview, RuleReviews};
 use lazaret_model::validate_dns_label;
 use lazaret_runtime::{Client, Metrics, Tasks};
-use lazaret_webhook::{Decide, Decision, Identity, Question, Webhook};
+use lazaret_webhook::{About, Decide, Decision, Identity, Question, Webhook};
 use tokio::sync::watch;
 
 use crate::{listen::Listen, output};
@@ -14,7 +14,7 @@ use crate::{listen::Listen, output};
 /// Where the webhook is served, and under which name.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct WebhookArgs {
-    /// Serve an admission webhook over HTTPS at this address, 0.0.0.0:9443 for instance: it refuses DeviceTaintRules whose evictions a DisruptionGuard does not permit [default: not at all]
+    /// Serve an admission webhook over HTTPS at this address, 0.0.0.0:9443 for instance: it refuses DeviceTaintRules whose evictions a DisruptionGuard does not permit, and DeviceHealthPolicies that describe what their author may not create [default: not at all]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
     webhook_listen: Option<Listen>,
     /// The Service of the webhook; its Secret and its ValidatingWebhookConfiguration have the same name
@@ -48,6 +48,7 @@ impl WebhookArgs {
         client: Client,
         metrics: &Metrics,
         reviews: Option<RuleReviews>,
+        repair_namespaces: Vec<String>,
     ) -> Result<Option<Serving>> {
         let Some(listen) = &self.webhook_listen else { return Ok(None) };
         let identity = self.identity()?;
@@ -58,7 +59,9 @@ impl WebhookArgs {
         let listener = listen.bind("--webhook-listen").await?;
         let address = listener.local_addr().context("find out where it listens")?;
         output::note(&format!("webhook: https://{address}/device-taint-rules"));
-        let (webhook, certificate_manager) = Webhook::new(client, identity, metrics, decide(reviews));
+        let policies = PolicyReviews::new(client.clone(), repair_namespaces);
+        let decide = decide(reviews, policies);
+        let (webhook, certificate_manager) = Webhook::new(client, identity, metrics, decide);
         let (stop, stopped) = watch::channel(false);
         let mut tasks = Tasks::default();
         tasks.spawn("webhook", metrics, Arc::clone(&webhook).serve(listener, certificate_manager, stopped));
@@ -98,11 +101,15 @@ impl Serving {
     }
 }
 
-fn decide(reviews: RuleReviews) -> Decide {
-    Arc::new(move |Question { object, old_object }| {
-        let reviews = reviews.clone();
+fn decide(reviews: RuleReviews, policies: PolicyReviews) -> Decide {
+    Arc::new(move |about, Question { object, old_object, user }| {
+        let (reviews, policies) = (reviews.clone(), policies.clone());
         Box::pin(async move {
-            match reviews.review(&object, old_object.as_deref()).await {
+            let review = match about {
+                About::Rule => reviews.review(&object, old_object.as_deref()).await,
+                About::HealthPolicy => policies.review(&object, old_object.as_deref(), &user).await,
+            };
+            match review {
                 RuleReview::Permitted => Decision::Allowed,
                 RuleReview::Refused(why) => Decision::Denied(why),
                 RuleReview::NotReady => Decision::NotReady,

@@ -41,6 +41,8 @@ pub struct Options {
     pub controllers: Controllers,
     /// How long incidents are kept after their end.
     pub incidents: lazaret_lifecycle::History,
+    /// Namespaces of the service accounts as which health policies may have objects created.
+    pub repair_namespaces: Vec<String>,
     /// Whether DeviceTaintRules count that are not served in v1. Kubernetes before 1.37 serves them with their gate off as well, and then no
     /// scheduler obeys them.
     pub unstable_rules: bool,
@@ -59,6 +61,7 @@ impl Default for Options {
             lease_namespace: None,
             controllers: Controllers::default(),
             incidents: lazaret_lifecycle::History::default(),
+            repair_namespaces: vec![lazaret_api::REPAIR_NAMESPACE.to_owned()],
             unstable_rules: true,
         }
     }
@@ -266,7 +269,12 @@ impl Plane {
     fn controllers(&mut self, context: &PartContext, sources: Sources, options: &Options) {
         self.evictions(context, sources, options);
         if options.controllers.health {
-            let served = health::serve(context.clone(), sources, options.incidents);
+            let chosen = health::Options {
+                history: options.incidents,
+                namespace: options.lease_namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned()),
+                repair_namespaces: options.repair_namespaces.clone(),
+            };
+            let served = health::serve(context.clone(), sources, chosen);
             self.agents.spawn(health::NAME, context.metrics(), served);
         }
         if options.controllers.claims {

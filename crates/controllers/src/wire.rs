@@ -40,6 +40,7 @@ pub(crate) fn consumer(consumer: &Consumer) -> Value {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
+    pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) resource_version: String,

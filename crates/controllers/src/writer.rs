@@ -28,6 +28,11 @@ impl Writer {
         &self.client
     }
 
+    /// The same, by the rights of this user and no others.
+    pub(crate) fn acting_as(&self, user: &str) -> Self {
+        Self { client: self.client.acting_as(user), events: self.events.clone() }
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.client.clock().now()
     }

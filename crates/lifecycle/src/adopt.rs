@@ -140,7 +140,7 @@ impl Lifecycle {
         else {
             return;
         };
-        incident.tries = incident.tries.saturating_add(1);
+        incident.begin_task();
         self.record(number);
     }
 

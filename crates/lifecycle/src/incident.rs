@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, format, vec::Vec};
 
-use lazaret_model::{DeviceId, Text, Timestamp, named};
+use lazaret_model::{DeviceId, Text, Timestamp, Uid, named};
 
 use crate::policy::TaintKeyValue;
 
@@ -95,6 +95,19 @@ pub struct Incident {
     pub handled: Handled,
     /// The step that a guard does not permit yet.
     pub held: Option<Box<Held>>,
+    /// The object that was made for the task that was begun last. Only its result counts.
+    pub task: Option<Box<TaskObject>>,
+}
+
+/// An object that was made to repair or validate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskObject {
+    /// Its namespace; empty where there is none.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its incarnation.
+    pub uid: Uid,
 }
 
 /// A step of a policy that a guard does not permit yet.
@@ -222,6 +235,12 @@ impl Incident {
     #[must_use]
     pub fn task_name(&self) -> Text {
         format!("{}-{}", self.name, self.tries).into()
+    }
+
+    /// The next repair or validation begins, under a number of its own.
+    pub(crate) fn begin_task(&mut self) {
+        self.tries = self.tries.saturating_add(1);
+        self.task = None;
     }
 
     /// A repair that was withdrawn is begun again: it has its whole time.

@@ -25,6 +25,7 @@ mod signal;
 mod small_map;
 mod stages;
 mod tallies;
+mod task;
 mod texts;
 mod wakes;
 mod wanted;
@@ -32,7 +33,7 @@ mod watcher;
 
 pub use effect::{Act, Effect, Input, JobResult, Repair};
 pub use incident::{
-    Cost, Entry, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, Times,
+    Cost, Entry, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, TaskObject, Times,
     incident_name,
 };
 pub use limits::{Limit, Selected};

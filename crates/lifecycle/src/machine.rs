@@ -313,7 +313,11 @@ impl Lifecycle {
         self.tallies.forget_policy(&name);
         let before = self.policies.insert(name.clone(), IndexedPolicy::new(policy));
         let is_new_mode = before.as_ref().is_none_or(|before| before.mode != mode);
-        let lacked_step = |step| before.as_ref().is_some_and(|before| before.steps.len() <= step);
+        let lacked_step = |step| {
+            before.as_ref().is_some_and(|before| before.steps.len() <= step || before.blocked.is_some())
+        };
+        let blocked = self.policies.get(&name).map(|policy| policy.blocked.clone());
+        let is_new_block = before.as_ref().map(|before| before.blocked.clone()) != blocked;
         for number in self.numbers_of(&name) {
             let Some(incident) =
                 invariant!(self.incidents.get(&number).cloned(), "an incident that was found is there")
@@ -323,7 +327,7 @@ impl Lifecycle {
             let was_gone = incident.waits_for == POLICY_GONE;
             // Its repair, and the time that it has, follow from the steps.
             let is_repairing = incident.stage == Stage::Repairing;
-            if is_new_mode || was_gone || is_repairing {
+            if is_new_mode || was_gone || is_repairing || is_new_block {
                 if (was_gone || lacked_step(incident.step))
                     && let Some(incident) = open_mut(&mut self.incidents, number)
                 {

@@ -31,6 +31,8 @@ pub struct Policy {
     pub attempts_max: u32,
     /// How a device is trusted again.
     pub recovery: Option<Recovery>,
+    /// Why no repair and no validation may begin, in words for people. Everything else goes on.
+    pub blocked: Option<Text>,
 }
 
 named! {
@@ -305,6 +307,11 @@ impl Policy {
     /// The recovery that a device must pass before it is trusted: that of the policy, or as long a calm as it names.
     pub(crate) fn trust(&self) -> Recovery {
         self.recovery.unwrap_or(Recovery { probation_ms: self.clear_after_ms, validates: false, flaps: None })
+    }
+
+    /// Whether a validation may begin.
+    pub(crate) fn validates(&self) -> bool {
+        self.blocked.is_none() && self.trust().validates
     }
 }
 

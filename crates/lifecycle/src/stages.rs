@@ -111,6 +111,7 @@ impl Lifecycle {
             cost: Cost::default(),
             handled: Handled::default(),
             held: None,
+            task: None,
         };
         self.incidents.insert(number, Arc::new(incident));
         let actor = format!("policy {policy}").into();
@@ -157,7 +158,7 @@ impl Lifecycle {
         let number = known.incident?;
         let incident = self.incidents.get(&number)?;
         let policy = self.policies.get(&incident.policy)?;
-        let (trust, steps) = (policy.trust(), policy.steps.len());
+        let (trust, steps, is_blocked) = (policy.trust(), policy.steps.len(), policy.blocked.is_some());
         // Nothing is done to the device, by its policy or because a guard does not permit it.
         let is_observed = policy.mode == Mode::Observe || !incident.is_enforced;
         let last = known.watchers.get(&incident.policy).and_then(|watcher| watcher.last_match);
@@ -189,7 +190,7 @@ impl Lifecycle {
                 self.enter(now, number, Stage::Repairing, "no pod uses the device".into(), &actor);
             }
             Stage::Draining | Stage::Abandoned | Stage::Cleared => return None,
-            Stage::Repairing if steps == 0 => return None,
+            Stage::Repairing if steps == 0 || is_blocked => return None,
             Stage::Repairing => match timeout {
                 Some(end) if now >= end => {
                     let repair = Repair { step: incident.step, attempt: incident.attempts };
@@ -341,7 +342,7 @@ impl Lifecycle {
             incident.cost.note(&known.users);
         }
         if matches!(stage, Stage::Repairing | Stage::Probation) {
-            incident.tries = incident.tries.saturating_add(1);
+            incident.begin_task();
         }
         (incident.stage, incident.since) = (stage, now);
         incident.note(now, self.texts.share(cause), &self.texts.share(actor.clone()));
@@ -410,17 +411,22 @@ impl Lifecycle {
         self.effects.push_back(Effect::Taint { device: device.clone(), effects, taint });
         match incident.stage {
             Stage::Draining => self.effects.push_back(Effect::Drain { incident: number, device }),
-            Stage::Repairing => {
+            Stage::Repairing if policy.blocked.is_none() => {
                 if let Some(step) = policy.steps.get(incident.step) {
                     let repair = Repair { step: incident.step, attempt: incident.attempts };
                     let name = step.name.clone();
                     self.effects.push_back(Effect::Repair { incident: number, repair, name });
                 }
             }
-            Stage::Probation if policy.trust().validates && !incident.is_validated => {
+            Stage::Probation if policy.validates() && !incident.is_validated => {
                 self.effects.push_back(Effect::Validate { incident: number, device });
             }
-            Stage::Suspect | Stage::Quarantined | Stage::Probation | Stage::Cleared | Stage::Abandoned => {}
+            Stage::Suspect
+            | Stage::Quarantined
+            | Stage::Repairing
+            | Stage::Probation
+            | Stage::Cleared
+            | Stage::Abandoned => {}
         }
     }
 }
@@ -461,10 +467,22 @@ fn stage_of(target: Target) -> Stage {
     }
 }
 
+/// Whether the stage of an incident goes on with a repair or a validation.
+fn needs_task(policy: &Policy, incident: &Incident) -> bool {
+    match incident.stage {
+        Stage::Repairing => incident.step < policy.steps.len(),
+        Stage::Probation => policy.trust().validates && !incident.is_validated,
+        Stage::Suspect | Stage::Quarantined | Stage::Draining | Stage::Cleared | Stage::Abandoned => false,
+    }
+}
+
 /// The condition that an incident waits for, in words.
 pub(crate) fn waits_for(policy: &Policy, incident: &Incident) -> Text {
     if let Some(held) = &incident.held {
         return held.message.clone();
+    }
+    if let Some(why) = policy.blocked.as_ref().filter(|_| needs_task(policy, incident)) {
+        return why.clone();
     }
     let calm = || format!("calm for {} s", policy.clear_after_ms / 1_000);
     let text: String = match incident.stage {

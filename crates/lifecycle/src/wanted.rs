@@ -34,7 +34,7 @@ impl Lifecycle {
         if !incident.is_enforced {
             return Wanted::default();
         }
-        let task = policy.and_then(|policy| match incident.stage {
+        let task = policy.filter(|policy| policy.blocked.is_none()).and_then(|policy| match incident.stage {
             Stage::Repairing if incident.step < policy.steps.len() => Some(Task::Repair(incident.step)),
             Stage::Probation if policy.trust().validates && !incident.is_validated => Some(Task::Validate),
             Stage::Repairing

@@ -39,6 +39,7 @@ fn policy() -> Policy {
         clear_after_ms: 60_000,
         steps: Vec::new(),
         attempts_max: 1,
+        blocked: None,
         recovery: None,
     }
 }

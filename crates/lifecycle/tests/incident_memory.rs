@@ -35,6 +35,7 @@ fn policy() -> Policy {
         clear_after_ms: 900_000,
         steps: Vec::new(),
         attempts_max: 1,
+        blocked: None,
         recovery: None,
     }
 }

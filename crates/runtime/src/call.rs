@@ -16,6 +16,8 @@ pub struct Client {
     transport: Arc<dyn Fn(Request<Bytes>) -> Answering + Send + Sync>,
     /// Without it, nothing is written.
     leadership: Option<Leadership>,
+    /// The user that is impersonated.
+    acts_as: Option<Arc<str>>,
     clock: Clock,
 }
 
@@ -34,6 +36,9 @@ impl core::fmt::Debug for Client {
 
 /// The `User-Agent` of every request, from which a server derives the field manager of plain writes.
 const USER_AGENT: &str = concat!("lazaret/", env!("CARGO_PKG_VERSION"));
+
+/// The header that names the user whose rights count.
+const IMPERSONATE_USER: &str = "impersonate-user";
 
 /// An answer larger than this is not read: ten times the largest object that a server takes, for a list has several.
 pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
@@ -283,7 +288,7 @@ impl Client {
                 answer.map(|answer| answer.map(boxed)).map_err(|error| told(&error))
             })
         };
-        Self { transport: Arc::new(transport), leadership: None, clock: Clock::default() }
+        Self { transport: Arc::new(transport), leadership: None, acts_as: None, clock: Clock::default() }
     }
 
     /// To a server in this process: a request is a call, and nothing stands between that would have to be woken.
@@ -299,14 +304,20 @@ impl Client {
             let answer = answer(request);
             Box::pin(async move { Ok(answer.await.map(boxed)) })
         };
-        Self { transport: Arc::new(transport), leadership: None, clock: Clock::default() }
+        Self { transport: Arc::new(transport), leadership: None, acts_as: None, clock: Clock::default() }
+    }
+
+    /// The same, which [sends](Self::send) every call as this user: whether it may, the server decides by the rights of that user.
+    #[must_use]
+    pub fn acting_as(&self, user: &str) -> Self {
+        Self { acts_as: Some(user.into()), ..self.clone() }
     }
 
     /// The same, which looks right before each write whether this process still leads, and does not send it if not.
     #[must_use]
     pub fn under(&self, leadership: &Leadership) -> Self {
         let leadership = Some(leadership.clone()).filter(Leadership::is_rivalled);
-        Self { transport: Arc::clone(&self.transport), leadership, clock: self.clock.clone() }
+        Self { leadership, ..self.clone() }
     }
 
     /// The same, for whom this clock shows the time.
@@ -387,14 +398,16 @@ impl Client {
     /// The server's refusal, by the reaction that it needs.
     pub async fn send(&self, call: Call) -> Result<Bytes, CallError> {
         let writes = call.method != Method::GET;
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(call.method)
             .uri(call.path)
             .header(http::header::CONTENT_TYPE, call.content_type)
             .header(http::header::ACCEPT, "application/json")
-            .header(http::header::USER_AGENT, USER_AGENT)
-            .body(call.body)
-            .map_err(|error| CallError::Invalid(error.to_string()))?;
+            .header(http::header::USER_AGENT, USER_AGENT);
+        if let Some(user) = &self.acts_as {
+            request = request.header(IMPERSONATE_USER, &**user);
+        }
+        let request = request.body(call.body).map_err(|error| CallError::Invalid(error.to_string()))?;
         self.request(request).await.map_err(|error| match error {
             // It was sent, and nobody knows what came of it.
             RequestError::TooLarge(_) | RequestError::Unreadable(_) | RequestError::Failed(_) if writes => {

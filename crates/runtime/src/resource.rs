@@ -21,6 +21,8 @@ resources! {
     SERVICE_ACCOUNTS: "" "v1" "serviceaccounts" "ServiceAccount" true;
     /// Configuration maps.
     CONFIG_MAPS: "" "v1" "configmaps" "ConfigMap" true;
+    /// Secrets.
+    SECRETS: "" "v1" "secrets" "Secret" true;
     /// Events of the core group.
     EVENTS: "" "v1" "events" "Event" true;
     /// Claims of volumes.

@@ -20,6 +20,7 @@ mod device_facts;
 pub(crate) mod device_holdings;
 mod devices;
 pub(crate) mod guards;
+mod health_policies;
 mod limit_ranges;
 mod node;
 pub(crate) mod plugins;
@@ -162,6 +163,7 @@ pub(crate) fn check_surroundings(
 ) -> Result<Vec<String>, ApiError> {
     limit_ranges::validate(call, name, new, old)?;
     pod_resize::validate(call, name, new, old)?;
+    health_policies::validate(call, name, new, old)?;
     let warnings = pod_security::validate(call, name, new, old)?;
     if call.kind.is("", "pods") && old.is_none() {
         runtime_class::validate(call, new, name)?;

@@ -10,7 +10,7 @@ use crate::{
     ApiError, Body, Server,
     access_log::AccessEntry,
     alerts, audit,
-    auth::attributes::authorize_unknown,
+    auth::{act_as, attributes::authorize_unknown},
     call::Call,
     discovery, disk, health, input, long,
     metrics::{self, RequestLabels},
@@ -31,7 +31,7 @@ struct OtherRequest<'a> {
 }
 
 impl Server {
-    /// Answers requests on behalf of `user`, one call each: the shortest way to the API from within the process.
+    /// Answers requests on behalf of `user`, or of whom a request impersonates, one call each: the shortest way to the API from within the process.
     pub fn answering(
         &self,
         user: User,
@@ -40,7 +40,12 @@ impl Server {
         let (server, user) = (self.clone(), Arc::new(user));
         move |request| {
             let (server, user) = (server.clone(), Arc::clone(&user));
-            Box::pin(async move { server.handle(&user, request).await })
+            Box::pin(async move {
+                match act_as(&server, request.headers(), user) {
+                    Ok(user) => server.handle(&user, request).await,
+                    Err(error) => failure(&error),
+                }
+            })
         }
     }
 

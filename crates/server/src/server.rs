@@ -109,6 +109,7 @@ struct Inner {
     /// Checks of other tasks in this process.
     further_checks: OnceLock<Box<FurtherChecks>>,
     disabled_plugins: DisabledPlugins,
+    repair_namespaces: OnceLock<Vec<String>>,
     node_connections: OnceLock<NodeConnections>,
     alerts: OnceLock<AlertSink>,
     pages: OnceLock<Box<dyn Pages>>,
@@ -149,6 +150,7 @@ impl Server {
                 further_metrics: OnceLock::new(),
                 further_checks: OnceLock::new(),
                 disabled_plugins: DisabledPlugins::default(),
+                repair_namespaces: OnceLock::new(),
                 node_connections: OnceLock::new(),
                 alerts: OnceLock::new(),
                 pages: OnceLock::new(),
@@ -254,6 +256,17 @@ impl Server {
 
     pub(crate) fn runs_plugin(&self, plugin: AdmissionPlugin) -> bool {
         !self.inner.disabled_plugins.has(plugin)
+    }
+
+    /// Namespaces of the service accounts as which health policies have objects created; [`REPAIR_NAMESPACE`](lazaret_kinds::REPAIR_NAMESPACE) where
+    /// this is not said.
+    pub fn allow_repair_namespaces(&self, namespaces: Vec<String>) {
+        let _ = self.inner.repair_namespaces.set(namespaces);
+    }
+
+    pub(crate) fn repair_namespaces(&self) -> Vec<String> {
+        let default = || vec![lazaret_kinds::REPAIR_NAMESPACE.to_owned()];
+        self.inner.repair_namespaces.get().cloned().unwrap_or_else(default)
     }
 
     pub(crate) fn further_checks(&self) -> Vec<(String, bool)> {

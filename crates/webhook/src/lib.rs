@@ -14,4 +14,4 @@ mod serve;
 
 pub use certificate_manager::{CertificateManager, Identity};
 pub use review::{Decision, Question};
-pub use serve::{Decide, Webhook};
+pub use serve::{About, Decide, Webhook};

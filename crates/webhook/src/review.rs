@@ -15,6 +15,8 @@ pub struct Question {
     pub object: String,
     /// The object as it was, where there was one.
     pub old_object: Option<String>,
+    /// The author of the request, as JSON: its `userInfo`.
+    pub user: String,
 }
 
 /// The answer.
@@ -41,6 +43,7 @@ struct Request {
     dry_run: bool,
     object: Option<Box<RawValue>>,
     old_object: Option<Box<RawValue>>,
+    user_info: Option<Box<RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -80,7 +83,8 @@ pub(crate) fn read(body: &[u8]) -> Result<ReviewRequest, String> {
     let is_probe = request.dry_run
         && probed.metadata.annotations.is_some_and(|annotations| annotations.contains_key(PROBE));
     let old_object = present(request.old_object).map(|raw| raw.get().to_owned());
-    let question = Question { object: object.get().to_owned(), old_object };
+    let user = request.user_info.map_or_else(|| "{}".to_owned(), |raw| raw.get().to_owned());
+    let question = Question { object: object.get().to_owned(), old_object, user };
     Ok(ReviewRequest { uid: request.uid, question, is_probe })
 }
 
@@ -114,12 +118,13 @@ mod tests {
     #[test]
     fn a_question_is_read_with_its_objects() {
         let asked = read(
-            br#"{"request":{"uid":"7","operation":"UPDATE","object":{"metadata":{"name":"a"}},"oldObject":{"spec":1}}}"#,
+            br#"{"request":{"uid":"7","operation":"UPDATE","object":{"metadata":{"name":"a"}},"oldObject":{"spec":1},"userInfo":{"username":"u"}}}"#,
         )
         .unwrap();
         assert_eq!((asked.uid.as_str(), asked.is_probe), ("7", false));
         assert_eq!(asked.question.object, r#"{"metadata":{"name":"a"}}"#);
         assert_eq!(asked.question.old_object.as_deref(), Some(r#"{"spec":1}"#));
+        assert_eq!(asked.question.user, r#"{"username":"u"}"#);
         let created = read(br#"{"request":{"uid":"7","object":{},"oldObject":null}}"#).unwrap();
         assert_eq!(created.question.old_object, None);
         for body in ["", "{}", r#"{"request":{"uid":"7","object":null}}"#, r#"{"request":{"object":{}}}"#] {

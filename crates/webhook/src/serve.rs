@@ -25,8 +25,25 @@ use crate::{
     review::{self, Decision, Question},
 };
 
-/// The path that is asked.
-const PATH: &str = "/device-taint-rules";
+/// The kind that is asked about: each has a path of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// A DeviceTaintRule, at `/device-taint-rules`.
+    Rule,
+    /// A DeviceHealthPolicy, at `/device-health-policies`.
+    HealthPolicy,
+}
+
+impl About {
+    fn of_path(path: &str) -> Option<Self> {
+        match path {
+            "/device-taint-rules" => Some(Self::Rule),
+            "/device-health-policies" => Some(Self::HealthPolicy),
+            _ => None,
+        }
+    }
+}
+
 /// An object has up to 1.5 MiB, and a question has up to two of them.
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// API servers keep a connection or two each.
@@ -45,7 +62,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The function that decides.
-pub type Decide = Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Decision> + Send>> + Send + Sync>;
+pub type Decide =
+    Arc<dyn Fn(About, Question) -> Pin<Box<dyn Future<Output = Decision> + Send>> + Send + Sync>;
 
 /// A webhook that is served.
 pub struct Webhook {
@@ -140,20 +158,21 @@ impl Webhook {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if request.uri().path() != PATH || request.method() != Method::POST {
+        let about = About::of_path(request.uri().path()).filter(|_| request.method() == Method::POST);
+        let Some(about) = about else {
             return text(
                 StatusCode::NOT_FOUND,
-                "POST an AdmissionReview to /device-taint-rules\n".to_owned(),
+                "POST an AdmissionReview to /device-taint-rules or /device-health-policies\n".to_owned(),
             );
-        }
-        let (code, body) = match timeout(ANSWER_WAIT, self.review(request)).await {
+        };
+        let (code, body) = match timeout(ANSWER_WAIT, self.review(about, request)).await {
             Ok(answered) => answered,
             Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "it took too long\n".to_owned()),
         };
         text(code, body)
     }
 
-    async fn review(&self, request: Request<Incoming>) -> (StatusCode, String) {
+    async fn review(&self, about: About, request: Request<Incoming>) -> (StatusCode, String) {
         // It is never closed.
         let Ok(_one) = self.questions.acquire().await else {
             return (StatusCode::SERVICE_UNAVAILABLE, String::new());
@@ -172,7 +191,8 @@ impl Webhook {
                 return (StatusCode::BAD_REQUEST, format!("{why}\n"));
             }
         };
-        let decision = if asked.is_probe { review::probed() } else { (self.decide)(asked.question).await };
+        let decision =
+            if asked.is_probe { review::probed() } else { (self.decide)(about, asked.question).await };
         self.metrics.answered(match &decision {
             Decision::Allowed => "allowed",
             Decision::Denied(_) if asked.is_probe => "probe",

@@ -405,3 +405,84 @@ spec:
   policyName: {{ include "lazaret.name" (list $root $name) }}
   validationActions: {{ toJson (index . 2) }}
 {{- end }}
+
+{{/* The namespaces whose service accounts health policies may name, as JSON. */}}
+{{- define "lazaret.repairNamespaces" -}}
+{{- $names := list }}
+{{- range $name, $on := .Values.controllers.repairNamespaces }}{{ if $on }}{{ $names = append $names $name }}{{ end }}{{ end }}
+{{- if not $names }}{{ fail "controllers.repairNamespaces: name one, or set controllers.parts.health to false" }}{{ end }}
+{{- toJson (sortAlpha $names) }}
+{{- end }}
+
+{{/* Roles by which a component creates objects as the accounts that policies name, and knows what it made: (list $ component). */}}
+{{- define "lazaret.repairRoles" -}}
+{{- $root := index . 0 }}
+{{- $component := index . 1 }}
+{{- $name := include "lazaret.name" (list $root $component) }}
+{{- range $namespace := include "lazaret.repairNamespaces" $root | fromJsonArray }}
+{{- if $root.Values.controllers.createRepairNamespaces }}
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {{ $namespace }}
+  labels:
+    {{- include "lazaret.labels" (list $root $component) | nindent 4 }}
+  annotations: {helm.sh/resource-policy: keep}
+{{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "lazaret.metadata" (list $root $component "repair") | nindent 2 }}
+  namespace: {{ $namespace }}
+rules:
+  - apiGroups: [""]
+    resources: ["serviceaccounts"]
+    verbs: ["impersonate"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "lazaret.metadata" (list $root $component "repair") | nindent 2 }}
+  namespace: {{ $namespace }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}-repair
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $root.Release.Namespace }}
+{{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "lazaret.metadata" (list $root $component "proof") | nindent 2 }}
+  namespace: {{ $root.Release.Namespace }}
+rules:
+  # A Secret that does not exist has no name to be permitted by.
+  - apiGroups: [""]
+    resources: ["secrets"]
+    verbs: ["create"]
+  # The key by which objects that were made for incidents are known.
+  - apiGroups: [""]
+    resources: ["secrets"]
+    resourceNames: ["lazaret-proof"]
+    verbs: ["get"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "lazaret.metadata" (list $root $component "proof") | nindent 2 }}
+  namespace: {{ $root.Release.Namespace }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}-proof
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $root.Release.Namespace }}
+{{- end }}

@@ -2,7 +2,7 @@
 
 use lazaret_lifecycle::{
     Acts, Cost, Entry, Handled, Held, HeldReason, Incident, PersonAct, Report, Signal, Source, Stage, Stored,
-    TaintKeyValue, Times,
+    TaintKeyValue, TaskObject, Times,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
     fields, format_time_precise,
     wire::{
         Act, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec, IncidentHeld,
-        Instant, Nullable, ObjectMeta,
+        IncidentTask, Instant, Nullable, ObjectMeta,
     },
 };
 
@@ -93,6 +93,7 @@ pub fn read_incident(json: &str) -> Result<Stored> {
         cost: Cost::default(),
         handled: Handled::default(),
         held: None,
+        task: None,
     };
     if !status.0.stage.0.is_empty() {
         add_status(&mut incident, status.0, &Path::ROOT.field("status"))?;
@@ -149,6 +150,12 @@ fn add_status(incident: &mut Incident, status: DeviceIncidentStatus, path: &Path
     };
     incident.handled = FromWire::from_wire(status.handled, &path.field("handled"))?;
     incident.held = Option::<Held>::from_wire(status.held, &path.field("held"))?.map(Box::new);
+    let task = |task: IncidentTask| TaskObject {
+        namespace: task.namespace.0.into(),
+        name: task.name.0.into(),
+        uid: task.uid.0.into(),
+    };
+    incident.task = status.task.map(|wire| Box::new(task(wire)));
     Ok(())
 }
 
@@ -229,6 +236,10 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
             "reason": held.reason.name(), "message": &*held.message,
         })
     });
+    let task = incident
+        .task
+        .as_ref()
+        .map(|task| json!({"namespace": &*task.namespace, "name": &*task.name, "uid": &*task.uid}));
     json!({
         "device": device_json(&incident.device),
         "stage": incident.stage.name(),
@@ -262,6 +273,7 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
             "abandoned": at(handled.abandoned),
         },
         "held": held,
+        "task": task,
     })
 }
 

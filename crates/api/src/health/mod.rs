@@ -1,9 +1,13 @@
 //! Health policies, incidents and signals of `lazaret.dev/v1alpha1`.
 
+mod account;
+mod described;
 mod incident;
 mod policy;
 mod tally;
 
+pub use account::{REPAIR_NAMESPACE, ServiceAccount, account_refusal};
+pub use described::Described;
 pub use incident::{incident_status_to_json, incident_to_json, read_incident, read_signal};
 pub use policy::{HealthPolicy, HealthStep, Validation, read_health_policy};
 pub use tally::tallies_to_json;

@@ -7,7 +7,10 @@ use lazaret_lifecycle::{
 use lazaret_model::{DeviceSelector, Text, validate_qualified_name};
 use serde_json::Value;
 
-use super::tally;
+use super::{
+    account::{self, ServiceAccount},
+    tally,
+};
 use crate::{
     FieldError,
     convert::{self, FromWire as _, Version, named},
@@ -46,6 +49,8 @@ pub struct HealthPolicy {
     pub steps: Vec<HealthStep>,
     /// The check that a repaired device must pass.
     pub validation: Option<Validation>,
+    /// The service account as which both are created.
+    pub account: Option<ServiceAccount>,
     /// The generation of its spec.
     pub generation: i64,
 }
@@ -138,6 +143,7 @@ pub fn read_health_policy(json: &str) -> Result<HealthPolicy> {
         Some(recovery) => read_recovery(recovery, class, &path.field("recovery"))?,
         None => (None, None),
     };
+    let account = spec.service_account.map(|wire| account::read(wire, &path.field("serviceAccount")));
     let policy = Policy {
         name: metadata.name.0.into(),
         mode: named(spec.mode, &path.field("mode"))?,
@@ -146,6 +152,7 @@ pub fn read_health_policy(json: &str) -> Result<HealthPolicy> {
         steps: known,
         attempts_max: u32::from_wire(repair.max_attempts.0, path)?,
         recovery,
+        blocked: None,
     };
     if let Some(problem) = policy.problems().into_iter().next() {
         return Err(FieldError { path: problem.field, message: problem.message });
@@ -164,6 +171,7 @@ pub fn read_health_policy(json: &str) -> Result<HealthPolicy> {
         counts: tally::read(status.0),
         steps,
         validation,
+        account: account.transpose()?,
         generation: metadata.generation.0,
     })
 }

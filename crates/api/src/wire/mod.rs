@@ -26,9 +26,9 @@ pub(crate) use self::{
         DeviceHealthPolicyStatus, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec,
         DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardBreakerStatus, GuardConfirmAbove,
         GuardPause, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob, HealthLasting, HealthRecovery,
-        HealthRepair, HealthRequest, HealthRule, HealthStep, HealthTaint, HealthTally, HealthValidation,
-        IncidentEntry, IncidentHandled, IncidentHeld, IncidentTimes, ReplacementOptions, TaintOption,
-        TaintReplacementPolicySpec,
+        HealthRepair, HealthRequest, HealthRule, HealthServiceAccount, HealthStep, HealthTaint, HealthTally,
+        HealthValidation, IncidentEntry, IncidentHandled, IncidentHeld, IncidentTask, IncidentTimes,
+        ReplacementOptions, TaintOption, TaintReplacementPolicySpec,
     },
     pod::{
         Affinity, Amounts, Container, ContainerStatus, LabelSelector, NodeAllocatableStatus, Pod, PodClaim,

@@ -74,6 +74,7 @@ fn cause(reason: &Reason) -> &'static str {
         Reason::SelectorError(_) => "SelectorError",
         Reason::InUse => "InUse",
         Reason::InFlight => "InFlight",
+        Reason::NotAsked => "NotAsked",
         Reason::Tainted { .. } => "Tainted",
         Reason::OtherNode => "OtherNode",
         Reason::FeatureOff(_) => "FeatureOff",

@@ -6,6 +6,7 @@ mod flaps;
 mod people;
 mod policies;
 mod requests;
+mod rights;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;

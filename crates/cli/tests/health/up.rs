@@ -55,7 +55,30 @@ impl Up {
             let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
             kube::Client::try_from(config).unwrap()
         });
-        Self { process, runtime, client, folder: folder.to_owned() }
+        let up = Self { process, runtime, client, folder: folder.to_owned() };
+        up.permit_repairs();
+        up
+    }
+
+    /// The account of the policies may create what their steps and validations need. After a restart it may already.
+    fn permit_repairs(&self) {
+        let rules = json!([
+            {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "get"]},
+            {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["create", "get"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]},
+        ]);
+        let role = json!({"metadata": {"name": "repair"}, "rules": rules});
+        let binding = json!({
+            "metadata": {"name": "repair"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "repair"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "lazaret-repair", "name": "repair"}],
+        });
+        for (path, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+            let path = format!("/apis/rbac.authorization.k8s.io/v1/{path}");
+            if let Err(error) = self.try_send("POST", &path, &object) {
+                assert!(error.contains("already exists"), "{path}: {error}");
+            }
+        }
     }
 
     /// Ends it as a power failure would, and starts it again.
@@ -193,6 +216,7 @@ pub(crate) fn policy() -> Value {
             "eviction": {"evictionsPerSecond": 5, "mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2},
             "repair": {"steps": [{"name": "reset", "job": {"template": job("4s")}, "timeoutSeconds": 600}]},
             "recovery": {"probation": "2s", "validation": {"template": job("2s")}},
+            "serviceAccount": {"namespace": "lazaret-repair", "name": "repair"},
             "mode": "Enforce",
         },
     })

@@ -24,6 +24,7 @@ use super::{
     acceptance::{self, Candidate, Problem},
     children,
     executor::Operation,
+    proof::Proofs,
     rules,
 };
 use crate::{
@@ -38,6 +39,14 @@ use crate::{
 
 /// Numbers of effects that the core knows nothing of.
 const OWN_EFFECTS: u64 = 1 << 63;
+
+/// A repair or validation in flight.
+#[derive(Debug)]
+struct Running {
+    task: Text,
+    /// Of a request: when it is done.
+    done_when: Option<DoneWhen>,
+}
 
 /// A policy's generation, and why it is not acted on, as last reported in its status.
 type Verdict = (i64, Option<Problem>);
@@ -63,8 +72,10 @@ pub(crate) struct Health {
     /// Those that are acted on.
     policies: BTreeMap<Text, Arc<HealthPolicy>>,
     usage: Usage,
-    /// Requests in flight, to read their answers.
-    asked: BTreeMap<EffectId, (Text, DoneWhen)>,
+    /// Repairs and validations in flight, to read their answers.
+    running: BTreeMap<EffectId, Running>,
+    proofs: Proofs,
+    repair_namespaces: Vec<String>,
     /// The verdict on each policy, and whether it was written.
     verdicts: BTreeMap<Text, (Verdict, bool)>,
     reports: VecDeque<Text>,
@@ -75,7 +86,12 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(super) fn agent(sources: Sources, history: History) -> MachineAgent<HealthShell> {
+    pub(super) fn agent(
+        sources: Sources,
+        history: History,
+        proofs: Proofs,
+        repair_namespaces: Vec<String>,
+    ) -> MachineAgent<HealthShell> {
         let gates = Gates { taints: true, rules: true, ..sources.gates() };
         let health = Self {
             core: Reconciler::new(history),
@@ -90,7 +106,9 @@ impl Health {
             excessive: BTreeMap::new(),
             policies: BTreeMap::new(),
             usage: Usage::default(),
-            asked: BTreeMap::new(),
+            running: BTreeMap::new(),
+            proofs,
+            repair_namespaces,
             verdicts: BTreeMap::new(),
             reports: VecDeque::new(),
             reporting: BTreeMap::new(),
@@ -158,7 +176,7 @@ impl Health {
                 rules::rule(&mut self.fleet, object);
             }
             let gone = || Notice::ChildGone(kind, object.key.namespace.clone(), object.key.name.clone());
-            let notice = children::child(kind, object).map_or_else(gone, Notice::Child);
+            let notice = children::child(kind, object, &self.proofs).map_or_else(gone, Notice::Child);
             self.core.handle(now, notice);
         }
     }
@@ -245,7 +263,7 @@ impl Health {
     fn lead(&mut self, now: Timestamp, leading: bool) {
         self.leads = leading;
         self.usage = Usage::default();
-        self.asked.clear();
+        self.running.clear();
         if leading {
             self.tell_limits(now, true);
             self.tell_levels(now);
@@ -324,13 +342,9 @@ impl Shell for HealthShell {
         health.hear(now, news);
     }
 
-    /// A request that was made, or found, may be done already.
     fn acknowledge(&mut self, health: &mut Health, now: Timestamp, effect: EffectId, reply: Reply) {
-        if let Some((task, when)) = health.asked.remove(&effect)
-            && let Some(object) = &reply.object
-            && lazaret_api::done(&when, object)
-        {
-            health.core.handle(now, Notice::Asked(task, Some(Ok(()))));
+        if let Some(running) = health.running.remove(&effect) {
+            health.note_task(now, running, &reply);
         }
         health.handle(now, &(), Turn::Acknowledged(effect, wire::with_written(reply)));
     }

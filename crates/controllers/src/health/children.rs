@@ -4,6 +4,7 @@ use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner, TaintKe
 use lazaret_model::{DeviceId, DeviceTaintRule};
 use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
 
+use super::proof::Proofs;
 use crate::header::{Condition, Header};
 
 /// Which kind of child objects of a resource are.
@@ -17,13 +18,21 @@ pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {
     }
 }
 
-/// The child that an object is, if an incident owns it.
-pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
+/// The child that an object is, if an incident owns it. A Job or a claim that this installation did not make is nobody's child, whatever it says.
+pub(super) fn child(kind: ChildKind, object: &Object, proofs: &Proofs) -> Option<Child> {
     // Most objects belong to no incident: they are not worth reading.
     let needle = INCIDENTS.kind.as_bytes();
     memchr::memmem::find(object.json(), needle)?;
     let header = Header::read(object.json())?;
     let (name, uid) = header.controller(INCIDENTS)?;
+    let needs_proof = match kind {
+        ChildKind::Rule | ChildKind::Drain => None,
+        ChildKind::Job => Some(JOBS.kind),
+        ChildKind::Claim => Some(CLAIMS.kind),
+    };
+    if needs_proof.is_some_and(|kind| !proofs.has_made(kind, object.json(), &uid)) {
+        return None;
+    }
     let rule = || match object.model() {
         Ok(Model::Rule(rule)) => Some(rule),
         Ok(_) | Err(_) => None,

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::NAME;
+use super::{NAME, proof::Proofs};
 use crate::{
-    wire::is_controlled_by,
+    wire::{self, is_controlled_by},
     writer::{Writer, made},
 };
 
@@ -25,12 +25,34 @@ pub(crate) enum Operation {
     Judge(Text, Value),
     /// Makes objects in this order, each unless it is there already and its controller has this UID.
     Make(Uid, Vec<New>),
-    /// Makes an object of a kind that has to be asked for, unless it is there; what it says now.
-    Request(Uid, Value),
+    /// Makes objects that a policy describes in this order, each unless this installation made it before.
+    Run(Task, Vec<New>),
+    /// Makes an object of a kind that has to be asked for, unless this installation made it before; what it says now.
+    Request(Task, Value),
     /// Cannot be written, and why.
     Impossible(String),
+    /// Cannot be written now, and why.
+    Blocked(String),
     /// A word for the log.
     Warn(String),
+}
+
+/// For whom and as whom objects are made that a policy describes.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// The incarnation of the incident.
+    pub(super) incident: Uid,
+    /// The user whose rights count.
+    pub(super) user: String,
+    /// The incarnation of the object that was made before, as the incident has it.
+    pub(super) known: Option<Uid>,
+}
+
+/// Writes for incidents.
+#[derive(Clone, Debug)]
+pub(super) struct Executor {
+    pub(super) writer: Writer,
+    pub(super) proofs: Proofs,
 }
 
 /// An object to be made.
@@ -81,7 +103,51 @@ async fn make(writer: &Writer, owner: &Uid, new: &New) -> Reply {
     reply
 }
 
-async fn request(writer: &Writer, owner: &Uid, object: &Value) -> Reply {
+/// Makes an object that a policy describes, by the rights of the account that the policy names.
+async fn run(writer: &Writer, proofs: &Proofs, task: &Task, (new, known): (&New, Option<&Uid>)) -> Reply {
+    let New { resource, namespace, name, body } = new;
+    let (create, get) =
+        (Call::create(resource, namespace, body.clone()), Call::get(resource, namespace, name));
+    let is_ours = |found: &[u8]| is_made_for(proofs, task, resource.kind, known, found);
+    match writer.make(create, get, is_ours).await {
+        Err(CallError::AlreadyExists(_)) => blocked(foreign(resource.kind, namespace, name)),
+        Err(error) => not_made(task, &error),
+        done => {
+            if let Ok(Some(_)) = &done {
+                info!(kind = resource.kind, namespace, name, user = task.user, "made for an incident");
+            }
+            made(done)
+        }
+    }
+}
+
+/// Whether this installation made an object for an incident, and the incident names no other incarnation.
+fn is_made_for(proofs: &Proofs, task: &Task, kind: &str, known: Option<&Uid>, found: &[u8]) -> bool {
+    let is_known = |uid: &Uid| wire::metadata(found).is_some_and(|metadata| metadata.uid == **uid);
+    is_controlled_by(found, &task.incident)
+        && proofs.has_made(kind, found, &task.incident)
+        && known.is_none_or(is_known)
+}
+
+fn foreign(kind: &str, namespace: &str, name: &str) -> String {
+    format!(
+        "{kind} {namespace}/{name} is there and was not made for this incident: nothing runs before it is deleted"
+    )
+}
+
+/// The account may be permitted more later, and a namespace may be made.
+fn not_made(task: &Task, error: &CallError) -> Reply {
+    match error {
+        CallError::Forbidden(why) | CallError::NotFound(why) => blocked(format!("as {}: {why}", task.user)),
+        error => Reply::from(error),
+    }
+}
+
+fn blocked(why: String) -> Reply {
+    Reply { outcome: Outcome::Conflict, object: None, why: Some(why) }
+}
+
+async fn request(writer: &Writer, proofs: &Proofs, task: &Task, object: &Value) -> Reply {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
@@ -101,18 +167,26 @@ async fn request(writer: &Writer, owner: &Uid, object: &Value) -> Reply {
     let collection = match (served.namespaced, namespace.as_str()) {
         (true, "") => return refused(format!("{kind} needs metadata.namespace in its template")),
         (true, namespace) => format!("{root}/namespaces/{namespace}/{}", served.name),
+        (false, namespace) if !namespace.is_empty() => {
+            return refused(format!("{kind} has no namespace: leave metadata.namespace out of its template"));
+        }
         (false, _) => format!("{root}/{}", served.name),
     };
     match writer.send(Call::get_at(format!("{collection}/{name}"))).await {
-        Ok(found) if !is_controlled_by(&found, owner) => {
-            let why = Some(format!("{kind} {name} belongs to somebody else"));
-            Reply { outcome: Outcome::Conflict, object: None, why }
+        Ok(found) if !is_made_for(proofs, task, &kind, task.known.as_ref(), &found) => {
+            blocked(foreign(&kind, &namespace, &name))
         }
         Err(CallError::NotFound(_)) => {
-            info!(%kind, namespace, name, "requested for an incident");
-            writer.send(Call::create_at(collection, object.to_string())).await.into()
+            match writer.send(Call::create_at(collection, object.to_string())).await {
+                Err(error) => not_made(task, &error),
+                made => {
+                    info!(%kind, namespace, name, user = task.user, "requested for an incident");
+                    made.into()
+                }
+            }
         }
-        found => found.into(),
+        Err(error) => not_made(task, &error),
+        Ok(found) => Ok(found).into(),
     }
 }
 
@@ -120,25 +194,42 @@ fn refused(why: String) -> Reply {
     Reply { outcome: Outcome::Refused, object: None, why: Some(why) }
 }
 
-impl Perform<Operation> for Writer {
+impl Perform<Operation> for Executor {
     async fn perform(&self, deed: Operation) -> Reply {
+        let Self { writer, proofs } = self;
         match deed {
-            Operation::Send(call) => self.send(*call).await.into(),
+            Operation::Send(call) => writer.send(*call).await.into(),
             Operation::Judge(policy, status) => {
-                self.apply_status(&HEALTH_POLICIES, &policy, NAME, status).await.into()
+                writer.apply_status(&HEALTH_POLICIES, &policy, NAME, status).await.into()
             }
             Operation::Make(owner, all) => {
                 let mut last = Reply::from(Outcome::Done);
                 for new in &all {
-                    last = make(self, &owner, new).await;
+                    last = make(writer, &owner, new).await;
                     if last.outcome != Outcome::Done {
                         break;
                     }
                 }
                 last
             }
-            Operation::Request(owner, object) => request(self, &owner, &object).await,
+            Operation::Run(task, all) => {
+                let mut last = Reply::from(Outcome::Done);
+                let writer = &writer.acting_as(&task.user);
+                for (at, new) in all.iter().enumerate() {
+                    // The last one is what runs; what comes before it is needed for that.
+                    let known = task.known.as_ref().filter(|_| at + 1 == all.len());
+                    last = run(writer, proofs, &task, (new, known)).await;
+                    if last.outcome != Outcome::Done {
+                        break;
+                    }
+                }
+                last
+            }
+            Operation::Request(task, object) => {
+                request(&writer.acting_as(&task.user), proofs, &task, &object).await
+            }
             Operation::Impossible(why) => refused(why),
+            Operation::Blocked(why) => blocked(why),
             Operation::Warn(text) => {
                 warn!("{text}");
                 Outcome::Done.into()

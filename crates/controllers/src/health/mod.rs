@@ -4,6 +4,7 @@ mod acceptance;
 mod agent;
 mod children;
 mod executor;
+mod proof;
 mod rules;
 mod task;
 mod writes;
@@ -15,11 +16,23 @@ use lazaret_runtime::{
 };
 use tracing::warn;
 
+use self::{executor::Executor, proof::Proofs};
 use crate::{
     Sources,
     context::PartContext,
     without_effect::{self, say_without_effect},
 };
+
+/// How incidents are dealt with.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// How long they are kept.
+    pub(crate) history: History,
+    /// Where leases are, and the Secret by which objects made for incidents are known.
+    pub(crate) namespace: String,
+    /// Namespaces of the service accounts that policies may name.
+    pub(crate) repair_namespaces: Vec<String>,
+}
 
 /// The controller's name, in metrics and as a field manager.
 pub(crate) const NAME: &str = "device-health";
@@ -27,7 +40,7 @@ pub(crate) const NAME: &str = "device-health";
 pub(crate) const INCIDENT_LABEL: &str = "lazaret.dev/incident";
 
 /// Works as soon as there is a policy or an incident. Until then nothing is kept in memory for it.
-pub(crate) async fn serve(context: PartContext, sources: Sources, history: History) {
+pub(crate) async fn serve(context: PartContext, sources: Sources, options: Options) {
     if let Some(why) = sources.why_no_rules() {
         warn!(why = why.message(), "DeviceHealthPolicies have no effect here");
         return say_without_effect(context, without_effect::HEALTH, why).await;
@@ -51,9 +64,16 @@ pub(crate) async fn serve(context: PartContext, sources: Sources, history: Histo
     ];
     // Administrators' attributes count where policies select, and their taints where guards count.
     needed.extend(sources.has_patches().then_some(PATCHES));
-    let inbox = context.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
     let writer = context.writer();
+    let proofs = tokio::select! {
+        biased;
+        () = context.stopped() => return,
+        proofs = Proofs::load(&writer, &options.namespace) => proofs,
+    };
+    let inbox = context.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
+    let writer = Executor { writer, proofs: proofs.clone() };
+    let Options { history, repair_namespaces, namespace: _ } = options;
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
-    let make = move || agent::Health::agent(sources, history);
+    let make = move || agent::Health::agent(sources, history, proofs.clone(), repair_namespaces.clone());
     context.run(options, inbox, make, writer).await;
 }

@@ -6,7 +6,10 @@ use lazaret_model::{DeviceId, QualifiedName, Text};
 use lazaret_runtime::INCIDENTS;
 use serde_json::{Map, Value, json};
 
-use super::INCIDENT_LABEL;
+use super::{
+    INCIDENT_LABEL,
+    proof::{PROOF, Proofs},
+};
 
 /// The name of a validation's claim in its pod.
 const CLAIM_ENTRY: &str = "lazaret-device";
@@ -18,6 +21,7 @@ const DEPTH_MAX: usize = 32;
 /// The incident that a task is made for.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
+    pub(super) proofs: &'a Proofs,
     pub(super) owner: &'a Owner,
     pub(super) incident: &'a Incident,
     pub(super) name: &'a Text,
@@ -39,15 +43,18 @@ impl Subject<'_> {
     }
 
     /// The metadata of an object of a template.
-    fn metadata(&self, template: &Value, namespace: &str) -> Value {
+    fn metadata(&self, kind: &str, template: &Value, namespace: &str) -> Value {
         let from = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
         let mut labels = from("labels");
         labels.insert("app.kubernetes.io/managed-by".to_owned(), "lazaret".into());
         labels.insert(INCIDENT_LABEL.to_owned(), (&*self.owner.name).into());
+        let mut annotations = from("annotations");
+        let proof = self.proofs.of(kind, namespace, self.name, &self.owner.uid);
+        annotations.insert(PROOF.to_owned(), proof.into());
         let mut metadata = json!({
             "name": &**self.name,
             "labels": labels,
-            "annotations": from("annotations"),
+            "annotations": annotations,
             "ownerReferences": [owner_reference(self.owner)],
         });
         if !namespace.is_empty() {
@@ -75,7 +82,7 @@ impl Subject<'_> {
         }
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": self.metadata(template, namespace),
+            "metadata": self.metadata("Job", template, namespace),
             "spec": spec,
         })
     }
@@ -122,7 +129,7 @@ impl Subject<'_> {
         );
         let claim = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
-            "metadata": self.metadata(&Value::Null, namespace),
+            "metadata": self.metadata("ResourceClaim", &Value::Null, namespace),
             "spec": {"devices": {"requests": [{
                 "name": REQUEST,
                 "exactly": {
@@ -140,7 +147,7 @@ impl Subject<'_> {
         let mut object = template.clone();
         fill(&mut object, &self.facts(), 0);
         let namespace = template["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        object["metadata"] = self.metadata(&object, &namespace);
+        object["metadata"] = self.metadata(kind, &object, &namespace);
         object["apiVersion"] = api_version.into();
         object["kind"] = kind.into();
         object

@@ -149,6 +149,11 @@ export interface DeviceIncident {
     step?: number;
     taintKey?: string;
     taintValue?: string;
+    task?: {
+      name?: string;
+      namespace?: string;
+      uid?: string;
+    };
     timeToRecoverSeconds?: number;
     timeline?: Array<{
       actor?: string;

@@ -30,6 +30,7 @@ pub(super) fn signal_of_fifty_rules(rounds: usize) -> Result<()> {
         clear_after_ms: 60_000,
         steps: Vec::new(),
         attempts_max: 1,
+        blocked: None,
         recovery: None,
     };
     let device = DeviceId::new("gpu.example.com", "node-1", "gpu-0");

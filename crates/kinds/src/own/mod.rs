@@ -11,6 +11,7 @@ mod signal;
 mod slice_patch;
 mod taint_policy;
 
+pub use health_policy::{PolicyPlan, described_object};
 use lazaret_json::{Value, json};
 
 use crate::Errors;

@@ -203,6 +203,7 @@ fn health_policies() {
                 "probation": "1h", "validation": {"template": template, "deviceClassName": "gpu"},
                 "flaps": {"atMost": 3, "within": "24h"},
             },
+            "serviceAccount": {"namespace": "lazaret-repair", "name": "repair"},
             "mode": "Enforce",
         }),
     );

@@ -8,7 +8,7 @@ use lazaret_model::{DeviceId, Text, Uid};
 use super::{Child, ChildKind, Owner, Report, Stored};
 use crate::{
     effect::{Input as CoreInput, JobResult},
-    incident::Incident,
+    incident::{Incident, TaskObject},
     policy::TaintKeyValue,
     tallies::Tally,
     wanted::Task,
@@ -31,8 +31,12 @@ pub enum Input {
     Report(Report),
     /// There is no such signal.
     ReportGone(Text),
-    /// The result of a repair request: `None` while it goes on.
-    Asked(Text, Option<JobResult>),
+    /// The result of a repair request, by the object that was asked: `None` while it goes on.
+    Asked(TaskObject, Option<JobResult>),
+    /// This object was made for a repair or a validation.
+    Made(TaskObject),
+    /// The object for this repair or validation cannot be made now, and why.
+    Obstructed(Text, Text),
     /// The outcome of an effect.
     Acknowledged {
         /// Which.

@@ -138,7 +138,19 @@ impl Reconciler {
                 self.not_before.remove(&Text::from(alloc::format!("/report/{name}")));
                 self.alert_gone(now, &name);
             }
-            Input::Asked(task, result) => self.asked(now, &task, result),
+            Input::Asked(object, result) => self.asked(now, &object, result),
+            Input::Made(object) => {
+                if let Some(number) = self.number_of_task(&object.name) {
+                    self.lifecycle.made(number, object);
+                    self.take_effects();
+                }
+            }
+            Input::Obstructed(task, why) => {
+                if let Some(number) = self.number_of_task(&task) {
+                    self.lifecycle.obstructed(number, &task, why);
+                    self.take_effects();
+                }
+            }
             Input::Acknowledged { id, outcome, version, uid, refused } => {
                 self.acknowledged(now, id, outcome, (version, uid, refused));
             }

@@ -2,7 +2,12 @@
 
 use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 
-use crate::{effect::JobResult, incident::Incident, policy::TaintKeyValue, signal::Signal};
+use crate::{
+    effect::JobResult,
+    incident::{Incident, TaskObject},
+    policy::TaintKeyValue,
+    signal::Signal,
+};
 
 /// How long incidents are kept after their end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +82,15 @@ pub struct Child {
     pub owner: Owner,
     /// The device or task that it is for.
     pub target: Target,
+}
+
+impl Child {
+    /// The object, as an incident names it.
+    #[must_use]
+    pub fn object(&self) -> TaskObject {
+        let Self { namespace, name, uid, .. } = self.clone();
+        TaskObject { namespace, name, uid }
+    }
 }
 
 /// The purpose of an object.

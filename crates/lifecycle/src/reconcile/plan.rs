@@ -166,7 +166,11 @@ impl Reconciler {
                     has_job |= is_wanted;
                     match result {
                         // It may have ended while nobody led.
-                        Some(result) if is_wanted => self.asked(now, &child.name, Some(result.clone())),
+                        Some(result) if is_wanted => {
+                            self.note_task(incident, &child);
+                            self.asked(now, &child.object(), Some(result.clone()));
+                        }
+                        None if is_wanted => self.note_task(incident, &child),
                         // Deleted once its number is stored as used.
                         None if is_current && !is_wanted => self.lifecycle.withdraw(incident.number),
                         None if !is_wanted => self.delete(now, &child),
@@ -187,6 +191,13 @@ impl Reconciler {
         }
         if let Some(task) = wanted.task.filter(|_| !has_job) {
             self.run(now, owner, incident, task);
+        }
+    }
+
+    /// A Job of ours is there, and it is not stored yet which: a leader before this one made it.
+    fn note_task(&mut self, incident: &Incident, child: &Child) {
+        if incident.task.is_none() {
+            self.lifecycle.made(incident.number, child.object());
         }
     }
 

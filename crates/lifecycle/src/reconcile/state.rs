@@ -8,7 +8,7 @@ use lazaret_model::{DeviceId, Text, Timestamp, Uid};
 use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind, taints::tainted};
 use crate::{
     effect::{Input as CoreInput, JobResult, Repair},
-    incident::{Incident, Stage},
+    incident::{Incident, Stage, TaskObject},
     wanted::Task,
 };
 
@@ -275,7 +275,7 @@ impl Reconciler {
             self.taint_settled(&owner.name);
         }
         self.touched.insert(owner.name.clone());
-        let name = child.name.clone();
+        let object = child.object();
         self.children.insert(child);
         if !self.leads {
             return;
@@ -287,7 +287,7 @@ impl Reconciler {
                     self.lifecycle.handle(now, CoreInput::Evicted { incident: number, pods: evicted });
                 }
             }
-            Target::Job { result } => self.asked(now, &name, result),
+            Target::Job { result } => self.asked(now, &object, result),
         }
     }
 
@@ -326,15 +326,36 @@ impl Reconciler {
         }
     }
 
-    /// A repair or validation of this name has ended, or goes on.
-    pub(super) fn asked(&mut self, now: Timestamp, task: &Text, result: Option<JobResult>) {
-        let (Some(result), Some((name, _))) = (result, task.rsplit_once('-')) else { return };
-        let Some(number) = self.incidents.get(name).and_then(|written| written.number) else { return };
+    /// The open incident that a repair or validation of this name is of.
+    pub(super) fn number_of_task(&self, task: &Text) -> Option<u64> {
+        let (name, _) = task.rsplit_once('-')?;
+        self.incidents.get(name)?.number
+    }
+
+    /// A repair or validation has ended, or goes on. It counts once it is stored that it was this object that was made for it.
+    pub(super) fn asked(&mut self, now: Timestamp, object: &TaskObject, result: Option<JobResult>) {
+        let (Some(result), Some((name, _))) = (result, object.name.rsplit_once('-')) else { return };
+        let Some(written) = self.incidents.get(name) else { return };
+        let stored = written.stored.as_ref().and_then(|stored| stored.task.as_deref());
+        let Some(number) = written.number.filter(|_| stored == Some(object)) else { return };
         // It ended by earlier news of the same batch, which is not taken over yet.
         let Some(incident) = self.lifecycle.incident(number) else { return };
-        if incident.task_name() != *task {
+        if incident.task_name() != object.name {
             return;
         }
+        self.ended(now, number, result);
+    }
+
+    /// The server refused the object for good.
+    fn not_run(&mut self, now: Timestamp, task: &Text, why: alloc::string::String) {
+        let Some(number) = self.number_of_task(task) else { return };
+        if self.lifecycle.incident(number).is_some_and(|incident| incident.task_name() == *task) {
+            self.ended(now, number, Err(why));
+        }
+    }
+
+    fn ended(&mut self, now: Timestamp, number: u64, result: JobResult) {
+        let Some(incident) = self.lifecycle.incident(number) else { return };
         let heard = match self.lifecycle.wanted(incident).task {
             Some(Task::Repair(step)) => {
                 let repair = Repair { step, attempt: incident.attempts };
@@ -361,7 +382,7 @@ impl Reconciler {
         let is_done = matches!(outcome, Outcome::Done | Outcome::Gone);
         self.touched.insert(kind.incident().unwrap_or_default());
         if let (WriteKind::Run { name, .. }, Some(why)) = (&kind, refused) {
-            self.asked(now, name, Some(Err(why)));
+            self.not_run(now, name, why);
         } else if !is_done {
             // Whether it was done or not, what is stored counts: another leader may have been quicker.
             if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &kind {

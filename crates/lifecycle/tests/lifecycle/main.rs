@@ -12,6 +12,7 @@ mod guards;
 mod handover;
 mod policies;
 mod pools;
+mod proof;
 mod random;
 mod stages;
 mod taints;

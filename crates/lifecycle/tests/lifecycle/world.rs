@@ -41,6 +41,7 @@ pub(crate) fn policy() -> Policy {
             Step { name: "reboot".into(), timeout_ms: 60 * MINUTE, is_request: false },
         ],
         attempts_max: 2,
+        blocked: None,
         recovery: Some(Recovery {
             probation_ms: 30 * MINUTE,
             validates: true,

@@ -16,7 +16,7 @@ const EXTRA: &str = "impersonate-extra-";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The user that the headers name, if `user` may act as such; `user` where they name none.
-pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>, ApiError> {
+pub(crate) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>, ApiError> {
     // Most requests impersonate no other user.
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
         return Ok(user);

@@ -22,6 +22,7 @@ use lazaret_kinds::User;
 
 use crate::{ApiError, Server, SessionOver, clock, websocket::bearer_token};
 
+pub(crate) use impersonation::act_as;
 pub use rbac::Rbac;
 pub(crate) use reviews::user_info;
 pub use tokens::TokenKeys;

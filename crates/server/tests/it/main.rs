@@ -9,6 +9,7 @@ mod custom;
 mod default_roles;
 mod devices_once;
 mod disk;
+mod health_policies;
 mod http;
 mod https;
 mod input;

@@ -70,6 +70,7 @@ impl World {
             clear_after_ms: 60_000,
             steps: Vec::new(),
             attempts_max: 1,
+            blocked: None,
             recovery: None,
         };
         let mut world = Self {

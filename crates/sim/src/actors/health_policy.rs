@@ -50,6 +50,7 @@ impl PolicySpec {
             clear_after_ms: 8_000,
             steps: vec![step("reset"), step("reboot")],
             attempts_max: 2,
+            blocked: None,
             recovery: Some(Recovery {
                 probation_ms: 8_000,
                 validates: true,

@@ -1,19 +1,20 @@
 //! The write that each effect of the core becomes.
 
-use lazaret_api::HealthStep;
-use lazaret_lifecycle::{Incident, Owner, Task, WriteKind};
-use lazaret_model::Text;
-use lazaret_runtime::{Call, EffectId, INCIDENTS, JOBS, Resource, SIGNALS};
+use lazaret_api::{HealthStep, ServiceAccount, account_refusal};
+use lazaret_lifecycle::{DoneWhen, Incident, Notice, Owner, Task, TaskObject, WriteKind};
+use lazaret_model::{Text, Timestamp};
+use lazaret_runtime::{Call, EffectId, INCIDENTS, JOBS, Outcome, Reply, Resource, SIGNALS};
 use serde_json::Value;
 
 use super::{
     super::{
-        executor::{New, Operation, delete, record, resource},
+        executor::{New, Operation, Task as RunAs, delete, record, resource},
         task::Subject,
         writes,
     },
-    Health,
+    Health, Running,
 };
+use crate::wire;
 
 impl Health {
     /// The write for an effect of the core.
@@ -54,14 +55,22 @@ impl Health {
         task: Task,
         incident: &Incident,
     ) -> Operation {
+        self.running.insert(id, Running { task: name.clone(), done_when: None });
         let Some(policy) = self.policies.get(&incident.policy).cloned() else {
             return Operation::Impossible("its policy is gone".to_owned());
         };
+        if let Some(why) = account_refusal(policy.account.as_ref(), &self.repair_namespaces) {
+            return Operation::Blocked(why);
+        }
+        let known = incident.task.as_ref().filter(|known| known.name == *name).map(|known| known.uid.clone());
+        let user = policy.account.as_ref().map(ServiceAccount::user).unwrap_or_default();
+        let made = RunAs { incident: owner.uid.clone(), user, known };
         let node = match self.levels.node_of(&self.fleet, &incident.device) {
             Ok(node) => node,
             Err(why) => return Operation::Impossible(why),
         };
-        let subject = Subject { owner, incident, name, node };
+        let proofs = self.proofs.clone();
+        let subject = Subject { proofs: &proofs, owner, incident, name, node };
         let new = |resource: Resource, namespace: &str, body: &Value| New {
             resource,
             namespace: namespace.to_owned(),
@@ -72,11 +81,12 @@ impl Health {
             Task::Repair(step) => match policy.steps.get(step) {
                 Some(HealthStep::Job { namespace, template }) => {
                     let job = subject.repair(template, namespace);
-                    Operation::Make(owner.uid.clone(), vec![new(JOBS, namespace, &job)])
+                    Operation::Run(made, vec![new(JOBS, namespace, &job)])
                 }
                 Some(HealthStep::Request { api_version, kind, template, done_when }) => {
-                    self.asked.insert(id, (name.clone(), done_when.clone()));
-                    Operation::Request(owner.uid.clone(), subject.request(api_version, kind, template))
+                    let done_when = Some(done_when.clone());
+                    self.running.insert(id, Running { task: name.clone(), done_when });
+                    Operation::Request(made, subject.request(api_version, kind, template))
                 }
                 None => Operation::Impossible(format!("its policy has no step {step}")),
             },
@@ -89,11 +99,32 @@ impl Health {
                         let namespace = &validation.namespace;
                         let all =
                             vec![new(lazaret_runtime::CLAIMS, namespace, &claim), new(JOBS, namespace, &job)];
-                        Operation::Make(owner.uid.clone(), all)
+                        Operation::Run(made, all)
                     }
                     Err(why) => Operation::Impossible(why),
                 }
             }
+        }
+    }
+}
+
+impl Health {
+    /// The answer to a repair or validation: which object was made for it, or what keeps it from being made. A request may be done already.
+    pub(super) fn note_task(&mut self, now: Timestamp, running: Running, reply: &Reply) {
+        let Running { task, done_when } = running;
+        let made = reply.object.as_deref().and_then(wire::metadata);
+        if let Some(metadata) = made.filter(|_| reply.outcome == Outcome::Done) {
+            let (namespace, name) = (metadata.namespace.into(), metadata.name.into());
+            let made = TaskObject { namespace, name, uid: metadata.uid.into() };
+            self.core.handle(now, Notice::Made(made.clone()));
+            let is_done = |when: DoneWhen| {
+                reply.object.as_deref().is_some_and(|object| lazaret_api::done(&when, object))
+            };
+            if done_when.is_some_and(is_done) {
+                self.core.handle(now, Notice::Asked(made, Some(Ok(()))));
+            }
+        } else if let Some(why) = reply.why.as_deref().filter(|_| reply.outcome == Outcome::Conflict) {
+            self.core.handle(now, Notice::Obstructed(task, why.into()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lazaret_api::HealthPolicy;
+use lazaret_api::{HealthPolicy, account_refusal};
 use lazaret_fleet::Input as Told;
 use lazaret_lifecycle::{Input as CoreInput, Mode, Notice, Policy};
 use lazaret_model::{Text, Timestamp};
@@ -90,8 +90,11 @@ impl Health {
         self.fleet.apply(Told::Rule(Arc::new(selection)));
         let observes = self.untried.contains(name) || self.excessive.contains_key(name);
         let mode = if observes { Mode::Observe } else { policy.policy.mode };
-        self.core
-            .handle(now, Notice::Core(CoreInput::Policy(Box::new(Policy { mode, ..policy.policy.clone() }))));
+        let blocked = account_refusal(policy.account.as_ref(), &self.repair_namespaces)
+            .filter(|_| !policy.steps.is_empty() || policy.validation.is_some())
+            .map(Text::from);
+        let known = Policy { mode, blocked, ..policy.policy.clone() };
+        self.core.handle(now, Notice::Core(CoreInput::Policy(Box::new(known))));
         if !self.policies.contains_key(name) && !policy.counts.is_empty() {
             let counted = CoreInput::Counted { policy: name.clone(), tallies: policy.counts.clone() };
             self.core.handle(now, Notice::Core(counted));
