@@ -137,10 +137,10 @@ fn foreign(kind: &str, namespace: &str, name: &str) -> String {
 
 /// The account may be permitted more later, and a namespace may be made.
 fn not_made(task: &Task, error: &CallError) -> Reply {
-    match error {
-        CallError::Forbidden(why) | CallError::NotFound(why) => blocked(format!("as {}: {why}", task.user)),
-        error => Reply::from(error),
+    if let CallError::Forbidden(why) | CallError::NotFound(why) = error {
+        return blocked(format!("as {}: {why}", task.user));
     }
+    Reply::from(error)
 }
 
 fn blocked(why: String) -> Reply {
