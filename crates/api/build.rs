@@ -178,11 +178,10 @@ fn write_checks(out: &mut String, field: &Field, is_new: bool) -> Result<(), Box
         writeln!(out, "limits::range(self.{name}, {:?}, {:?}, {path})?;", limits.min, limits.max)?;
     }
     if let Some(bytes) = limits.bytes {
-        let length = match field.ty.as_str() {
-            "raw" => format!("self.{name}.as_ref().map_or(0, |raw| raw.0.get().len())"),
-            _ => format!("self.{name}.0.len()"),
-        };
-        writeln!(out, "limits::bytes({length}, {bytes}, {path})?;")?;
+        match field.ty.as_str() {
+            "raw" => writeln!(out, "limits::raw(self.{name}.as_ref(), {bytes}, {path})?;")?,
+            _ => writeln!(out, "limits::bytes(self.{name}.0.len(), {bytes}, {path})?;")?,
+        }
     }
     if let Some(items) = limits.items {
         writeln!(out, "limits::items(self.{name}.0.len(), {items}, {path})?;")?;

@@ -13,6 +13,7 @@ use crate::{
     expressions::Expressions,
     failed_nodes::FailedNodes,
     full_nodes::FullNodes,
+    meter::{NODE_UNITS, units},
     plan::Plan,
     result,
     search::{Ending, Search, check_limits},
@@ -108,11 +109,50 @@ impl Allocator {
         self.expressions.observe(request.snapshot);
         let plan = match Plan::new(request.snapshot, request.claims, &self.features, &mut self.expressions) {
             Ok(plan) => plan,
+            Err(error) if error.is_out_of_work() => {
+                return Answer::BudgetExhausted(WhyNot::at(&request.node.name));
+            }
             Err(error) => return Answer::Failed(error),
         };
-        self.view(request)
-            .and_then(|view| self.attempt(&plan, request, view, None, share_id))
-            .unwrap_or_else(Answer::Failed)
+        let answer = self.view(request).and_then(|view| self.attempt(&plan, request, view, None, share_id));
+        match answer {
+            Err(error) if error.is_out_of_work() => Answer::BudgetExhausted(WhyNot::at(&request.node.name)),
+            answer => answer.unwrap_or_else(Answer::Failed),
+        }
+    }
+
+    /// From now on so many units may be spent; `u64::MAX`: any number, as at the beginning. What would go beyond them is not begun, and what
+    /// was found out is remembered. A unit is what a unit of CEL's cost takes.
+    pub fn allow(&mut self, units: u64) {
+        self.expressions.meter.fill(units);
+    }
+
+    /// Takes note of work that was done beside it: of the units that are allowed it takes none.
+    pub fn charge(&self, units: u64) {
+        self.expressions.meter.charge(units);
+    }
+
+    /// Spends units for work that was done beside it.
+    pub fn spend(&self, units: u64) {
+        self.expressions.meter.spend(units);
+    }
+
+    /// All units that were ever spent.
+    #[must_use]
+    pub fn spent(&self) -> u64 {
+        self.expressions.meter.spent()
+    }
+
+    /// How many answers and expressions were ever learnt: a turn in which that grows has got further.
+    #[must_use]
+    pub fn learnt(&self) -> u64 {
+        self.expressions.meter.learnt()
+    }
+
+    /// Whether all units are spent.
+    #[must_use]
+    pub fn is_out_of_work(&self) -> bool {
+        self.expressions.meter.is_empty()
     }
 
     /// The part of the fleet that the node can reach.
@@ -136,8 +176,9 @@ impl Allocator {
         if self.features.device_taints && timed.depend_on_time() {
             view.put_timed_last(plan);
         }
-        let (expressions, balances) = (&mut self.expressions, &mut self.balances);
-        let mut state = State::new(plan, &view, &self.features, timed, expressions, balances)?;
+        self.expressions.meter.spend(NODE_UNITS + units(view.slots.len()));
+        let mut state =
+            State::new(plan, &view, &self.features, timed, &mut self.expressions, &mut self.balances)?;
         check_limits(&state)?;
         if let Some(known) = failed_nodes.as_deref().and_then(|failed_nodes| failed_nodes.recall(&mut state))
         {

@@ -170,11 +170,21 @@ pub enum ErrorKind {
     },
     /// Nothing fitted, and some pools contradict themselves.
     InvalidPools(PoolId),
+    /// The units for this turn are spent. What was found out is remembered.
+    OutOfWork,
 }
 
 impl AllocateError {
     pub(crate) fn fatal(kind: ErrorKind) -> Self {
         Self { reach: ErrorScope::Fatal, kind: Box::new(kind) }
+    }
+
+    pub(crate) fn out_of_work() -> Self {
+        Self::fatal(ErrorKind::OutOfWork)
+    }
+
+    pub(crate) fn is_out_of_work(&self) -> bool {
+        matches!(*self.kind, ErrorKind::OutOfWork)
     }
 
     pub(crate) fn node(kind: ErrorKind) -> Self {
@@ -251,6 +261,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::Capacity { at, device, error } => write!(f, "{at}: device {device}: {error}"),
             Self::InvalidPools(pool) => write!(f, "nothing fits, and there are invalid pools: {pool}"),
+            Self::OutOfWork => f.write_str("the budget is spent"),
         }
     }
 }

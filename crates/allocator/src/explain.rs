@@ -11,6 +11,7 @@ use crate::{
     constraint::Rule,
     counters::Refusal,
     expressions::Verdict,
+    meter::units,
     prune::Analysis,
     state::{Obstacle, State},
     view::{PoolState, device_reaches},
@@ -32,6 +33,7 @@ pub(crate) fn why_not(state: &mut State<'_, '_>, steps: u64, in_full: bool) -> W
         why.pools.push(PoolWhy { pool: pool.id.clone(), invalid });
     }
     why.requests = (0..state.plan.asks.len()).map(|ask| request(state, ask)).collect();
+    state.meter().spend(units(state.plan.asks.len().saturating_mul(state.view.slots.len())));
     let served = |range: core::ops::Range<usize>| why.requests[range].iter().any(RequestWhy::enough);
     let all_served =
         state.plan.claims.iter().flat_map(|claim| &claim.requests).all(|r| served(r.asks.clone()));
@@ -76,10 +78,13 @@ fn reason(state: &mut State<'_, '_>, ask: usize, slot: usize) -> Option<Reason> 
     match state.verdict(ask, slot) {
         Verdict::Match => {}
         Verdict::NoMatch(at) => return Some(not_selected(state, ask, usize::from(at))),
+        // To find out what is wrong with it, it is asked once more.
+        Verdict::Error(_) if state.meter().is_empty() => return used.or(Some(Reason::NotAsked)),
         Verdict::Error(at) => {
             return used
                 .or_else(|| Some(Reason::SelectorError(state.selector_error(ask, slot, at).to_string())));
         }
+        Verdict::NotAsked(_) => return used.or(Some(Reason::NotAsked)),
     }
     if matches!(entry.device.slice().nodes(), NodeScope::PerDevice)
         && !device_reaches(entry.device, state.view.node).unwrap_or(false)

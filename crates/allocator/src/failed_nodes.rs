@@ -78,7 +78,7 @@ fn likeness(state: &mut State<'_, '_>) -> Option<Vec<u64>> {
             seen.push(match state.verdict(ask, slot) {
                 Verdict::Match => 0,
                 Verdict::NoMatch(_) => 1,
-                Verdict::Error(_) => return None,
+                Verdict::Error(_) | Verdict::NotAsked(_) => return None,
             });
         }
         let taints = device.taint_set().0;

@@ -46,6 +46,14 @@ pub enum Found {
     Nowhere(Vec<NodeGroup>),
     /// It could not be found out.
     Failed(AllocateError),
+    /// The units that were allowed are spent. The first of the nodes were refused, for these reasons; the others are to be tried when
+    /// there are units again.
+    Unfinished {
+        /// How many.
+        tried: usize,
+        /// The reasons.
+        refused: Vec<NodeGroup>,
+    },
 }
 
 /// Nodes that were refused for the same reason.
@@ -72,6 +80,9 @@ impl Allocator {
         let NodeSearch { snapshot, nodes, claims, in_flight, options } = *search;
         let plan = match Plan::new(snapshot, claims, &self.features, &mut self.expressions) {
             Ok(plan) => plan,
+            Err(error) if error.is_out_of_work() => {
+                return Found::Unfinished { tried: 0, refused: Vec::new() };
+            }
             Err(error) => return Found::Failed(error),
         };
         let needs_free = plan.needs_a_free_device() && snapshot.shared_pools().next().is_none();
@@ -99,6 +110,12 @@ impl Allocator {
                 Ok(view) => self.attempt(&plan, &request, view, Some(&mut failed_nodes), share_id),
                 Err(error) => Err(error),
             };
+            if answer.as_ref().is_err_and(AllocateError::is_out_of_work) {
+                later.into_iter().for_each(|node| refused.note(RefusalReason::of(FULL), 1, node));
+                full.into_iter()
+                    .for_each(|(count, first)| refused.note(RefusalReason::of(FULL), count, first));
+                return Found::Unfinished { tried: index, refused: refused.groups(nodes) };
+            }
             if let Some(found) = refused.unless(index, answer) {
                 return found;
             }
@@ -109,13 +126,13 @@ impl Allocator {
             let view = self.view(&request);
             let answer =
                 view.and_then(|v| self.attempt(&plan, &request, v, Some(&mut failed_nodes), share_id));
-            if let Some(found) = refused.unless(index, answer) {
+            if answer.as_ref().is_err_and(AllocateError::is_out_of_work) {
+                refused.note(RefusalReason::of(FULL), 1, index);
+            } else if let Some(found) = refused.unless(index, answer) {
                 return found;
             }
         }
-        if let Some(full) = full {
-            refused.0.insert(RefusalReason { reason: FULL.to_string(), ..RefusalReason::default() }, full);
-        }
+        full.into_iter().for_each(|(count, first)| refused.note(RefusalReason::of(FULL), count, first));
         Found::Nowhere(refused.groups(nodes))
     }
 }
@@ -135,7 +152,19 @@ struct RefusalReason {
 #[derive(Default)]
 struct Refused(BTreeMap<RefusalReason, (usize, usize)>);
 
+impl RefusalReason {
+    fn of(reason: &str) -> Self {
+        Self { reason: reason.to_string(), ..Self::default() }
+    }
+}
+
 impl Refused {
+    fn note(&mut self, refusal: RefusalReason, count: usize, node: usize) {
+        let (nodes, first) = self.0.entry(refusal).or_insert((0, node));
+        *nodes += count;
+        *first = node.min(*first);
+    }
+
     /// Notes the refusal, unless the answer ends the search over nodes.
     fn unless(&mut self, node: usize, answer: Result<Answer, AllocateError>) -> Option<Found> {
         let refusal = match answer {
@@ -155,9 +184,7 @@ impl Refused {
                 },
             },
         };
-        let (nodes, first) = self.0.entry(refusal).or_insert((0, node));
-        *nodes += 1;
-        *first = node.min(*first);
+        self.note(refusal, 1, node);
         None
     }
 

@@ -229,13 +229,16 @@ impl<'a> Context<'a, '_> {
             }
         };
         let selectors = class.class.selectors.iter().chain(&spec.selectors);
+        let Some(chain) = self.expressions.chain(selectors.map(Option::as_ref)) else {
+            return Err(AllocateError::out_of_work());
+        };
         Ok(PlannedRequest {
             claim,
             name: &request.name,
             alternative,
             spec,
             class,
-            chain: self.expressions.chain(selectors.map(Option::as_ref)),
+            chain,
             count,
             admin: alternative.is_none() && spec.admin_access == Some(true),
             amounts: spec.capacity.as_deref().unwrap_or(&[]),

@@ -16,7 +16,13 @@ use rustc_hash::FxBuildHasher;
 use lazaret_invariant::invariant;
 
 use crate::{
-    bits::Bits, constraint::Rule, plan::RequestPlan, search::SearchPosition, state::State, values::Values,
+    bits::Bits,
+    constraint::Rule,
+    meter::{Meter, units},
+    plan::RequestPlan,
+    search::SearchPosition,
+    state::State,
+    values::Values,
 };
 
 /// Bound on the remembered states that lead nowhere.
@@ -70,6 +76,7 @@ impl Analysis {
             viable.push(viable_devices(state, ask)?);
         }
         let columns = state.plan.columns.len();
+        state.meter().spend(units((asks + columns).saturating_mul(slots)));
         let mut holders: Vec<BTreeMap<u32, Bits>> = (0..columns).map(|_| BTreeMap::new()).collect();
         let mut odd: Vec<bool> = (0..columns).map(|_| false).collect();
         for column in 0..columns {
@@ -130,6 +137,7 @@ impl Analysis {
     /// counters and capacities, what constraints have seen, how many devices the claim has.
     fn key(&self, state: &State<'_, '_>, claim: usize, request: usize) -> Box<[u64]> {
         let mut key = Vec::with_capacity(8 + state.busy.words().len());
+        state.meter().spend(units(state.plan.asks.len().saturating_mul(1 + state.busy.words().len())));
         key.extend([claim as u64, request as u64, state.picked[claim].unsigned_abs()]);
         let mut matters = Bits::empty(state.view.slots.len());
         let left = rest(state, claim, request);
@@ -193,6 +201,7 @@ impl Analysis {
     /// The devices that an ask could be given as things stand.
     fn domain(&self, state: &State<'_, '_>, ask: usize) -> Bits {
         let mut domain = self.viable[ask].clone();
+        state.meter().spend(4 + units(domain.words().len()));
         let plan = &state.plan.asks[ask];
         if !plan.admin {
             domain.subtract(&state.busy);
@@ -345,6 +354,7 @@ impl Needs<'_, '_, '_> {
 
     fn value_fits(&self, constraint: usize, value: u32, binding: &[&&Need]) -> bool {
         let (mut wanted, mut crowd) = (0_i64, Bits::empty(self.state.view.slots.len()));
+        self.state.meter().spend(units(binding.len().saturating_mul(4 + crowd.words().len())));
         for need in binding {
             let holders =
                 |choice: &Choice| self.analysis.holders[self.column(choice, constraint)?].get(&value);
@@ -378,6 +388,7 @@ impl Needs<'_, '_, '_> {
                     return false;
                 }
                 wanted = wanted.saturating_add(choice.count.max(0));
+                self.state.meter().spend(4 * units(choice.domain.count()));
                 for slot in choice.domain.iter() {
                     let ids = self.state.known_values(column, slot).map_or(&[][..], Values::ids);
                     values.extend(ids);
@@ -403,7 +414,7 @@ impl Needs<'_, '_, '_> {
             return true;
         }
         let same = exclusive.windows(2).all(|pair| pair[0].domain == pair[1].domain);
-        !same && !assignable(&exclusive, self.state.view.slots.len())
+        !same && !assignable(&exclusive, self.state.view.slots.len(), self.state.meter())
     }
 }
 
@@ -416,11 +427,16 @@ impl Choice {
 }
 
 /// Whether every choice can get its devices with no device given twice: bipartite matching by augmenting paths.
-fn assignable(choices: &[&Choice], slots: usize) -> bool {
+fn assignable(choices: &[&Choice], slots: usize, meter: &Meter) -> bool {
     let mut owner: Vec<Option<usize>> = (0..slots).map(|_| None).collect();
     for (at, choice) in choices.iter().enumerate() {
         for _ in 0..choice.count {
-            if !augment(at, choices, &mut owner, &mut Bits::empty(slots)) {
+            // What could not be ruled out is searched; there is nothing left for that either.
+            if meter.is_empty() {
+                return true;
+            }
+            meter.spend(units(slots / 16));
+            if !augment(at, choices, &mut owner, &mut Bits::empty(slots), meter) {
                 return false;
             }
         }
@@ -429,13 +445,20 @@ fn assignable(choices: &[&Choice], slots: usize) -> bool {
 }
 
 /// Finds one more device for a choice, moving others to devices of theirs that are free.
-fn augment(choice: usize, choices: &[&Choice], owner: &mut [Option<usize>], seen: &mut Bits) -> bool {
+fn augment(
+    choice: usize,
+    choices: &[&Choice],
+    owner: &mut [Option<usize>],
+    seen: &mut Bits,
+    meter: &Meter,
+) -> bool {
     // Breadth first, remembering by which device a choice was reached; depth is bounded by the number of choices.
     let mut queue = Vec::from([(choice, None)]);
     let mut came: Vec<(usize, Option<usize>)> = Vec::new();
     let mut next = 0;
     while let Some(&(at, via)) = queue.get(next) {
         next += 1;
+        meter.spend(units(choices[at].domain.count()));
         for slot in choices[at].domain.iter() {
             if seen.has(slot) || owner[slot] == Some(at) {
                 continue;

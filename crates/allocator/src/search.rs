@@ -11,6 +11,7 @@ use lazaret_invariant::invariant;
 use crate::{
     RESULTS_MAX,
     error::{AllocateError, ErrorKind},
+    meter::{STEP_UNITS, units},
     prune::{Pruning, StateKey},
     state::State,
 };
@@ -88,6 +89,10 @@ impl<'a, 's> Search<'a, 's> {
             if self.steps > self.budget {
                 return Ok(Ending::Exhausted);
             }
+            if self.state.meter().is_empty() {
+                return Err(AllocateError::out_of_work());
+            }
+            self.state.meter().spend(STEP_UNITS);
             next = match next {
                 SearchStep::Request { claim, request } => self.enter_request(claim, request),
                 SearchStep::Spot { spot, start } => self.enter_spot(spot, start)?,
@@ -176,6 +181,7 @@ impl<'a, 's> Search<'a, 's> {
         }
         let mut start = start;
         while let Some(slot) = self.state.next_free(spot, start) {
+            self.state.meter().spend(1 + units(failed.len() / 8));
             start = slot + 1;
             if let Pruning::On(analysis) = &self.pruning
                 && (!analysis.is_viable(spot.ask, slot) || failed.contains(&analysis.kind_of(slot)))

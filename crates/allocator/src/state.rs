@@ -17,6 +17,7 @@ use crate::{
     counters::{GroupsBefore, PoolCounters, Refusal},
     error::{AllocateError, ErrorKind, Written},
     expressions::{Expressions, SelectorFailure, Verdict},
+    meter::{Meter, units},
     plan::{ClaimPlan, Column, Plan, PlannedRequest},
     search::SearchPosition,
     timed::TimedTolerations,
@@ -147,6 +148,7 @@ impl<'a, 's> State<'a, 's> {
                 }
             }
         }
+        self.meter().spend(units(self.view.slots.len()));
         for slot in 0..self.view.slots.len() {
             if self.is_selectable(ask, slot)?
                 && (!self.features.consumable_capacity || self.demand(ask, slot)?.fits(&[]).is_ok())
@@ -191,11 +193,17 @@ impl<'a, 's> State<'a, 's> {
             Verdict::Match => true,
             Verdict::NoMatch(_) => false,
             Verdict::Error(at) => return Err(self.selector_error(ask, slot, at)),
+            Verdict::NotAsked(_) => return Err(AllocateError::out_of_work()),
         };
         let per_device = matches!(device.slice().nodes(), NodeScope::PerDevice);
         let selected = selected && (!per_device || device_reaches(device, self.view.node)?);
         self.selectable[cell] = if selected { 2 } else { 1 };
         Ok(selected)
+    }
+
+    /// What may still be done.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.expressions.meter
     }
 
     /// The result of the selectors alone.
@@ -312,6 +320,8 @@ impl<'a, 's> State<'a, 's> {
             return None;
         }
         let blocks = |taint: &EffectiveTaint<'_>| {
+            // A claim may have any number of tolerations.
+            self.meter().spend(units(ask.spec.tolerations.len() / 4));
             taint.taint.effect.blocks_allocation() && !self.timed.permit(taint.taint, &ask.spec.tolerations)
         };
         self.view.slots[slot].device.taints().find(blocks)
@@ -356,11 +366,12 @@ impl<'a, 's> State<'a, 's> {
                     self.table.values(device.attribute(self.view.names.get(&name)), lists)
                 }
                 Column::Derived(attribute, expression) => match self.expressions.derive(expression, device) {
-                    Ok(value) => self.table.values(Some(&value), lists),
-                    Err(message) => {
+                    Some(Ok(value)) => self.table.values(Some(&value), lists),
+                    Some(Err(message)) => {
                         let (attribute, device) = (attribute.clone(), device.id());
                         return Err(AllocateError::fatal(ErrorKind::Derive { attribute, device, message }));
                     }
+                    None => return Err(AllocateError::out_of_work()),
                 },
             };
             self.columns[column][slot] = Some(values);

@@ -100,6 +100,8 @@ pub enum Reason {
     Policy(Text),
     /// It lacks the attribute of a constraint.
     NoAttribute(Text),
+    /// The budget was spent before its selectors were asked.
+    NotAsked,
 }
 
 /// The object that holds a taint.
@@ -230,6 +232,7 @@ impl fmt::Display for Reason {
             Self::NoCapacity(name) => write!(f, "without capacity {name}"),
             Self::Policy(name) => write!(f, "do not give such an amount of {name}"),
             Self::NoAttribute(name) => write!(f, "without attribute {name}"),
+            Self::NotAsked => f.write_str("not looked at, for the budget was spent"),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A DisruptionGuard as it is written becomes one of the cores.
 
-use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, Share, WindowStatus, validate_qualified_name};
+use lazaret_model::{
+    Breaker, BreakerUnit, DisruptionGuard, Pause, Share, Text, WindowStatus, validate_qualified_name,
+};
 
 use crate::{
     FieldError,
@@ -24,6 +26,13 @@ fields! {
         spec: Nullable<DisruptionGuardSpec> = "spec",
         status: Nullable<DisruptionGuardStatus> = "status",
     }
+}
+
+/// What a guard is that cannot be read: one that keeps every eviction from beginning, for somebody meant to keep some.
+#[must_use]
+pub fn guard_that_stops_everything(name: Text, why: &str) -> DisruptionGuard {
+    let paused = Some(Pause { reason: why.into(), until: None });
+    DisruptionGuard { name, paused, ..DisruptionGuard::default() }
 }
 
 /// Reads a guard.

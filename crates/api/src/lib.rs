@@ -17,6 +17,7 @@ mod document;
 mod field;
 mod guard;
 mod health;
+mod known;
 mod last_published;
 mod load;
 mod mark;
@@ -38,11 +39,12 @@ pub use classic::{
 pub use convert::{ClaimTemplate, PodTemplate};
 pub use decode::{Object, decode_as, decode_json};
 pub use field::FieldError;
-pub use guard::read_guard;
+pub use guard::{guard_that_stops_everything, read_guard};
 pub use health::{
     HealthPolicy, HealthStep, Validation, done, incident_status_to_json, incident_to_json,
     read_health_policy, read_incident, read_signal, tallies_to_json,
 };
+pub use known::{WhatIsKnown, kept_in_words, what_is_known, what_is_known_of};
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
 pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, REPLACEMENT_MARK, eviction_mark_to_text};

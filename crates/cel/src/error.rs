@@ -94,8 +94,10 @@ impl EvalError {
         Self(Box::new(Failure::Value(message.into())))
     }
 
+    /// It was stopped because it cost too much.
     #[cold]
-    pub(crate) fn budget() -> Self {
+    #[must_use]
+    pub fn budget() -> Self {
         Self(Box::new(Failure::Budget))
     }
 

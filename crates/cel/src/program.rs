@@ -142,6 +142,17 @@ impl Bound {
         self.matches_with_cost(device).0
     }
 
+    /// The same, and what it cost. A comparison with constants that needs no machine counts as nothing.
+    #[inline]
+    pub fn matches_counted<D: Device + ?Sized>(&self, device: &D) -> (Outcome, u64) {
+        if !device.has_unsupported_value()
+            && let Some(holds) = quick::condition(&self.program.0.plan, &self.ids, device)
+        {
+            return (if holds { Outcome::Match } else { Outcome::NoMatch }, 0);
+        }
+        self.matches_with_cost(device)
+    }
+
     /// The fields of a device that it reads, apart from the driver: devices of one driver that agree on them get the same
     /// answer. `None` where it may read any field.
     pub fn looks_at(&self) -> Option<impl Iterator<Item = Look>> {
@@ -170,7 +181,12 @@ impl Bound {
     /// # Errors
     /// When the evaluation fails, or makes something that is no attribute.
     pub fn derive<D: Device + ?Sized>(&self, device: &D) -> Result<AttrValue, EvalError> {
-        self.run(&device, |machine| machine.run().and_then(|value| attribute(&value))).0
+        self.derive_with_cost(device).0
+    }
+
+    /// The same, and what it cost.
+    pub fn derive_with_cost<D: Device + ?Sized>(&self, device: &D) -> (Result<AttrValue, EvalError>, u64) {
+        self.run(&device, |machine| machine.run().and_then(|value| attribute(&value)))
     }
 
     fn run<T>(

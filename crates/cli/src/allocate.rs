@@ -98,6 +98,10 @@ impl Args {
             Found::Node { index, allocations } => self.allocated(&claims, &nodes[index].name, &allocations),
             Found::Nowhere(groups) => self.refused(explain::nodes(&groups), &explain::nodes_text(&groups)),
             Found::Failed(error) => bail!("{error}"),
+            // A command has no bound on its work but that of a search.
+            Found::Unfinished { refused: groups, .. } => {
+                self.refused(explain::nodes(&groups), &explain::nodes_text(&groups))
+            }
         }
     }
 

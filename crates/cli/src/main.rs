@@ -12,6 +12,7 @@ mod args;
 mod cel;
 mod clock;
 mod connect;
+mod deciding;
 mod device;
 mod driver;
 mod fabric;

@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::{Controllers, Options, Parts, Plane, WorkloadSelection};
-use lazaret_runtime::{Client, Hub, Metrics, WatchState};
+use lazaret_runtime::{CallError, Client, Hub, Metrics, WatchState};
 use lazaret_server::Release;
 
 use crate::{
     Verdict,
     alerts::{self, AlertArgs},
     connect::Cluster,
+    deciding::Deciding,
     frugal, gates,
     incidents::IncidentArgs,
     lease::LeaseArgs,
@@ -169,10 +170,16 @@ impl Args {
             None => None,
         };
         let alerts = self.alerts.listen(&client, &metrics).await?;
-        let mut plane = Plane::start(client.clone(), metrics.clone(), &options)
-            .await
-            .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
-        let reviews = if self.webhook.is_wanted() { plane.review_rules() } else { None };
+        let deciding = Deciding::start()?;
+        let (of_plane, wants_reviews) = (client.clone(), self.webhook.is_wanted());
+        let (shown, chosen) = (metrics.clone(), options);
+        let started = deciding.run(async move {
+            let mut plane = Plane::start(of_plane, shown, &chosen).await?;
+            let reviews = if wants_reviews { plane.review_rules() } else { None };
+            Ok::<_, CallError>((plane, reviews))
+        });
+        let (plane, reviews) =
+            started.await?.map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
         let webhook = self.webhook.start(client, &metrics, reviews).await?;
         let checks = || {
             let mut checks = synced(plane.hub());
@@ -190,7 +197,7 @@ impl Args {
         if let Some(webhook) = webhook {
             webhook.stop().await;
         }
-        plane.stop().await;
+        deciding.run(plane.stop()).await?;
         Ok(())
     }
 }

@@ -17,8 +17,20 @@ use tokio::sync::watch;
 
 use self::{local_node::LocalNodeArgs, parts::Parts};
 use crate::{
-    Verdict, address::AddressArgs, gates, incidents::IncidentArgs, limits::LimitArgs, listen::Listen,
-    log::Logging, nodes::NodeArgs, output, pace::Pace, pages, place::Place, scheduling::SchedulingArgs,
+    Verdict,
+    address::AddressArgs,
+    deciding::{Deciding, END_WITHIN},
+    gates,
+    incidents::IncidentArgs,
+    limits::LimitArgs,
+    listen::Listen,
+    log::Logging,
+    nodes::NodeArgs,
+    output,
+    pace::Pace,
+    pages,
+    place::Place,
+    scheduling::SchedulingArgs,
     signal,
 };
 
@@ -86,6 +98,9 @@ pub(crate) struct Args {
 /// be durable, and watches: they are not to stand behind all that the threads find to do among themselves.
 const GLOBAL_QUEUE_INTERVAL: u32 = 8;
 
+/// How long requests that have a thread of their own may take to end.
+const THREADS_END_WITHIN: Duration = Duration::from_millis(200);
+
 /// The version in which Lazaret shows everything that it knows of rules and slices.
 const WIDEST: &str = "resource.k8s.io/v1alpha3";
 
@@ -106,8 +121,10 @@ impl Args {
             .enable_all()
             .build()
             .context("start the runtime")?;
-        runtime.block_on(self.serve())?;
-        Ok(Verdict::Yes)
+        let served = runtime.block_on(self.serve());
+        // Threads that are busy are not waited for longer.
+        runtime.shutdown_timeout(THREADS_END_WITHIN);
+        served.map(|()| Verdict::Yes)
     }
 
     async fn serve(self) -> Result<()> {
@@ -148,10 +165,13 @@ impl Args {
         let renewal = Renewal::start(secrets, folder.clone(), address)?;
         announce(&renewal.kubeconfig(), local, self.nodes, &dashboard::serve(&server, local.port()))?;
 
+        let deciding = Deciding::start()?;
         let parts = if self.api_only {
             None
         } else {
-            Some(Parts::start(&server, self.nodes, self.devices, self.plane_options()).await?)
+            let (server, options) = (server.clone(), self.plane_options());
+            let started = deciding.run(Parts::start(server, self.nodes, self.devices, options));
+            Some(started.await??)
         };
         let local_node = self.local_node.start(&server, folder, local.ip(), self.devices, authority).await?;
         let (stop, stopped) = watch::channel(false);
@@ -174,8 +194,10 @@ impl Args {
                 if let Some(local_node) = local_node {
                     local_node.stop().await;
                 }
-                if let Some(parts) = parts {
-                    parts.stop().await;
+                if let Some(parts) = parts
+                    && tokio::time::timeout(END_WITHIN, deciding.run(parts.stop())).await.is_err()
+                {
+                    output::note("some controllers are still deciding: stopping without them");
                 }
                 // The server has its own receiver; it is there until the server ends.
                 let _ = stop.send(true);

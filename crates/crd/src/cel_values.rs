@@ -64,7 +64,7 @@ fn object_shape(schema: &Value, is_object: bool) -> Shape {
     }
     let said = entries(schema, "properties")
         .filter(|(name, _)| !is_object || *name != "metadata")
-        .filter_map(|(name, inner)| Some((escaped(name)?.into(), shape(inner, false))));
+        .flat_map(|(name, inner)| spellings(name).map(move |spelt| (spelt.into(), shape(inner, false))));
     let mut fields: Vec<_> = said.collect();
     if is_object {
         let texts =
@@ -98,14 +98,15 @@ pub(crate) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
             let is_object = is_object || is_true(schema, "x-kubernetes-embedded-resource");
             let is_map =
                 schema["additionalProperties"].is_object() || is_any_map(schema) || !has(schema, "type");
-            let visible = map.iter().filter_map(|(name, value)| {
-                if is_object && name == "metadata" {
-                    return Some(("metadata".into(), metadata(value)));
-                }
-                let inner =
-                    if is_map { &schema["additionalProperties"] } else { &schema["properties"][name] };
-                let name = if is_map { name.to_string() } else { escaped(name)? };
-                Some((name.into(), datum(inner, value, false)))
+            let visible = map.iter().flat_map(|(name, value)| {
+                let (names, seen) = if is_object && name == "metadata" {
+                    (vec!["metadata".to_owned()], metadata(value))
+                } else if is_map {
+                    (vec![name.to_string()], datum(&schema["additionalProperties"], value, false))
+                } else {
+                    (spellings(name).collect(), datum(&schema["properties"][name], value, false))
+                };
+                names.into_iter().map(move |name| (name.into(), seen.clone()))
             });
             Datum::map(visible)
         }
@@ -133,6 +134,15 @@ fn whole(number: f64) -> Option<i64> {
     #[expect(clippy::cast_precision_loss, reason = "compared with where it came from")]
     let same = whole as f64 == number;
     same.then_some(whole)
+}
+
+/// Words that the grammar knows wherever they stand.
+const LEXICAL: &[&str] = &["false", "in", "null", "true"];
+
+/// How expressions may spell a field. After a dot, most words that CEL keeps for itself can only be names.
+fn spellings(name: &str) -> impl Iterator<Item = String> {
+    let plain = RESERVED.contains(&name) && !LEXICAL.contains(&name);
+    escaped(name).into_iter().chain(plain.then(|| name.to_owned()))
 }
 
 /// A field's name as expressions spell it; `None` for one that they cannot.
@@ -177,6 +187,19 @@ mod tests {
             ("a b", None),
         ] {
             assert_eq!(escaped(name).as_deref(), spelt, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_reserved_word_is_also_a_name_after_a_dot() {
+        for (name, spelt) in [
+            ("namespace", &["__namespace__", "namespace"][..]),
+            ("package", &["__package__", "package"]),
+            ("in", &["__in__"]),
+            ("true", &["__true__"]),
+            ("name", &["name"]),
+        ] {
+            assert_eq!(spellings(name).collect::<Vec<_>>(), spelt);
         }
     }
 }

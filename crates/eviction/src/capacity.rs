@@ -34,6 +34,13 @@ const PENDING_EVERY_MS: i64 = 1_000;
 const PENDING_MAX: usize = 64;
 /// A search gives up after as many steps for each node.
 const STEPS_MAX: u64 = 20_000;
+/// The work of a question, in units of which one is what a unit of CEL's cost takes: some tens of milliseconds. What was found out is known
+/// when it is asked again.
+pub const QUESTION_UNITS: u64 = 4_000_000;
+/// The work of finding out where pending pods will go.
+const PENDING_UNITS: u64 = 2_000_000;
+/// Of which one pod gets no more than this part.
+const PENDING_PARTS: u64 = 8;
 /// Reasons why nodes have no room that a message names.
 const REASONS_SAID_MAX: usize = 3;
 /// Characters of each reason.
@@ -120,6 +127,7 @@ impl Capacity {
             taken.insert(&format!("left by {uid}").into(), &held(devices));
         }
         let snapshot = snapshot_without(fleet, &leaving);
+        self.allocator.allow(QUESTION_UNITS);
         let mut promised = Vec::with_capacity(leaving.len());
         let mut promises = Vec::with_capacity(leaving.len());
         for one in &leaving {
@@ -147,6 +155,12 @@ impl Capacity {
             self.promise(now, fleet, pod, claims);
         }
         CapacityAnswer::Room(promised)
+    }
+
+    /// The units of work that went into answers.
+    #[must_use]
+    pub fn work_units(&self) -> u64 {
+        self.allocator.spent()
     }
 
     /// How many promises are open.
@@ -244,8 +258,13 @@ impl Capacity {
             return Vec::new();
         }
         pods.sort_by(|one, other| order(one).cmp(&order(other)));
+        in_turns(&mut pods);
         let (snapshot, mut taken, mut found) = (fleet.snapshot(), taken.clone(), Vec::new());
+        let begin = self.allocator.spent();
         for pod in pods.iter().take(PENDING_MAX) {
+            let left = PENDING_UNITS.saturating_sub(self.allocator.spent() - begin);
+            // Pods that are hard to place are thought of again; until then nothing is kept for them.
+            self.allocator.allow(left.min(PENDING_UNITS / PENDING_PARTS));
             let claims: Vec<Arc<ResourceClaim>> =
                 named_claims(fleet, pod).filter(|claim| claim.allocation.is_none()).collect();
             if let Ok((_, claims)) = self.place(&snapshot, &taken, pod, &claims) {
@@ -288,8 +307,25 @@ impl Capacity {
             }
             Found::Nowhere(groups) => Err(words(&groups, excluded)),
             Found::Failed(error) => Err(cut(&format!("{error}"))),
+            Found::Unfinished { tried, .. } => Err(format!(
+                "it is not known yet, for the budget of a question was spent after {tried} of {} nodes; it is asked again",
+                nodes.len()
+            )),
         }
     }
+}
+
+/// The pods of each namespace in turn, in their order: one tenant's pods do not keep the others from being looked at.
+fn in_turns(pods: &mut Vec<Arc<Pod>>) {
+    let mut seen: BTreeMap<Text, usize> = BTreeMap::new();
+    let mut ranked: Vec<(usize, Arc<Pod>)> = Vec::with_capacity(pods.len());
+    for pod in pods.drain(..) {
+        let rank = seen.entry(pod.key.namespace.clone()).or_insert(0);
+        ranked.push((*rank, pod));
+        *rank += 1;
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    pods.extend(ranked.into_iter().map(|(_, pod)| pod));
 }
 
 /// Pods that are placed first come first.

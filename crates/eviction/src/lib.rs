@@ -52,7 +52,7 @@ mod status;
 mod verified;
 
 pub use block::{Block, BlockCounts};
-pub use capacity::{Capacity, CapacityAnswer, Promised};
+pub use capacity::{Capacity, CapacityAnswer, Promised, QUESTION_UNITS};
 pub use effect::{
     CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, LeavingPod, Manner,
     Outcome, PodEvent, RuleEvent, RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake,

@@ -11,7 +11,7 @@ use crate::{
     apart::Apart,
     bits::DeviceBits,
     body::SliceBody,
-    cel::{self, Bound, CompileError, EvalError, Look, Outcome},
+    cel::{self, Bound, COST_MAX, CompileError, EvalError, Look, Outcome},
 };
 
 /// A class, with its selectors bound to the names of a snapshot.
@@ -197,9 +197,10 @@ impl Compiled {
         device.map_or(Verdict::No, |device| self.ask(device))
     }
 
-    /// Whether its expressions, and those of its class, all hold for a device.
+    /// Whether its expressions, and those of its class, all hold for a device. All of them together may cost as much as one.
     #[inline]
     fn ask(&self, device: DeviceRef<'_>) -> Verdict {
+        let mut spent = 0;
         if let Some(class) = &self.class {
             for (at, bound) in class.selectors.iter().enumerate() {
                 let Ok(bound) =
@@ -207,14 +208,14 @@ impl Compiled {
                 else {
                     continue;
                 };
-                match self::ask(bound, device, Some(&class.class.name), at) {
+                match self::ask(bound, device, Some(&class.class.name), at, &mut spent) {
                     Verdict::Yes => {}
                     other @ (Verdict::No | Verdict::Failed(_)) => return other,
                 }
             }
         }
         for (at, bound) in self.expressions.iter().enumerate() {
-            match self::ask(bound, device, None, at) {
+            match self::ask(bound, device, None, at, &mut spent) {
                 Verdict::Yes => {}
                 other @ (Verdict::No | Verdict::Failed(_)) => return other,
             }
@@ -306,11 +307,21 @@ fn looks_of(expressions: &[Bound], class: Option<&ClassState>) -> Option<Vec<Loo
 }
 
 #[inline]
-fn ask(bound: &Bound, device: DeviceRef<'_>, class: Option<&Text>, selector: usize) -> Verdict {
-    match bound.matches(&device) {
+fn ask(
+    bound: &Bound,
+    device: DeviceRef<'_>,
+    class: Option<&Text>,
+    selector: usize,
+    spent: &mut u64,
+) -> Verdict {
+    let failed = |error| Verdict::Failed(FailedCheck { class: class.cloned(), selector, error });
+    let (outcome, cost) = bound.matches_counted(&device);
+    *spent += cost;
+    match outcome {
+        Outcome::Error(error) => failed(error),
+        Outcome::Match | Outcome::NoMatch if *spent > COST_MAX => failed(EvalError::budget()),
         Outcome::Match => Verdict::Yes,
         Outcome::NoMatch => Verdict::No,
-        Outcome::Error(error) => Verdict::Failed(FailedCheck { class: class.cloned(), selector, error }),
     }
 }
 

@@ -23,6 +23,7 @@ impl Release {
     /// The one whose behaviour this is.
     pub const NEWEST: Self = Self { minor: 37 };
 
+    pub(crate) const V1_35: Self = Self { minor: 35 };
     pub(crate) const V1_36: Self = Self { minor: 36 };
     pub(crate) const V1_37: Self = Self { minor: 37 };
 
@@ -114,9 +115,10 @@ impl Features {
         })
     }
 
-    /// Whether a gate is on.
+    /// Whether a gate is on. Before taints by rules had a gate of their own, that of taints was for both.
     #[must_use]
     pub fn is_on(&self, gate: &str) -> bool {
+        let gate = if gate == TAINT_RULES && self.release < Release::V1_35 { TAINTS } else { gate };
         self.on.contains(gate)
     }
 
@@ -300,6 +302,9 @@ impl FeatureGate {
 
 const DRA: &[&str] = &["DynamicResourceAllocation"];
 
+const TAINTS: &str = "DRADeviceTaints";
+const TAINT_RULES: &str = "DRADeviceTaintRules";
+
 /// Whether a taint that is written in v1alpha3 and names no pace has one.
 pub(crate) const DEFAULT_PACE: &str = "DRADeviceTaintDefaultPace";
 
@@ -310,10 +315,8 @@ static GATES: &[FeatureGate] = &[
     gate("DRAResourceClaimDeviceStatus", &[on(33, Beta), fixed(37)], &[]).acts_in(&[Server, Scheduler]),
     gate("DRAExtendedResource", &[off(34, Alpha), on(36, Beta), fixed(37)], DRA)
         .acts_in(&[Server, Scheduler]),
-    gate("DRADeviceTaints", &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA)
-        .acts_in(&[Server, Scheduler]),
-    gate("DRADeviceTaintRules", &[off(35, Alpha), off(36, Beta), on(37, Stable)], &["DRADeviceTaints"])
-        .acts_in(&[Scheduler]),
+    gate(TAINTS, &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA).acts_in(&[Server, Scheduler]),
+    gate(TAINT_RULES, &[off(35, Alpha), off(36, Beta), on(37, Stable)], &[TAINTS]).acts_in(&[Scheduler]),
     gate("DRAPartitionableDevices", &[off(33, Alpha), on(36, Beta)], DRA).acts_in(&[Server, Scheduler]),
     gate("DRAConsumableCapacity", &[off(34, Alpha), on(36, Beta)], DRA).acts_in(&[Server, Scheduler]),
     gate(
@@ -405,7 +408,8 @@ mod tests {
         assert_eq!(told("1.36", "", "DRADeviceTaintRules"), Some(("BETA", false)));
         assert_eq!(told("1.36", "DRADeviceTaintRules=true", "DRADeviceTaintRules"), Some(("BETA", true)));
         assert_eq!(told("1.35", "", "DRADeviceTaints"), Some(("ALPHA", false)));
-        assert_eq!(told("1.34", "DRADeviceTaints=true", "DRADeviceTaintRules"), Some(("ALPHA", false)));
+        assert_eq!(told("1.34", "DRADeviceTaints=true", "DRADeviceTaintRules"), Some(("ALPHA", true)));
+        assert_eq!(told("1.34", "", "DRADeviceTaintRules"), Some(("ALPHA", false)));
         assert_eq!(told("1.37", "", "NoSuchGate"), None);
     }
 

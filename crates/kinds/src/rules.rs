@@ -15,6 +15,11 @@ pub trait Rules: Send + Sync {
     /// Fills in what absent fields stand for.
     fn default(&self, _object: &mut Value, _context: &Context<'_>) {}
 
+    /// The same for an object that is to replace another.
+    fn default_update(&self, new: &mut Value, _old: &Value, context: &Context<'_>) {
+        self.default(new, context);
+    }
+
     /// Sets what the server sets on a new object, and drops what clients may not set.
     fn prepare_create(&self, _object: &mut Value, _context: &Context<'_>) {}
 

@@ -98,7 +98,7 @@ impl World {
         self.context(|context| {
             let (mut object, mut errors) = (new, Errors::new());
             kind.rules.from_version(&mut object, self.version, Some(old));
-            kind.rules.default(&mut object, context);
+            kind.rules.default_update(&mut object, old, context);
             kind.rules.prepare_update(&mut object, old, context);
             kind.rules.validate_update(&object, old, context, &mut errors);
             Outcome { object, errors }
@@ -109,7 +109,7 @@ impl World {
         self.context(|context| {
             let (mut object, mut errors) = (new, Errors::new());
             kind.rules.from_version(&mut object, self.version, Some(old));
-            kind.rules.default(&mut object, context);
+            kind.rules.default_update(&mut object, old, context);
             kind.rules.prepare_status(&mut object, old, context);
             kind.rules.validate_status(&object, old, context, &mut errors);
             Outcome { object, errors }

@@ -5,9 +5,12 @@
 //!
 //! **Invariant.** For a given sequence of calls its answers follow from [`Storage`] alone.
 //!
+//! [`linear`] judges what many clients saw at once: whether any order of their operations explains it.
+//!
 //! It must never know a disk, a thread or a clock. Tests of `store` and `server` depend on it.
 
 mod compare;
+pub mod linear;
 mod memory;
 mod versions;
 mod watch;

@@ -1,5 +1,7 @@
 //! The parts of the contract that a step-by-step comparison does not reach: waiting and closing.
 
+mod linear;
+
 use lazaret_storage::{Op, Storage, TxnError, WatchError};
 
 use crate::Memory;

@@ -42,6 +42,11 @@ impl<'a> PodView<'a> {
         self.spec.security_context.as_ref()
     }
 
+    /// Whether its users are those of the node, as they are if it does not say.
+    pub(crate) fn has_host_users(&self) -> bool {
+        self.spec.host_users.unwrap_or(true)
+    }
+
     pub(crate) fn is_host_network(&self) -> bool {
         self.spec.host_network.unwrap_or(false)
     }

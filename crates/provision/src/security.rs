@@ -34,10 +34,9 @@ pub(crate) fn of_container(
 /// Refuses rights that no server that checks pods stores. A node that applied them would give a container more than it may have.
 fn check_rights(own: &SecurityContext, view: &PodView<'_>) -> Result<(), SpecError> {
     let refused = |why: &str| Err(SpecError::config(why));
-    if own.proc_mount.as_deref() == Some("Unmasked") && view.spec.host_users.unwrap_or(true) {
-        return refused(
-            "procMount: Unmasked needs hostUsers: false: the container could write settings of the node's kernel",
-        );
+    // The masks are those of the host: root in the container would write below them. An API server refuses such a pod, but an old one is stored.
+    if own.proc_mount.as_deref() == Some("Unmasked") && view.has_host_users() {
+        return refused("procMount Unmasked needs a pod with hostUsers: false");
     }
     if own.allow_privilege_escalation == Some(false) {
         if own.privileged == Some(true) {

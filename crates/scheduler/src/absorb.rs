@@ -159,7 +159,7 @@ impl Scheduler {
         }
         let gated = !pod.spec.gates.is_empty();
         if self.queue.place(ix).is_none() {
-            self.queue.enter(self.now, ix, pod.spec.priority, gated);
+            self.queue.enter(self.now, ix, &pod.key.namespace, pod.spec.priority, gated);
         } else if gated {
             self.queue.gate(ix);
         } else if old.claims != pod.claims
@@ -173,6 +173,7 @@ impl Scheduler {
 
     fn pod_placed(&mut self, ix: u32, old: &Pod, pod: &Arc<Pod>) {
         let Some(name) = invariant!(&pod.node, "a placed pod names its node") else { return };
+        self.unfinished.end(ix);
         self.flights.remove(&ix);
         self.classic_placed(ix, Outcome::Done);
         self.queue.leave(ix);
@@ -200,6 +201,7 @@ impl Scheduler {
 
     /// It takes up no room any more and is not to be placed.
     fn pod_left(&mut self, ix: u32) {
+        self.unfinished.end(ix);
         self.abandon(ix);
         self.queue.leave(ix);
         self.set_nominated(ix, None);

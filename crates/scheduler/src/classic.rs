@@ -192,6 +192,7 @@ impl Scheduler {
             return self.negotiated(effect, Outcome::Conflict);
         }
         self.decisions += 1;
+        self.allocator.allow(self.turn_units(ix));
         let found = match (self.needs(ix, &pod), self.nodes.find(&place.node)) {
             (Ok(needs), Some(node)) => self.find_place_on(ix, &pod, &needs, node).ok(),
             (Ok(_), None) | (Err(_), _) => None,

@@ -1,18 +1,19 @@
 //! One pod: decided on, sent to its node or given up.
 
-use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_model::{Allocation, Text};
 
 use crate::{
     Claim, Pod,
+    budget::{DOUBLINGS_MAX, Unfinished},
     causes::Cause,
     claims,
     filter::skips_node_operations,
     flight::Flight,
     needs::{AssumedPlacement, Needs, Placement},
     preempt::Preemption,
-    state::Scheduler,
+    state::{PodEntry, Scheduler},
     why::{ClaimProblem, PendingReason, Refusal, Verdict},
 };
 
@@ -22,6 +23,53 @@ const PATIENCE_MS: i64 = 3_000;
 const POSTPONED_MAX: u32 = 10;
 
 impl Scheduler {
+    /// Decides on a pod that the queue gave out, within the budget of a turn.
+    pub(crate) fn take_turn(&mut self, ix: u32) {
+        let namespace = self.pods.get(ix).map(|entry| entry.pod.key.namespace.clone());
+        let before = self.allocator.spent();
+        self.allocator.allow(self.turn_units(ix));
+        self.decide(ix);
+        let units = self.allocator.spent() - before;
+        self.work = self.work.saturating_add(units);
+        if let Some(namespace) = namespace {
+            self.queue.charge(&namespace, units);
+        }
+    }
+
+    /// The budget of a turn of a pod: larger when the turns before got no further.
+    pub(crate) fn turn_units(&self, ix: u32) -> u64 {
+        let begins_anew = |entry: &PodEntry| entry.pod.group.is_some() || !entry.pod.classic.is_empty();
+        let stuck = match self.unfinished.get(ix) {
+            Some(unfinished) => unfinished.stuck,
+            None if self.pods.get(ix).is_some_and(begins_anew) => self.queue.attempts(ix).saturating_sub(1),
+            None => 0,
+        };
+        self.options.turn_units.saturating_mul(1 << stuck.min(DOUBLINGS_MAX))
+    }
+
+    /// The turn is over before the nodes were all tried: the pod has another, or its attempt is over as well.
+    fn turn_is_over(&mut self, ix: u32, pod: &Pod, verdict: Verdict, before: (u64, u64, usize)) {
+        let (spent, learnt) = (self.allocator.spent(), self.allocator.learnt());
+        let Some(unfinished) = self.unfinished.get_mut(ix) else {
+            return self.give_up(ix, pod, Arc::new(PendingReason::of(verdict)), None);
+        };
+        let (spent_before, learnt_before, tried_before) = before;
+        unfinished.spent = unfinished.spent.saturating_add(spent - spent_before);
+        if learnt != learnt_before || unfinished.tried() != tried_before {
+            unfinished.stuck = 0;
+        } else if unfinished.stuck < DOUBLINGS_MAX {
+            unfinished.stuck += 1;
+        } else {
+            unfinished.stuck = 0;
+            unfinished.pass_over();
+        }
+        if unfinished.spent < self.options.attempt_units {
+            return self.queue.go_on_later(ix);
+        }
+        unfinished.spent = 0;
+        self.give_up(ix, pod, Arc::new(PendingReason::of(verdict)), None);
+    }
+
     /// Decides on a pod that the queue gave out.
     pub(crate) fn decide(&mut self, ix: u32) {
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else {
@@ -54,7 +102,14 @@ impl Scheduler {
             self.queue.park(self.now, ix, why.causes());
             return self.report(ix, why, &message, None);
         }
-        match self.find_place(ix, &pod, &needs) {
+        let tried = self.unfinished.get(ix).map_or(0, Unfinished::tried);
+        let before = (self.allocator.spent(), self.allocator.learnt(), tried);
+        let found = self.find_place(ix, &pod, &needs);
+        if let Err(verdict @ Verdict::Unfinished { .. }) = found {
+            return self.turn_is_over(ix, &pod, verdict, before);
+        }
+        let attempt = self.unfinished.end(ix);
+        match found {
             Ok(placement) => {
                 let held = self.hold(ix, &pod, placement);
                 // Pods with affinity to it, or that wait for an even spread, need not wait until it is bound.
@@ -63,6 +118,14 @@ impl Scheduler {
             }
             Err(verdict) => {
                 let (why, node) = self.force(ix, &pod, &needs, verdict);
+                // Nodes that were tried in an earlier turn may have changed.
+                let changed = attempt
+                    .is_some_and(|begun| self.verdict_cache.has_happened(why.causes(), &begun.happened));
+                if changed && node.is_none() {
+                    let why = Arc::new(why);
+                    self.give_up(ix, &pod, why, None);
+                    return self.queue.retry(self.now, ix);
+                }
                 if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
                     let why = Arc::new(why);
                     self.verdict_cache.remember(&pod, &needs, &why, &why.message().into());
@@ -83,7 +146,11 @@ impl Scheduler {
     ) -> (PendingReason, Option<Text>) {
         let helps = match &verdict {
             Verdict::Nowhere(nowhere) => nowhere.refusals.keys().any(Refusal::yields_to_preemption),
-            Verdict::Gated(_) | Verdict::Claims(_) | Verdict::Classic(_) | Verdict::Failed(_) => false,
+            Verdict::Gated(_)
+            | Verdict::Claims(_)
+            | Verdict::Classic(_)
+            | Verdict::Failed(_)
+            | Verdict::Unfinished { .. } => false,
         };
         let mut why = PendingReason::of(verdict);
         if !helps || !self.options.preemption {
@@ -99,6 +166,13 @@ impl Scheduler {
             }
             Preemption::Nobody(message) => {
                 why.preemption = Some(message);
+                (why, None)
+            }
+            Preemption::Unfinished(tried, nodes) => {
+                let message =
+                    format!("the budget was spent after {tried} of {nodes} nodes; it goes on from there.");
+                why.preemption = Some(message);
+                why.retries = true;
                 (why, None)
             }
         }
@@ -175,7 +249,8 @@ impl Scheduler {
                 }
                 return self.queue.postpone(self.now, ix, why.causes(), PATIENCE_MS);
             }
-            Verdict::Failed(_) => self.queue.back_off(self.now, ix),
+            Verdict::Failed(_) | Verdict::Unfinished { .. } => self.queue.back_off(self.now, ix),
+            _ if why.retries => self.queue.back_off(self.now, ix),
             Verdict::Claims(_) | Verdict::Nowhere(_) | Verdict::Classic(_) | Verdict::Gated(_) => {
                 self.queue.park(self.now, ix, why.causes());
             }
@@ -209,7 +284,9 @@ impl Scheduler {
                 let bound = claim.claim.allocation.as_deref().is_some_and(is_bound);
                 bound && nowhere.claim_elsewhere
             }
-            Verdict::Gated(_) | Verdict::Classic(_) | Verdict::Failed(_) => false,
+            Verdict::Gated(_) | Verdict::Classic(_) | Verdict::Failed(_) | Verdict::Unfinished { .. } => {
+                false
+            }
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()

@@ -41,6 +41,8 @@ pub(crate) enum SearchResult<T> {
     On(T),
     /// On none of the nodes, for these reasons.
     Nowhere(Vec<NodeGroup>),
+    /// The units are spent. Some were refused for these reasons, and these are to be tried yet.
+    Unfinished(Vec<NodeGroup>, Vec<Text>),
 }
 
 /// Resources that devices can stand in for.
@@ -80,7 +82,8 @@ impl Devices<'_> {
         nodes: &[&'n NodeState],
     ) -> Result<SearchResult<Chosen<'n>>, AllocateError> {
         let mut refused = Vec::new();
-        for group in self.group_by_resources(nodes) {
+        let mut groups = self.group_by_resources(nodes).into_iter();
+        while let Some(group) = groups.next() {
             let made = self.planned_claim(&group.resources);
             let mut claims = self.open.to_vec();
             claims.extend(made.as_ref().map(|(claim, _)| claim.clone()));
@@ -92,6 +95,11 @@ impl Devices<'_> {
                     return Ok(SearchResult::On(chosen(node, allocations, made)));
                 }
                 SearchResult::Nowhere(groups) => refused.extend(groups),
+                SearchResult::Unfinished(some, mut left) => {
+                    refused.extend(some);
+                    left.extend(groups.flat_map(|group| names(&group.nodes)));
+                    return Ok(SearchResult::Unfinished(refused, left));
+                }
             }
         }
         Ok(SearchResult::Nowhere(refused))
@@ -123,6 +131,10 @@ impl Devices<'_> {
                 Found::Nowhere(_) => break,
                 Found::Failed(error) if best.is_none() => return Err(error),
                 Found::Failed(_) => break,
+                Found::Unfinished { tried, refused } if best.is_none() => {
+                    return Ok(SearchResult::Unfinished(refused, names(&rest[tried..])));
+                }
+                Found::Unfinished { .. } => break,
             }
         }
         Ok(match best {
@@ -184,6 +196,10 @@ impl Devices<'_> {
         };
         (!claim.spec.requests.is_empty()).then(|| (Arc::new(claim), mappings.into()))
     }
+}
+
+fn names(nodes: &[&NodeState]) -> Vec<Text> {
+    nodes.iter().map(|state| state.name.clone()).collect()
 }
 
 /// How far the alternatives that were taken are from the first ones, in sum.

@@ -20,6 +20,7 @@ extern crate std;
 mod absorb;
 mod anti_affinity;
 mod bind;
+mod budget;
 mod causes;
 mod claim_writes;
 mod claims;
@@ -56,9 +57,12 @@ mod search;
 mod share;
 mod shares;
 mod state;
+mod terms;
+mod turns;
 mod verdict_cache;
 mod why;
 
+pub use budget::{ATTEMPT_UNITS, TURN_UNITS};
 pub use causes::{Cause, Causes};
 pub use effect::{
     Bind, CLAIM_FINALIZER, CreateExtendedClaim, DeleteExtendedClaim, EXTENDED_CLAIM_ANNOTATION, Effect,

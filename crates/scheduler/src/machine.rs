@@ -86,11 +86,16 @@ impl Scheduler {
             if let Some(effect) = self.outbox.take() {
                 return Some(effect);
             }
+            // Inputs come first: a pod may be gone, and the shell may be about to end.
+            if self.work >= self.options.turn_units {
+                self.work = 0;
+                return None;
+            }
             if !self.may_decide() {
                 return None;
             }
             let pod = self.queue.next(self.now)?;
-            self.decide(pod);
+            self.take_turn(pod);
             self.carry_negotiation();
         }
         self.outbox.take()

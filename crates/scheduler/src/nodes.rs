@@ -77,6 +77,8 @@ pub(crate) struct Nodes {
     anti_affinity_terms: AntiAffinityTerms,
     /// How many pods of which priority are on nodes.
     priorities: BTreeMap<i32, usize>,
+    /// How often `order` has changed.
+    revision: u64,
 }
 
 impl Nodes {
@@ -103,6 +105,11 @@ impl Nodes {
         &self.order
     }
 
+    /// How often nodes came or went.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// Nodes that exist, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &NodeState)> {
         self.order.iter().filter_map(|&ix| Some((ix, self.slots.get(ix)?)))
@@ -111,6 +118,11 @@ impl Nodes {
     /// The lowest priority of all pods on nodes.
     pub(crate) fn lowest_priority(&self) -> Option<i32> {
         self.priorities.first_key_value().map(|(priority, _)| *priority)
+    }
+
+    /// How many pods are on nodes.
+    pub(crate) fn pod_count(&self) -> usize {
+        self.priorities.values().sum()
     }
 
     /// Pods that keep others away.
@@ -125,6 +137,7 @@ impl Nodes {
         if old.is_none() {
             let at = self.order.partition_point(|&other| self.name_of(other) < Some(&node.facts.name));
             self.order.insert(at, ix);
+            self.revision += 1;
         }
         old
     }
@@ -134,6 +147,7 @@ impl Nodes {
         let Some(ix) = self.find(name) else { return false };
         let known = self.slots.get_mut(ix).is_some_and(|state| state.node.take().is_some());
         self.order.retain(|other| *other != ix);
+        self.revision += 1;
         self.forget_if_empty(ix);
         known
     }

@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 use lazaret_allocator::Features;
 use lazaret_model::Text;
 
-use crate::DEFAULT_SCHEDULER;
+use crate::{
+    DEFAULT_SCHEDULER,
+    budget::{ATTEMPT_UNITS, TURN_UNITS},
+};
 
 /// How the scheduler is set up. The defaults are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,10 @@ pub struct Options {
     pub binding_timeout_s: i64,
     /// Whether pods may be evicted for others of higher priority.
     pub preemption: bool,
+    /// The units of work of a pod's turn: [`crate::TURN_UNITS`].
+    pub turn_units: u64,
+    /// Those of an attempt: [`crate::ATTEMPT_UNITS`].
+    pub attempt_units: u64,
 }
 
 /// Which of several nodes is taken.
@@ -66,6 +73,8 @@ impl Default for Options {
             in_flight_max: 1_024,
             binding_timeout_s: 600,
             preemption: true,
+            turn_units: TURN_UNITS,
+            attempt_units: ATTEMPT_UNITS,
         }
     }
 }

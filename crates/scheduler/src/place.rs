@@ -8,6 +8,7 @@ use lazaret_model::{Allocation, NodeScope, Text};
 
 use crate::{
     Claim, Pod,
+    budget::AttemptId,
     claim_writes::Entry,
     claims,
     devices::{Chosen, Devices, ExtendedNeed, SearchResult},
@@ -18,10 +19,11 @@ use crate::{
     pod_affinity::{AffinityCounts, PodLocations},
     ready::{Readiness, readiness},
     score,
-    search::{self, Search},
+    search::{self, SavedSearch, Search},
     share::ShareIds,
     shares::{Footprint, Shares},
     state::Scheduler,
+    terms,
     why::{ClaimProblem, Verdict},
 };
 
@@ -49,7 +51,8 @@ impl Scheduler {
         needs: &Needs,
         only: Option<u32>,
     ) -> Result<Placement, Verdict> {
-        if have_timed_tolerations(&needs.open()) {
+        let began = self.unfinished.is_last_resort(ix, &pod.uid) && only.is_none();
+        if !began && have_timed_tolerations(&needs.open()) {
             match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored, only) {
                 Err(Verdict::Nowhere(_)) => {}
                 found => return found,
@@ -71,15 +74,27 @@ impl Scheduler {
         let snapshot = if with_devices { self.count_devices() } else { self.counted.clone() };
         // Where a node has extended resources of its own it needs no device.
         let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
+        let of_terms = terms::units(pod, &self.nodes).map_err(Verdict::Failed)?;
+        self.allocator.charge(of_terms);
         let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
         let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());
         let filter =
             Filter { pod, pod_ix: ix, delegated, pod_affinity: &pod_affinity, usable: &usable, extra };
-        let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
-        match only {
-            Some(node) => search.restrict(node),
-            None => search.try_first(self.pods.get(ix).and_then(|entry| entry.nominated)),
+        let attempt = AttemptId {
+            uid: &pod.uid,
+            open: &open,
+            last_resort: timed_tolerations != TimedTolerations::Ignored,
+            nodes_revision: self.nodes.revision(),
+        };
+        let remembers = with_devices && only.is_none() && !self.rehearsing;
+        let saved = if remembers { self.unfinished.resume(ix, &attempt) } else { None };
+        let start = saved.as_ref().map_or(self.start, SavedSearch::start);
+        let mut search = Search::new(&self.nodes, start, self.quota(), needs_device, &filter);
+        match (only, saved) {
+            (Some(node), _) => search.restrict(node),
+            (None, Some(saved)) => search.resume(saved),
+            (None, None) => search.try_first(self.pods.get(ix).and_then(|entry| entry.nominated)),
         }
         let mut devices = Devices {
             allocator: &mut self.allocator,
@@ -106,6 +121,20 @@ impl Scheduler {
             match taken.choose(&mut devices, ranked(&scores, &states), &mut search.nowhere.refusals)? {
                 SearchResult::On(found) => break Some(found),
                 SearchResult::Nowhere(groups) => search.without_devices(groups),
+                SearchResult::Unfinished(groups, left) => {
+                    search.without_devices(groups);
+                    let left = left.iter().filter_map(|name| self.nodes.find(name)).collect();
+                    let (nodes, saved) = (search.candidates(), search.save(left));
+                    let verdict = Verdict::Unfinished {
+                        tried: saved.tried(),
+                        nodes,
+                        again_ms: self.options.backoff_ms_max,
+                    };
+                    if remembers {
+                        self.unfinished.save(ix, &attempt, saved, self.verdict_cache.happened());
+                    }
+                    return Err(verdict);
+                }
             }
         };
         let next = (self.start + search.visited()) % self.nodes.order().len().max(1);
@@ -223,6 +252,9 @@ impl ClaimAmounts<'_> {
             let chosen = match devices.choose(&nodes) {
                 Ok(SearchResult::On(chosen)) => chosen,
                 Ok(SearchResult::Nowhere(groups)) => return Ok(SearchResult::Nowhere(groups)),
+                Ok(SearchResult::Unfinished(groups, left)) => {
+                    return Ok(SearchResult::Unfinished(groups, left));
+                }
                 Err(error) => return Err(Verdict::Failed(error.to_string())),
             };
             let found = self.shares.footprint(self.pod, self.needs.all(&chosen.allocations));

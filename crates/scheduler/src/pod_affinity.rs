@@ -5,7 +5,7 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lazaret_model::Text;
 use rustc_hash::FxBuildHasher;
 
@@ -61,10 +61,12 @@ impl AffinityCounts {
         let mut found = Self { kept_away_from: kept_away_from(pod, around), ..Self::default() };
         if !spec.affinity.is_empty() {
             let all = |other: &Pod| spec.affinity.iter().all(|term| around.selects(term, other));
+            let meant = around.addresses(all);
+            let is_meant = |other: &Pod| meant.contains(&core::ptr::from_ref(other).addr());
             found.affinity = spec
                 .affinity
                 .iter()
-                .map(|term| (term.topology.clone(), around.count(&term.topology, all)))
+                .map(|term| (term.topology.clone(), around.count(&term.topology, is_meant)))
                 .collect();
             found.is_first = found.affinity.iter().all(|(_, counts)| counts.is_empty()) && all(pod);
         }
@@ -171,6 +173,12 @@ impl<'a> PodLocations<'a> {
         let without = self.without;
         let counted = state.pods.iter().filter(move |(ix, _)| without.binary_search(ix).is_err());
         counted.map(|(_, pod)| &**pod)
+    }
+
+    /// Such pods on nodes that exist, by their addresses.
+    fn addresses(&self, means: impl Fn(&Pod) -> bool) -> HashSet<usize, FxBuildHasher> {
+        let pods = self.nodes.iter().flat_map(|(_, state)| self.pods(state));
+        pods.filter(|pod| means(pod)).map(|pod| core::ptr::from_ref(pod).addr()).collect()
     }
 
     /// By value of a label of nodes, how many such pods are there. Values without any are left out.

@@ -18,7 +18,9 @@ use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
 use crate::{
-    Budget, Pod, claims,
+    Budget, Pod,
+    budget::DOUBLINGS_MAX,
+    claims,
     devices::{Devices, ExtendedNeed, SearchResult},
     effect::{EffectKind, EventKind, Evict},
     filter::{Filter, Tally},
@@ -28,6 +30,7 @@ use crate::{
     pod_affinity::{AffinityCounts, PodLocations},
     share::ShareIds,
     state::Scheduler,
+    terms,
 };
 
 /// The number of suitable nodes compared at least, if there are as many.
@@ -44,6 +47,8 @@ pub(crate) enum Preemption {
     Waiting(&'static str),
     /// No pod is evicted, for this reason.
     Nobody(String),
+    /// The budget was spent after so many of so many nodes.
+    Unfinished(usize, usize),
 }
 
 /// A node on which the pod would fit, and the pods that would have to leave.
@@ -89,12 +94,24 @@ impl Scheduler {
         }
         let enough = (order.len() * CANDIDATES_PERCENT / 100).max(CANDIDATES_MIN);
         let (mut candidates, mut unhelpful, mut helpless) = (Vec::new(), 0, 0);
+        self.allocator.allow(self.options.turn_units << DOUBLINGS_MAX);
+        let from = core::mem::take(&mut self.preempt_from);
         for at in 0..order.len() {
             if candidates.len() >= enough {
                 break;
             }
-            let node = order[(self.start + at) % order.len()];
-            match self.candidate(ix, pod, needs, node) {
+            let node = order[(self.start + from + at) % order.len()];
+            let result = self.candidate(ix, pod, needs, node);
+            // Without all searches that it takes, more pods would leave than need be.
+            if self.allocator.is_out_of_work() {
+                // One that takes all of it does not keep the others from being looked at.
+                self.preempt_from = (from + at.max(1)) % order.len();
+                if candidates.is_empty() {
+                    return Preemption::Unfinished(at, order.len());
+                }
+                break;
+            }
+            match result {
                 PreemptionResult::Fits(candidate) if candidate.victims.is_empty() => {
                     return Preemption::Waiting("pods that are terminating will make room.");
                 }
@@ -176,6 +193,8 @@ impl Scheduler {
         ) else {
             return false;
         };
+        let Ok(of_terms) = terms::units(pod, &self.nodes) else { return false };
+        self.allocator.spend(of_terms);
         let around = PodLocations { nodes: &self.nodes, namespaces: &self.namespaces, without: &left_out };
         let (pod_affinity, usable) = (AffinityCounts::of(pod, around), needs.usable());
         let (delegated, extra) = (&self.delegated, needs.extra());

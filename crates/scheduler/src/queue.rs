@@ -1,19 +1,24 @@
 //! Which pod is next.
 //!
-//! A waiting pod is in one of four places: it is *active* (highest priority first, then who came first), *backing
+//! A waiting pod is in one of four places: it is *active* (see [`Turns`] for which of these is next), *backing
 //! off* until an instant, *parked* until something happens that can help it or until it has waited long enough, or
 //! *gated* until it is changed itself. There is one entry for each pod that is not placed, so the queue is as
 //! large as the cluster has such pods and no larger.
 
-use alloc::{collections::BTreeSet, vec::Vec};
-use core::cmp::Reverse;
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 
 use hashbrown::HashMap;
 use lazaret_invariant::invariant;
-use lazaret_model::Timestamp;
+use lazaret_model::{Text, Timestamp};
 use rustc_hash::FxBuildHasher;
 
-use crate::causes::{Cause, Causes};
+use crate::{
+    causes::{Cause, Causes},
+    turns::{Candidate, Turns},
+};
 
 /// How long pods wait.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +26,8 @@ pub(crate) struct QueueDelays {
     pub(crate) backoff_ms: i64,
     pub(crate) backoff_ms_max: i64,
     pub(crate) flush_ms: i64,
+    /// The units of work of a pod's turn.
+    pub(crate) turn_units: u64,
 }
 
 /// Where a pod waits.
@@ -44,7 +51,10 @@ pub(crate) enum Place {
 
 #[derive(Debug)]
 struct Waiting {
+    namespace: Text,
     priority: i32,
+    /// It goes on with an attempt that was begun.
+    goes_on: bool,
     place: Place,
     attempts: u32,
     /// How often it was put back without an attempt being counted.
@@ -53,12 +63,20 @@ struct Waiting {
     causes: Causes,
 }
 
+impl Waiting {
+    fn candidate(&self, pod: u32, since: Timestamp) -> Candidate {
+        Candidate { priority: self.priority, goes_on: self.goes_on, since, pod }
+    }
+}
+
 /// The waiting pods.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pauses: QueueDelays,
     waiting: HashMap<u32, Waiting, FxBuildHasher>,
-    active: BTreeSet<(Reverse<i32>, Timestamp, u32)>,
+    active: Turns,
+    /// How many pods of each namespace wait.
+    namespaces: BTreeMap<Text, usize>,
     backing_off: BTreeSet<(Timestamp, u32)>,
     hasty: BTreeSet<(Timestamp, u32)>,
     parked: BTreeSet<(Timestamp, u32)>,
@@ -71,7 +89,8 @@ impl Queue {
         Self {
             pauses,
             waiting: HashMap::default(),
-            active: BTreeSet::new(),
+            active: Turns::new(pauses.turn_units),
+            namespaces: BTreeMap::new(),
             backing_off: BTreeSet::new(),
             hasty: BTreeSet::new(),
             parked: BTreeSet::new(),
@@ -81,31 +100,72 @@ impl Queue {
     }
 
     /// A pod that was not here before, or comes with a clean slate.
-    pub(crate) fn enter(&mut self, now: Timestamp, pod: u32, priority: i32, gated: bool) {
+    pub(crate) fn enter(&mut self, now: Timestamp, pod: u32, namespace: &Text, priority: i32, gated: bool) {
         self.leave(pod);
+        *self.namespaces.entry(namespace.clone()).or_insert(0) += 1;
         let place = if gated { Place::Gated } else { Place::Active { since: now } };
         let tried = Timestamp::from_millis(i64::MIN);
-        self.put(pod, Waiting { priority, place, attempts: 0, postponed: 0, tried, causes: Causes::NONE });
+        let waiting = Waiting {
+            namespace: namespace.clone(),
+            priority,
+            goes_on: false,
+            place,
+            attempts: 0,
+            postponed: 0,
+            tried,
+            causes: Causes::NONE,
+        };
+        self.put(pod, waiting);
     }
 
     /// A pod does not wait any more.
     pub(crate) fn leave(&mut self, pod: u32) {
         if let Some(waiting) = self.waiting.remove(&pod) {
             self.unfile(pod, &waiting);
+            if let Some(count) = self.namespaces.get_mut(&waiting.namespace) {
+                *count -= 1;
+                if *count == 0 {
+                    self.namespaces.remove(&waiting.namespace);
+                    self.active.forget(&waiting.namespace);
+                }
+            }
         }
+    }
+
+    /// A decision about a pod cost so much.
+    pub(crate) fn charge(&mut self, namespace: &Text, units: u64) {
+        let waiting = &self.waiting;
+        self.active.charge(namespace, units, || {
+            let theirs = waiting.iter().filter(|(_, waiting)| waiting.namespace == *namespace);
+            theirs.map(|(pod, _)| *pod).collect()
+        });
+        // It waits no more.
+        if !self.namespaces.contains_key(namespace) {
+            self.active.forget(namespace);
+        }
+    }
+
+    /// Its turn is over, its attempt is not: it goes on when it is its turn again.
+    pub(crate) fn go_on_later(&mut self, pod: u32) {
+        let Some(waiting) = self.waiting.get_mut(&pod) else { return };
+        (waiting.goes_on, waiting.attempts) = (true, waiting.attempts.saturating_sub(1));
+        let since = waiting.tried;
+        self.move_to(pod, Place::Active { since }, Causes::NONE);
     }
 
     /// The next pod to be tried. It stays known, but waits nowhere, until it is put back or removed.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<u32> {
         self.advance(now);
         let pod = match self.active.first() {
-            Some(&(_, _, pod)) => pod,
+            Some(pod) => pod,
             None => self.hasty.first()?.1,
         };
         let mut waiting = self.waiting.remove(&pod)?;
         self.unfile(pod, &waiting);
         waiting.attempts = waiting.attempts.saturating_add(1);
-        waiting.tried = now;
+        if !core::mem::take(&mut waiting.goes_on) {
+            waiting.tried = now;
+        }
         waiting.place = Place::Out;
         self.put(pod, waiting);
         Some(pod)
@@ -212,7 +272,7 @@ impl Queue {
 
     /// Whether some pod can be tried now.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.active.is_empty() || !self.hasty.is_empty()
+        self.active.len() > 0 || !self.hasty.is_empty()
     }
 
     /// When the next pause ends.
@@ -257,6 +317,7 @@ impl Queue {
             return;
         };
         self.unfile(pod, &waiting);
+        waiting.goes_on &= matches!(place, Place::Active { .. });
         (waiting.place, waiting.causes) = (place, causes);
         self.put(pod, waiting);
     }
@@ -264,7 +325,7 @@ impl Queue {
     fn put(&mut self, pod: u32, waiting: Waiting) {
         match waiting.place {
             Place::Active { since } => {
-                self.active.insert((Reverse(waiting.priority), since, pod));
+                self.active.insert(&waiting.namespace, &waiting.candidate(pod, since));
             }
             Place::BackingOff { until, hasty } => {
                 self.backing_off.insert((until, pod));
@@ -287,7 +348,7 @@ impl Queue {
     fn unfile(&mut self, pod: u32, waiting: &Waiting) {
         match waiting.place {
             Place::Active { since } => {
-                self.active.remove(&(Reverse(waiting.priority), since, pod));
+                self.active.remove(&waiting.namespace, &waiting.candidate(pod, since));
             }
             Place::BackingOff { until, .. } => {
                 self.backing_off.remove(&(until, pod));

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use lazaret_allocator::NodeGroup;
 use lazaret_fleet::Snapshot;
 use lazaret_invariant::invariant;
-use lazaret_model::{ClaimSpec, RequestKind, ResourceClaim};
+use lazaret_model::{ClaimSpec, RequestKind, ResourceClaim, Text};
 
 use crate::{
     filter::{Filter, Tally},
@@ -16,6 +16,9 @@ use crate::{
 
 /// Why a node without a free device is passed over.
 const NO_FREE_DEVICE: &str = "no device of the node is free";
+
+/// Why a node is passed over about which no turn can decide.
+const OVER_BUDGET: &str = "the search was ended by its budget";
 
 /// The number of nodes compared at least, if there are as many.
 const SAMPLE_MIN: usize = 100;
@@ -35,6 +38,43 @@ pub(crate) fn sample(nodes: usize, percent: usize) -> usize {
     many.max(SAMPLE_MIN).min(nodes)
 }
 
+/// A search that goes on later.
+#[derive(Debug, Default)]
+pub(crate) struct SavedSearch {
+    start: usize,
+    at: usize,
+    /// Nodes that were passed already, and must be tried yet.
+    left: Vec<u32>,
+    nowhere: NoFittingNode,
+}
+
+impl SavedSearch {
+    /// How many nodes were tried.
+    pub(crate) fn tried(&self) -> usize {
+        self.at.saturating_sub(self.left.len())
+    }
+
+    /// Where it began.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The next node cannot be decided about within the budget.
+    pub(crate) fn pass_over(&mut self) {
+        if !self.left.is_empty() {
+            self.left.remove(0);
+            let group = NodeGroup {
+                nodes: 1,
+                example: Text::default(),
+                reason: OVER_BUDGET.into(),
+                exhausted: true,
+                invalid_pools: false,
+            };
+            add_groups(&mut self.nowhere, [group].into());
+        }
+    }
+}
+
 /// Goes through the nodes, beginning where the last search ended.
 pub(crate) struct Search<'a> {
     nodes: &'a Nodes,
@@ -50,6 +90,9 @@ pub(crate) struct Search<'a> {
     first: Option<u32>,
     /// The last batch was that one alone.
     on_trial: bool,
+    start: usize,
+    /// Nodes that come before the next ones.
+    left: Vec<u32>,
 }
 
 /// Which nodes come into question at all.
@@ -96,7 +139,20 @@ impl<'a> Search<'a> {
             passed_over,
             first: None,
             on_trial: false,
+            start,
+            left: Vec::new(),
         }
+    }
+
+    /// Goes on where it stopped.
+    pub(crate) fn resume(&mut self, saved: SavedSearch) {
+        (self.at, self.left, self.nowhere) = (saved.at, saved.left, saved.nowhere);
+    }
+
+    /// What it takes to go on later, with those of the last batch that were not tried.
+    pub(crate) fn save(&mut self, left: Vec<u32>) -> SavedSearch {
+        let nowhere = core::mem::take(&mut self.nowhere);
+        SavedSearch { start: self.start, at: self.at, left, nowhere }
     }
 
     /// Only this node comes into question.
@@ -117,6 +173,16 @@ impl<'a> Search<'a> {
         {
             self.on_trial = true;
             return [first].into();
+        }
+        let left = core::mem::take(&mut self.left);
+        if !left.is_empty() {
+            let admits = |node: &u32| {
+                self.nodes.get(*node).is_some_and(|state| filter.admits(state, &mut self.nowhere.refusals))
+            };
+            let batch: Vec<u32> = left.into_iter().filter(admits).collect();
+            if !batch.is_empty() {
+                return batch;
+            }
         }
         let (mut batch, mut full) = (Vec::new(), None);
         while batch.len() < self.quota {
@@ -149,15 +215,7 @@ impl<'a> Search<'a> {
         if self.on_trial {
             return;
         }
-        for group in groups {
-            let refusal = if group.invalid_pools { Refusal::InvalidPools } else { Refusal::Devices };
-            *self.nowhere.refusals.entry(refusal).or_insert(0) += group.nodes;
-            match self.nowhere.devices.iter_mut().find(|known| known.reason == group.reason) {
-                Some(known) => known.nodes += group.nodes,
-                None => self.nowhere.devices.push(group),
-            }
-        }
-        self.nowhere.devices.sort_by_key(|group| core::cmp::Reverse(group.nodes));
+        add_groups(&mut self.nowhere, groups);
     }
 
     /// Why no node does. Of a node that an allocated claim excludes the first reason counts, as if each node had been looked at.
@@ -174,12 +232,32 @@ impl<'a> Search<'a> {
         nowhere
     }
 
+    /// How many nodes there are to be tried.
+    pub(crate) fn candidates(&self) -> usize {
+        match &self.candidates {
+            Candidates::All { order, .. } => order.len(),
+            Candidates::Named(named) => named.len(),
+        }
+    }
+
     pub(crate) fn visited(&self) -> usize {
         match self.candidates {
             Candidates::All { .. } => self.at,
             Candidates::Named(_) => 0,
         }
     }
+}
+
+fn add_groups(nowhere: &mut NoFittingNode, groups: Vec<NodeGroup>) {
+    for group in groups {
+        let refusal = if group.invalid_pools { Refusal::InvalidPools } else { Refusal::Devices };
+        *nowhere.refusals.entry(refusal).or_insert(0) += group.nodes;
+        match nowhere.devices.iter_mut().find(|known| known.reason == group.reason) {
+            Some(known) => known.nodes += group.nodes,
+            None => nowhere.devices.push(group),
+        }
+    }
+    nowhere.devices.sort_by_key(|group| core::cmp::Reverse(group.nodes));
 }
 
 impl Candidates<'_> {

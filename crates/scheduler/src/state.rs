@@ -14,6 +14,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     Budget, Labels, Options, Pod, Unscheduled,
+    budget::UnfinishedAttempts,
     claim_writes::ClaimWrites,
     claims::ClaimCache,
     condition_write::ConditionWrite,
@@ -61,6 +62,12 @@ pub struct Scheduler {
     pub(crate) claim_made: Timestamp,
     pub(crate) queue: Queue,
     pub(crate) verdict_cache: VerdictCache,
+    /// Attempts that are not over.
+    pub(crate) unfinished: UnfinishedAttempts,
+    /// The units of work since effects were last asked for in vain.
+    pub(crate) work: u64,
+    /// How far into the nodes the next search for pods that could leave begins, after one that was not finished.
+    pub(crate) preempt_from: usize,
     pub(crate) flights: BTreeMap<u32, Flight>,
     pub(crate) claim_writes: ClaimWrites,
     /// The negotiation about classic claims.
@@ -167,8 +174,12 @@ impl Scheduler {
                 backoff_ms: options.backoff_ms,
                 backoff_ms_max: options.backoff_ms_max,
                 flush_ms: options.flush_ms,
+                turn_units: options.turn_units,
             }),
             verdict_cache: VerdictCache::default(),
+            unfinished: UnfinishedAttempts::default(),
+            work: 0,
+            preempt_from: 0,
             flights: BTreeMap::new(),
             claim_writes: ClaimWrites::default(),
             classic: Negotiation::default(),
@@ -205,6 +216,12 @@ impl Scheduler {
     #[must_use]
     pub fn fleet(&self) -> &Fleet {
         &self.fleet
+    }
+
+    /// The units of work that went into decisions since the beginning.
+    #[must_use]
+    pub fn work_units(&self) -> u64 {
+        self.allocator.spent()
     }
 
     /// How many decisions were made since the beginning.

@@ -8,7 +8,12 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSpec, Text};
 
-use crate::{Pod, causes::Cause, needs::Needs, why::PendingReason};
+use crate::{
+    Pod,
+    causes::{Cause, Causes},
+    needs::Needs,
+    why::PendingReason,
+};
 
 /// Bound on the kinds of pods in the cache; the oldest is removed.
 const KINDS_MAX: usize = 64;
@@ -34,6 +39,16 @@ impl VerdictCache {
     /// Something happened that can help pods which wait for it.
     pub(crate) fn note(&mut self, cause: Cause) {
         self.happened[cause as usize] += 1;
+    }
+
+    /// How often something of each kind happened.
+    pub(crate) fn happened(&self) -> [u64; Cause::ALL.len()] {
+        self.happened
+    }
+
+    /// Whether something of these kinds has happened since then.
+    pub(crate) fn has_happened(&self, causes: Causes, since: &[u64; Cause::ALL.len()]) -> bool {
+        causes.iter().any(|cause| self.happened[cause as usize] != since[cause as usize])
     }
 
     /// Why a pod that is like this one fits nowhere, if that is still so. `by_labels`: whether some pod keeps others

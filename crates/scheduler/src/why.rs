@@ -25,6 +25,8 @@ pub struct PendingReason {
     pub verdict: Verdict,
     /// The result of the preemption.
     pub preemption: Option<String>,
+    /// Not all was looked at: it is tried again whether or not something happens.
+    pub retries: bool,
 }
 
 /// The obstacle to placing a pod.
@@ -40,6 +42,15 @@ pub enum Verdict {
     Classic(String),
     /// It could not be found out.
     Failed(String),
+    /// It was not found out within the budget. It is tried again, and goes on from there.
+    Unfinished {
+        /// Nodes that were tried.
+        tried: usize,
+        /// Nodes that there are to be tried.
+        nodes: usize,
+        /// It is tried again after this time at most.
+        again_ms: i64,
+    },
 }
 
 /// Why a pod fits on no node.
@@ -247,7 +258,7 @@ impl Refusal {
 
 impl PendingReason {
     pub(crate) fn of(verdict: Verdict) -> Self {
-        Self { verdict, preemption: None }
+        Self { verdict, preemption: None, retries: false }
     }
 
     /// The changes that could help. Waiting for nodes and for a claim's release always helps: a new node may do, and
@@ -255,7 +266,9 @@ impl PendingReason {
     #[must_use]
     pub fn causes(&self) -> Causes {
         match &self.verdict {
-            Verdict::Gated(_) | Verdict::Classic(_) | Verdict::Failed(_) => Causes::NONE,
+            Verdict::Gated(_) | Verdict::Classic(_) | Verdict::Failed(_) | Verdict::Unfinished { .. } => {
+                Causes::NONE
+            }
             Verdict::Claims(problem) => match problem {
                 ClaimProblem::NoClass { .. }
                 | ClaimProblem::Tainted { .. }
@@ -292,7 +305,7 @@ impl PendingReason {
         match self.verdict {
             Verdict::Gated(_) => "SchedulingGated",
             Verdict::Claims(_) | Verdict::Nowhere(_) | Verdict::Classic(_) => "Unschedulable",
-            Verdict::Failed(_) => "SchedulerError",
+            Verdict::Failed(_) | Verdict::Unfinished { .. } => "SchedulerError",
         }
     }
 
@@ -439,6 +452,11 @@ impl fmt::Display for PendingReason {
             Verdict::Claims(problem) => write!(f, "{problem}")?,
             Verdict::Nowhere(nowhere) => write!(f, "{nowhere}")?,
             Verdict::Classic(message) | Verdict::Failed(message) => f.write_str(message)?,
+            Verdict::Unfinished { tried, nodes, again_ms } => write!(
+                f,
+                "the claims are too hard to decide about at once: the budget of an attempt was spent after {tried} of {nodes} nodes; it goes on from there within {} s",
+                again_ms / 1_000
+            )?,
         }
         match &self.preemption {
             Some(preemption) => write!(f, " preemption: {preemption}"),

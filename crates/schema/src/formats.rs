@@ -1,54 +1,15 @@
 //! Strings that are more than text: times, durations, quantities, bytes. As strict as Go is when it reads them.
 
-use jiff::Timestamp;
+use crate::{duration, instant::Instant};
 
 /// An instant as RFC 3339 writes it: `2026-01-02T15:04:05Z`, `2026-01-02T15:04:05.678+01:00`.
 pub(crate) fn is_time(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let shaped = |from: usize, pattern: &str| {
-        bytes.get(from..from + pattern.len()).is_some_and(|part| {
-            part.iter().zip(pattern.bytes()).all(|(byte, wanted)| match wanted {
-                b'd' => byte.is_ascii_digit(),
-                wanted => *byte == wanted,
-            })
-        })
-    };
-    if !shaped(0, "dddd-dd-ddTdd:dd:dd") || bytes[17..19] > b"59"[..] {
-        return false;
-    }
-    let mut zone = 19;
-    if bytes.get(zone) == Some(&b'.') {
-        let digits = bytes[zone + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits == 0 {
-            return false;
-        }
-        zone += 1 + digits;
-    }
-    let zoned = match bytes.get(zone) {
-        Some(b'Z') => bytes.len() == zone + 1,
-        Some(b'+') => shaped(zone, "+dd:dd") && bytes.len() == zone + 6,
-        Some(b'-') => shaped(zone, "-dd:dd") && bytes.len() == zone + 6,
-        _ => false,
-    };
-    zoned && text.parse::<Timestamp>().is_ok()
+    Instant::parse(text).is_some()
 }
 
 /// A length of time as Go writes it: `1h30m`, `-1.5s`, `0`.
 pub(crate) fn is_duration(text: &str) -> bool {
-    const UNITS: &[&str] = &["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    while !rest.is_empty() {
-        let Some(after) = after_number(rest) else { return false };
-        let unit = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-        if !UNITS.contains(&&after[..unit]) {
-            return false;
-        }
-        rest = &after[unit..];
-    }
-    !matches!(text, "" | "-" | "+")
+    duration::parse(text).is_some()
 }
 
 /// A quantity: `500m`, `1.5`, `80Gi`, `1e3`, also with spaces around it.
@@ -80,7 +41,7 @@ pub(crate) fn is_base64(text: &str) -> bool {
 }
 
 /// The text after digits with at most one point among them; `None` if there is no digit.
-fn after_number(text: &str) -> Option<&str> {
+pub(crate) fn after_number(text: &str) -> Option<&str> {
     let whole = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = match whole.strip_prefix('.') {
         Some(fraction) => fraction.trim_start_matches(|c: char| c.is_ascii_digit()),
@@ -114,6 +75,8 @@ mod tests {
                 "2026-01-02T15:04:05.123456Z",
                 "2026-01-02T15:04:05.5-07:00",
                 "2024-02-29T23:59:59+14:00",
+                "9999-12-31T23:59:59.999999Z",
+                "2026-01-02T5:04:05,5Z",
             ],
             &[
                 "",
@@ -130,6 +93,8 @@ mod tests {
                 "2026-01-02T15:04:05Zjunk",
                 "2026-01-02T15:04:05+0100",
                 "2026-01-02T15:04:0é",
+                "9999-12-31T23:59:59-01:00",
+                "2026-01-02t15:04:05z",
             ],
         );
     }
@@ -139,7 +104,20 @@ mod tests {
         table(
             is_duration,
             &["0", "-0", "1s", "1h30m", "-1.5h", "+5ms", ".5s", "1.s", "10µs", "3ns"],
-            &["", "-", "1", "s", "1x", "1s2", "1 s", ".s", "1hh"],
+            &[
+                "",
+                "-",
+                "1",
+                "s",
+                "1x",
+                "1s2",
+                "1 s",
+                ".s",
+                "1hh",
+                "300y",
+                "2562048h",
+                "9223372036854775808ns",
+            ],
         );
     }
 

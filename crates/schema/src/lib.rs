@@ -7,8 +7,11 @@
 //! **Invariant.** Pure functions over tables and JSON values: no I/O, no clock, no knowledge of what a field means. Nothing here
 //! panics on input, and every recursion over input has a limit.
 
+mod canonical;
 mod describe;
+mod duration;
 mod formats;
+mod instant;
 mod json;
 mod limits;
 mod open_api;
@@ -19,12 +22,13 @@ mod raw;
 mod strict;
 mod table;
 
+pub use canonical::{Form, alike, canonical};
 pub use describe::Description;
 pub use json::{DEPTH_MAX, JsonError, Parsed, VALUES_MAX, parse_json};
 pub use limits::{Companion, Format, Limits, Words, pattern};
 pub use protobuf::{Envelope, ProtobufError, decode_message, open_envelope};
 pub use raw::read_raw;
-pub use strict::{Finding, check};
+pub use strict::{Finding, check, read};
 pub use table::{
     Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin, builtin_quantity_fields,
     builtin_with_raw,

@@ -9,7 +9,10 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_json::Value;
+
 use crate::{
+    canonical::zero,
     limits::Limits,
     table::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId},
 };
@@ -152,6 +155,7 @@ impl SchemaReader {
                 let lent = flat.keys().filter(|name| !owner.fields.contains_key(*name));
                 owner.listed.extend(lent.cloned());
                 owner.fields = flat;
+                owner.always = always_written(&self.schema, &owner.fields);
             }
         }
         for (name, content) in self.structs {
@@ -171,6 +175,17 @@ impl SchemaReader {
         }
         fields
     }
+}
+
+/// The fields that Go always writes, where a single value without meaning is not an error by its form.
+fn always_written(schema: &Schema, fields: &BTreeMap<String, Field>) -> Vec<(String, Value)> {
+    let single = [Scalar::String, Scalar::Int32, Scalar::Int64, Scalar::Bool];
+    let zero_of = |field: &Field| match schema.get(field.ty) {
+        ty @ Type::Scalar(scalar) if single.contains(scalar) => zero(ty),
+        Type::Scalar(_) | Type::Any(_) | Type::Struct(_) | Type::List(_) | Type::Map(_) => None,
+    };
+    let written = fields.iter().filter(|(_, field)| field.always && !field.optional);
+    written.filter_map(|(name, field)| Some((name.clone(), zero_of(field)?))).collect()
 }
 
 fn apply(flag: &str, field: &mut Field) -> Option<()> {

@@ -10,6 +10,9 @@ use std::fmt;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::{Map, Value, json, verbatim};
 
+use crate::canonical;
+use crate::duration;
+use crate::instant::Instant;
 use crate::table::{Field, Holder, Scalar, Schema, StructType, Type, TypeId};
 use wire::{Reader, Wire};
 
@@ -309,7 +312,7 @@ fn scalar(kind: Scalar, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufErr
         Scalar::Quantity => first_text(wire, path)?.unwrap_or("0").into(),
         Scalar::Time => instant(wire, path, false)?,
         Scalar::MicroTime => instant(wire, path, true)?,
-        Scalar::Duration => go_duration(first_integer(wire, path)?).into(),
+        Scalar::Duration => duration::to_text(first_integer(wire, path)?).into(),
         Scalar::IntOrString => int_or_string(wire, path)?,
     })
 }
@@ -374,6 +377,8 @@ fn first_integer(wire: Wire<'_>, path: &str) -> Result<i64, ProtobufError> {
     Ok(found)
 }
 
+const NANOS_A_SECOND: i64 = 1_000_000_000;
+
 fn instant(wire: Wire<'_>, path: &str, micros: bool) -> Result<Value, ProtobufError> {
     let mut reader = Reader::new(wire.bytes(path)?);
     let (mut seconds, mut nanos, mut any) = (0, 0, false);
@@ -388,10 +393,12 @@ fn instant(wire: Wire<'_>, path: &str, micros: bool) -> Result<Value, ProtobufEr
     if !any {
         return Ok(Value::Null);
     }
-    let nanos = if micros { i32::try_from(nanos).unwrap_or(0) } else { 0 };
-    let at =
-        jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
-    Ok(if micros { format!("{at:.6}") } else { at.to_string() }.into())
+    // A number of seconds may stand in either, as in Go.
+    let (more, nanos) = (nanos.div_euclid(NANOS_A_SECOND), nanos.rem_euclid(NANOS_A_SECOND));
+    let whole = seconds.checked_add(if micros { more } else { 0 });
+    let instant = whole.and_then(|seconds| Instant::new(seconds, u32::try_from(nanos).unwrap_or(0)));
+    let instant = instant.ok_or_else(|| ProtobufError::Text { field: path.to_owned() })?;
+    Ok(instant.to_text(micros).into())
 }
 
 fn int_or_string(wire: Wire<'_>, path: &str) -> Result<Value, ProtobufError> {
@@ -406,38 +413,6 @@ fn int_or_string(wire: Wire<'_>, path: &str) -> Result<Value, ProtobufError> {
         }
     }
     Ok(if is_text { text.into() } else { number_value.into() })
-}
-
-/// As Go prints a duration: `1h2m3.5s`, `300ms`, `0s`.
-fn go_duration(nanos: i64) -> String {
-    let sign = if nanos < 0 { "-" } else { "" };
-    let total = nanos.unsigned_abs();
-    let fraction = |value: u64, unit: u64, name: &str| {
-        let digits = unit.to_string().len() - 1;
-        let rest = format!("{:0digits$}", value % unit);
-        let rest = rest.trim_end_matches('0');
-        if rest.is_empty() {
-            format!("{}{name}", value / unit)
-        } else {
-            format!("{}.{rest}{name}", value / unit)
-        }
-    };
-    let text = match total {
-        0 => "0s".to_owned(),
-        1..1_000 => format!("{total}ns"),
-        1_000..1_000_000 => fraction(total, 1_000, "µs"),
-        1_000_000..1_000_000_000 => fraction(total, 1_000_000, "ms"),
-        _ => {
-            let (hours, minutes) = (total / 3_600_000_000_000, total / 60_000_000_000 % 60);
-            let seconds = fraction(total % 60_000_000_000, 1_000_000_000, "s");
-            match (hours, minutes) {
-                (0, 0) => seconds,
-                (0, _) => format!("{minutes}m{seconds}"),
-                _ => format!("{hours}h{minutes}m{seconds}"),
-            }
-        }
-    };
-    format!("{sign}{text}")
 }
 
 fn is_varint(ty: &Type) -> bool {
@@ -459,21 +434,7 @@ fn is_zero(schema: &Schema, ty: TypeId, value: &Value) -> bool {
 }
 
 fn zero(schema: &Schema, field: &Field) -> Value {
-    if field.optional {
-        return Value::Null;
-    }
-    match schema.get(field.ty) {
-        Type::Scalar(Scalar::String | Scalar::Bytes) => "".into(),
-        Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString) => 0.into(),
-        Type::Scalar(Scalar::Double) => json!(0.0),
-        Type::Scalar(Scalar::Bool) => false.into(),
-        Type::Scalar(Scalar::Quantity) => "0".into(),
-        Type::Scalar(Scalar::Duration) => "0s".into(),
-        Type::Struct(_) => json!({}),
-        Type::Scalar(Scalar::Time | Scalar::MicroTime) | Type::Any(_) | Type::List(_) | Type::Map(_) => {
-            Value::Null
-        }
-    }
+    if field.optional { Value::Null } else { canonical::zero(schema.get(field.ty)).unwrap_or_default() }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use lazaret_json::Value;
 
+use crate::canonical::{Form, canonical, has_form, is_null_to_fill, is_written};
 use crate::formats::{is_base64, is_duration, is_quantity, is_time};
 use crate::path::Path;
 use crate::table::{Scalar, Schema, Type, TypeId};
@@ -66,10 +67,29 @@ pub fn check(
     known: Option<&Value>,
     prune: bool,
 ) -> Vec<Finding> {
-    let mut walk = Walk { schema, findings: Vec::new(), unknown: false };
+    let mut walk = Walk { schema, findings: Vec::new(), unknown: false, form: None, odd: false };
     walk.value(ty, value, known, &Path::Root);
     if prune && walk.unknown {
         pruned(schema, ty, value, true);
+    }
+    walk.findings
+}
+
+/// Reads `value` as a `ty`: the findings of [`check`], unknown fields taken out, and what is left in its [`canonical`] form.
+pub fn read(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    known: Option<&Value>,
+    form: Form,
+) -> Vec<Finding> {
+    let mut walk = Walk { schema, findings: Vec::new(), unknown: false, form: Some(form), odd: false };
+    walk.value(ty, value, known, &Path::Root);
+    if walk.unknown {
+        pruned(schema, ty, value, true);
+    }
+    if walk.odd {
+        canonical(schema, ty, value, known, form);
     }
     walk.findings
 }
@@ -78,6 +98,10 @@ struct Walk<'a> {
     schema: &'a Schema,
     findings: Vec<Finding>,
     unknown: bool,
+    /// The form that values should have, if that is asked.
+    form: Option<Form>,
+    /// One does not have it.
+    odd: bool,
 }
 
 impl Walk<'_> {
@@ -94,8 +118,12 @@ impl Walk<'_> {
         let schema = self.schema;
         match (schema.get(ty), value) {
             (Type::Any(_), _) => {}
-            (Type::Scalar(scalar), value) => self.scalar(*scalar, value, path),
+            (Type::Scalar(scalar), value) => {
+                self.scalar(*scalar, value, path);
+                self.odd |= self.form.is_some() && !is_written(*scalar, value);
+            }
             (Type::Struct(found), Value::Object(map)) => {
+                self.odd |= self.form.is_some_and(|form| !has_form(schema, found, map, form));
                 for (name, value) in map {
                     let inner = Path::Field(path, name);
                     match found.fields.get(name.as_str()) {
@@ -112,12 +140,14 @@ impl Walk<'_> {
             }
             (Type::List(item), Value::Array(items)) => {
                 for (at, value) in items.iter().enumerate() {
+                    self.odd |= self.form.is_some_and(|form| is_null_to_fill(schema, *item, value, form));
                     let known = known.and_then(|known| known.get(at));
                     self.value(*item, value, known, &Path::Item(path, at));
                 }
             }
             (Type::Map(item), Value::Object(map)) => {
                 for (name, value) in map {
+                    self.odd |= self.form.is_some_and(|form| is_null_to_fill(schema, *item, value, form));
                     let known = known.and_then(|known| known.get(name));
                     self.value(*item, value, known, &Path::Field(path, name));
                 }

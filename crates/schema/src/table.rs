@@ -100,6 +100,8 @@ pub struct StructType {
     pub(crate) inline: BTreeMap<u32, TypeId>,
     /// In the order of the table, then those of embedded structs.
     pub(crate) listed: Vec<String>,
+    /// Single values that are written even when they say nothing, and how.
+    pub(crate) always: Vec<(String, Value)>,
     /// By protobuf number, for the fields that are not in an inline struct.
     pub(crate) numbers: BTreeMap<u32, String>,
 }

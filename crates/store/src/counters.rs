@@ -1,7 +1,7 @@
 //! Counters of the writer and the engine, and the observer of the disk.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lazaret_storage::StorageError;
@@ -9,6 +9,7 @@ use lazaret_storage::StorageError;
 use crate::clock;
 use crate::notice::{Notice, Observer};
 use crate::options::Options;
+use crate::sync::AtomicU64;
 
 /// One for each store, shared by its threads.
 #[derive(Debug, Default)]

@@ -46,6 +46,7 @@ mod range;
 mod shared;
 mod storage;
 mod store;
+mod sync;
 mod usage;
 mod watch;
 mod writer;

@@ -5,8 +5,8 @@
 //! then past or a group of watchers. No lock is held across I/O.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use lazaret_storage::{
@@ -21,6 +21,7 @@ use crate::index::Index;
 use crate::notice::Notice;
 use crate::options::Options;
 use crate::range::{Span, undo};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, RwLock};
 use crate::usage::Directories;
 use crate::watch::{Cursor, Group, Groups};
 

@@ -34,7 +34,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kubelet", &["conflict", "model", "machine"]),
     ("api", &["model", "cel", "lifecycle", "replacement", "classic"]),
     ("json", &[]),
-    ("schema", &["json"]),
+    ("schema", &["model", "json"]),
     ("patch", &["json", "schema"]),
     ("fields", &["model", "json", "schema"]),
     ("crd", &["model", "cel", "json", "schema", "fields"]),

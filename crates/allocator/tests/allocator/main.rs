@@ -15,3 +15,4 @@ mod random;
 mod reference;
 mod render;
 mod table;
+mod turns;

@@ -8,7 +8,7 @@ use lazaret_model::{
     Quantity, Request, RequestKind, ResourceClaim, ResultConfig, Text, Toleration, TolerationOperator, Uid,
 };
 
-use super::{Result, Version, each, meta, required, some, texts};
+use super::{Result, Version, each, limits, meta, required, some, texts};
 use crate::{
     field::Path,
     last_published::{LAST_PUBLISHED, read_last_published},
@@ -17,7 +17,7 @@ use crate::{
 
 /// On claims that the scheduler makes for extended resources.
 const EXTENDED_RESOURCE_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
-/// The API's limit on opaque parameters.
+/// The API's limit on opaque parameters in their shortest form.
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
 
 /// From what claims are made for pods.
@@ -192,11 +192,8 @@ fn opaque(wire: Option<wire::Opaque>, path: &Path<'_>) -> Result<Option<Opaque>>
     let Some(wire) = wire else { return Ok(None) };
     let path = path.field("opaque");
     let parameters = some(wire.parameters, &path.field("parameters"))?;
+    limits::raw(Some(&parameters), PARAMETERS_BYTES_MAX, &path.field("parameters"))?;
     let parameters = parameters.0.get();
-    if parameters.len() > PARAMETERS_BYTES_MAX {
-        let message = format!("is longer than {PARAMETERS_BYTES_MAX} bytes");
-        return Err(path.field("parameters").error(message));
-    }
     if !parameters.starts_with('{') {
         return Err(path.field("parameters").error("must be an object"));
     }

@@ -1,7 +1,9 @@
 //! Limits of fields, which come from the tables: the words in which one that is exceeded is refused.
 
+use serde_json::Value;
+
 use super::Result;
-use crate::field::Path;
+use crate::{field::Path, wire};
 
 pub(super) fn required(is_there: bool, is_asked_for: bool, path: &Path<'_>, with: &str) -> Result<()> {
     if is_asked_for && !is_there { Err(path.error(format!("is required{with}"))) } else { Ok(()) }
@@ -28,6 +30,14 @@ pub(super) fn range(number: Option<i64>, min: Option<i64>, max: Option<i64>, pat
 
 pub(super) fn bytes(length: usize, most: usize, path: &Path<'_>) -> Result<()> {
     if length > most { Err(path.error(format!("is longer than {most} bytes"))) } else { Ok(()) }
+}
+
+/// The limit of a JSON value is on the value in its shortest form, as Kubernetes stores it: another encoder may write the same value in six
+/// bytes for one (`<` as `\u003c`), or with blanks.
+pub(super) fn raw(raw: Option<&wire::Raw>, most: usize, path: &Path<'_>) -> Result<()> {
+    let Some(text) = raw.map(|raw| raw.0.get()).filter(|text| text.len() > most) else { return Ok(()) };
+    let shortest = serde_json::from_str::<Value>(text).map_or(text.len(), |value| value.to_string().len());
+    bytes(shortest, most, path)
 }
 
 pub(super) fn chars(text: &str, most: usize, path: &Path<'_>) -> Result<()> {

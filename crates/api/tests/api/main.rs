@@ -3,6 +3,7 @@
 
 mod allocation;
 mod decode;
+mod known;
 mod load;
 mod outline;
 mod rule_protection;

@@ -18,7 +18,7 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) async fn start(
-        server: &Server,
+        server: Server,
         nodes: usize,
         devices: usize,
         options: Options,
@@ -28,10 +28,10 @@ impl Parts {
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
-        alerts::take(server, client.clone(), &metrics);
+        alerts::take(&server, client.clone(), &metrics);
         let health = metrics.health().clone();
         server.show_checks(move || health.checks());
-        let plane = Plane::start(client, metrics, &by_gates(server, options))
+        let plane = Plane::start(client, metrics, &by_gates(&server, options))
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
         let hollow = if nodes == 0 {

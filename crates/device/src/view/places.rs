@@ -14,6 +14,11 @@ use super::{
     plan::{Plan, PlanPod},
 };
 
+/// The work that goes into finding a place for one pod: a unit is what a unit of CEL's cost takes.
+const POD_UNITS: u64 = 40_000_000;
+/// For all pods of a plan.
+const PLAN_UNITS: u64 = 400_000_000;
+
 /// More pods than this are not placed one by one: nobody reads that, and each is a search over all nodes.
 pub const PLACES_MAX: usize = 500;
 
@@ -87,6 +92,7 @@ impl Search {
     fn find(&mut self, claims: &[Arc<ResourceClaim>]) -> Result<(String, Vec<String>), String> {
         let Self { snapshot, nodes, options, allocator, in_flight } = self;
         let mut share_id = || Text::from("00000000-0000-4000-8000-000000000000");
+        allocator.allow(POD_UNITS.min(PLAN_UNITS.saturating_sub(allocator.spent())));
         match allocator.find_node(&NodeSearch { snapshot, nodes, claims, in_flight, options }, &mut share_id)
         {
             Found::Node { index, allocations } => {
@@ -102,6 +108,9 @@ impl Search {
                 |group| format!("{} of {} nodes: {}", group.nodes, nodes.len(), group.reason),
             )),
             Found::Failed(error) => Err(error.to_string()),
+            Found::Unfinished { tried, .. } => {
+                Err(format!("it is not known: the budget was spent after {tried} of {} nodes", nodes.len()))
+            }
         }
     }
 }

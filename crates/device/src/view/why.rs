@@ -473,6 +473,9 @@ fn unallocated(fleet: &Fleet, pod: &Pod) -> Result<Vec<Arc<ResourceClaim>>, Stri
     Ok(claims)
 }
 
+/// The work of a search, in units of which one is what a unit of CEL's cost takes: as much as an attempt of the scheduler.
+const SEARCH_UNITS: u64 = 400_000_000;
+
 fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], now: Timestamp, why: &mut Why) {
     let snapshot = cluster.fleet.snapshot();
     let nodes: Vec<Arc<Node>> = snapshot.nodes().cloned().collect();
@@ -481,6 +484,7 @@ fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], now: Timestamp, 
     let options = Options { timed_tolerations, ..Options::default() };
     let mut allocator = Allocator::new(Features::default());
     let mut share_id = || Text::from("00000000-0000-4000-8000-000000000000");
+    allocator.allow(SEARCH_UNITS);
     let found = allocator.find_node(
         &NodeSearch { snapshot: &snapshot, nodes: &nodes, claims, in_flight: &overlay, options: &options },
         &mut share_id,
@@ -497,8 +501,16 @@ fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], now: Timestamp, 
             why.summary = format!("waits, because its claims cannot be read: {error}");
             return;
         }
+        Found::Unfinished { tried, .. } => {
+            why.summary = format!(
+                "waits, and its claims are too hard to decide about: the budget was spent after {tried} of {} nodes",
+                nodes.len()
+            );
+            return;
+        }
         Found::Nowhere(groups) => groups,
     };
+    allocator.allow(SEARCH_UNITS);
     why.summary = format!("waits for devices that none of {} nodes can offer", nodes.len());
     let mut taints: BTreeMap<(String, TaintSource), ()> = BTreeMap::new();
     for (at, group) in groups.iter().enumerate() {

@@ -12,6 +12,7 @@ mod counts;
 mod flow;
 mod groups;
 mod guard_windows;
+mod hard_claims;
 mod holds;
 mod memory;
 mod objects;

@@ -1,7 +1,7 @@
 //! The effect of rules on slices. The first part has the names of the cases that Kubernetes' own slice tracker is tested with; each runs in every
 //! order of its inputs.
 
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{format, sync::Arc, vec, vec::Vec};
 
 use super::build::*;
 use crate::{Input, Problem};
@@ -148,6 +148,26 @@ fn runtime_cel_errors_skip_devices() {
     };
     assert_eq!(example, id("d/p/c"));
     assert!(message.contains("selector #1") && message.contains("no such key"), "{message}");
+}
+
+/// Each selector of a rule could cost as much as one may; so may all of them together, and no more.
+#[test]
+fn the_selectors_of_a_rule_have_one_budget_for_a_device() {
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let inner = format!("{list}.all(y, {list}.all(z, device.driver.size() + w + x + y + z > 0))");
+    let hard = format!("{list}.all(w, {list}.all(x, {inner}))");
+    for (copies, is_meant) in [(1, true), (32, false)] {
+        let all: Vec<&str> = (0..copies).map(|_| hard.as_str()).collect();
+        let fleet = fleet(&[models(), rule("r", Some(cel(&all)), BAD).into()]);
+        assert_eq!(taints(&fleet, "d/p/a").is_empty(), !is_meant, "{copies}");
+        match fleet.rule("r").unwrap().problem() {
+            None => assert!(is_meant),
+            Some(Problem::FailedOnDevices { devices: 3, message, .. }) => {
+                assert!(!is_meant && message.contains("cost"), "{message}");
+            }
+            Some(other) => panic!("{other:?}"),
+        }
+    }
 }
 
 /// A rule that cannot be read is skipped alone: slices stay, other rules apply.

@@ -6,7 +6,7 @@ use lazaret_json::Value;
 use lazaret_model::Taint;
 
 use crate::{
-    Context, Errors,
+    Context, Errors, Release,
     check::{
         dns_label, driver, each, each_text, fully_qualified_name, label_name, label_value, not_supported,
         one_of, raw_object,
@@ -14,7 +14,7 @@ use crate::{
     features::DEFAULT_PACE,
     limits,
     path::Path,
-    value::{fill, list, list_mut, some, text, texts},
+    value::{fill, has, list, list_mut, remove, some, text, texts},
 };
 
 pub(super) const SELECTORS_MAX: usize = 32;
@@ -39,13 +39,41 @@ pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
 /// The pace of a taint that is written in v1alpha3 and names none. Other versions know no pace: what is written there goes at once.
 pub(super) fn default_pace(taint: &mut Value, context: &Context<'_>) {
     if context.version == "v1alpha3" && taint.is_object() && context.features.is_on(DEFAULT_PACE) {
-        fill(taint, "evictionsPerSecond", Taint::EVICTIONS_PER_SECOND_DEFAULT);
+        fill(taint, PACE, Taint::EVICTIONS_PER_SECOND_DEFAULT);
     }
 }
 
+const PACE: &str = "evictionsPerSecond";
+
+/// The taints in a list that have no pace and were stored without one: who reads them in v1alpha3 and writes them back has not asked for
+/// another pace. `taint` finds the device, if there is one, and the taint in an entry.
+pub(super) fn paceless(new: &[Value], old: &[Value], taint: fn(&Value) -> (&str, &Value)) -> Vec<usize> {
+    let before: BTreeSet<_> = old.iter().filter_map(|entry| bare(taint(entry))).collect();
+    let stays = |entry: &Value| bare(taint(entry)).is_some_and(|said| before.contains(&said));
+    new.iter().enumerate().filter(|(_, entry)| stays(entry)).map(|(at, _)| at).collect()
+}
+
+/// What a taint says that has no pace.
+fn bare<'a>((device, taint): (&'a str, &'a Value)) -> Option<[&'a str; 4]> {
+    (!has(taint, PACE)).then(|| [device, text(taint, "key"), text(taint, "value"), text(taint, "effect")])
+}
+
+/// Takes the pace that was filled in away again.
+pub(super) fn without_pace(taint: &mut Value) {
+    remove(taint, PACE);
+}
+
 /// A taint of a slice or a patch.
-pub(super) fn taint(errors: &mut Errors, path: &Path<'_>, taint: &Value) {
+pub(super) fn taint(errors: &mut Errors, path: &Path<'_>, taint: &Value, context: &Context<'_>) {
     limits::check(errors, path, "resource/v1alpha3.DeviceTaint", taint, None);
+    effect_of_release(errors, path, taint, context);
+}
+
+/// The effect that only shows what a taint would do came with taints by rules' own gate, in 1.35.
+pub(super) fn effect_of_release(errors: &mut Errors, taint: &Path<'_>, said: &Value, context: &Context<'_>) {
+    if text(said, "effect") == "None" && context.features.release() < Release::V1_35 {
+        errors.push(taint.field("effect"), not_supported("None", &["NoExecute", "NoSchedule"]));
+    }
 }
 
 /// `Equal` is what a toleration does if it does not say.

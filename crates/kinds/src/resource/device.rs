@@ -42,7 +42,7 @@ pub(super) fn validate(
     }
     if !unchanged("taints") {
         each(errors, &path.field("taints"), list(device, "taints"), TAINTS_MAX, |errors, path, item| {
-            taint(errors, path, item);
+            taint(errors, path, item, context);
         });
     }
     let consumptions = list(device, "consumesCounters");

@@ -1,10 +1,11 @@
 //! Patches of slices: an administrator's corrections of what drivers publish.
 
 use lazaret_json::{Value, json};
+use lazaret_schema::Finding;
 
 use super::{
     cel,
-    common::{default_pace, default_time_added, taint},
+    common::{default_pace, default_time_added, paceless, taint, without_pace},
     device,
 };
 use crate::{
@@ -40,6 +41,17 @@ const GATES: &[Gate] = &[
 pub(crate) struct Patch;
 
 impl Rules for Patch {
+    /// The selector has two names in clients' hands. Which of two was meant cannot be known, and neither may be dropped.
+    fn drop_unknown_fields(&self, object: &mut Value) -> Option<Vec<Finding>> {
+        let devices = &object["spec"]["devices"];
+        let both = has(devices, "filter") && has(devices, "deviceSelector");
+        both.then(|| {
+            let (path, expected, found) =
+                ("spec.devices".into(), "one with filter or deviceSelector", "one with both");
+            vec![Finding::Kind { path, expected, found }]
+        })
+    }
+
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let devices = field_mut(field_mut(object, "spec"), "devices");
         for taint in list_mut(devices, "taints") {
@@ -47,6 +59,15 @@ impl Rules for Patch {
             default_pace(taint, context);
         }
         canonical_quantities(object, "resource/v1alpha3.ResourceSlicePatch");
+    }
+
+    fn default_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        let taints = |patch: &Value| list(&patch["spec"]["devices"], "taints").to_vec();
+        let stays = paceless(&taints(new), &taints(old), |taint| ("", taint));
+        self.default(new, context);
+        for at in stays {
+            without_pace(&mut new["spec"]["devices"]["taints"][at]);
+        }
     }
 
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
@@ -118,7 +139,7 @@ fn validate(errors: &mut Errors, patch: &Value, old: Option<&Value>, context: &C
     let unchanged = old.is_some_and(|old| same_field(patch, old, "taints"));
     if !unchanged {
         each(errors, &path.field("taints"), list(patch, "taints"), TAINTS_MAX, |errors, path, item| {
-            taint(errors, path, item);
+            taint(errors, path, item, context);
         });
     }
 }

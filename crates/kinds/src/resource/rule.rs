@@ -8,7 +8,7 @@ use lazaret_model::WindowError;
 
 use super::{
     cel,
-    common::{default_pace, default_time_added},
+    common::{default_pace, default_time_added, effect_of_release, paceless, without_pace},
     superset::{self, Superset},
 };
 use crate::{
@@ -38,6 +38,16 @@ impl Rules for Rule {
         let taint = field_mut(field_mut(object, "spec"), "taint");
         default_time_added(taint, context);
         default_pace(taint, context);
+    }
+
+    fn default_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        let taint = |spec: &Value| [spec["taint"].clone()];
+        let (new_taint, old_taint) = (taint(&new["spec"]), taint(&old["spec"]));
+        let stays = paceless(&new_taint, &old_taint, |taint| ("", taint));
+        self.default(new, context);
+        if !stays.is_empty() {
+            without_pace(&mut new["spec"]["taint"]);
+        }
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
@@ -126,6 +136,9 @@ impl Rules for Rule {
 fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Context<'_>) {
     let path = Path::root("spec");
     limits::check(errors, &path, "resource/v1alpha3.DeviceTaintRuleSpec", spec, old);
+    if old.is_none_or(|old| text(&old["taint"], "effect") != "None") {
+        effect_of_release(errors, &path.field("taint"), &spec["taint"], context);
+    }
     if let Some(selector) = some(spec, "deviceSelector") {
         let path = path.field("deviceSelector");
         let stored = old.is_some_and(|old| same_field(selector, &old["deviceSelector"], "selectors"));

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use lazaret_json::{Map, Value};
 
 use super::{
-    common::{default_pace, default_time_added, skip_node_operations, taint},
+    common::{default_pace, default_time_added, paceless, skip_node_operations, taint, without_pace},
     device,
     superset::{self, Superset},
 };
@@ -51,6 +51,14 @@ impl Rules for Slice {
             default_pace(taint, context);
         }
         canonical_quantities(object, "resource/v1.ResourceSlice");
+    }
+
+    fn default_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        let stays = paceless(list(&new["spec"], "taints"), list(&old["spec"], "taints"), of_entry);
+        self.default(new, context);
+        for at in stays {
+            without_pace(&mut new["spec"]["taints"][at]["taint"]);
+        }
     }
 
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
@@ -152,6 +160,11 @@ fn flatten(device: &mut Value) {
     if let Some(Value::Object(basic)) = map.remove("basic") {
         map.extend::<Map>(basic);
     }
+}
+
+/// The device and the taint of an entry of a slice of taints.
+fn of_entry(entry: &Value) -> (&str, &Value) {
+    (text(entry, "device"), &entry["taint"])
 }
 
 fn any_device(spec: &Value, test: impl Fn(&Value) -> bool) -> bool {
@@ -284,7 +297,7 @@ fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Co
                 "" => errors.required(path.field("device"), ""),
                 device => dns_label(errors, &path.field("device"), device),
             }
-            taint(errors, &path.field("taint"), &entry["taint"]);
+            taint(errors, &path.field("taint"), &entry["taint"], context);
         });
     }
     if has(spec, "partitionTypeAttribute") {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bind;
+mod budget;
 mod claims;
 mod classic;
 mod extended;

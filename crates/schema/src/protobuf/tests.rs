@@ -103,7 +103,7 @@ fn durations_read_as_go_writes_them() {
         (3_600_000_000_000, "1h0m0s"),
         (-2_500_000_000, "-2.5s"),
     ] {
-        assert_eq!(go_duration(nanos), text);
+        assert_eq!(duration::to_text(nanos), text);
     }
 }
 

@@ -10,6 +10,7 @@ mod disk;
 mod http;
 mod https;
 mod input;
+mod linear;
 mod node_proxy;
 mod opaque;
 mod openapi;

@@ -37,7 +37,8 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             if !name.is_empty() && !names.insert(name) {
                 errors.push(path.field("name"), FieldProblem::Duplicate(name.into()));
             }
-            self::container(errors, &path, container, &volumes, &claims);
+            self::container(errors, &path, container, &volumes, &claims, has_host_users(spec));
+            resize_policy(errors, &path.field("resizePolicy"), container, spec, field == "initContainers");
             restarts(errors, &path, container);
             let runs_on = field == "containers" || text(container, "restartPolicy") == "Always";
             probes::check(errors, &path, container, grace, runs_on);
@@ -45,10 +46,44 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
                 // One runs after the other.
                 host_ports.clear();
             }
-            ports(errors, &path.field("ports"), container, is_true(spec, "hostNetwork"), &mut host_ports);
+            let on_host = field == "containers" && is_true(spec, "hostNetwork");
+            ports(errors, &path.field("ports"), container, on_host, &mut host_ports);
         }
     }
     ephemeral::check(errors, path, spec, &volumes, &claims);
+}
+
+/// Whether users of the pod's containers are those of its node, as they are if nothing is said.
+pub(super) fn has_host_users(spec: &Value) -> bool {
+    spec.get("hostUsers") != Some(&Value::Bool(false))
+}
+
+/// What a change of resources does to a container.
+fn resize_policy(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: &Value, init: bool) {
+    let mut seen = BTreeSet::new();
+    let ends = init && text(container, "restartPolicy") != "Always";
+    for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
+        let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
+        if !seen.insert(resource) {
+            errors.push(path.index(at), FieldProblem::Duplicate(resource.into()));
+        }
+        // Kubernetes names the list and not the item.
+        for (said, known) in [(resource, &["cpu", "memory"]), (restart, &["NotRequired", "RestartContainer"])]
+        {
+            if said.is_empty() {
+                errors.required(path, "");
+            } else if !known.contains(&said) {
+                errors.push(path, not_supported(said, known));
+            }
+        }
+        if text(spec, "restartPolicy") == "Never" && restart != "NotRequired" {
+            errors.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
+        }
+        if ends && restart == "RestartContainer" {
+            let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.invalid(path.index(at).field("restartPolicy"), restart, why);
+        }
+    }
 }
 
 /// Pods, unlike templates of them, name images exactly.
@@ -75,6 +110,7 @@ pub(super) fn container(
     container: &Value,
     volumes: &ByText<'_>,
     claims: &ByText<'_>,
+    host_users: bool,
 ) {
     match text(container, "name") {
         "" => errors.required(path.field("name"), ""),
@@ -98,7 +134,8 @@ pub(super) fn container(
     resources(errors, &path.field("resources"), &container["resources"]);
     let used = list(&container["resources"], "claims");
     claim_references(errors, &path.field("resources").field("claims"), used, claims);
-    security::of_container(errors, &path.field("securityContext"), &container["securityContext"]);
+    let context = &container["securityContext"];
+    security::of_container(errors, &path.field("securityContext"), context, host_users);
 }
 
 /// When a container starts again, where that differs from the pod.

@@ -11,6 +11,7 @@ mod security;
 mod status;
 mod update;
 mod volumes;
+mod windows;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -38,6 +39,7 @@ use crate::{
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const SECONDS_MAX: i64 = i32::MAX as i64;
 const PORT_NAME_BYTES_MAX: usize = 15;
+const HOST_NAME_BYTES_MAX: usize = 64;
 const NAME_SERVERS_MAX: usize = 3;
 const SEARCH_PATHS_MAX: usize = 32;
 
@@ -100,11 +102,14 @@ fn spec_of(errors: &mut Errors, path: &Path<'_>, pod: &str, spec: &Value) {
     choice(errors, path, spec, "restartPolicy", &["Always", "OnFailure", "Never"]);
     choice(errors, path, spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
     choice(errors, path, spec, "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
-    security::of_pod(errors, &path.field("securityContext"), &spec["securityContext"]);
+    security::of_pod(errors, &path.field("securityContext"), spec);
+    windows::system(errors, path, spec);
+    windows::host_processes(errors, path, spec);
     scheduling::check(errors, path, spec);
     names(errors, path, spec);
     times(errors, path, spec);
     host(errors, path, spec);
+    host_name(errors, path, spec);
     dns(errors, path, spec);
 }
 
@@ -186,9 +191,36 @@ fn times(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
 }
 
+/// The name that a pod knows itself by, in place of the usual one.
+fn host_name(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    let Some(own) = some(spec, "hostnameOverride").and_then(Value::as_str) else { return };
+    let path = path.field("hostnameOverride");
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if is_true(spec, field) {
+            errors.forbidden(&path, format!("may not be specified when {field} is true"));
+        }
+    }
+    if own.len() > HOST_NAME_BYTES_MAX {
+        errors.push(&path, FieldProblem::TooLong(HOST_NAME_BYTES_MAX));
+    }
+    name(errors, &path, own, validate_dns_subdomain);
+}
+
 /// Namespaces that a pod shares with its node.
 fn host(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if spec.get("hostUsers") == Some(&Value::Bool(false)) {
+        if is_true(spec, "hostNetwork") {
+            errors.forbidden(path.field("hostNetwork"), "when `hostUsers` is false");
+        }
+        for field in ["initContainers", "containers", "ephemeralContainers"] {
+            for (at, container) in list(spec, field).iter().enumerate() {
+                if is_filled(container, "volumeDevices") {
+                    let path = path.field(field);
+                    let path = path.index(at);
+                    errors.forbidden(path.field("volumeDevices"), "when `hostUsers` is false");
+                }
+            }
+        }
         // Kubernetes writes these as Go does.
         for (field, name) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
             if is_true(spec, field) {

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::volumes::descending;
+use super::{volumes::descending, windows};
 use crate::{
     Errors,
     check::not_supported,
@@ -11,10 +11,30 @@ use crate::{
 };
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
+const PROFILE_BYTES_MAX: usize = 4095;
+const CONTROL_BYTES_MAX: usize = 253;
+/// Controls of namespaces, which a pod does not have of its own with these fields.
+const NAMESPACED: &[(&str, &[&str])] = &[
+    ("hostNetwork", &["net."]),
+    (
+        "hostIPC",
+        &[
+            "kernel.sem",
+            "kernel.shmall",
+            "kernel.shmmax",
+            "kernel.shmmni",
+            "kernel.shm_rmid_forced",
+            "kernel.msgmax",
+            "kernel.msgmnb",
+            "kernel.msgmni",
+            "fs.mqueue.",
+        ],
+    ),
+];
 const ID_MAX: i64 = i32::MAX as i64;
 
-/// The context of a container.
-pub(super) fn of_container(errors: &mut Errors, path: &Path<'_>, context: &Value) {
+/// The context of a container, in a pod that has the users of its host or its own.
+pub(super) fn of_container(errors: &mut Errors, path: &Path<'_>, context: &Value, host_users: bool) {
     common(errors, path, context);
     if some(context, "allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
         let shown = context.clone();
@@ -27,14 +47,21 @@ pub(super) fn of_container(errors: &mut Errors, path: &Path<'_>, context: &Value
             errors.invalid(path, shown, why);
         }
     }
-    let mount = text(context, "procMount");
-    if !["", "Default", "Unmasked"].contains(&mount) {
-        errors.push(path.field("procMount"), not_supported(mount, &["Default", "Unmasked"]));
+    let path = path.field("procMount");
+    match some(context, "procMount").and_then(Value::as_str) {
+        None | Some("Default") => {}
+        // What is masked is the host's: with the users of the host, root in the container writes it.
+        Some("Unmasked") if host_users => {
+            errors.invalid(path, "Unmasked", "`hostUsers` must be false to use `Unmasked`");
+        }
+        Some("Unmasked") => {}
+        Some(mount) => errors.push(path, not_supported(mount, &["Default", "Unmasked"])),
     }
 }
 
 /// The context of a pod.
-pub(super) fn of_pod(errors: &mut Errors, path: &Path<'_>, context: &Value) {
+pub(super) fn of_pod(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    let context = &spec["securityContext"];
     common(errors, path, context);
     id(errors, path, context, "fsGroup");
     for (at, group) in list(context, "supplementalGroups").iter().enumerate() {
@@ -57,19 +84,59 @@ pub(super) fn of_pod(errors: &mut Errors, path: &Path<'_>, context: &Value) {
         let name = text(control, "name");
         if name.is_empty() {
             errors.required(path.field("name"), "");
+        } else if !is_control(name) {
+            let why = "must have at most 253 characters, lower case letters, digits, '-', '_', '.' and '/', and begin and end each part with a letter or digit";
+            errors.invalid(path.field("name"), name, why);
         } else if !seen.insert(name) {
             errors.push(path.field("name"), crate::FieldProblem::Duplicate(name.into()));
         }
+        let of_host = NAMESPACED.iter().find(|(_, names)| names.iter().any(|known| is_below(name, known)));
+        if let Some((field, _)) = of_host.filter(|(field, _)| is_true(spec, field)) {
+            let why = format!("may not be specified when '{field}' is true");
+            errors.invalid(path.field("name"), name, why);
+        }
     }
+}
+
+/// A control of the kernel: parts between points or slashes.
+fn is_control(name: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= CONTROL_BYTES_MAX
+        && name.split(['.', '/']).all(|part| {
+            let bytes = part.as_bytes();
+            bytes.first().is_some_and(|first| inside(*first))
+                && bytes.last().is_some_and(|last| inside(*last))
+                && bytes.iter().all(|byte| inside(*byte) || b"-_".contains(byte))
+        })
+}
+
+/// Whether a control is the known one, or below a known one that ends with a point. Slashes are as good as points.
+fn is_below(name: &str, known: &str) -> bool {
+    let name = name.replace('/', ".");
+    name == known || known.ends_with('.') && name.starts_with(known)
 }
 
 fn common(errors: &mut Errors, path: &Path<'_>, context: &Value) {
     id(errors, path, context, "runAsUser");
     id(errors, path, context, "runAsGroup");
-    for field in ["seccompProfile", "appArmorProfile"] {
-        if let Some(profile) = some(context, field) {
-            self::profile(errors, &path.field(field), profile);
-        }
+    if let Some(profile) = some(context, "seccompProfile") {
+        self::profile(errors, &path.field("seccompProfile"), profile, descending);
+    }
+    if let Some(profile) = some(context, "appArmorProfile") {
+        self::profile(errors, &path.field("appArmorProfile"), profile, loaded);
+    }
+    windows::options(errors, path, context);
+}
+
+/// A profile that the kernel knows by this name.
+fn loaded(errors: &mut Errors, path: &Path<'_>, name: &str) {
+    if name.trim() != name {
+        errors.invalid(path, name, "must not be padded with whitespace");
+    } else if name.is_empty() {
+        errors.required(path, "must be set when AppArmor type is Localhost");
+    }
+    if name.len() > PROFILE_BYTES_MAX {
+        errors.push(path, crate::FieldProblem::TooLong(PROFILE_BYTES_MAX));
     }
 }
 
@@ -81,20 +148,20 @@ fn id(errors: &mut Errors, path: &Path<'_>, context: &Value, field: &str) {
     }
 }
 
-fn profile(errors: &mut Errors, path: &Path<'_>, profile: &Value) {
+fn profile(errors: &mut Errors, path: &Path<'_>, profile: &Value, local: fn(&mut Errors, &Path<'_>, &str)) {
     let kind = text(profile, "type");
     if kind.is_empty() {
         errors.required(path.field("type"), "");
     } else if !PROFILES.contains(&kind) {
         errors.push(path.field("type"), not_supported(kind, PROFILES));
     }
-    let local = path.field("localhostProfile");
+    let path = path.field("localhostProfile");
     match (kind == "Localhost", has(profile, "localhostProfile")) {
-        (true, false) => errors.required(local, "must be set when the type is Localhost"),
-        (true, true) => descending(errors, &local, text(profile, "localhostProfile")),
+        (true, false) => errors.required(path, "must be set when the type is Localhost"),
+        (true, true) => local(errors, &path, text(profile, "localhostProfile")),
         (false, true) => {
             errors.invalid(
-                local,
+                path,
                 text(profile, "localhostProfile"),
                 "can only be set when the type is Localhost",
             );

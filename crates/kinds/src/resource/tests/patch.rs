@@ -47,3 +47,14 @@ fn each_part_of_a_patch_has_its_gate() {
     assert_eq!(kept(&as_published, None), [true, false, false]);
     assert_eq!(kept(&as_published, Some(&full)), [true, true, true], "what is stored already stays");
 }
+
+#[test]
+fn a_patch_names_its_devices_once() {
+    let patches = kind("resource.k8s.io", "resourceslicepatches");
+    let found = |devices: Value| {
+        patches.rules.drop_unknown_fields(&mut patch(devices)).map(|findings| findings.len())
+    };
+    assert_eq!(found(json!({"filter": {"driver": "a.b"}, "deviceSelector": {}})), Some(1));
+    assert_eq!(found(json!({"filter": {"driver": "a.b"}, "deviceSelector": null})), None);
+    assert_eq!(found(json!({"deviceSelector": {}})), None);
+}

@@ -1,6 +1,9 @@
 use lazaret_json::{Value, json};
 
-use crate::testing::{NOW, World, kind, set};
+use crate::{
+    Features,
+    testing::{NOW, World, kind, set},
+};
 
 const EARLIER: &str = "2026-02-01T00:00:00Z";
 
@@ -284,4 +287,30 @@ fn columns() {
     );
     let untimed = set(&object, "/spec/taint/timeAdded", Value::Null);
     assert_eq!(World::new().row(rules(), &untimed)[3], "TimeAdded=");
+}
+
+#[test]
+fn no_effect_only_shows_before_1_35() {
+    let mut world = World::new();
+    world.features = Features::of("1.34".parse().unwrap());
+    world.features.set("DRADeviceTaints", true);
+    let shows = set(&rule(), "/spec/taint/effect", json!("None"));
+    assert_eq!(world.create(rules(), shows.clone()).wrong(), ["spec.taint.effect NotSupported"]);
+    assert_eq!(world.update(rules(), &rule(), shows.clone()).wrong(), ["spec.taint.effect NotSupported"]);
+    assert!(world.update(rules(), &shows, shows.clone()).wrong().is_empty(), "what is stored stays");
+    world.features = Features::of("1.35".parse().unwrap());
+    assert!(world.create(rules(), shows).wrong().is_empty());
+}
+
+#[test]
+fn a_rule_without_a_pace_keeps_none_when_it_is_written_back_in_v1alpha3() {
+    let stored = World::new().create(rules(), rule()).ok();
+    let world = World::new().in_version("v1alpha3");
+    let pace = |object: Value| {
+        world.update(rules(), &stored, object).ok()["spec"]["taint"]["evictionsPerSecond"].clone()
+    };
+    assert_eq!(pace(stored.clone()), Value::Null);
+    assert_eq!(pace(set(&stored, "/metadata/labels", json!({"a": "b"}))), Value::Null);
+    assert_eq!(pace(set(&stored, "/spec/taint/key", json!("example.com/other"))), 10, "another taint");
+    assert_eq!(pace(set(&stored, "/spec/taint/evictionsPerSecond", json!(3))), 3);
 }

@@ -1,0 +1,76 @@
+//! Work, counted in units that are the same on every machine: one is what a unit of CEL's cost takes.
+//!
+//! Whoever lends an [`crate::Allocator`] to many gives it so many units for a turn. What it does beyond them it does not begin; what it
+//! found out until then it keeps.
+
+use core::cell::Cell;
+
+/// A selector that is asked of a device, beside its cost.
+pub(crate) const ASK_UNITS: u64 = 20;
+/// An expression that is compiled.
+pub(crate) const COMPILE_UNITS: u64 = 2_000;
+/// Each byte of it.
+pub(crate) const COMPILE_BYTE_UNITS: u64 = 100;
+/// A node that is looked at.
+pub(crate) const NODE_UNITS: u64 = 100;
+/// A step of a search.
+pub(crate) const STEP_UNITS: u64 = 10;
+
+/// What may still be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    left: Cell<u64>,
+    /// All that was ever done.
+    spent: Cell<u64>,
+    /// How much was learnt that is remembered: expressions and answers.
+    learnt: Cell<u64>,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self { left: Cell::new(u64::MAX), spent: Cell::new(0), learnt: Cell::new(0) }
+    }
+}
+
+impl Meter {
+    pub(crate) fn fill(&self, units: u64) {
+        self.left.set(units);
+    }
+
+    /// Takes note of what was done.
+    #[inline]
+    pub(crate) fn spend(&self, units: u64) {
+        self.charge(units);
+        if self.left.get() != u64::MAX {
+            self.left.set(self.left.get().saturating_sub(units));
+        }
+    }
+
+    /// Takes note of what was done beside.
+    #[inline]
+    pub(crate) fn charge(&self, units: u64) {
+        self.spent.set(self.spent.get().saturating_add(units));
+    }
+
+    pub(crate) fn learn(&self) {
+        self.learnt.set(self.learnt.get().saturating_add(1));
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent.get()
+    }
+
+    pub(crate) fn learnt(&self) -> u64 {
+        self.learnt.get()
+    }
+}
+
+/// A number of things, as units.
+pub(crate) fn units(count: usize) -> u64 {
+    count as u64
+}
