@@ -19,11 +19,6 @@ pub(crate) fn of_container(
     let capabilities = own.capabilities.unwrap_or_default();
     let profile = own.seccomp_profile.as_ref();
     let profile = profile.or_else(|| view.security().and_then(|pod| pod.seccomp_profile.as_ref()));
-    let unmasked_proc = own.proc_mount.as_deref() == Some("Unmasked");
-    if unmasked_proc && view.has_host_users() {
-        // What is masked is the host's: root in the container would write it. An API server refuses such a pod, but an old one is stored.
-        return Err(SpecError::config("procMount Unmasked needs a pod with hostUsers: false"));
-    }
     Ok(Security {
         privileged,
         add_capabilities: capabilities.add.unwrap_or_default(),
@@ -32,17 +27,16 @@ pub(crate) fn of_container(
         allow_privilege_escalation: own.allow_privilege_escalation.unwrap_or(true),
         // A privileged container is not confined, as runtimes have it.
         seccomp: if privileged { Seccomp::Unconfined } else { seccomp(profile, facts)? },
-        unmasked_proc,
+        unmasked_proc: own.proc_mount.as_deref() == Some("Unmasked"),
     })
 }
 
 /// Refuses rights that no server that checks pods stores. A node that applied them would give a container more than it may have.
 fn check_rights(own: &SecurityContext, view: &PodView<'_>) -> Result<(), SpecError> {
     let refused = |why: &str| Err(SpecError::config(why));
-    if own.proc_mount.as_deref() == Some("Unmasked") && view.spec.host_users.unwrap_or(true) {
-        return refused(
-            "procMount: Unmasked needs hostUsers: false: the container could write settings of the node's kernel",
-        );
+    // The masks are those of the host: root in the container would write below them. An API server refuses such a pod, but an old one is stored.
+    if own.proc_mount.as_deref() == Some("Unmasked") && view.has_host_users() {
+        return refused("procMount Unmasked needs a pod with hostUsers: false");
     }
     if own.allow_privilege_escalation == Some(false) {
         if own.privileged == Some(true) {

@@ -645,7 +645,7 @@ fn users_of_images_that_a_runtime_keeps() {
 fn rights_of_containers() {
     let pod = pod_of(json!({"securityContext": {
         "privileged": false, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
-        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "procMount": "Default",
+        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "procMount": "Unmasked",
     }}));
     let mut own_users = pod.clone();
     own_users.spec.as_mut().unwrap().host_users = Some(false);
@@ -653,7 +653,7 @@ fn rights_of_containers() {
     assert!(format!("{refused:?}").contains("hostUsers"), "{refused:?}");
     let pod = own_users;
     let security = World::default().describe(&pod, "main").unwrap().security;
-    assert!(security.read_only_root && !security.unmasked_proc && !security.privileged);
+    assert!(security.read_only_root && security.unmasked_proc && !security.privileged);
     assert!(!security.allow_privilege_escalation);
     assert_eq!(security.add_capabilities, ["NET_ADMIN"]);
     assert_eq!(security.drop_capabilities, ["ALL"]);
@@ -665,8 +665,8 @@ fn rights_of_containers() {
 #[test]
 fn rights_that_no_pod_may_have_are_refused() {
     let rows = [
-        (json!({"procMount": "Unmasked"}), json!({}), "procMount: Unmasked needs hostUsers: false"),
-        (json!({"procMount": "Unmasked"}), json!({"hostUsers": true}), "procMount: Unmasked needs"),
+        (json!({"procMount": "Unmasked"}), json!({}), "procMount Unmasked needs a pod with hostUsers: false"),
+        (json!({"procMount": "Unmasked"}), json!({"hostUsers": true}), "procMount Unmasked needs"),
         (
             json!({"allowPrivilegeEscalation": false, "privileged": true}),
             json!({}),
