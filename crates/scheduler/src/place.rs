@@ -122,14 +122,8 @@ impl Scheduler {
                 SearchResult::On(found) => break Some(found),
                 SearchResult::Nowhere(groups) => search.without_devices(groups),
                 SearchResult::Unfinished(groups, left) => {
-                    search.without_devices(groups);
                     let left = left.iter().filter_map(|name| self.nodes.find(name)).collect();
-                    let (nodes, saved) = (search.candidates(), search.save(left));
-                    let verdict = Verdict::Unfinished {
-                        tried: saved.tried(),
-                        nodes,
-                        again_ms: self.options.backoff_ms_max,
-                    };
+                    let (saved, verdict) = search.stop(groups, left, self.options.backoff_ms_max);
                     if remembers {
                         self.unfinished.save(ix, &attempt, saved, self.verdict_cache.happened());
                     }

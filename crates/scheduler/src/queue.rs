@@ -75,8 +75,8 @@ pub(crate) struct Queue {
     pauses: QueueDelays,
     waiting: HashMap<u32, Waiting, FxBuildHasher>,
     active: Turns,
-    /// How many pods of each namespace wait.
-    namespaces: BTreeMap<Text, usize>,
+    /// The pods of each namespace that wait.
+    namespaces: BTreeMap<Text, BTreeSet<u32>>,
     backing_off: BTreeSet<(Timestamp, u32)>,
     hasty: BTreeSet<(Timestamp, u32)>,
     parked: BTreeSet<(Timestamp, u32)>,
@@ -102,7 +102,7 @@ impl Queue {
     /// A pod that was not here before, or comes with a clean slate.
     pub(crate) fn enter(&mut self, now: Timestamp, pod: u32, namespace: &Text, priority: i32, gated: bool) {
         self.leave(pod);
-        *self.namespaces.entry(namespace.clone()).or_insert(0) += 1;
+        self.namespaces.entry(namespace.clone()).or_default().insert(pod);
         let place = if gated { Place::Gated } else { Place::Active { since: now } };
         let tried = Timestamp::from_millis(i64::MIN);
         let waiting = Waiting {
@@ -122,9 +122,9 @@ impl Queue {
     pub(crate) fn leave(&mut self, pod: u32) {
         if let Some(waiting) = self.waiting.remove(&pod) {
             self.unfile(pod, &waiting);
-            if let Some(count) = self.namespaces.get_mut(&waiting.namespace) {
-                *count -= 1;
-                if *count == 0 {
+            if let Some(pods) = self.namespaces.get_mut(&waiting.namespace) {
+                pods.remove(&pod);
+                if pods.is_empty() {
                     self.namespaces.remove(&waiting.namespace);
                     self.active.forget(&waiting.namespace);
                 }
@@ -134,14 +134,10 @@ impl Queue {
 
     /// A decision about a pod cost so much.
     pub(crate) fn charge(&mut self, namespace: &Text, units: u64) {
-        let waiting = &self.waiting;
-        self.active.charge(namespace, units, || {
-            let theirs = waiting.iter().filter(|(_, waiting)| waiting.namespace == *namespace);
-            theirs.map(|(pod, _)| *pod).collect()
-        });
-        // It waits no more.
-        if !self.namespaces.contains_key(namespace) {
-            self.active.forget(namespace);
+        match self.namespaces.get(namespace) {
+            Some(pods) => self.active.charge(namespace, units, pods),
+            // None of its pods waits any more.
+            None => self.active.charge_nobody(units),
         }
     }
 

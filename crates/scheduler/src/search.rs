@@ -11,7 +11,7 @@ use crate::{
     filter::{Filter, Tally},
     node_rules,
     nodes::Nodes,
-    why::{NoFittingNode, Refusal},
+    why::{NoFittingNode, Refusal, Verdict},
 };
 
 /// Why a node without a free device is passed over.
@@ -149,10 +149,22 @@ impl<'a> Search<'a> {
         (self.at, self.left, self.nowhere) = (saved.at, saved.left, saved.nowhere);
     }
 
-    /// What it takes to go on later, with those of the last batch that were not tried.
-    pub(crate) fn save(&mut self, left: Vec<u32>) -> SavedSearch {
+    /// What it takes to go on later, and what to say until then. Of the last batch these did not have the devices, and those were not tried.
+    pub(crate) fn stop(
+        &mut self,
+        refused: Vec<NodeGroup>,
+        left: Vec<u32>,
+        again_ms: i64,
+    ) -> (SavedSearch, Verdict) {
+        self.without_devices(refused);
+        let nodes = match &self.candidates {
+            Candidates::All { order, .. } => order.len(),
+            Candidates::Named(named) => named.len(),
+        };
         let nowhere = core::mem::take(&mut self.nowhere);
-        SavedSearch { start: self.start, at: self.at, left, nowhere }
+        let saved = SavedSearch { start: self.start, at: self.at, left, nowhere };
+        let verdict = Verdict::Unfinished { tried: saved.tried(), nodes, again_ms };
+        (saved, verdict)
     }
 
     /// Only this node comes into question.
@@ -230,14 +242,6 @@ impl<'a> Search<'a> {
             }
         }
         nowhere
-    }
-
-    /// How many nodes there are to be tried.
-    pub(crate) fn candidates(&self) -> usize {
-        match &self.candidates {
-            Candidates::All { order, .. } => order.len(),
-            Candidates::Named(named) => named.len(),
-        }
     }
 
     pub(crate) fn visited(&self) -> usize {

@@ -96,9 +96,13 @@ impl Turns {
         self.cheap.len() + self.costly_pods
     }
 
-    /// A decision about a pod of the namespace cost so much. `others`: the pods of the namespace that can be tried now, should it have
-    /// none among the costly.
-    pub(crate) fn charge(&mut self, namespace: &Text, units: u64, others: impl FnOnce() -> BTreeSet<u32>) {
+    /// A decision cost so much, and no pod of its namespace waits.
+    pub(crate) fn charge_nobody(&mut self, units: u64) {
+        self.since_costly = self.since_costly.saturating_add(units);
+    }
+
+    /// A decision about a pod of the namespace, of which these pods wait, cost so much.
+    pub(crate) fn charge(&mut self, namespace: &Text, units: u64, pods: &BTreeSet<u32>) {
         let least = self.least();
         if let Some(costly) = self.costly.get_mut(namespace) {
             costly.spent = costly.spent.saturating_add(units);
@@ -109,9 +113,8 @@ impl Turns {
         if units <= self.turn_units / FREE_PART {
             return;
         }
-        let others = others();
         let moved: BTreeSet<Entry> =
-            self.cheap.iter().filter(|(.., pod)| others.contains(pod)).copied().collect();
+            self.cheap.iter().filter(|(.., pod)| pods.contains(pod)).copied().collect();
         self.cheap.retain(|entry| !moved.contains(entry));
         self.costly_pods += moved.len();
         self.costly.insert(namespace.clone(), Costly { pods: moved, spent: least.saturating_add(units) });
