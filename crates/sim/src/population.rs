@@ -1,7 +1,7 @@
 //! The initial state of worlds: nodes, devices, pods, claims, and clients that have listed it all. To make it costs as much as to run a small world,
 //! so neighbouring seeds share one, each with its own faults and events.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use lazaret_fleet::Changes;
 
@@ -20,16 +20,16 @@ pub(crate) struct Population {
 /// Runs worlds one after the other, and keeps what the next may share with the last.
 #[derive(Debug, Default)]
 pub struct Runner {
-    last: Option<Arc<Population>>,
+    last: Option<Rc<Population>>,
 }
 
 impl Runner {
     /// The initial state of a world of this configuration.
-    pub(crate) fn population(&mut self, config: &Config) -> Arc<Population> {
+    pub(crate) fn population(&mut self, config: &Config) -> Rc<Population> {
         if self.last.as_ref().is_none_or(|last| last.birth != birth(config)) {
             self.last = None;
         }
-        Arc::clone(self.last.get_or_insert_with(|| Arc::new(Population::new(config))))
+        Rc::clone(self.last.get_or_insert_with(|| Rc::new(Population::new(config))))
     }
 }
 

@@ -4,7 +4,7 @@ mod run;
 mod step;
 mod told;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use lazaret_claims::Claims;
 use lazaret_model::{DisruptionGuard, Text};
@@ -60,7 +60,7 @@ pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) transitions: Vec<Transition>,
     /// Its initial state.
-    pub(crate) population: Option<Arc<Population>>,
+    pub(crate) population: Option<Rc<Population>>,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) now: u64,
     pub(crate) queue: Queue<Step>,
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// The world of a scenario, and what is planned from the start.
-    fn new(scenario: &Scenario, mutant: Option<Mutant>, population: Arc<Population>) -> Self {
+    fn new(scenario: &Scenario, mutant: Option<Mutant>, population: Rc<Population>) -> Self {
         let config = scenario.config.clone();
         let seed = config.seed;
         let born = &population.world;

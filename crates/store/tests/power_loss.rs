@@ -6,6 +6,7 @@
 //!
 //! Needs root, loop devices, `mkfs.xfs` and `mkfs.ext4`; says NOT RUN where one is missing. The order in which a device
 //! may lose its own cache is tried by `src/tests/crash.rs` on a disk in memory.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};

@@ -113,7 +113,9 @@ fn of(question: Question<'_>) -> Result<Answer, String> {
             Answer { impact: Some(Reach { pods, namespaces, devices }), ..Answer::default() }
         }
     };
-    Ok(Answer { skipped: std::mem::take(&mut cluster.unreadable), ..answer })
+    let skipped =
+        cluster.unreadable.iter().map(|unread| format!("{}: {}", unread.name, unread.why)).collect();
+    Ok(Answer { skipped, ..answer })
 }
 
 fn rule(raw: &RawValue) -> Result<DeviceTaintRule, String> {
