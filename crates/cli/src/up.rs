@@ -128,9 +128,7 @@ impl Args {
     }
 
     async fn serve(self) -> Result<()> {
-        if let Some(name) = self.local_node.node_name()?.filter(|name| is_simulated(name, self.nodes)) {
-            bail!("--node-name {name}: a simulated node has this name");
-        }
+        self.check_node_name()?;
         let folder = self.place.folder()?;
         make_private_folder(&folder)?;
         let store = self.open()?;
@@ -208,6 +206,13 @@ impl Args {
             }
         }
         store.close();
+        Ok(())
+    }
+
+    fn check_node_name(&self) -> Result<()> {
+        if let Some(name) = self.local_node.node_name()?.filter(|name| is_simulated(name, self.nodes)) {
+            bail!("--node-name {name}: a simulated node has this name");
+        }
         Ok(())
     }
 

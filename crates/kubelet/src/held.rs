@@ -16,8 +16,11 @@ pub(crate) struct PreparedClaims {
     /// By the number of the node and the claim's UID.
     pub(crate) claims: BTreeMap<(usize, Uid), Prepared>,
     /// Which claims hold a device, and which share of it.
-    holders: BTreeMap<(usize, DeviceId), BTreeSet<(Uid, Option<Text>)>>,
+    holders: BTreeMap<(usize, DeviceId), BTreeSet<Holder>>,
 }
+
+/// A claim, and the share of the device that it has.
+type Holder = (Uid, Option<Text>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
@@ -44,7 +47,7 @@ impl PreparedClaims {
     pub(crate) fn is_taken(&self, node: usize, claim: &ResourceClaim) -> Option<Taken> {
         held(claim).find_map(|wanted| {
             let holders = self.holders.get(&(node, wanted.device.clone()))?;
-            let excludes = |(holder, share): &&(Uid, Option<Text>)| {
+            let excludes = |(holder, share): &&Holder| {
                 *holder != claim.uid && shares_exclude(share.as_deref(), wanted.share.as_deref())
             };
             let (holder, _) = holders.iter().find(excludes)?;

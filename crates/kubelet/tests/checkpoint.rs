@@ -378,7 +378,8 @@ fn a_checkpoint_that_cannot_be_read_stops_what_is_new_and_says_so() {
 
 #[test]
 fn a_device_has_one_claim_unless_it_is_shared_or_looked_after_and_both_pods_hear_of_it() {
-    let rows: [(&[(&str, Option<&str>)], &[(&str, Option<&str>)], bool); 7] = [
+    type Devices = &'static [(&'static str, Option<&'static str>)];
+    let rows: [(Devices, Devices, bool); 7] = [
         (&[("gpu-0", None)], &[("gpu-0", None)], false),
         (&[("gpu-0", None)], &[("gpu-1", None)], true),
         (&[("gpu-0", Some("x"))], &[("gpu-0", Some("y"))], true),

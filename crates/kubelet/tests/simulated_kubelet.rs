@@ -34,17 +34,14 @@ impl Kubelet {
     }
 
     fn handle(&mut self, now: Timestamp, input: Input) {
-        let input = match input {
-            Input::Node(mut seen) => {
-                let number = self.machine.number(&seen.name).unwrap();
-                if let Some(before) = self.nodes.get(&number) {
-                    seen.checkpoint = before.checkpoint.clone();
-                }
-                self.nodes.insert(number, seen.clone());
-                Input::Node(seen)
+        let mut input = input;
+        if let Input::Node(seen) = &mut input {
+            let number = self.machine.number(&seen.name).unwrap();
+            if let Some(before) = self.nodes.get(&number) {
+                seen.checkpoint = before.checkpoint.clone();
             }
-            other => other,
-        };
+            self.nodes.insert(number, seen.clone());
+        }
         self.machine.handle(now, input);
     }
 

@@ -6,7 +6,12 @@
 //!
 //! Needs root, loop devices, `mkfs.xfs` and `mkfs.ext4`; says NOT RUN where one is missing. The order in which a device
 //! may lose its own cache is tried by `src/tests/crash.rs` on a disk in memory.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
@@ -122,7 +127,7 @@ impl Bench {
         match Bench::try_new() {
             Ok(bench) => Some(bench),
             Err(why) => {
-                println!("NOT RUN: no loss of power on a block device: {why}");
+                eprintln!("NOT RUN: no loss of power on a block device: {why}");
                 None
             }
         }
@@ -160,7 +165,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if let Err(why) = run("umount", &[&text(&self.mounted)]) {
-            println!("{why}");
+            eprintln!("{why}");
         }
     }
 }

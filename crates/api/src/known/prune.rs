@@ -29,7 +29,7 @@ pub(super) fn remove(object: &mut Value, path: &str, depth: usize) -> Option<Str
     match holder {
         Value::Object(fields) => drop(fields.remove(*name)?),
         Value::Array(items) => drop(items.remove(name.parse().ok()?)),
-        _ => return None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
     }
     let names = steps[..there].iter().filter_map(|step| match step {
         Step::Field(name) => Some(*name),
@@ -43,7 +43,7 @@ fn child<'v>(value: &'v Value, step: &Step<'_>) -> Option<&'v Value> {
     match value {
         Value::Object(fields) => fields.get(*name),
         Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 
@@ -52,7 +52,7 @@ fn child_mut<'v>(value: &'v mut Value, step: &Step<'_>) -> Option<&'v mut Value>
     match value {
         Value::Object(fields) => fields.get_mut(*name),
         Value::Array(items) => items.get_mut(name.parse::<usize>().ok()?),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 

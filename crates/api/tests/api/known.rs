@@ -189,7 +189,10 @@ fn paths(value: &serde_json::Value, at: String) -> Vec<String> {
         serde_json::Value::Array(list) => {
             list.iter().enumerate().map(|(n, value)| (n.to_string(), value)).collect()
         }
-        _ => Vec::new(),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => Vec::new(),
     };
     for (name, value) in below {
         all.extend(paths(value, format!("{at}/{name}")));

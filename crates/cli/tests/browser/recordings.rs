@@ -31,7 +31,7 @@ fn at_the_end(recording: &Value) -> BTreeMap<String, usize> {
         .values()
         .filter(|one| one["kind"] != "DeviceIncident")
         .for_each(|one| cluster.set(&one.to_string()));
-    assert_eq!(cluster.unreadable, Vec::<String>::new());
+    assert!(cluster.unreadable.is_empty(), "{:?}", cluster.unreadable);
     let of_kind = |kind: &'static str| objects.values().filter(move |one| one["kind"] == kind);
     let top = Top::new(
         &rows(&mut cluster, &Filter::default()),

@@ -136,7 +136,7 @@ fn a_question_about_a_hard_claim_says_that_its_budget_is_spent_and_is_answered_i
             CapacityAnswer::NoRoom(why) => {
                 assert!(why.contains("the budget of a question was spent after 0 of 2 nodes"), "{why}");
             }
-            answer => break answer,
+            answer @ (CapacityAnswer::Room(_) | CapacityAnswer::Gone) => break answer,
         }
     };
     assert!(matches!(answer, CapacityAnswer::Room(_)), "{answer:?}");

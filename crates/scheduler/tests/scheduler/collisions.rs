@@ -35,9 +35,9 @@ fn reserved(name: &str, allocation: Option<Arc<Allocation>>, pod: &str) -> Resou
 }
 
 fn releases(world: &World) -> Vec<String> {
-    let released = world.log.iter().filter_map(|kind| match kind {
-        EffectKind::ReleaseClaim(release) if release.deallocate => Some(release.claim.name.to_string()),
-        _ => None,
+    let released = world.log.iter().filter_map(|kind| {
+        let EffectKind::ReleaseClaim(release) = kind else { return None };
+        release.deallocate.then(|| release.claim.name.to_string())
     });
     released.collect()
 }

@@ -125,7 +125,8 @@ fn a_store_whose_directory_is_renamed_stays_in_it() {
         put(&first, &format!("/first/{n}"));
         put(&second, &format!("/second/{n}"));
     }
-    (first.snapshot_blocking().unwrap(), second.snapshot_blocking().unwrap());
+    first.snapshot_blocking().unwrap();
+    second.snapshot_blocking().unwrap();
     drop((first, second));
     for (dir, mine, other) in [(&moved, "/first/", "/second/"), (&path, "/second/", "/first/")] {
         let store = Store::open(dir, options.clone()).unwrap();

@@ -197,11 +197,11 @@ fn host_name(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let path = path.field("hostnameOverride");
     for field in ["setHostnameAsFQDN", "hostNetwork"] {
         if is_true(spec, field) {
-            errors.forbidden(&path, format!("may not be specified when {field} is true"));
+            errors.forbidden(path, format!("may not be specified when {field} is true"));
         }
     }
     if own.len() > HOST_NAME_BYTES_MAX {
-        errors.push(&path, FieldProblem::TooLong(HOST_NAME_BYTES_MAX));
+        errors.push(path, FieldProblem::TooLong(HOST_NAME_BYTES_MAX));
     }
     name(errors, &path, own, validate_dns_subdomain);
 }

@@ -154,7 +154,7 @@ pub(super) fn options(errors: &mut Errors, path: &Path<'_>, context: &Value) {
     }
     if let Some(user) = said("runAsUserName") {
         let path = path.field("runAsUserName");
-        wrong_user_names(user).into_iter().for_each(|why| errors.invalid(&path, user, why));
+        wrong_user_names(user).into_iter().for_each(|why| errors.invalid(path, user, why));
     }
 }
 
