@@ -121,8 +121,8 @@ impl Allocator {
         }
     }
 
-    /// From now on so many units may be spent; `u64::MAX`: any number, as at the beginning. What would go beyond them is not begun, and what
-    /// was found out is remembered. A unit is what a unit of CEL's cost takes.
+    /// Sets the number of units that may be spent from now on; `u64::MAX`: any number, as at the beginning. Work that would exceed it is not
+    /// begun, and results found until then are remembered. A unit is what a unit of CEL's cost takes.
     pub fn allow(&mut self, units: u64) {
         self.expressions.meter.fill(units);
     }

@@ -170,7 +170,7 @@ pub enum ErrorKind {
     },
     /// Nothing fitted, and some pools contradict themselves.
     InvalidPools(PoolId),
-    /// The units for this turn are spent. What was found out is remembered.
+    /// The units for this turn are spent. Results found until then are remembered.
     OutOfWork,
 }
 

@@ -12,7 +12,7 @@ pub(crate) const EXPRESSIONS_MAX: usize = 4_096;
 const IN_USE_MAX: usize = 1 << 16;
 
 impl Expressions {
-    /// Makes room if there are too many expressions or chains. What the last searches used stays.
+    /// Makes room if there are too many expressions or chains. Entries that the last searches used stay.
     pub(crate) fn make_room(&mut self) {
         if self.expressions.len().max(self.chains.len()) <= EXPRESSIONS_MAX.max(self.kept.saturating_mul(2)) {
             return;

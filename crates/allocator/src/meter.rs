@@ -1,7 +1,7 @@
 //! Work, counted in units that are the same on every machine: one is what a unit of CEL's cost takes.
 //!
-//! Whoever lends an [`crate::Allocator`] to many gives it so many units for a turn. What it does beyond them it does not begin; what it
-//! found out until then it keeps.
+//! A caller that shares an [`crate::Allocator`] gives it a number of units for each turn. The allocator does not begin work that would
+//! exceed them, and keeps the results that it found until then.
 
 use core::cell::Cell;
 
@@ -16,7 +16,7 @@ pub(crate) const NODE_UNITS: u64 = 100;
 /// A step of a search.
 pub(crate) const STEP_UNITS: u64 = 10;
 
-/// What may still be done.
+/// The units that are left for this turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     left: Cell<u64>,

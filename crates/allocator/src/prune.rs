@@ -431,7 +431,7 @@ fn assignable(choices: &[&Choice], slots: usize, meter: &Meter) -> bool {
     let mut owner: Vec<Option<usize>> = (0..slots).map(|_| None).collect();
     for (at, choice) in choices.iter().enumerate() {
         for _ in 0..choice.count {
-            // What could not be ruled out is searched; there is nothing left for that either.
+            // Choices that could not be ruled out are searched; no units are left for the search either.
             if meter.is_empty() {
                 return true;
             }

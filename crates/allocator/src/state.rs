@@ -201,7 +201,7 @@ impl<'a, 's> State<'a, 's> {
         Ok(selected)
     }
 
-    /// What may still be done.
+    /// The units that are left for this turn.
     pub(crate) fn meter(&self) -> &Meter {
         &self.expressions.meter
     }

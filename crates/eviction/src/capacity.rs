@@ -34,8 +34,8 @@ const PENDING_EVERY_MS: i64 = 1_000;
 const PENDING_MAX: usize = 64;
 /// A search gives up after as many steps for each node.
 const STEPS_MAX: u64 = 20_000;
-/// The work of a question, in units of which one is what a unit of CEL's cost takes: some tens of milliseconds. What was found out is known
-/// when it is asked again.
+/// The work of a question, in units of which one is what a unit of CEL's cost takes: some tens of milliseconds. Results are kept
+/// for when it is asked again.
 pub const QUESTION_UNITS: u64 = 4_000_000;
 /// The work of finding out where pending pods will go.
 const PENDING_UNITS: u64 = 2_000_000;

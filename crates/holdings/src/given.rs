@@ -1,4 +1,4 @@
-//! What an allocation gives to a claim.
+//! Devices, shares and capacity that an allocation gives to a claim.
 
 use alloc::vec::Vec;
 

@@ -16,12 +16,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reservation(u64);
 
-/// What claims hold, and what is on its way to them.
+/// Devices that claims hold, and devices whose allocation is in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     claims: BTreeMap<ObjectKey, Vec<Given>>,
     reserved: BTreeMap<Reservation, (ObjectKey, Vec<Given>)>,
-    /// Who holds something of a device.
+    /// The holders of each device, or of a share of it.
     devices: BTreeMap<DeviceId, BTreeSet<Holder>>,
     reservations: u64,
     pools: Pools,
@@ -99,7 +99,7 @@ impl Holdings {
         }
     }
 
-    /// Why a claim that has `before` cannot have `wanted`. What it keeps is not asked about, nor is what it gives back.
+    /// Why a claim that has `before` cannot have `wanted`. Devices that it keeps are not checked, nor are devices that it gives back.
     #[must_use]
     pub fn refusal(&self, claim: &ObjectKey, before: &[Given], wanted: &[Given]) -> Option<Refusal> {
         let is_new = |one: &&Given| !before.contains(one);
@@ -122,7 +122,7 @@ impl Holdings {
             .or_else(|| self.beyond_counters(claim, wanted, one, facts?))
     }
 
-    /// What others have of the same device, and the same claim by other results. A write of a claim that is on its way counts once, with the claim.
+    /// Holdings of the same device: by other claims, and by other results of the same claim. A write in flight counts once, with its claim.
     fn others_of<'a>(
         &'a self,
         claim: &'a ObjectKey,

@@ -1,4 +1,4 @@
-//! What slices say of devices that more than one claim may hold at a time, or that draw from counters of their pool.
+//! Facts from slices about devices that more than one claim may hold at a time, or that draw from counters of their pool.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -9,14 +9,14 @@ use lazaret_model::{
     CounterConsumption, CounterSet, Device, DeviceId, PoolId, Quantity, ResourceSlice, Text,
 };
 
-/// What decides over holding a device together with others.
+/// Facts that decide whether several claims may hold a device.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeviceFacts {
     /// Several claims may hold shares of it.
     pub is_shared: bool,
     /// How much there is of each capacity.
     pub capacity: Vec<(Text, Quantity)>,
-    /// What it takes of the pool's counters.
+    /// The amounts that it consumes of the pool's counters.
     pub consumes: Vec<CounterConsumption>,
 }
 

@@ -11,11 +11,11 @@ pub struct Refusal {
     pub device: DeviceId,
     /// The claim that holds it, or what it would need.
     pub holder: ObjectKey,
-    /// What is in the way.
+    /// Why the claim cannot have the device.
     pub reason: Reason,
 }
 
-/// What is in the way.
+/// Why a claim cannot have a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// One of both holds all of the device.

@@ -135,7 +135,7 @@ fn shares_are_told_apart_and_fit_together() {
     holdings.override_capacities(true);
     assert_eq!(reason(&holdings, &[share("shared", "s-2", "41Gi")]), None);
     holdings.override_capacities(false);
-    // Nobody says any more that the device is shared.
+    // No slice says any more that the device is shared.
     holdings.set_slice("s", None);
     let unknown = reason(&holdings, &[share("shared", "s-2", "1Gi")]);
     assert_eq!(unknown, Some(("a".into(), Reason::NotShared)));

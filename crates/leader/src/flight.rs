@@ -3,7 +3,7 @@
 //! Most writes say which version of an object they replace, and one that arrives late does nothing. Some do not, or it does not help: of two
 //! allocations of one device each replaces a version of another claim. A leader whose writes are of that kind gives each of them up after
 //! [`WRITE_MS_MAX`], and asks the server to do so too; who takes over from one that did not give its lease back waits for
-//! [`LONGEST_FLIGHT_MS`] before it looks how far the server is. What it sees then is all that the other one did.
+//! [`LONGEST_FLIGHT_MS`] before it looks how far the server is. It then sees all writes of the other one.
 
 /// A write that has no answer after this long is given up: its connection is closed, and its outcome is unknown.
 pub const WRITE_MS_MAX: i64 = 5_000;

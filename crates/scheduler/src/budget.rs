@@ -14,7 +14,7 @@ use crate::{causes::Cause, search::SavedSearch};
 pub const TURN_UNITS: u64 = 4_000_000;
 
 // DEVIATION(attempt-budget): Kubernetes gives up a node after 10 s by the clock, and begins anew.
-/// The units of an attempt: some seconds, after which the pod backs off. What was found out stays known.
+/// The units of an attempt: some seconds, after which the pod backs off. Results found until then are kept.
 pub const ATTEMPT_UNITS: u64 = 100 * TURN_UNITS;
 
 /// A turn that gets no further is followed by one twice as long, so often at most.
@@ -28,7 +28,7 @@ const REMEMBERED_MAX: usize = 64;
 pub(crate) struct Unfinished {
     /// The incarnation of the pod.
     uid: Uid,
-    /// What it wants devices for.
+    /// The claims for which the pod needs devices.
     claims: Vec<Arc<ClaimSpec>>,
     /// Devices that it tolerates for a time count.
     last_resort: bool,

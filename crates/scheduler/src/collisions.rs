@@ -15,7 +15,7 @@ use crate::{
     why::{ClaimProblem, Verdict},
 };
 
-/// Pods of the other claim that are told at most.
+/// The most pods of the other claim that get an event.
 const TOLD_MAX: usize = 16;
 
 impl Scheduler {

@@ -47,7 +47,7 @@ pub(crate) enum Preemption {
     Waiting(&'static str),
     /// No pod is evicted, for this reason.
     Nobody(String),
-    /// The budget was spent after so many of so many nodes.
+    /// The budget was spent: the number of nodes that were tried, and the number of all nodes.
     Unfinished(usize, usize),
 }
 

@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         (self.at, self.left, self.nowhere) = (saved.at, saved.left, saved.nowhere);
     }
 
-    /// What it takes to go on later, and what to say until then. Of the last batch these did not have the devices, and those were not tried.
+    /// The state to resume the search from, and the verdict until then. Of the last batch, `refused` lack the devices, and `left` were not tried.
     pub(crate) fn stop(
         &mut self,
         refused: Vec<NodeGroup>,

@@ -1,5 +1,5 @@
-//! What the terms of a pod about nodes and about other pods cost to evaluate: each is held against each of these, before any device is looked
-//! at.
+//! The cost of evaluating the terms of a pod about nodes and about other pods: each term is compared with each node or pod before any device
+//! is looked at.
 
 use alloc::{format, string::String};
 

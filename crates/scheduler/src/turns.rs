@@ -35,7 +35,7 @@ pub(crate) struct Turns {
     costly: BTreeMap<Text, Costly>,
     /// Pods in `costly`.
     costly_pods: usize,
-    /// What cheap pods have had since a costly one had its turn.
+    /// The units that cheap pods spent since the last turn of a costly one.
     since_costly: u64,
 }
 
@@ -61,7 +61,7 @@ impl Turns {
         let least = self.least();
         match self.costly.get_mut(namespace) {
             Some(costly) => {
-                // What others had while it wanted nothing is not made up for.
+                // A namespace without pods does not catch up on units that others spent meanwhile.
                 if costly.pods.is_empty() {
                     costly.spent = costly.spent.max(least);
                 }

@@ -22,11 +22,11 @@ use crate::{
 pub enum Form {
     /// An object: what is not in it is not there.
     Whole,
-    /// What somebody applies: each field that is named is meant, though it be empty, and no other.
+    /// An applied configuration: each field that is named is meant, though it be empty, and no other.
     Applied,
 }
 
-/// Brings a value of a type into its form, but for what it shares with `known`, which has it already. What is of another type stays.
+/// Brings a value of a type into its form, but for what it shares with `known`, which has it already. A value of another type stays.
 pub fn canonical(schema: &Schema, ty: TypeId, value: &mut Value, known: Option<&Value>, form: Form) {
     if is_canonical(schema, ty, value, known, form) {
         return;

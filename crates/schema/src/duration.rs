@@ -60,7 +60,7 @@ fn part(text: &str) -> Option<(u64, &str)> {
     Some((amount, rest))
 }
 
-/// What a fraction is of a unit; digits that are too many count nothing.
+/// The part of a unit that a fraction is; digits after the 18th are ignored.
 fn share(fraction: &str, scale: u64) -> u64 {
     const DIGITS_MAX: usize = 18;
     let digits = &fraction[..fraction.len().min(DIGITS_MAX)];

@@ -129,7 +129,7 @@ fn days_before(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Year, month and day, so many days from 1970: the reverse.
+/// Year, month and day from the number of days since 1970: the reverse.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -227,7 +227,7 @@ impl Server {
         self.inner.device_classes.get(self.store())
     }
 
-    /// What claims hold of devices.
+    /// The devices that claims hold.
     pub(crate) fn device_holdings(&self) -> &Arc<DeviceHoldings> {
         &self.inner.device_holdings
     }

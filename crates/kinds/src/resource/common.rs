@@ -53,7 +53,7 @@ pub(super) fn paceless(new: &[Value], old: &[Value], taint: fn(&Value) -> (&str,
     new.iter().enumerate().filter(|(_, entry)| stays(entry)).map(|(at, _)| at).collect()
 }
 
-/// What a taint says that has no pace.
+/// The device, key, value and effect of a taint that has no pace.
 fn bare<'a>((device, taint): (&'a str, &'a Value)) -> Option<[&'a str; 4]> {
     (!has(taint, PACE)).then(|| [device, text(taint, "key"), text(taint, "value"), text(taint, "effect")])
 }

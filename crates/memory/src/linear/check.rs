@@ -196,7 +196,7 @@ enum Instant<'a> {
     End(usize),
 }
 
-/// Gives each operation its earliest place, in the order of their starts. What ended before lies before.
+/// Gives each operation its earliest place, in the order of their starts. An operation that ended before another began has the earlier place.
 fn place_all(history: &History, order: &Order) -> Result<(), String> {
     let mut instants: Vec<(u64, Instant<'_>)> = Vec::new();
     for (nth, operation) in history.operations.iter().enumerate() {

@@ -14,7 +14,7 @@ const PREFIXES: [&str; 4] = ["", "/a/", "/b/", "/a/2"];
 /// Clients that write and read.
 const CLIENTS: usize = 4;
 
-/// Runs a session: four clients of so many steps each, four watches from the beginning, and shorter ones.
+/// Runs a session: four clients of `steps` steps each, four watches from the beginning, and shorter ones.
 pub fn concurrent_session(store: &dyn Storage, seed: u64, steps: usize) -> History {
     let clock = Clock::default();
     let first = store.revision();

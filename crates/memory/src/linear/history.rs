@@ -1,4 +1,4 @@
-//! What clients saw, and when.
+//! Operations of clients: their results, and when they began and ended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,9 +39,9 @@ pub enum What {
     Refused {
         /// The key.
         key: String,
-        /// What it expected.
+        /// The value that the write expected.
         expected: Written,
-        /// What was there instead, where the answer says so.
+        /// The value that was there instead, where the answer says so.
         found: Option<Written>,
     },
     /// A write whose outcome nobody told: none of these changes or all, at any time from its start.
@@ -53,7 +53,7 @@ pub enum What {
     Read {
         /// The key.
         key: String,
-        /// What was there.
+        /// The value that was read.
         found: Option<Seen>,
     },
     /// A read of a prefix at one revision.
@@ -62,7 +62,7 @@ pub enum What {
         prefix: String,
         /// The revision of the answer.
         revision: u64,
-        /// What was there, by key.
+        /// The values that were read, by key.
         found: BTreeMap<String, Seen>,
     },
     /// A read of the past: it need not be new.
@@ -71,7 +71,7 @@ pub enum What {
         prefix: String,
         /// The revision that was asked for.
         revision: u64,
-        /// What was there, by key.
+        /// The values that were read, by key.
         found: BTreeMap<String, Seen>,
     },
     /// A watch, from its beginning to its end.

@@ -133,7 +133,7 @@ fn a_turn_and_an_attempt_never_exceed_their_budgets_and_the_reason_says_how_far_
     assert_eq!(why.reason(), "SchedulerError");
 }
 
-/// What was found out is not computed again, neither in the next turn nor in the next attempt.
+/// Results are not computed again, neither in the next turn nor in the next attempt.
 #[test]
 fn an_attempt_goes_on_where_the_last_one_stopped() {
     let mut whole = World::new(Options::default());

@@ -1,4 +1,4 @@
-//! What claims and slices as they are stored say about holding devices.
+//! Facts from stored claims and slices about which claims hold devices.
 
 use lazaret_holdings::{DeviceFacts, Given, SliceFacts};
 use lazaret_json::Value;
@@ -9,7 +9,7 @@ pub(super) fn results(claim: &Value) -> &Value {
     &claim["status"]["allocation"]["devices"]["results"]
 }
 
-/// What the results of an allocation give.
+/// The devices that the results of an allocation give.
 pub(super) fn given(results: &Value) -> Vec<Given> {
     let takes = |result: &&Value| result["adminAccess"] != true;
     let read = |result: &Value| Given {
@@ -24,7 +24,7 @@ pub(super) fn given(results: &Value) -> Vec<Given> {
     list(results).filter(takes).map(read).collect()
 }
 
-/// What a slice says of devices that several claims may hold, or that draw from counters; `None`: nothing.
+/// Facts from a slice about devices that several claims may hold, or that draw from counters; `None`: nothing.
 pub(super) fn slice_facts(slice: &Value) -> Option<SliceFacts> {
     let spec = &slice["spec"];
     let facts = |device: &Value| {

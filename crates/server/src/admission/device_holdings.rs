@@ -1,4 +1,4 @@
-//! What claims hold of devices, as the store has it, and what is on its way there.
+//! Devices that claims hold by the store, and devices whose allocation is on its way to the store.
 //!
 //! It is derived from the store, so it is the same after a restart, whoever wrote it. A write that gives a device is checked against all that is stored and
 //! all that is on its way to the store, and is itself on its way from then on, under one lock; that lock is not held while the store
@@ -29,7 +29,7 @@ const PATCHES: &[u8] = b"/resource.k8s.io/resourceslicepatches/";
 /// A slice without these words is of devices that one claim holds at a time: there is nothing to know about it.
 const WORDS_THAT_MATTER: [&[u8]; 3] = [b"allowMultipleAllocations", b"consumesCounters", b"sharedCounters"];
 
-/// What claims hold of devices, brought up to date by each write that gives one. Costs nothing while no claim is allocated.
+/// Devices that claims hold, brought up to date by each write that gives one. Costs nothing while no claim is allocated.
 #[derive(Default)]
 pub(crate) struct DeviceHoldings {
     state: Mutex<State>,
@@ -47,9 +47,9 @@ struct State {
 /// A claim that is to have devices.
 pub(super) struct Giving {
     pub(super) claim: ObjectKey,
-    /// What it has.
+    /// The devices that it has.
     pub(super) before: Vec<Given>,
-    /// What it is to have.
+    /// The devices that it is to have.
     pub(super) wanted: Vec<Given>,
 }
 
@@ -169,7 +169,7 @@ impl State {
     }
 }
 
-/// What a watch has.
+/// The result of polling a watch.
 enum Look {
     News(Arc<Event>),
     UpToDate,

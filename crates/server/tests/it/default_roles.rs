@@ -27,7 +27,7 @@ const NOT_THERE: &[&str] = &[
     "system:service-account-issuer-discovery",
 ];
 
-/// What the roles permit besides, as `docs/deviations.md` says: role, and the beginning of what it permits.
+/// Permissions that the roles have besides, as `docs/deviations.md` says: role, and the beginning of what it permits.
 const MORE: &[(&str, &str)] = &[
     ("admin", "cdi.k8s.io resourceclaims"),
     ("edit", "cdi.k8s.io resourceclaims"),
@@ -43,7 +43,7 @@ const MORE: &[(&str, &str)] = &[
     ("system:kube-controller-manager", ""),
 ];
 
-/// What a role permits, one text for each thing: group, resource, verb, name.
+/// Permissions of a role, one text for each thing: group, resource, verb, name.
 type Permits = BTreeMap<String, BTreeSet<String>>;
 
 fn gathered(
@@ -178,7 +178,7 @@ async fn who_edits_a_namespace_reports_nothing_as_done() {
             .await
             .expect(201);
     }
-    // Who, verb, group, resource, whether it is permitted in the namespace.
+    // Role, verb, group, resource, whether it is permitted in the namespace.
     let rows = [
         ("edit", "update", "batch", "jobs/status", false),
         ("edit", "patch", "apps", "deployments/status", false),

@@ -177,7 +177,7 @@ async fn what_was_allocated_before_a_restart_is_known_after_it() {
     put(&again, "b", &[result("gpu-0")]).await.expect(200);
 }
 
-/// The client of `a` is told that nobody knows; what it wrote is stored once the disk answers again.
+/// The client of `a` gets 504: the outcome is unknown. Its write is stored once the disk answers again.
 #[tokio::test]
 async fn a_write_that_nobody_waits_for_any_longer_still_holds_its_device() {
     let disk = HangingDisk::new();
@@ -251,7 +251,7 @@ async fn parts_of_a_device_fit_into_its_counters() {
     conflict(put(&api, "b", &[result("whole")]).await, "b", full);
     put(&api, "b", &[result("half-1")]).await.expect(200);
     put(&api, "b", &[]).await.expect(200);
-    // What it gives back in the same write is free for it.
+    // A device that a claim gives back in the same write is free for that claim.
     put(&api, "a", &[]).await.expect(200);
     put(&api, "a", &[result("whole")]).await.expect(200);
     put(&api, "b", &[result("half-1")]).await.expect(409);

@@ -14,7 +14,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const YAML: &str = "application/yaml";
 
-/// What a client makes of an object that reads times into its own type and writes them with an offset.
+/// The object as a client writes it that reads times into its own type and writes them with an offset.
 fn as_python_writes(value: &Value) -> Value {
     match value {
         Value::String(text) if text.ends_with('Z') && text.contains('T') => {

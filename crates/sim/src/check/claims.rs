@@ -14,7 +14,7 @@ pub(crate) struct Holdings {
     of_device: Vec<Vec<(u32, i64)>>,
     /// By claim: one more than the place in the log of what counts for it.
     written: Vec<usize>,
-    /// What a server knows that looks at the devices of allocations.
+    /// The holdings as a server has them that checks the devices of allocations.
     known: lazaret_holdings::Holdings,
     /// Claims that were allocated by writes of schedulers that led no more, where no server looks.
     left_behind: BTreeSet<Uid>,
@@ -88,7 +88,7 @@ impl World {
 }
 
 impl World {
-    /// What was given twice all the same was found, and given back. Of shares that take more together than there is nobody knows here.
+    /// Checks that devices given twice all the same were found and given back. Shares whose sum exceeds the capacity are not checked here.
     pub(crate) fn check_given_once_at_rest(&mut self) {
         let mut holders: BTreeMap<&DeviceId, Vec<(&ObjectKey, &DeviceResult)>> = BTreeMap::new();
         for claim in self.api.claims.iter().map(|stored| stored.object) {

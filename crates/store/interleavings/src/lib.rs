@@ -2,7 +2,7 @@
 //!
 //! The files of the store are compiled here once more, with loom's locks and atomics instead of the standard
 //! library's: loom runs each scenario in every order that the memory model permits, up to a number of preemptions.
-//! What waits for ever in one of them is a lost wake-up, which loom reports as a deadlock.
+//! A thread that waits for ever in one of them has lost a wake-up, which loom reports as a deadlock.
 //!
 //! A package of its own: loom would change the features of libraries that the whole workspace uses.
 #![allow(

@@ -1,4 +1,4 @@
-//! What must hold in every order.
+//! Scenarios, with the properties that must hold in every order.
 
 use std::sync::Arc;
 

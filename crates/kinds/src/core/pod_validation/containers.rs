@@ -58,7 +58,7 @@ pub(super) fn has_host_users(spec: &Value) -> bool {
     spec.get("hostUsers") != Some(&Value::Bool(false))
 }
 
-/// What a change of resources does to a container.
+/// Validates `resizePolicy`: whether a change of a resource restarts the container.
 fn resize_policy(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: &Value, init: bool) {
     let mut seen = BTreeSet::new();
     let ends = init && text(container, "restartPolicy") != "Always";

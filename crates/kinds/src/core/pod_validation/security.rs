@@ -50,7 +50,7 @@ pub(super) fn of_container(errors: &mut Errors, path: &Path<'_>, context: &Value
     let path = path.field("procMount");
     match some(context, "procMount").and_then(Value::as_str) {
         None | Some("Default") => {}
-        // What is masked is the host's: with the users of the host, root in the container writes it.
+        // The masked paths of `/proc` are the host's: with the users of the host, root in the container writes it.
         Some("Unmasked") if host_users => {
             errors.invalid(path, "Unmasked", "`hostUsers` must be false to use `Unmasked`");
         }

@@ -1,4 +1,4 @@
-//! What depends on the system of a pod: fields that one of Linux and Windows does not have, and Windows' own.
+//! Validation that depends on the operating system of a pod: fields that one of Linux and Windows does not have, and Windows' own.
 
 use lazaret_json::Value;
 use lazaret_model::validate_dns_subdomain;
@@ -158,7 +158,7 @@ pub(super) fn options(errors: &mut Errors, path: &Path<'_>, context: &Value) {
     }
 }
 
-/// What is wrong with the name of a user, which may have a domain in front.
+/// The errors in the name of a user, which may have a domain in front.
 fn wrong_user_names(said: &str) -> Vec<&'static str> {
     if said.is_empty() {
         return vec!["runAsUserName cannot be an empty string"];
