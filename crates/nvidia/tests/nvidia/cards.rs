@@ -269,6 +269,7 @@ async fn a_claim_may_want_a_card_for_one_process_and_the_mode_before_comes_back(
     let claim = world.claim("b", "gpu-0", Some(config("MPS"))).await;
     let refused = world.prepare(&driver, &claim).await.error;
     assert!(refused.contains("\"MPS\" is not supported"), "{refused}");
+    assert_eq!(world.unprepare(&driver, &claim).await, "", "as kubelet does when the pod is gone");
     let mut sliced = config("TimeSlicing");
     let claim = world.claim("c", "gpu-0", Some(sliced.clone())).await;
     assert_eq!(world.prepare(&driver, &claim).await.error, "");
