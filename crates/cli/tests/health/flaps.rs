@@ -58,7 +58,7 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
         up = up.kill();
         match stage {
             "Draining" => {
-                up.send("DELETE", &format!("{PODS}/trainer"), &json!({"gracePeriodSeconds": 0}));
+                up.send("DELETE", &format!("{PODS}/trainer"), &json!({"gracePeriodSeconds": 1}));
             }
             _ => up.release_jobs(),
         }

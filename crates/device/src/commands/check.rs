@@ -46,7 +46,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Ve
     let mut cluster =
         load(session, Need { pods: true, nodes: true, outlook: true, ..Need::default() }).await?.cluster;
     let mut found = checks(&mut cluster, &facts, session.now());
-    found.extend(unread_checks(&cluster));
+    let unread = unread_checks(&cluster);
+    let of_devices = found.iter().rposition(|check| unread.iter().any(|row| row.section == check.section));
+    let place = of_devices.map_or(found.len(), |last| last + 1);
+    found.splice(place..place, unread);
     let about = installation_facts(session, &served).await?;
     found.extend(installation(&about, session.now()));
     let failed = found.iter().filter(|check| check.state == CheckState::Failed).count();
