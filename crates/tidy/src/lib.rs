@@ -16,10 +16,14 @@ use serde_json::Value;
 mod absence;
 mod literals;
 mod modules;
+mod ratchets;
+mod shape;
 
 pub use absence::mapped_to_nothing;
 pub use literals::{Literal, literals, product_code, without_text};
 pub use modules::Modules;
+pub use ratchets::Counts;
+pub use shape::{Function, functions, methods};
 
 /// The workspace: where it is, and what cargo knows of it and of everything it is built from.
 #[derive(Debug)]
