@@ -1,5 +1,6 @@
 """The API as the official Python client uses it. KUBECONFIG says where; ends with 0 if all is as it should be."""
 
+import re
 import sys
 import threading
 import time
@@ -170,9 +171,140 @@ def reviews():
     assert token.status.token.count(".") == 2
 
 
+TIME = "2026-01-01T00:00:00Z"
+MICRO_TIME = "9999-12-31T23:59:59.999999Z"
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "args": [], "resources": {"limits": {"cpu": "1000m"}}}]}}
+JOB = {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}
+WORKLOAD = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+CLAIM = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "kept", "tolerations": [{"operator": "Exists"}]}}]}}
+ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+TAINT = {"key": "example.com/t", "value": "", "effect": "NoSchedule", "timeAdded": TIME}
+REQUEST = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
+WEBHOOK = {"name": "a.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": []}
+ADDRESSES = [{"addresses": ["192.0.2.1"]}]
+
+# An object of each kind, besides its name: with times, quantities in another notation, empty texts and empty lists.
+BODIES = {
+    "ConfigMap": {"data": {"k": ""}},
+    "ControllerRevision": {"revision": 1, "data": {"a": []}},
+    "CronJob": {"spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": JOB}}},
+    "CSIDriver": {"spec": {}},
+    "CSINode": {"spec": {"drivers": []}},
+    "CSIStorageCapacity": {"storageClassName": "kept", "capacity": "1024Mi"},
+    "ClusterRole": {"rules": []},
+    "ClusterRoleBinding": {"roleRef": ROLE, "subjects": []},
+    "CustomResourceDefinition": {"metadata": {"name": "kepts.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "kepts", "kind": "Kept"}, "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}]}},
+    "DaemonSet": {"spec": WORKLOAD},
+    "Deployment": {"spec": WORKLOAD},
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+    "DeviceTaintRule": {"spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": TAINT}},
+    "EndpointSlice": {"addressType": "IPv4", "endpoints": ADDRESSES, "ports": []},
+    "Endpoints": {"subsets": []},
+    "HorizontalPodAutoscaler": {"spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "kept", "apiVersion": "apps/v1"}}},
+    "Ingress": {"spec": {"defaultBackend": {"service": {"name": "kept", "port": {"number": 80}}}}},
+    "IngressClass": {"spec": {"controller": "example.com/c"}},
+    "Job": {"spec": {**JOB, "suspend": True}},
+    "Lease": {"spec": {"holderIdentity": "", "acquireTime": "2026-01-01T00:00:00.5Z", "renewTime": MICRO_TIME}},
+    "LimitRange": {"spec": {"limits": [{"type": "Container", "max": {"cpu": "5000m"}}]}},
+    "MutatingWebhookConfiguration": {"webhooks": [WEBHOOK]},
+    "Namespace": {},
+    "NetworkPolicy": {"spec": {"podSelector": {}, "ingress": []}},
+    "Node": {"spec": {"taints": [{"key": "k", "value": "", "effect": "NoExecute", "timeAdded": TIME}]}, "status": {"capacity": {"cpu": "8000m"}}},
+    "PersistentVolume": {"spec": {"capacity": {"storage": "1024Mi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/d", "type": ""}}},
+    "PersistentVolumeClaim": {"spec": REQUEST},
+    "Pod": {"spec": TEMPLATE["spec"]},
+    "PodDisruptionBudget": {"spec": {"maxUnavailable": "50%", "selector": {"matchLabels": {"a": "b"}}}},
+    "PodTemplate": {"template": TEMPLATE},
+    "PriorityClass": {"value": 7, "description": ""},
+    "ReplicaSet": {"spec": WORKLOAD},
+    "ReplicationController": {"spec": {"selector": {"a": "b"}, "template": TEMPLATE}},
+    "ResourceClaim": {"spec": CLAIM},
+    "ResourceClaimTemplate": {"spec": {"spec": CLAIM}},
+    "ResourceQuota": {"spec": {"hard": {"limits.cpu": "5000m"}}},
+    "ResourceSlice": {"spec": {"driver": "d.example.com", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "d", "capacity": {"memory": {"value": "1024Mi"}}, "taints": [TAINT]}]}},
+    "Role": {"rules": []},
+    "RoleBinding": {"roleRef": ROLE, "subjects": []},
+    "RuntimeClass": {"handler": "h", "overhead": {"podFixed": {"cpu": "1000m"}}},
+    "Secret": {"data": {"k": ""}},
+    "Service": {"spec": {"ports": [{"port": 80, "name": ""}]}},
+    "ServiceAccount": {"secrets": []},
+    "StatefulSet": {"spec": {**WORKLOAD, "serviceName": ""}},
+    "StorageClass": {"provisioner": "d.example.com", "mountOptions": []},
+    "ValidatingAdmissionPolicy": {"spec": {"validations": [{"expression": "true", "message": ""}], "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}}},
+    "ValidatingAdmissionPolicyBinding": {"spec": {"policyName": "kept", "validationActions": ["Audit"]}},
+    "ValidatingWebhookConfiguration": {"webhooks": [{**WEBHOOK, "name": "b.example.com"}]},
+    "VolumeAttachment": {"spec": {"attacher": "d.example.com", "nodeName": "n", "source": {"persistentVolumeName": "kept"}}},
+}
+# A request for a certificate needs a key, and an event names an object; the two kinds of events have no reader of their own here.
+NO_BODY = {"CertificateSigningRequest", "Event"}
+
+
+def typed_methods(group, version, kind, namespaced):
+    """How the client reads and replaces a kind, or None where it has no type for it."""
+    words = "".join(part.capitalize() for part in group.removesuffix(".k8s.io").split(".")) if group else "core".capitalize()
+    api = getattr(client, f"{words}{version.capitalize()}Api", None)
+    snake = re.sub("([a-z0-9])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z]+)", r"\1_\2", kind)).lower()
+    scope = "namespaced_" if namespaced else ""
+    if api is None or not hasattr(api, f"replace_{scope}{snake}"):
+        return None
+    place = ["default"] if namespaced else []
+    call = lambda verb: lambda *arguments: getattr(api(), f"{verb}_{scope}{snake}")(*arguments)
+    read = lambda name: call("read")(name, *place)
+    replace = lambda name, body: call("replace")(name, *place, body)
+    return read, replace
+
+
+def replaced():
+    """Each kind is read into the client's own types, which write times with an offset, and replaced as it is: nothing changes."""
+    every = dynamic.DynamicClient(client.ApiClient())
+    done, unknown = set(), set()
+    for kind in every.resources.search():
+        if not {"create", "get", "update"} <= set(kind.verbs or []) or "/" in kind.name or kind.kind in NO_BODY or kind.kind.endswith("List"):
+            continue
+        methods = typed_methods(kind.group, kind.api_version, kind.kind, kind.namespaced)
+        if methods is None:
+            continue
+        if kind.kind not in BODIES:
+            unknown.add(f"{kind.kind} ({kind.group_version})")
+            continue
+        read, replace = methods
+        body = {"apiVersion": kind.group_version, "kind": kind.kind, **BODIES[kind.kind]}
+        name = body.get("metadata", {}).get("name", "kept")
+        body["metadata"] = {"name": name, "labels": {}}
+        place = {"namespace": "default"} if kind.namespaced else {}
+        if kind.kind not in done:
+            kind.create(body=body, **place)
+        before = kind.get(name=name, **place).to_dict()
+        replace(name, read(name))
+        after = kind.get(name=name, **place).to_dict()
+        assert after == before, f"{kind.group_version} {kind.kind}:\n{before}\n{after}"
+        done.add(kind.kind)
+    assert not unknown, f"no object of these kinds is tried: {unknown}"
+    assert done == set(BODIES), set(BODIES) - done
+
+
+def replaced_status_of_a_claim():
+    api = client.ResourceV1Api()
+    path = ["kept-allocated", "default"]
+    api.create_namespaced_resource_claim("default", {"metadata": {"name": path[0]}, "spec": CLAIM})
+    claim = api.read_namespaced_resource_claim(*path).to_dict()
+    results = [{"request": "r", "driver": "d.example.com", "pool": "p", "device": "d"}]
+    status = {"allocation": {"allocationTimestamp": TIME, "devices": {"results": results}}}
+    api.patch_namespaced_resource_claim_status(*path, {"status": status})
+    allocated = api.read_namespaced_resource_claim(*path)
+    assert allocated.status.allocation.allocation_timestamp.year == 2026
+    allocated.status.reserved_for = [{"resource": "pods", "name": "p", "uid": "u"}]
+    reserved = api.replace_namespaced_resource_claim_status(*path, allocated)
+    assert reserved.status.reserved_for[0].name == "p"
+    assert reserved.metadata.generation == claim["metadata"]["generation"]
+    assert reserved.status.allocation == allocated.status.allocation
+    again = api.replace_namespaced_resource_claim_status(*path, reserved)
+    assert again.metadata.resource_version == reserved.metadata.resource_version
+
+
 def main():
     config.load_kube_config()
-    for check in [versions_and_discovery, objects, devices, pages, watches, dynamic_objects, from_yaml, reviews]:
+    for check in [versions_and_discovery, objects, devices, pages, watches, dynamic_objects, from_yaml, reviews, replaced, replaced_status_of_a_claim]:
         started = time.monotonic()
         check()
         print(f"{check.__name__}: {time.monotonic() - started:.2f} s")
