@@ -329,8 +329,19 @@ pub(crate) fn node_selector(errors: &mut Errors, path: &Path<'_>, selector: &Val
     }
 }
 
-/// One term of a selector of nodes.
-pub(crate) fn node_selector_term(errors: &mut Errors, path: &Path<'_>, term: &Value) {
+fn node_selector_term(errors: &mut Errors, path: &Path<'_>, term: &Value) {
+    node_preference(errors, path, term);
+    for (at, requirement) in list(term, "matchExpressions").iter().enumerate() {
+        let path = path.field("matchExpressions");
+        let path = path.index(at);
+        for (at, value) in texts(requirement, "values").enumerate() {
+            label_value(errors, &path.field("values").index(at), value);
+        }
+    }
+}
+
+/// A term that nodes need not fulfil, so that its values need not be those that a label can have.
+pub(crate) fn node_preference(errors: &mut Errors, path: &Path<'_>, term: &Value) {
     for (at, requirement) in list(term, "matchExpressions").iter().enumerate() {
         node_requirement(errors, &path.field("matchExpressions").index(at), requirement);
     }
@@ -359,9 +370,6 @@ fn node_requirement(errors: &mut Errors, path: &Path<'_>, requirement: &Value) {
         other => errors.invalid(path.field("operator"), other, "not a valid selector operator"),
     }
     label_name(errors, &path.field("key"), text(requirement, "key"));
-    for (at, value) in texts(requirement, "values").enumerate() {
-        label_value(errors, &path.field("values").index(at), value);
-    }
 }
 
 fn node_field(errors: &mut Errors, path: &Path<'_>, requirement: &Value) {
@@ -378,6 +386,7 @@ fn node_field(errors: &mut Errors, path: &Path<'_>, requirement: &Value) {
     }
     if text(requirement, "key") != "metadata.name" {
         errors.invalid(path.field("key"), text(requirement, "key"), "not a valid field selector key");
+        return;
     }
     for (at, value) in texts(requirement, "values").enumerate() {
         name(errors, &path.field("values").index(at), value, validate_dns_subdomain);
@@ -388,7 +397,7 @@ fn node_field(errors: &mut Errors, path: &Path<'_>, requirement: &Value) {
 pub(crate) fn label_selector(errors: &mut Errors, path: &Path<'_>, selector: &Value) {
     for (key, value) in entries(selector, "matchLabels") {
         label_name(errors, &path.field("matchLabels"), key);
-        label_value(errors, &path.field("matchLabels").key(key), value.as_str().unwrap_or_default());
+        label_value(errors, &path.field("matchLabels"), value.as_str().unwrap_or_default());
     }
     for (at, requirement) in list(selector, "matchExpressions").iter().enumerate() {
         let path = path.field("matchExpressions");

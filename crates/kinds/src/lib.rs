@@ -43,7 +43,9 @@ mod testing;
 
 use lazaret_fields::value;
 
-pub use self::core::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
+pub use self::core::{
+    PoolError, ServicePool, ServiceRefusal, allocate_service, check_stated_priority, service_holdings,
+};
 pub use check::selects;
 pub use classic::{convert_patched_pods, convert_pods};
 pub use context::{Access, Context, FieldRequirement, User};

@@ -30,13 +30,18 @@ const REQUESTS_HUGE_PAGES: &str = "requests.hugepages-";
 const REQUESTS: &str = "requests.";
 const NATIVE_DOMAIN: &str = "kubernetes.io/";
 
-fn is_huge_pages(name: &str) -> bool {
-    name.starts_with(HUGE_PAGES) || name.starts_with(REQUESTS_HUGE_PAGES)
+/// Whether it is memory in large pages.
+pub(crate) fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+fn is_paged(name: &str) -> bool {
+    is_huge_pages(name) || name.starts_with(REQUESTS_HUGE_PAGES)
 }
 
 /// Whether a quota may name this resource without a domain.
 pub(crate) fn is_standard_for_quota(name: &str) -> bool {
-    [CONTAINER, COUNTED, AMOUNTS].iter().any(|known| known.contains(&name)) || is_huge_pages(name)
+    [CONTAINER, COUNTED, AMOUNTS].iter().any(|known| known.contains(&name)) || is_paged(name)
 }
 
 fn is_native(name: &str) -> bool {

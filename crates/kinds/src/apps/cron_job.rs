@@ -6,13 +6,28 @@ use lazaret_model::Schedule;
 use super::{cells::containers, job, template};
 use crate::{
     Column, Context, Errors, Rules,
+    gate::{Gate, drop_disabled},
     kind::{age, since},
     path::Path,
-    value::{field_mut, fill, is_true, list, number, text},
+    rules::keep_status,
+    value::{field_mut, fill, has, is_true, list, number, remove, text},
 };
 
 const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
+/// The way to the spec of the pods.
+const PODS: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
 const UNIVERSAL: &[&str] = &["", "UTC", "Etc/UTC", "GMT", "Etc/GMT"];
+const GATES: &[Gate] = &[Gate {
+    features: &["WorkloadWithJob"],
+    in_use: |object| has(&object["spec"]["jobTemplate"]["spec"], "scheduling"),
+    clear: |object| {
+        if let Some(spec) =
+            object.pointer_mut("/spec/jobTemplate/spec").filter(|spec| has(spec, "scheduling"))
+        {
+            remove(spec, "scheduling");
+        }
+    },
+}];
 /// A job is named after its cron job, with a number of eleven characters.
 const NAME_BYTES_MAX: usize = 52;
 
@@ -29,6 +44,17 @@ impl Rules for CronJob {
         fill(spec, "failedJobsHistoryLimit", 1);
         let inner = field_mut(field_mut(spec, "jobTemplate"), "spec");
         template::default(inner);
+    }
+
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        template::drop_fields(object, None, PODS, context.features);
+        drop_disabled(GATES, object, None, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        template::drop_fields(new, Some(old), PODS, context.features);
+        drop_disabled(GATES, new, Some(old), context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

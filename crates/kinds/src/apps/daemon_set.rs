@@ -43,15 +43,17 @@ impl Rules for DaemonSet {
         canonical_quantities(object, "apps/v1.DaemonSet");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        template::drop_fields(object, None, template::SPEC, context.features);
         let none = json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
         put(object, "status", none);
         let said = template_generation(object).max(1);
         set_template_generation(object, said);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
         keep_status(new, old);
+        template::drop_fields(new, Some(old), template::SPEC, context.features);
         let changed = !same(&new["spec"]["template"], &old["spec"]["template"]);
         set_template_generation(new, template_generation(old).max(1) + i64::from(changed));
     }

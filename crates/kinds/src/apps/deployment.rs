@@ -8,6 +8,7 @@ use crate::{
     check::not_supported,
     kind::age,
     path::Path,
+    rules::keep_status,
     value::{canonical_quantities, field_mut, fill, is_filled, number, remove, text},
 };
 
@@ -36,9 +37,15 @@ impl Rules for Deployment {
         canonical_quantities(object, "apps/v1.Deployment");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         remove(object, "status");
         fill(object, "status", json!({}));
+        template::drop_fields(object, None, template::SPEC, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        template::drop_fields(new, Some(old), template::SPEC, context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

@@ -7,12 +7,27 @@ use super::{cells::wide, template};
 use crate::{
     Column, Context, Errors, Rules,
     check::immutable,
+    gate::{Gate, drop_disabled},
     kind::{age, since},
     path::Path,
-    value::{canonical_quantities, field_mut, fill, has, is_filled, is_true, list, number, put, some, text},
+    rules::keep_status,
+    value::{
+        canonical_quantities, field_mut, fill, has, is_filled, is_true, list, number, put, remove, some, text,
+    },
 };
 
 const BACKOFF_LIMIT: i64 = 6;
+const GATES: &[Gate] = &[Gate {
+    features: &["WorkloadWithJob"],
+    in_use: |job| has(&job["spec"], "scheduling"),
+    clear: |job| {
+        if has(&job["spec"], "scheduling")
+            && let Some(spec) = job.get_mut("spec")
+        {
+            remove(spec, "scheduling");
+        }
+    },
+}];
 const UID_LABELS: &[&str] = &["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: &[&str] = &["batch.kubernetes.io/job-name", "job-name"];
 /// Pods that may run at once, and indexes that may fail, of a job with indexes.
@@ -49,7 +64,9 @@ impl Rules for Job {
         canonical_quantities(object, "batch/v1.Job");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        template::drop_fields(object, None, template::SPEC, context.features);
+        drop_disabled(GATES, object, None, context.features);
         put(object, "status", json!({}));
         let (name, uid) = {
             let metadata = &object["metadata"];
@@ -69,6 +86,12 @@ impl Rules for Job {
         if labelled && !is_filled(metadata, "labels") {
             put(metadata, "labels", labels);
         }
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        template::drop_fields(new, Some(old), template::SPEC, context.features);
+        drop_disabled(GATES, new, Some(old), context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

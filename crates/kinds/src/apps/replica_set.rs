@@ -10,6 +10,7 @@ use crate::{
     Column, Context, Errors, Rules,
     kind::age,
     path::Path,
+    rules::keep_status,
     value::{canonical_quantities, entries, field_mut, fill, has, is_filled, number, put},
 };
 
@@ -39,8 +40,14 @@ impl Rules for ReplicaSet {
         canonical_quantities(object, "apps/v1.ReplicaSet");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         put(object, "status", json!({"replicas": 0}));
+        template::drop_fields(object, None, template::SPEC, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        template::drop_fields(new, Some(old), template::SPEC, context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
@@ -94,8 +101,14 @@ impl Rules for ReplicationController {
         canonical_quantities(object, "core/v1.ReplicationController");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         put(object, "status", json!({"replicas": 0}));
+        template::drop_fields(object, None, template::SPEC, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        template::drop_fields(new, Some(old), template::SPEC, context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

@@ -8,6 +8,7 @@ use crate::{
     core::volume_claim_spec,
     kind::age,
     path::Path,
+    rules::keep_status,
     value::{canonical_quantities, field_mut, fill, list, list_mut, number, put, remove, same, text},
 };
 
@@ -50,8 +51,14 @@ impl Rules for StatefulSet {
         canonical_quantities(object, "apps/v1.StatefulSet");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         put(object, "status", json!({"replicas": 0, "availableReplicas": 0}));
+        template::drop_fields(object, None, template::SPEC, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        template::drop_fields(new, Some(old), template::SPEC, context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

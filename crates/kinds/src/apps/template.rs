@@ -3,17 +3,32 @@
 use lazaret_json::Value;
 
 use crate::{
-    Errors,
+    Errors, Features,
     check::{immutable, label_selector, selects, template_metadata},
-    core::{pod_spec, pod_template},
+    core::{pod_gates, pod_spec, pod_template},
     path::Path,
     value::{field_mut, is_filled, number, some, text},
 };
+
+/// The way to the spec of the pods of most kinds.
+pub(super) const SPEC: &[&str] = &["spec", "template", "spec"];
 
 /// Fills in the spec of the template in `spec.template`.
 pub(super) fn default(spec: &mut Value) {
     let template = field_mut(spec, "template");
     pod_spec::default(field_mut(template, "spec"));
+}
+
+/// Drops what the pods of a template may not have because its feature is off, unless they have it already. `at`: the way to their spec.
+pub(super) fn drop_fields(new: &mut Value, old: Option<&Value>, at: &[&str], features: &Features) {
+    if pod_gates::is_gated(found_at(new, at)) {
+        let spec = at.iter().fold(new, |found, step| field_mut(found, step));
+        pod_gates::drop_fields(spec, old.map(|old| found_at(old, at)), features);
+    }
+}
+
+fn found_at<'v>(object: &'v Value, at: &[&str]) -> &'v Value {
+    at.iter().fold(object, |found, step| &found[*step])
 }
 
 /// A template and a selector that finds its pods. `policies`: how its pods may restart.

@@ -9,7 +9,7 @@ mod tests;
 pub use request::CertificateRequest;
 pub use signers::{Approval, CertificateStep, is_garbage, lifetime_seconds, next_step};
 
-pub(crate) use rules::CertificateSigningRequest;
+pub(crate) use rules::{CertificateSigningRequest, signer_name};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::Value;

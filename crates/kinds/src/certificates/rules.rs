@@ -11,6 +11,7 @@ use crate::{
     Ceiling, Column, Context, Errors, FieldProblem, Rules,
     check::not_supported,
     kind::age,
+    path::Path,
     value::{list, list_mut, put, put_or_remove, remove, same, text, texts},
 };
 
@@ -246,32 +247,38 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
 }
 
 fn validate_signer_name(name: &str, errors: &mut Errors) {
-    const PATH: &str = "spec.signerName";
-    if name.is_empty() {
-        return errors.required(PATH, "");
-    }
+    let path = Path::root("spec");
+    let path = path.field("signerName");
     if name == LEGACY_SIGNER {
         let why = "the legacy signerName is not allowed via this API version";
-        return errors.invalid(PATH, name, why);
+        return errors.invalid(path, name, why);
     }
-    let Some((domain, path)) = name.split_once('/').filter(|(_, path)| !path.contains('/')) else {
+    signer_name(errors, &path, name);
+}
+
+/// The name of a signer: a domain and a path.
+pub(crate) fn signer_name(errors: &mut Errors, path: &Path<'_>, name: &str) {
+    if name.is_empty() {
+        return errors.required(path, "");
+    }
+    let Some((domain, own)) = name.split_once('/').filter(|(_, own)| !own.contains('/')) else {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return errors.invalid(PATH, name, why);
+        return errors.invalid(path, name, why);
     };
     if domain.len() > DOMAIN_BYTES_MAX {
-        errors.push(PATH, FieldProblem::TooLong(DOMAIN_BYTES_MAX));
+        errors.push(path, FieldProblem::TooLong(DOMAIN_BYTES_MAX));
     }
-    for (part, check) in [(domain, validate_dns_label as fn(&str) -> _), (path, validate_dns_subdomain)] {
+    for (part, check) in [(domain, validate_dns_label as fn(&str) -> _), (own, validate_dns_subdomain)] {
         let wrong = part.split('.').find_map(|label| check(label).err().map(|why| (label, why)));
         if let Some((label, why)) = wrong {
-            errors.invalid(PATH, part, format!("validating label {label:?}: {why}"));
+            errors.invalid(path, part, format!("validating label {label:?}: {why}"));
         }
         if part == domain && !domain.contains('.') {
-            errors.invalid(PATH, domain, "should be a domain with at least two segments separated by dots");
+            errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
         }
     }
     if name.len() > SIGNER_NAME_BYTES_MAX {
-        errors.push(PATH, FieldProblem::TooLong(SIGNER_NAME_BYTES_MAX));
+        errors.push(path, FieldProblem::TooLong(SIGNER_NAME_BYTES_MAX));
     }
 }
 

@@ -8,6 +8,7 @@ mod namespace;
 mod node;
 mod pod;
 mod pod_cells;
+pub(crate) mod pod_gates;
 mod pod_resources;
 pub(crate) mod pod_spec;
 mod pod_validation;
@@ -31,6 +32,7 @@ pub(crate) use pod_validation::{
     container_resources, port_name, port_number, spec as pod_template, toleration,
 };
 pub(crate) use priority::PriorityClass;
+pub use priority::check_stated_priority;
 pub(crate) use quota::ResourceQuota;
 pub(crate) use service::Service;
 pub use service::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};

@@ -18,6 +18,19 @@ use crate::{
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
 
+/// Fields of the spec that belong to a feature.
+const SPEC_GATES: &[Gate] = &[Gate {
+    features: &["InPlacePodVerticalScalingSchedulerPreemption"],
+    in_use: |node| has(&node["spec"], "podPreemptionPolicy"),
+    clear: |node| {
+        if has(&node["spec"], "podPreemptionPolicy")
+            && let Some(spec) = node.get_mut("spec")
+        {
+            remove(spec, "podPreemptionPolicy");
+        }
+    },
+}];
+
 const GATES: &[Gate] = &[Gate {
     features: &["NodeDeclaredFeatures"],
     in_use: |node| !list(&node["status"], "declaredFeatures").is_empty(),
@@ -45,6 +58,7 @@ impl Rules for Node {
 
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         drop_disabled(GATES, object, None, context.features);
+        drop_disabled(SPEC_GATES, object, None, context.features);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
@@ -52,8 +66,9 @@ impl Rules for Node {
         resources(errors, &object["status"]);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
         keep_status(new, old);
+        drop_disabled(SPEC_GATES, new, Some(old), context.features);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {

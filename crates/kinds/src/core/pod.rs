@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{label_keys, pod_cells, pod_resources, pod_spec, pod_validation, priority};
+use super::{label_keys, pod_cells, pod_gates, pod_resources, pod_spec, pod_validation, priority};
 use crate::{
     Column, Context, Errors, Rules, classic,
     gate::{Gate, drop_disabled},
@@ -79,6 +79,7 @@ impl Rules for Pod {
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         let spec = field_mut(object, "spec");
         drop_disabled(GATES, spec, None, context.features);
+        pod_gates::drop_fields(spec, None, context.features);
         priority::resolve(spec, context);
         pod_resources::default(spec, context.features.release());
         tolerate_lost_nodes(spec);
@@ -124,6 +125,7 @@ impl Rules for Pod {
         keep_status(new, old);
         let spec = field_mut(new, "spec");
         drop_disabled(GATES, spec, Some(&old["spec"]), context.features);
+        pod_gates::drop_fields(spec, Some(&old["spec"]), context.features);
         for field in ["priority", "preemptionPolicy"] {
             if let Some(kept) = some(&old["spec"], field) {
                 fill(spec, field, kept.clone());

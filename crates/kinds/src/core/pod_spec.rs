@@ -62,8 +62,8 @@ fn requests_from_limits(container: &mut Value) {
 }
 
 fn container(container: &mut Value) {
-    let always = tag_of(text(container, "image")) == "latest";
-    fill(container, "imagePullPolicy", if always { "Always" } else { "IfNotPresent" });
+    let policy = pull_policy(text(container, "image"));
+    fill(container, "imagePullPolicy", policy);
     fill(container, "terminationMessagePath", "/dev/termination-log");
     fill(container, "terminationMessagePolicy", "File");
     fill(container, "resources", json!({}));
@@ -120,6 +120,10 @@ fn volume(volume: &mut Value) {
     if !sourced {
         put(volume, "emptyDir", json!({}));
     }
+    if let Some(image) = volume.get_mut("image").filter(|image| image.is_object()) {
+        let policy = pull_policy(text(image, "reference"));
+        fill(image, "pullPolicy", policy);
+    }
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = volume.get_mut(source).filter(|source| source.is_object()) {
             fill(source, "defaultMode", FILE_MODE);
@@ -141,6 +145,11 @@ fn volume(volume: &mut Value) {
             list_mut(files, "items").iter_mut().for_each(reference);
         }
     }
+}
+
+/// When an image is pulled, if nothing is said.
+fn pull_policy(image: &str) -> &'static str {
+    if tag_of(image) == "latest" { "Always" } else { "IfNotPresent" }
 }
 
 /// The tag of an image: `latest` if it has neither tag nor digest.

@@ -39,6 +39,28 @@ pub(super) fn resolve(spec: &mut Value, context: &Context<'_>) {
     }
 }
 
+/// Whether a new pod that states a priority or how it preempts states what its class says. `class`: that which it names, if it is stored.
+///
+/// # Errors
+/// The contradiction.
+pub fn check_stated_priority(spec: &Value, class: Option<&Value>) -> Result<(), String> {
+    let of_system = SYSTEM.iter().find(|(known, _)| *known == text(spec, "priorityClassName"));
+    let value = class.map_or(of_system.map_or(0, |(_, value)| *value), |class| number(class, "value"));
+    let policy = class.map(|class| text(class, "preemptionPolicy")).filter(|policy| !policy.is_empty());
+    let policy = policy.unwrap_or("PreemptLowerPriority");
+    if let Some(stated) = some(spec, "priority").and_then(Value::as_i64).filter(|stated| *stated != value) {
+        return Err(format!(
+            "the integer value of priority ({stated}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+        ));
+    }
+    match some(spec, "preemptionPolicy").and_then(Value::as_str) {
+        Some(stated) if stated != policy => Err(format!(
+            "the string value of PreemptionPolicy ({stated}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a new pod's priority is that of its class.
 pub(super) fn check(errors: &mut Errors, spec: &Value, context: &Context<'_>) {
     let path = Path::root("spec");

@@ -1,6 +1,7 @@
 //! Admission of a new pod: an account with its token, and a priority.
 
 use lazaret_json::{Value, json};
+use lazaret_kinds::check_stated_priority;
 
 use super::{limit_ranges, plugins::AdmissionPlugin, runtime_class};
 use crate::{ApiError, call::Call, random};
@@ -44,20 +45,21 @@ pub(crate) fn copy_topology(call: &Call<'_>, pod: &mut Value, node: &str) {
 
 fn priority(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
     let spec = &mut pod["spec"];
-    let said = spec["priorityClassName"].as_str().unwrap_or_default().to_owned();
-    if said.is_empty() {
-        if let Some(class) = call.server.default_priority() {
-            spec["priorityClassName"] = class.into();
-        }
-        return Ok(());
+    let mut said = spec["priorityClassName"].as_str().unwrap_or_default().to_owned();
+    if said.is_empty()
+        && let Some(class) = call.server.default_priority()
+    {
+        said.clone_from(&class);
+        spec["priorityClassName"] = class.into();
     }
-    let known = lazaret_kinds::find("scheduling.k8s.io", "priorityclasses")
-        .is_some_and(|classes| call.server.get(classes, "", &said).is_some());
-    if known || SYSTEM_CLASSES.contains(&said.as_str()) {
-        return Ok(());
+    let class = lazaret_kinds::find("scheduling.k8s.io", "priorityclasses")
+        .filter(|_| !said.is_empty())
+        .and_then(|classes| call.server.get(classes, "", &said));
+    if class.is_none() && !said.is_empty() && !SYSTEM_CLASSES.contains(&said.as_str()) {
+        let why = format!("no PriorityClass with name {said} was found");
+        return Err(ApiError::forbidden(&call.kind, name, &why));
     }
-    let why = format!("no PriorityClass with name {said} was found");
-    Err(ApiError::forbidden(&call.kind, name, &why))
+    check_stated_priority(spec, class.as_ref()).map_err(|why| ApiError::forbidden(&call.kind, name, &why))
 }
 
 /// The account that the pod runs as, and the volume with its token. The default account of a namespace may be missing:

@@ -5,7 +5,7 @@ use lazaret_kinds::runtime_class;
 
 use crate::{ApiError, call::Call};
 
-/// The class that a pod names.
+/// The class that a pod names. DEVIATION(client-errors): an empty name is one that no class has.
 fn class(call: &Call<'_>, pod: &Value, name: &str) -> Result<Option<Value>, ApiError> {
     let Some(said) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
     let found = lazaret_kinds::find("node.k8s.io", "runtimeclasses")

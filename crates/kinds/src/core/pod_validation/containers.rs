@@ -4,20 +4,16 @@ use std::collections::BTreeSet;
 
 use lazaret_json::Value;
 
-use super::{choice, env, ephemeral, mounts, port_name, port_number, probes, security};
+use super::{choice, env, ephemeral, mounts, port_name, port_number, probes, resources, security};
 use crate::{
     Errors, FieldProblem,
-    check::{dns_label, label_name, not_supported},
-    classic,
+    check::{dns_label, not_supported},
     path::Path,
-    value::{ByText, entries, is_true, list, number, quantity, text},
+    value::{ByText, has, is_true, list, number, text},
 };
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
-/// Resources of a container that have no domain.
-const OWN_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-const HUGE_PAGES: &str = "hugepages-";
 
 /// All containers of a spec.
 pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
@@ -37,9 +33,11 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             if !name.is_empty() && !names.insert(name) {
                 errors.push(path.field("name"), FieldProblem::Duplicate(name.into()));
             }
-            self::container(errors, &path, container, &volumes, &claims, has_host_users(spec));
-            resize_policy(errors, &path.field("resizePolicy"), container, spec, field == "initContainers");
-            restarts(errors, &path, container);
+            self::container(errors, &path, container, spec, &volumes, &claims);
+            if field == "initContainers" {
+                no_restart_at_resize(errors, &path, container);
+            }
+            restarts(errors, &path, container, field == "initContainers");
             let runs_on = field == "containers" || text(container, "restartPolicy") == "Always";
             probes::check(errors, &path, container, grace, runs_on);
             if field == "initContainers" {
@@ -47,7 +45,7 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
                 host_ports.clear();
             }
             let on_host = field == "containers" && is_true(spec, "hostNetwork");
-            ports(errors, &path.field("ports"), container, on_host, &mut host_ports);
+            ports_of_host(errors, &path.field("ports"), container, on_host, &mut host_ports);
         }
     }
     ephemeral::check(errors, path, spec, &volumes, &claims);
@@ -59,9 +57,8 @@ pub(super) fn has_host_users(spec: &Value) -> bool {
 }
 
 /// Validates `resizePolicy`: whether a change of a resource restarts the container.
-fn resize_policy(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: &Value, init: bool) {
+fn resize_policy(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: &Value) {
     let mut seen = BTreeSet::new();
-    let ends = init && text(container, "restartPolicy") != "Always";
     for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
         let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
         if !seen.insert(resource) {
@@ -79,7 +76,18 @@ fn resize_policy(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: 
         if text(spec, "restartPolicy") == "Never" && restart != "NotRequired" {
             errors.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
         }
-        if ends && restart == "RestartContainer" {
+    }
+}
+
+/// A container that ends before the others start is not started again for its resources.
+fn no_restart_at_resize(errors: &mut Errors, path: &Path<'_>, container: &Value) {
+    if text(container, "restartPolicy") == "Always" {
+        return;
+    }
+    let path = path.field("resizePolicy");
+    for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
+        let restart = text(policy, "restartPolicy");
+        if restart == "RestartContainer" {
             let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
             errors.invalid(path.index(at).field("restartPolicy"), restart, why);
         }
@@ -108,9 +116,9 @@ pub(super) fn container(
     errors: &mut Errors,
     path: &Path<'_>,
     container: &Value,
+    spec: &Value,
     volumes: &ByText<'_>,
     claims: &ByText<'_>,
-    host_users: bool,
 ) {
     match text(container, "name") {
         "" => errors.required(path.field("name"), ""),
@@ -120,6 +128,7 @@ pub(super) fn container(
         errors.required(path.field("image"), "");
     }
     choice(errors, path, container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"]);
+    ports(errors, &path.field("ports"), container);
     env::variables(errors, &path.field("env"), list(container, "env"));
     for (at, volume) in env::file_volumes(container) {
         let path = path.field("env");
@@ -131,20 +140,23 @@ pub(super) fn container(
     env::sources(errors, &path.field("envFrom"), list(container, "envFrom"));
     mounts::check(errors, path, container, volumes);
     choice(errors, path, container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]);
-    resources(errors, &path.field("resources"), &container["resources"]);
+    resources::of_container(errors, &path.field("resources"), &container["resources"]);
     let used = list(&container["resources"], "claims");
-    claim_references(errors, &path.field("resources").field("claims"), used, claims);
+    resources::claim_references(errors, &path.field("resources").field("claims"), used, claims);
+    resize_policy(errors, &path.field("resizePolicy"), container, spec);
     let context = &container["securityContext"];
-    security::of_container(errors, &path.field("securityContext"), context, host_users);
+    security::of_container(errors, &path.field("securityContext"), context, has_host_users(spec));
 }
 
 /// When a container starts again, where that differs from the pod.
-fn restarts(errors: &mut Errors, path: &Path<'_>, container: &Value) {
+fn restarts(errors: &mut Errors, path: &Path<'_>, container: &Value, init: bool) {
     let rules = list(container, "restartPolicyRules");
-    let policy = text(container, "restartPolicy");
-    if policy.is_empty() && !rules.is_empty() {
+    if !has(container, "restartPolicy") && !rules.is_empty() {
         errors
             .required(path.field("restartPolicy"), "must specify restartPolicy when restart rules are used");
+        if init {
+            return;
+        }
     }
     choice(errors, path, container, "restartPolicy", &["Always", "Never", "OnFailure"]);
     let path = path.field("restartPolicyRules");
@@ -176,13 +188,8 @@ fn restarts(errors: &mut Errors, path: &Path<'_>, container: &Value) {
     }
 }
 
-fn ports(
-    errors: &mut Errors,
-    path: &Path<'_>,
-    container: &Value,
-    on_host: bool,
-    host_ports: &mut BTreeSet<String>,
-) {
+/// Ports of a container of any sort.
+fn ports(errors: &mut Errors, path: &Path<'_>, container: &Value) {
     let mut names = BTreeSet::new();
     for (at, port) in list(container, "ports").iter().enumerate() {
         let path = path.index(at);
@@ -200,116 +207,33 @@ fn ports(
             port_number(errors, &path.field("containerPort"), inside);
         }
         choice(errors, &path, port, "protocol", &["SCTP", "TCP", "UDP"]);
+        if outside != 0 {
+            port_number(errors, &path.field("hostPort"), outside);
+        }
+    }
+}
+
+/// Ports that containers take of their host: none twice, and on the host's network each is the container's own.
+fn ports_of_host(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    container: &Value,
+    on_host: bool,
+    host_ports: &mut BTreeSet<String>,
+) {
+    for (at, port) in list(container, "ports").iter().enumerate() {
+        let (inside, outside) = (number(port, "containerPort"), number(port, "hostPort"));
         if outside == 0 {
             continue;
         }
-        port_number(errors, &path.field("hostPort"), outside);
+        let path = path.index(at);
         if on_host && inside != outside {
-            errors.invalid(
-                path.field("hostPort"),
-                outside,
-                "must match `containerPort` when `hostNetwork` is true",
-            );
+            let why = "must match `containerPort` when `hostNetwork` is true";
+            errors.invalid(path.field("hostPort"), outside, why);
         }
         let taken = format!("{}/{}/{outside}", text(port, "protocol"), text(port, "hostIP"));
         if !host_ports.insert(taken.clone()) {
             errors.push(path.field("hostPort"), FieldProblem::Duplicate(taken.into()));
-        }
-    }
-}
-
-/// Limits and requests, of a container or of the pod.
-pub(crate) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value) {
-    for field in ["limits", "requests"] {
-        let path = path.field(field);
-        for (resource, value) in entries(resources, field) {
-            amount(errors, &path.key(resource), resource, value);
-        }
-    }
-    let asks =
-        |resource: &str| ["limits", "requests"].iter().any(|field| resources[*field].get(resource).is_some());
-    let huge = |field: &str| entries(resources, field).any(|(resource, _)| resource.starts_with(HUGE_PAGES));
-    for (resource, value) in entries(resources, "requests") {
-        let limit = resources["limits"].get(resource).and_then(quantity);
-        let divisible = OWN_RESOURCES.contains(&resource.as_str());
-        match (quantity(value), limit) {
-            (Some(request), Some(limit)) if request != limit && !divisible => errors.invalid(
-                path.field("requests"),
-                request.to_string(),
-                format!("must be equal to {resource} limit of {limit}"),
-            ),
-            (Some(request), Some(limit)) if request > limit => errors.invalid(
-                path.field("requests"),
-                request.to_string(),
-                format!("must be less than or equal to {resource} limit of {limit}"),
-            ),
-            (Some(_), None) if !divisible => {
-                errors.required(path.field("limits"), "Limit must be set for non overcommitable resources");
-            }
-            _ => {}
-        }
-    }
-    if (huge("limits") || huge("requests")) && !asks("cpu") && !asks("memory") {
-        errors.forbidden(path, "HugePages require cpu or memory");
-    }
-}
-
-/// One amount of a resource.
-pub(super) fn amount(errors: &mut Errors, path: &Path<'_>, resource: &str, value: &Value) {
-    label_name(errors, path, resource);
-    let own = OWN_RESOURCES.contains(&resource) || resource.starts_with(HUGE_PAGES);
-    if !resource.contains('/') && !own {
-        errors.invalid(
-            path,
-            resource,
-            "must be a standard resource for containers, or have a domain: example.com/name",
-        );
-    }
-    match quantity(value) {
-        None => errors.invalid(path, value.clone(), "must be a quantity"),
-        Some(amount) => {
-            if amount.is_negative() {
-                errors.invalid(path, value.clone(), "must be greater than or equal to 0");
-            }
-            if !OWN_RESOURCES.contains(&resource) && !amount.is_integer() {
-                errors.invalid(path, value.clone(), "must be an integer");
-            }
-        }
-    }
-}
-
-/// A container uses claims of the pod, each as a whole or by its requests, and none twice.
-pub(super) fn claim_references(
-    errors: &mut Errors,
-    path: &Path<'_>,
-    references: &[Value],
-    claims: &ByText<'_>,
-) {
-    let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for (at, reference) in references.iter().enumerate() {
-        let path = path.index(at);
-        let (claim, request) = (text(reference, "name"), text(reference, "request"));
-        if claim.is_empty() {
-            errors.required(path, "");
-            continue;
-        }
-        if !request.is_empty() {
-            dns_label(errors, &path.field("request"), request);
-            if claims.get(claim).is_some_and(classic::is_classic) {
-                errors.forbidden(path.field("request"), "a classic claim has no requests");
-            }
-        }
-        let overlaps = if request.is_empty() {
-            seen.range((claim, "")..).next().is_some_and(|(known, _)| *known == claim)
-        } else {
-            seen.contains(&(claim, "")) || seen.contains(&(claim, request))
-        };
-        if overlaps {
-            errors.push(path, FieldProblem::Duplicate(claim.into()));
-        }
-        seen.insert((claim, request));
-        if !claims.has(claim) {
-            errors.push(path, FieldProblem::NotFound(claim.into()));
         }
     }
 }

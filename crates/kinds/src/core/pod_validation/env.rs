@@ -177,11 +177,14 @@ pub(super) fn resource_reference(errors: &mut Errors, path: &Path<'_>, reference
     let resource = text(reference, "resource");
     if resource.is_empty() {
         errors.required(path.field("resource"), "");
-    } else if !RESOURCES.contains(&resource) && !HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix))
-    {
+    } else if !is_known(resource) {
         errors.push(path.field("resource"), not_supported(resource, RESOURCES));
     }
     divisor(errors, path, resource, reference);
+}
+
+fn is_known(resource: &str) -> bool {
+    RESOURCES.contains(&resource) || HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix))
 }
 
 fn divisor(errors: &mut Errors, path: &Path<'_>, resource: &str, reference: &Value) {
@@ -189,7 +192,7 @@ fn divisor(errors: &mut Errors, path: &Path<'_>, resource: &str, reference: &Val
         &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     let known: &[&str] = if resource.ends_with(".cpu") { &["1m", "1"] } else { BYTES };
     let divisor = text(reference, "divisor");
-    if !["", "0"].contains(&divisor) && !known.contains(&divisor) {
+    if is_known(resource) && !["", "0"].contains(&divisor) && !known.contains(&divisor) {
         errors.invalid(
             path.field("divisor"),
             divisor,

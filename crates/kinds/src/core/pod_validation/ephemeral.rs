@@ -43,7 +43,7 @@ pub(super) fn check(
     let path = path.field(FIELD);
     for (at, container) in list(spec, FIELD).iter().enumerate() {
         let path = path.index(at);
-        containers::container(errors, &path, container, volumes, claims, containers::has_host_users(spec));
+        containers::container(errors, &path, container, spec, volumes, claims);
         containers::image(errors, &path, container);
         let name = text(container, "name");
         if !names.insert(name) {

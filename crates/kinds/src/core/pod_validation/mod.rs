@@ -1,11 +1,14 @@
 //! Validation of a pod, a template of pods, or a change of either.
 
+mod annotations;
 mod containers;
 mod env;
 mod ephemeral;
 mod mounts;
 mod probes;
+mod projected;
 mod resize;
+mod resources;
 mod scheduling;
 mod security;
 mod status;
@@ -18,7 +21,6 @@ use std::{collections::BTreeSet, net::IpAddr};
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
-pub(crate) use self::{containers::resources as container_resources, scheduling::toleration};
 pub(super) use self::{
     ephemeral::update as update_ephemeral_containers,
     probes::port as port_or_name,
@@ -27,13 +29,15 @@ pub(super) use self::{
     status::status,
     update::update,
 };
+pub(crate) use self::{resources::of_container as container_resources, scheduling::toleration};
 use super::pod_resources;
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
     classic,
     path::Path,
-    value::{ByText, entries, has, is_filled, is_true, list, number, some, text, texts},
+    resource_names::container_resource,
+    value::{ByText, has, is_filled, is_true, list, number, some, text, texts},
 };
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -62,7 +66,9 @@ fn is_search_domain(domain: &str) -> bool {
 pub(super) fn create(errors: &mut Errors, pod: &Value) {
     let spec = &pod["spec"];
     let path = Path::root("spec");
+    annotations::check(errors, &pod["metadata"], spec);
     spec_of(errors, &path, text(&pod["metadata"], "name"), spec);
+    projected::tokens_have_an_account(errors, &path.field("volumes"), spec);
     containers::check_images(errors, &path, spec);
     if is_filled(spec, "resourceClaims") && has(&pod["metadata"]["annotations"], MIRROR) {
         errors.forbidden("", "static pods do not support resource claims");
@@ -85,20 +91,7 @@ fn spec_of(errors: &mut Errors, path: &Path<'_>, pod: &str, spec: &Value) {
     volumes::check(errors, &path.field("volumes"), list(spec, "volumes"));
     resource_claims(errors, &path.field("resourceClaims"), pod, list(spec, "resourceClaims"));
     containers::check(errors, path, spec);
-    if let Some(resources) = some(spec, "resources") {
-        if has(resources, "claims") {
-            errors.forbidden(
-                path.field("resources").field("claims"),
-                "claims belong to containers, not to the pod",
-            );
-            let path = path.field("resources");
-            let used = list(resources, "claims");
-            let claims = ByText::of(list(spec, "resourceClaims"), "name");
-            containers::claim_references(errors, &path.field("claims"), used, &claims);
-        }
-        containers::resources(errors, &path.field("resources"), resources);
-        pod_resources::check(errors, &path.field("resources"), spec);
-    }
+    own_resources(errors, &path.field("resources"), spec);
     choice(errors, path, spec, "restartPolicy", &["Always", "OnFailure", "Never"]);
     choice(errors, path, spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
     choice(errors, path, spec, "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
@@ -113,12 +106,28 @@ fn spec_of(errors: &mut Errors, path: &Path<'_>, pod: &str, spec: &Value) {
     dns(errors, path, spec);
 }
 
-/// One of several words, or none.
+/// One of several words, or none. An empty one that is there is none of them.
 fn choice(errors: &mut Errors, path: &Path<'_>, holder: &Value, field: &str, known: &[&str]) {
     let chosen = text(holder, field);
-    if !chosen.is_empty() && !known.contains(&chosen) {
+    if has(holder, field) && !known.contains(&chosen) {
         errors.push(path.field(field), not_supported(chosen, known));
     }
+}
+
+/// Resources of the pod as a whole.
+fn own_resources(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    let Some(own) = some(spec, "resources") else { return };
+    if text(&spec["os"], "name") == "windows" {
+        errors.forbidden(path, "may not be set for a windows pod");
+        return;
+    }
+    if has(own, "claims") {
+        errors.forbidden(path.field("claims"), "claims belong to containers, not to the pod");
+        let claims = ByText::of(list(spec, "resourceClaims"), "name");
+        resources::claim_references(errors, &path.field("claims"), list(own, "claims"), &claims);
+    }
+    resources::check(errors, path, own, resources::of_pod);
+    pod_resources::check(errors, path, spec);
 }
 
 /// A port.
@@ -172,9 +181,9 @@ fn names(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             other => errors.push(path.field("os"), not_supported(other, &["linux", "windows"])),
         }
     }
-    for (resource, amount) in entries(spec, "overhead") {
-        containers::amount(errors, &path.field("overhead").key(resource), resource, amount);
-    }
+    // Kubernetes takes it for the limits of a container.
+    let overhead = lazaret_json::json!({"limits": spec["overhead"]});
+    resources::check(errors, &path.field("overhead"), &overhead, container_resource);
 }
 
 fn times(errors: &mut Errors, path: &Path<'_>, spec: &Value) {

@@ -8,9 +8,7 @@ use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 use super::choice;
 use crate::{
     Errors, FieldProblem,
-    check::{
-        label_name, label_selector, label_value, name, node_selector, node_selector_term, not_supported,
-    },
+    check::{label_name, label_selector, label_value, name, node_preference, node_selector, not_supported},
     path::Path,
     value::{entries, has, is_filled, list, number, some, text, texts},
 };
@@ -70,7 +68,7 @@ fn node_affinity(errors: &mut Errors, path: &Path<'_>, affinity: &Value) {
         let path = path.field(PREFERRED);
         let path = path.index(at);
         weight(errors, &path, term);
-        node_selector_term(errors, &path.field("preference"), &term["preference"]);
+        node_preference(errors, &path.field("preference"), &term["preference"]);
     }
 }
 
@@ -113,6 +111,7 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
         if is_filled(holder, field) && !has(holder, "labelSelector") {
             errors.forbidden(path.field(field), "must not be specified when labelSelector is not set");
+            continue;
         }
         for (at, key) in texts(holder, field).enumerate() {
             label_name(errors, &path.field(field).index(at), key);

@@ -20,10 +20,12 @@ const NAMESPACED: &[(&str, &[&str])] = &[
         "hostIPC",
         &[
             "kernel.sem",
+            "kernel.shm",
             "kernel.shmall",
             "kernel.shmmax",
             "kernel.shmmni",
             "kernel.shm_rmid_forced",
+            "kernel.msg",
             "kernel.msgmax",
             "kernel.msgmnb",
             "kernel.msgmni",
@@ -120,10 +122,19 @@ fn common(errors: &mut Errors, path: &Path<'_>, context: &Value) {
     id(errors, path, context, "runAsUser");
     id(errors, path, context, "runAsGroup");
     if let Some(profile) = some(context, "seccompProfile") {
-        self::profile(errors, &path.field("seccompProfile"), profile, descending);
+        let path = path.field("seccompProfile");
+        kind_of_profile(errors, &path, profile);
+        let kind = text(profile, "type");
+        local_profile(errors, &path.field("localhostProfile"), profile, kind == "Localhost", descending);
     }
     if let Some(profile) = some(context, "appArmorProfile") {
-        self::profile(errors, &path.field("appArmorProfile"), profile, loaded);
+        let path = path.field("appArmorProfile");
+        kind_of_profile(errors, &path, profile);
+        // Kubernetes looks no further where it does not know the type.
+        if PROFILES.contains(&text(profile, "type")) {
+            let is_local = text(profile, "type") == "Localhost";
+            local_profile(errors, &path.field("localhostProfile"), profile, is_local, loaded);
+        }
     }
     windows::options(errors, path, context);
 }
@@ -148,24 +159,28 @@ fn id(errors: &mut Errors, path: &Path<'_>, context: &Value, field: &str) {
     }
 }
 
-fn profile(errors: &mut Errors, path: &Path<'_>, profile: &Value, local: fn(&mut Errors, &Path<'_>, &str)) {
+fn kind_of_profile(errors: &mut Errors, path: &Path<'_>, profile: &Value) {
     let kind = text(profile, "type");
     if kind.is_empty() {
         errors.required(path.field("type"), "");
     } else if !PROFILES.contains(&kind) {
         errors.push(path.field("type"), not_supported(kind, PROFILES));
     }
-    let path = path.field("localhostProfile");
-    match (kind == "Localhost", has(profile, "localhostProfile")) {
+}
+
+/// The name of a profile of the node, which goes with the type Localhost alone.
+fn local_profile(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    profile: &Value,
+    is_local: bool,
+    local: fn(&mut Errors, &Path<'_>, &str),
+) {
+    let name = text(profile, "localhostProfile");
+    match (is_local, has(profile, "localhostProfile")) {
         (true, false) => errors.required(path, "must be set when the type is Localhost"),
-        (true, true) => local(errors, &path, text(profile, "localhostProfile")),
-        (false, true) => {
-            errors.invalid(
-                path,
-                text(profile, "localhostProfile"),
-                "can only be set when the type is Localhost",
-            );
-        }
+        (true, true) => local(errors, path, name),
+        (false, true) => errors.invalid(path, name, "can only be set when the type is Localhost"),
         (false, false) => {}
     }
 }

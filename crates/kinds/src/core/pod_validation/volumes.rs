@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::choice;
+use super::{choice, projected};
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, driver, name},
@@ -73,12 +73,11 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("storageos", &["volumeName"]),
     ("scaleIO", &["gateway", "system", "volumeName"]),
     ("ephemeral", &["volumeClaimTemplate"]),
+    ("image", &["reference"]),
 ];
 
 const FILE_MODES: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const FILE_MODE_MAX: i64 = 0o777;
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 /// All volumes of a spec.
 pub(super) fn check(errors: &mut Errors, path: &Path<'_>, volumes: &[Value]) {
@@ -132,8 +131,9 @@ fn of_type(errors: &mut Errors, path: &Path<'_>, kind: &str, source: &Value) {
             // Kubernetes names the list and not the item.
             list(source, "items").iter().for_each(|item| downward_file(errors, path, item));
         }
-        "projected" => projected(errors, path, source),
+        "projected" => projected::check(errors, path, source),
         "csi" => csi(errors, path, source),
+        "image" => choice(errors, path, source, "pullPolicy", &["Always", "IfNotPresent", "Never"]),
         _ => {}
     }
 }
@@ -163,13 +163,13 @@ fn csi(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     }
 }
 
-fn mode(errors: &mut Errors, path: &Path<'_>, holder: &Value, field: &str) {
+pub(super) fn mode(errors: &mut Errors, path: &Path<'_>, holder: &Value, field: &str) {
     if !(0..=FILE_MODE_MAX).contains(&number(holder, field)) {
         errors.invalid(path.field(field), number(holder, field), FILE_MODES);
     }
 }
 
-fn key_to_path(errors: &mut Errors, path: &Path<'_>, item: &Value) {
+pub(super) fn key_to_path(errors: &mut Errors, path: &Path<'_>, item: &Value) {
     for field in ["key", "path"] {
         if text(item, field).is_empty() {
             errors.required(path.field(field), "");
@@ -179,7 +179,7 @@ fn key_to_path(errors: &mut Errors, path: &Path<'_>, item: &Value) {
     mode(errors, path, item, "mode");
 }
 
-fn downward_file(errors: &mut Errors, path: &Path<'_>, file: &Value) {
+pub(super) fn downward_file(errors: &mut Errors, path: &Path<'_>, file: &Value) {
     if text(file, "path").is_empty() {
         errors.required(path.field("path"), "");
     }
@@ -206,64 +206,6 @@ fn downward_file(errors: &mut Errors, path: &Path<'_>, file: &Value) {
         }
     }
     mode(errors, path, file, "mode");
-}
-
-fn projected(errors: &mut Errors, volume: &Path<'_>, source: &Value) {
-    const PARTS: &[&str] = &[
-        "secret",
-        "configMap",
-        "downwardAPI",
-        "serviceAccountToken",
-        "clusterTrustBundle",
-        "podCertificate",
-    ];
-    mode(errors, volume, source, "defaultMode");
-    for (at, part) in list(source, "sources").iter().enumerate() {
-        let path = volume.field("sources");
-        let path = path.index(at);
-        let mut found = PARTS.iter().copied().filter(|kind| has(part, kind));
-        match found.next() {
-            Some("serviceAccountToken") => {
-                token(errors, volume, &path.field("serviceAccountToken"), &part["serviceAccountToken"])
-            }
-            Some(first) => projection(errors, &path.field(first), first, &part[first]),
-            None => {}
-        }
-        if found.next().is_some() {
-            errors.forbidden(path, "may not specify more than 1 volume type per source");
-        }
-    }
-}
-
-fn projection(errors: &mut Errors, path: &Path<'_>, kind: &str, part: &Value) {
-    match kind {
-        "secret" | "configMap" => {
-            if text(part, "name").is_empty() {
-                errors.required(path.field("name"), "");
-            }
-            for (at, item) in list(part, "items").iter().enumerate() {
-                key_to_path(errors, &path.field("items").index(at), item);
-            }
-        }
-        "downwardAPI" => {
-            list(part, "items").iter().for_each(|item| downward_file(errors, path, item));
-        }
-        _ => {}
-    }
-}
-
-/// Kubernetes names the file as if it were one of the volume's own fields.
-fn token(errors: &mut Errors, volume: &Path<'_>, path: &Path<'_>, token: &Value) {
-    let seconds = number(token, "expirationSeconds");
-    if seconds < TOKEN_SECONDS_MIN {
-        errors.invalid(path.field("expirationSeconds"), seconds, "must be at least 10 minutes");
-    } else if seconds > TOKEN_SECONDS_MAX {
-        errors.invalid(path.field("expirationSeconds"), seconds, "must be at most 2^32 seconds");
-    }
-    match text(token, "path") {
-        "" => errors.required(volume.field("path"), ""),
-        file => local_path(errors, &volume.field("path"), file),
-    }
 }
 
 /// A path that stays where it is put: relative, without `..`, and not one of those that the kubelet keeps for itself.
