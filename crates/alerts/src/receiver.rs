@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lazaret_runtime::{Call, CallError, Client, Metrics, SIGNALS, SLICES};
+use lazaret_runtime::{Call, CallError, Client, Clock, Metrics, PatchKind, SIGNALS, SLICES};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -25,6 +25,12 @@ const RECEIVE_TIME_MAX: Duration = Duration::from_secs(30);
 const RECEIVES_MAX: usize = 4;
 /// Signals that there may be before further alerts are refused: a policy has to look at each.
 const SIGNALS_MAX: u64 = 10_000;
+
+/// An alert that is not repeated for this long is over: its end was lost. Alertmanager repeats alerts that fire after `repeat_interval`, 4 hours
+/// unless set otherwise.
+const REPEATED_WITHIN_MS: i64 = 24 * 60 * 60 * 1_000;
+/// The annotation that says until when a signal lasts, unless its alert is repeated. `lazaret-api` reads it.
+const UNTIL: &str = "lazaret.dev/until";
 
 /// The outcome of an alert, or of a whole notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +110,7 @@ pub struct Receiver {
     client: Client,
     counts: Family<Labels, Counter>,
     turns: Arc<tokio::sync::Semaphore>,
+    clock: Clock,
 }
 
 impl Receiver {
@@ -115,7 +122,12 @@ impl Receiver {
             // The library writes `_total` behind a counter's name.
             registry.register("lazaret_alerts_received", "Alerts by what became of them", counts.clone());
         });
-        Self { client, counts, turns: Arc::new(tokio::sync::Semaphore::new(RECEIVES_MAX)) }
+        Self {
+            client,
+            counts,
+            turns: Arc::new(tokio::sync::Semaphore::new(RECEIVES_MAX)),
+            clock: Clock::default(),
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -216,7 +228,11 @@ impl Receiver {
         let Device { driver, pool, device } = device;
         let mut body = json!({
             "apiVersion": SIGNALS.api_version(), "kind": SIGNALS.kind,
-            "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "lazaret"}},
+            "metadata": {
+                "name": name,
+                "labels": {"app.kubernetes.io/managed-by": "lazaret"},
+                "annotations": {UNTIL: self.in_ms(REPEATED_WITHIN_MS)},
+            },
             "spec": {
                 "device": {"driver": driver, "pool": pool, "device": device},
                 "key": key, "value": value, "source": "Alert", "message": alert.message(), "lasts": true,
@@ -231,10 +247,32 @@ impl Receiver {
                 info!(name, by, device = format!("{driver}/{pool}/{device}"), key, "an alert fires");
                 (Outcome::Raised, None)
             }
-            Err(CallError::AlreadyExists(_)) => (Outcome::Raised, None),
+            Err(CallError::AlreadyExists(_)) => match self.repeated(&name).await {
+                Ok(()) => (Outcome::Raised, None),
+                Err(error) => (Outcome::Failed, Some(format!("{name}: {error}"))),
+            },
             Err(CallError::Invalid(why)) => (Outcome::Malformed, Some(format!("{name}: {why}"))),
             Err(error) => (Outcome::Failed, Some(format!("{name}: {error}"))),
         }
+    }
+
+    /// An instant from now on, as objects have it.
+    fn in_ms(&self, millis: i64) -> String {
+        let at = self.clock.now().plus_millis(millis).as_millis();
+        jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::MAX).to_string()
+    }
+
+    /// An alert that is a signal already fires on. Its end is put off when half of the time is over: most notifications write nothing.
+    async fn repeated(&self, name: &str) -> Result<(), CallError> {
+        let known = self.client.send(Call::get_at(SIGNALS.path("", name, ""))).await?;
+        let known: Value = serde_json::from_slice(&known).unwrap_or_default();
+        let until = known["metadata"]["annotations"][UNTIL].as_str().and_then(|text| text.parse().ok());
+        let half: Option<jiff::Timestamp> = self.in_ms(REPEATED_WITHIN_MS / 2).parse().ok();
+        if until.is_some_and(|until: jiff::Timestamp| Some(until) >= half) {
+            return Ok(());
+        }
+        let body = json!({"metadata": {"annotations": {UNTIL: self.in_ms(REPEATED_WITHIN_MS)}}}).to_string();
+        self.client.send(Call::patch(&SIGNALS, "", name, "", PatchKind::Merge, body)).await.map(|_| ())
     }
 
     /// The device that an alert means.
@@ -298,6 +336,46 @@ mod tests {
             let taken = receiver(code, answer).receive("somebody", alert.as_bytes()).await;
             assert_eq!(taken.code, said, "{answer}: {}", taken.body);
             assert!(taken.body.contains(&format!(r#""{outcome}":1"#)), "{answer}: {}", taken.body);
+        }
+    }
+
+    /// A server that has the signal of every alert, with this end, and takes changes of it.
+    fn knowing(until: String, patches: Arc<std::sync::Mutex<Vec<Value>>>) -> Receiver {
+        let client = Client::direct(move |request: Request<bytes::Bytes>| {
+            let (until, patches) = (until.clone(), Arc::clone(&patches));
+            async move {
+                let (code, answer) = match *request.method() {
+                    Method::POST => {
+                        let status = json!({"kind": "Status", "status": "Failure", "reason": "AlreadyExists", "code": 409});
+                        (409, status)
+                    }
+                    Method::PATCH => {
+                        patches.lock().unwrap().push(serde_json::from_slice(request.body()).unwrap());
+                        (200, json!({}))
+                    }
+                    _ if request.uri().query().is_some() => (200, json!({"metadata": {}, "items": []})),
+                    _ => (200, json!({"metadata": {"annotations": {UNTIL: until}}})),
+                };
+                let mut response = Response::new(answer.to_string());
+                *response.status_mut() = StatusCode::from_u16(code).unwrap();
+                response
+            }
+        });
+        Receiver::new(client, &Metrics::default())
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_alert_that_fires_on_is_put_off() {
+        let alert = r#"{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"a","driver":"d","pool":"p","device":"x"},"startsAt":"2026-03-01T12:00:00Z"}]}"#;
+        for (in_ms, count) in [(REPEATED_WITHIN_MS / 4, 1), (REPEATED_WITHIN_MS / 4 * 3, 0), (-1_000, 1)] {
+            let patches = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let clock = Clock::default().now().plus_millis(in_ms).as_millis();
+            let until = jiff::Timestamp::from_millisecond(clock).unwrap().to_string();
+            let taken = knowing(until, Arc::clone(&patches)).receive("somebody", alert.as_bytes()).await;
+            assert_eq!(taken.code, 200, "{}", taken.body);
+            let patches = patches.lock().unwrap();
+            assert_eq!(patches.len(), count, "{in_ms}");
+            assert!(patches.iter().all(|patch| patch["metadata"]["annotations"][UNTIL].is_string()));
         }
     }
 }

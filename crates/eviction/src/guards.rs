@@ -47,6 +47,8 @@ pub(crate) struct GuardState {
     writing: Option<(EffectId, BreakerStatus, Option<WindowStatus>)>,
     /// No status is written before this instant.
     not_before: Option<Timestamp>,
+    /// None that counts more than the one before is written before this instant.
+    more_not_before: Option<Timestamp>,
 }
 
 /// Whether a guard's windows permit that evictions begin.
@@ -91,6 +93,7 @@ impl GuardState {
             selected: None,
             writing: None,
             not_before: None,
+            more_not_before: None,
         }
     }
 

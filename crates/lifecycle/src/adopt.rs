@@ -12,12 +12,13 @@ use crate::{
     limits::{is_guarded, is_out},
     machine::open_mut,
     policy::{Mode, TaintKeyValue},
+    record::hardware,
     stages::waits_for,
     wakes::Wakes,
     watcher::Watcher,
 };
 
-/// Devices whose incidents were cleared, kept to tell flaps. The oldest is forgotten first.
+/// Devices whose incidents were cleared, kept to number the next ones. The oldest is forgotten first.
 const PAST_MAX: usize = 10_000;
 
 impl Lifecycle {
@@ -30,7 +31,7 @@ impl Lifecycle {
         self.effects.clear();
         self.wakes = Wakes::default();
         for (id, known) in &mut self.devices {
-            known.incident = None;
+            (known.incident, known.presence) = (None, None);
             known.watchers.values_mut().for_each(Watcher::stand);
             self.wakes.insert(id.clone(), Timestamp::EPOCH);
         }
@@ -40,10 +41,14 @@ impl Lifecycle {
     /// is over, or its device has another.
     pub(crate) fn adopt(&mut self, now: Timestamp, mut incident: Incident, is_tainted: bool) -> Option<u64> {
         if !incident.is_open() {
+            self.remember_return(&incident);
             self.remember(&incident.device, incident.serial, Some(incident.since));
             return None;
         }
         self.share_incident(&mut incident);
+        let stored = incident.clone();
+        incident.set_back(now);
+        let is_set_back = incident != stored;
         if incident.number == 0 {
             incident.number = self.new_number();
         }
@@ -53,7 +58,14 @@ impl Lifecycle {
         let (number, device) = (incident.number, incident.device.clone());
         let known = self.devices.entry(device.clone()).or_default();
         let other = known.incident.replace(number);
-        known.hardware.clone_from(&incident.hardware);
+        known.calm_from = Some(incident.calm_since.unwrap_or(now));
+        if known.hardware.is_none() {
+            known.hardware.clone_from(&incident.hardware);
+        }
+        let hardware = incident.hardware.clone();
+        if let Some(hardware) = &hardware {
+            self.by_hardware.insert((hardware.clone(), device.clone()));
+        }
         let (policy, since) = (incident.policy.clone(), incident.since);
         let found = Arc::new(incident);
         let before = self.incidents.insert(number, Arc::clone(&found));
@@ -64,8 +76,11 @@ impl Lifecycle {
             self.complete(number, is_tainted);
         }
         self.sync_mode(now, number);
+        if is_bare {
+            self.judge_return(now, number);
+        }
         // It had no status, or its policy has changed since, or a guard.
-        if self.incidents.get(&number).is_some_and(|incident| *incident != found) {
+        if is_set_back || self.incidents.get(&number).is_some_and(|incident| *incident != found) {
             self.record(number);
         }
         if let Some(other) = other.filter(|other| *other != number) {
@@ -73,7 +88,10 @@ impl Lifecycle {
             return self.incidents.contains_key(&number).then_some(number);
         }
         self.act_again(number);
-        Some(number)
+        if let Some(hardware) = hardware {
+            self.follow(now, &device.driver, &hardware);
+        }
+        self.incidents.contains_key(&number).then_some(number)
     }
 
     /// Shares what an incident that was read has in common with others, and with its device.
@@ -95,6 +113,8 @@ impl Lifecycle {
         };
         // The policy was deleted.
         let Some(policy) = self.policies.get(&incident.policy) else { return };
+        let flaps = self.records.get(&hardware(incident)).map(|record| record.flaps.clone());
+        incident.flaps = flaps.unwrap_or_default();
         let is_asked = is_tainted || !incident.stage.is_out_of_service();
         incident.is_enforced = policy.mode == Mode::Enforce && is_asked;
         incident.waits_for = waits_for(policy, incident);
@@ -146,7 +166,7 @@ impl Lifecycle {
 
     /// A device has one incident. One that is Abandoned stays open, for only a person ends that; else one that took the device out of service;
     /// of two alike the older one.
-    fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {
+    pub(crate) fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {
         let rank = |number: u64| {
             self.incidents.get(&number).map(|incident| {
                 (incident.stage == Stage::Abandoned, is_out(incident), Reverse(incident.serial))
@@ -175,6 +195,7 @@ impl Lifecycle {
         self.limits.note(&incident.device, false);
         if let Some(known) = self.devices.get_mut(&incident.device) {
             known.incident = None;
+            self.unindex_incident(incident.hardware.as_ref(), &incident.device);
             self.wakes.insert(incident.device.clone(), Timestamp::EPOCH);
         }
     }
@@ -190,6 +211,7 @@ impl Lifecycle {
         };
         known.incident = None;
         known.signals = None;
+        self.unindex_incident(incident.hardware.as_ref(), &incident.device);
         self.effects.push_back(Effect::Taint {
             device: incident.device.clone(),
             effects: &[],

@@ -5,6 +5,7 @@ use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
+    identity::Presence,
     incident::Incident,
     limits::Limit,
     policy::{Policy, TaintKeyValue},
@@ -28,8 +29,15 @@ pub enum Input {
         /// The policies that select it, in order of their names.
         policies: Vec<Text>,
     },
-    /// A device is not published any more. Its incident goes on.
+    /// A device is not published any more, or no policy selects it. Its incident goes on.
     DeviceGone(DeviceId),
+    /// Whether the device of an open incident exists.
+    Presence {
+        /// The device.
+        device: DeviceId,
+        /// Whether it does.
+        presence: Presence,
+    },
     /// Something was noticed.
     Raised(Signal),
     /// A signal that lasted is over.

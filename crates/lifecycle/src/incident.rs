@@ -13,6 +13,9 @@ pub const NAMESPACES_MAX: usize = 32;
 /// The part of an incident's name that comes from its device. With a digest and two numbers it stays within the 63 bytes of a label.
 const NAME_BYTES_MAX: usize = 36;
 
+/// An incident ends when its device has been gone, with its node, for this long. One that a person has to decide about does not.
+pub const GONE_MS: i64 = 24 * 60 * 60 * 1_000;
+
 /// The text of `waits_for` in an incident whose policy was deleted.
 pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
 
@@ -79,6 +82,12 @@ pub struct Incident {
     pub is_enforced: bool,
     /// When it came back in vain, the newest last.
     pub flaps: Vec<Timestamp>,
+    /// Since when no rule has held. `None`: one holds, or held a short time ago, or it is not known.
+    pub calm_since: Option<Timestamp>,
+    /// Since when its device is gone, with its node.
+    pub gone_since: Option<Timestamp>,
+    /// Another published device with the same identity.
+    pub twin: Option<Box<DeviceId>>,
     /// Whether its validation has passed, in this probation.
     pub is_validated: bool,
     /// Whether a person has seen it.
@@ -248,6 +257,17 @@ impl Incident {
         if self.stage == Stage::Repairing {
             self.since = now;
         }
+    }
+
+    /// Instants that were written by a clock that was ahead count as now.
+    pub(crate) fn set_back(&mut self, now: Timestamp) {
+        let back = |at: &mut Timestamp| *at = (*at).min(now);
+        back(&mut self.since);
+        self.flaps.iter_mut().for_each(back);
+        let times = &mut self.times;
+        let times = [&mut times.detected, &mut times.decided, &mut times.drained, &mut times.repaired];
+        let others = [&mut self.calm_since, &mut self.gone_since, &mut self.cost.out_since];
+        times.into_iter().chain(others).flatten().for_each(back);
     }
 
     /// Its policy was deleted: the device stays as it is.

@@ -13,13 +13,16 @@ extern crate alloc;
 extern crate std;
 
 mod adopt;
+mod calm;
 mod effect;
+mod identity;
 mod incident;
 mod limits;
 mod machine;
 mod policy;
 mod pool_watch;
 mod reconcile;
+mod record;
 mod rule_index;
 mod signal;
 mod small_map;
@@ -32,9 +35,10 @@ mod wanted;
 mod watcher;
 
 pub use effect::{Act, Effect, Input, JobResult, Repair};
+pub use identity::Presence;
 pub use incident::{
-    Cost, Entry, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, TaskObject, Times,
-    incident_name,
+    Cost, Entry, GONE_MS, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX,
+    TaskObject, Times, incident_name,
 };
 pub use limits::{Limit, Selected};
 pub use machine::Lifecycle;
@@ -47,6 +51,6 @@ pub use reconcile::{
     Acts, Child, ChildKind, Effect as Write, History, Input as Notice, Owner, PersonAct, Reconciler, Report,
     Stored, Target as ChildTarget, WriteKind,
 };
-pub use signal::{Signal, Source};
+pub use signal::{PUBLISHED_KEY, Signal, Source};
 pub use tallies::{TALLIES_MAX, Tally};
 pub use wanted::{Task, Wanted};

@@ -35,6 +35,8 @@ pub struct Limit {
     pub total: u64,
     /// The units out of service, whether incidents or others took them out.
     pub out: BTreeSet<Unit>,
+    /// Further units that count, of which an earlier controller has not said the names: they are back in service.
+    pub unnamed: u64,
     /// Nothing may begin, and why.
     pub stops: Option<(HeldReason, Text)>,
 }
@@ -107,13 +109,14 @@ impl Guarded {
     /// How much is out of service, whoever took it out.
     fn out(&self) -> u64 {
         let more = self.own.keys().filter(|unit| !self.limit.out.contains(unit)).count();
-        (self.limit.out.len() + more) as u64
+        (self.limit.out.len() + more) as u64 + self.limit.unnamed
     }
 
     /// Why a device may not be taken out of service, if it may not. One that somebody else took out is no more out by it, but policies alone never take more
     /// than is permitted. `asks` says whether it is out by an incident already, and whether that is to go on.
     fn refusal(&self, device: &DeviceId, asks: Asks) -> Option<(HeldReason, Text)> {
-        let Limit { guard, selects: _, counts, window_seconds, permitted, total, out, stops } = &self.limit;
+        let Limit { guard, selects: _, counts, window_seconds, permitted, total, out, unnamed: _, stops } =
+            &self.limit;
         let unit = self.limit.unit(device);
         let devices = self.own.get(&unit).copied().unwrap_or_default();
         if asks.goes_on && asks.is_out {
@@ -157,6 +160,8 @@ fn count(devices: &mut BTreeMap<Unit, usize>, unit: &Unit, before: bool, now: bo
 pub(crate) struct Limits {
     guarded: Vec<Guarded>,
     out: BTreeMap<DeviceId, Out>,
+    /// Devices of open incidents that are gone with their nodes: what does not exist does not count.
+    gone: BTreeSet<DeviceId>,
 }
 
 /// Why a device is out of service.
@@ -182,10 +187,11 @@ impl Limits {
     }
 
     fn take_all(&mut self) {
+        let counted = || self.out.iter().filter(|(device, _)| !self.gone.contains(*device));
         for guarded in &mut self.guarded {
             guarded.own.clear();
             guarded.decided.clear();
-            self.out.iter().for_each(|(device, out)| guarded.note(device, Out::default(), *out));
+            counted().for_each(|(device, out)| guarded.note(device, Out::default(), *out));
         }
     }
 
@@ -194,17 +200,39 @@ impl Limits {
     }
 
     fn change(&mut self, device: &DeviceId, change: impl FnOnce(&mut Out)) {
-        let before = self.out.get(device).copied().unwrap_or_default();
-        let mut now = before;
+        let before = self.counted(device);
+        let mut now = self.out.get(device).copied().unwrap_or_default();
         change(&mut now);
         if now.is_some() {
             self.out.insert(device.clone(), now);
         } else {
             self.out.remove(device);
         }
+        self.recount(device, before);
+    }
+
+    /// A device as it counts for guards.
+    fn counted(&self, device: &DeviceId) -> Out {
+        let out = self.out.get(device).filter(|_| !self.gone.contains(device));
+        out.copied().unwrap_or_default()
+    }
+
+    fn recount(&mut self, device: &DeviceId, before: Out) {
+        let now = self.counted(device);
         if before != now {
             self.guarded.iter_mut().for_each(|guarded| guarded.note(device, before, now));
         }
+    }
+
+    /// The device of an open incident is gone with its node, or is not.
+    pub(crate) fn note_gone(&mut self, device: &DeviceId, is_gone: bool) {
+        let before = self.counted(device);
+        if is_gone {
+            self.gone.insert(device.clone());
+        } else {
+            self.gone.remove(device);
+        }
+        self.recount(device, before);
     }
 
     /// An incident takes its device out of service, or does not any more.
@@ -221,6 +249,7 @@ impl Limits {
 
     /// No incident is known any more; what is tainted still is.
     pub(crate) fn begin(&mut self) {
+        self.gone.clear();
         self.out.retain(|_, out| {
             out.is_decided = false;
             out.is_some()
@@ -245,6 +274,11 @@ impl Lifecycle {
     /// These are all limits from now on.
     pub(crate) fn set_limits(&mut self, now: Timestamp, limits: Vec<Limit>) {
         self.limits.set(limits);
+        self.look_at_held(now);
+    }
+
+    /// Looks at devices that guards kept in service.
+    pub(crate) fn look_at_held(&mut self, now: Timestamp) {
         let held: Vec<DeviceId> =
             self.incidents.values().filter(|one| one.held.is_some()).map(|one| one.device.clone()).collect();
         for device in held {
@@ -308,7 +342,7 @@ impl Lifecycle {
         if incident.stage < held.stage {
             (incident.rule, incident.taint) = (held.rule.clone(), held.taint.clone());
             self.enter(now, number, held.stage, cause, &ITSELF.into());
-            return;
+            return self.judge_return(now, number);
         }
         // Its policy has come to act on it while guards did not permit that.
         incident.restart_repair(now);

@@ -2,7 +2,7 @@
 
 use alloc::{
     boxed::Box,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
 };
@@ -12,9 +12,11 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     effect::{Effect, Input},
+    identity::{Presence, of_signal},
     incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage},
     limits::Limits,
-    policy::{Mode, Policy, TaintKeyValue},
+    policy::{Mode, Policy},
+    record::{Hardware, Record},
     rule_index::IndexedPolicy,
     signal::{Signal, Source},
     small_map::SmallMap,
@@ -36,6 +38,12 @@ pub struct Lifecycle {
     pub(crate) texts: Texts,
     /// Past incidents of devices.
     pub(crate) past: BTreeMap<DeviceId, Past>,
+    /// Past returns into service, by hardware.
+    pub(crate) records: BTreeMap<Hardware, Record>,
+    /// Devices by the identities that they or their incidents have.
+    pub(crate) by_hardware: BTreeSet<(Text, DeviceId)>,
+    /// Devices are gone that counted for guards: what is held may go on.
+    pub(crate) is_freed: bool,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) wakes: Wakes,
     pub(crate) next_number: u64,
@@ -51,7 +59,7 @@ const EFFECTS_KEPT: usize = 64;
 /// The past incidents of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Past {
-    /// Since when it is well: an incident soon after is a flap.
+    /// Since when it is well: of too many the oldest is forgotten.
     pub(crate) cleared: Option<Timestamp>,
     /// The serial number of the last one.
     pub(crate) serial: u32,
@@ -63,7 +71,13 @@ pub(crate) struct Known {
     pub(crate) hardware: Option<Text>,
     pub(crate) watchers: SmallMap<Text, Watcher>,
     /// A policy selects it.
-    is_selected: bool,
+    pub(crate) is_selected: bool,
+    /// Its slices do not list it any more.
+    pub(crate) is_vanished: bool,
+    /// While it has an open incident: whether it exists. `None`: not known yet.
+    pub(crate) presence: Option<Presence>,
+    /// When calm is counted from at the earliest: when an incident was found that does not say more.
+    pub(crate) calm_from: Option<Timestamp>,
     /// `None`: not heard yet.
     pub(crate) is_used: Option<bool>,
     /// The namespaces of the pods that use it, as far as an incident can name them.
@@ -80,7 +94,8 @@ impl Lifecycle {
             Input::Policy(policy) => self.see_policy(now, *policy),
             Input::PolicyGone(name) => self.lose_policy(&name),
             Input::Device { id, hardware, policies } => self.see_device(now, id, hardware, policies),
-            Input::DeviceGone(id) => self.lose_device(&id),
+            Input::DeviceGone(id) => self.lose_device(now, &id),
+            Input::Presence { device, presence } => self.see_presence(now, &device, presence),
             Input::Raised(signal) => self.raise(now, &signal),
             Input::Lowered { device, key, source } => {
                 self.lower(now, &device, &key, source);
@@ -105,6 +120,9 @@ impl Lifecycle {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Timestamp) {
+        if core::mem::take(&mut self.is_freed) {
+            self.look_at_held(now);
+        }
         while let Some(device) = self.wakes.take_due(now) {
             self.look(now, &device);
         }
@@ -185,21 +203,24 @@ impl Lifecycle {
     }
 
     fn see_device(&mut self, now: Timestamp, id: DeviceId, hardware: Option<Text>, policies: Vec<Text>) {
-        // Signals tell of the same devices again and again, and there may be thousands of incidents.
-        let is_news = self.devices.get(&id).is_none_or(|known| known.hardware != hardware);
-        let renamed = hardware.as_ref().filter(|_| is_news).and_then(|hardware| {
-            let is_it = |incident: &&Arc<Incident>| incident.hardware.as_ref() == Some(hardware);
-            self.incidents.values().find(is_it).map(|incident| incident.number)
-        });
         let known = self.devices.entry(id.clone()).or_default();
-        (known.hardware, known.is_selected) = (hardware, true);
-        let holder = known.incident;
+        // Signals tell of the same devices again and again, and there may be thousands of incidents.
+        let is_news = !known.is_selected || known.is_vanished || known.hardware != hardware;
+        (known.is_selected, known.is_vanished) = (true, false);
+        if known.incident.is_none() {
+            known.presence = None;
+        }
         known.watchers.retain(|name, _| policies.contains(name));
+        let before = known.hardware.clone().filter(|before| hardware.as_ref() != Some(before));
+        self.note_hardware(&id, hardware);
         for name in policies {
             self.watch(now, &name, &id);
         }
-        if let Some(number) = renamed.filter(|_| holder.is_none()) {
-            self.rename(now, number, &id);
+        if let Some(before) = before {
+            self.follow(now, &id.driver, &before);
+        }
+        if is_news {
+            self.follow_device(now, &id);
         }
         self.look(now, &id);
     }
@@ -213,45 +234,19 @@ impl Lifecycle {
         }
     }
 
-    /// The device of an incident has another name now: nothing is left on the old one.
-    fn rename(&mut self, now: Timestamp, number: u64, id: &DeviceId) {
-        if let Some(known) = self.devices.get_mut(id) {
-            known.incident = Some(number);
-        }
-        // It is over.
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
-        let before = core::mem::replace(&mut incident.device, id.clone());
-        if before == *id {
-            return;
-        }
-        self.moves += 1;
-        let serial = incident.serial;
-        incident.note(now, alloc::format!("the device was {before} before"), &"lazaret".into());
-        if let Some(known) = self.devices.get_mut(&before) {
-            known.incident = None;
-        }
-        // Its name is that of the incident of another device from now on.
-        self.remember(&before, serial, None);
-        self.limits.note(&before, false);
-        self.note_service(number);
-        self.effects.push_back(Effect::Taint {
-            device: before,
-            effects: &[],
-            taint: TaintKeyValue::default(),
-        });
-        self.show(number);
-    }
-
-    fn lose_device(&mut self, id: &DeviceId) {
+    fn lose_device(&mut self, now: Timestamp, id: &DeviceId) {
         let Some(known) = self.devices.get_mut(id) else { return };
         known.is_selected = false;
-        if known.incident.is_none() {
-            self.devices.remove(id);
-            self.wakes.remove(id);
+        // Another device with its identity may be the only one now.
+        let hardware = known.hardware.clone();
+        self.drop_if_unknown(id);
+        if let Some(hardware) = hardware {
+            self.follow(now, &id.driver, &hardware);
         }
     }
 
     fn raise(&mut self, now: Timestamp, signal: &Signal) {
+        self.note_vanished(now, of_signal(signal), true);
         let Some(known) = self.devices.get_mut(&signal.device) else { return };
         // Most signals are about something that no rule means: what an expression sees is made when one is asked.
         let mut datum = None;
@@ -277,6 +272,7 @@ impl Lifecycle {
     }
 
     fn lower(&mut self, now: Timestamp, device: &DeviceId, key: &Text, source: Source) {
+        self.note_vanished(now, (device, key, source), false);
         if let Some(known) = self.devices.get_mut(device) {
             for (policy, watcher) in known.watchers.iter_mut() {
                 if watcher.lower(key, source) {
@@ -415,7 +411,9 @@ impl Lifecycle {
         }
         self.release_held(now, device);
         let again = self.advance(now, device, is_ill);
-        wake = [wake, again].into_iter().flatten().min();
+        let calm = self.note_calm(now, device, is_ill);
+        wake = [wake, again, calm].into_iter().flatten().min();
+        self.drop_if_unknown(device);
         match wake {
             Some(at) => self.wakes.insert(device.clone(), at),
             None => self.wakes.remove(device),

@@ -309,6 +309,11 @@ impl Policy {
         self.recovery.unwrap_or(Recovery { probation_ms: self.clear_after_ms, validates: false, flaps: None })
     }
 
+    /// How long it counts that a device came back in vain.
+    pub(crate) fn flaps_count_for_ms(&self) -> i64 {
+        self.trust().flaps.map_or(0, |flaps| flaps.within_ms)
+    }
+
     /// Whether a validation may begin.
     pub(crate) fn validates(&self) -> bool {
         self.blocked.is_none() && self.trust().validates

@@ -3,6 +3,9 @@
 use lazaret_cel::{Datum, Shape};
 use lazaret_model::{DeviceId, Text, Timestamp, named};
 
+/// The key of the signal of a device that is not published any more.
+pub const PUBLISHED_KEY: &str = "published";
+
 /// Something that was noticed of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {

@@ -8,15 +8,17 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     Lifecycle,
     effect::{Act, Effect, JobResult, Repair},
-    incident::{Cost, Handled, Held, HeldReason, Incident, POLICY_GONE, Stage, Times, incident_name},
+    identity::ends_with_its_device,
+    incident::{
+        Cost, GONE_MS, Handled, Held, HeldReason, Incident, POLICY_GONE, Stage, Times, incident_name,
+    },
     limits::{is_guarded, is_out},
     machine::{cause_of, open_mut},
     policy::{Flaps, Mode, Policy, Recovery, TaintKeyValue, Target},
+    record::{FLAPS_MAX, in_vain, is_too_often},
     watcher::Fired,
 };
 
-/// Flaps that are kept: more than any policy can permit.
-const FLAPS_MAX: usize = 64;
 /// The actor when no person acts.
 pub(crate) const ITSELF: &str = "lazaret";
 
@@ -45,7 +47,7 @@ impl Lifecycle {
         let (rule, taint, cause) = (rule.name.clone(), rule.taint.clone(), cause_of(policy, fired));
         let wish = Wish { rule, taint, stage, cause };
         let Some((number, incident)) = open.zip(incident) else {
-            self.open(now, device, policy_name, (wish, flaps, refusal));
+            self.open(now, device, policy_name, (wish, refusal));
             return;
         };
         let actor = format!("policy {policy_name}").into();
@@ -59,8 +61,12 @@ impl Lifecycle {
         else {
             return;
         };
+        let was_suspect = incident.stage == Stage::Suspect;
         (incident.rule, incident.taint) = (wish.rule, wish.taint);
         self.enter(now, number, stage, wish.cause, &actor);
+        if was_suspect {
+            self.judge_return(now, number);
+        }
     }
 
     fn open(
@@ -68,7 +74,7 @@ impl Lifecycle {
         now: Timestamp,
         device: &DeviceId,
         policy: &Text,
-        (wish, flaps, refusal): (Wish, Option<Flaps>, Option<Refusal>),
+        (wish, refusal): (Wish, Option<Refusal>),
     ) {
         // A device that a guard does not permit to be taken out of service is only suspect.
         let stage = if refusal.is_some() { Stage::Suspect } else { wish.stage };
@@ -83,9 +89,9 @@ impl Lifecycle {
         else {
             return;
         };
-        known.incident = Some(number);
+        (known.incident, known.calm_from) = (Some(number), None);
         let detected = Some(known.signals.take().map_or(now, |(first, _)| first));
-        let incident = Incident {
+        let mut incident = Incident {
             number,
             serial,
             name: incident_name(device, serial),
@@ -103,6 +109,9 @@ impl Lifecycle {
             // Guards were asked.
             is_enforced: self.policies.get(policy).is_some_and(|policy| policy.mode == Mode::Enforce),
             flaps: Vec::new(),
+            calm_since: None,
+            gone_since: None,
+            twin: None,
             is_validated: false,
             acknowledged_by: None,
             timeline: Vec::new(),
@@ -113,19 +122,17 @@ impl Lifecycle {
             held: None,
             task: None,
         };
+        incident.flaps = self.flaps_of(&incident);
         self.incidents.insert(number, Arc::new(incident));
-        let actor = format!("policy {policy}").into();
         // While it is open, it says itself what came before it.
-        let came_back = self.past.remove(device).and_then(|past| past.cleared);
-        let is_flap =
-            came_back.zip(flaps).is_some_and(|(cleared, flaps)| now.millis_since(cleared) <= flaps.within_ms);
-        if is_flap && let Some(incident) = open_mut(&mut self.incidents, number) {
-            incident.flaps.extend(came_back);
-        }
+        self.past.remove(device);
+        let actor = format!("policy {policy}").into();
         self.enter(now, number, stage, wish.cause.clone(), &actor);
-        if let Some(refusal) = refusal {
-            self.hold(now, number, wish.held(refusal));
+        match refusal {
+            Some(refusal) => self.hold(now, number, wish.held(refusal)),
+            None => self.judge_return(now, number),
         }
+        self.follow_device(now, device);
     }
 
     /// Trouble while the device had to prove that it is well.
@@ -134,21 +141,19 @@ impl Lifecycle {
         else {
             return;
         };
-        if incident.flaps.len() >= FLAPS_MAX {
-            incident.flaps.remove(0);
-        }
-        incident.flaps.push(now);
-        let recent = flaps.map(|flaps| {
-            let is_recent = |at: &&Timestamp| now.millis_since(**at) <= flaps.within_ms;
-            (incident.flaps.iter().filter(is_recent).count(), flaps)
-        });
-        match recent {
-            Some((count, flaps)) if count > usize::try_from(flaps.at_most).unwrap_or(usize::MAX) => {
-                let why =
-                    format!("{cause}; it came back {count} times in vain, {} are permitted", flaps.at_most);
-                self.enter(now, number, Stage::Abandoned, why.into(), actor);
+        let Some(flaps) = flaps else {
+            if incident.flaps.len() >= FLAPS_MAX {
+                incident.flaps.remove(0);
             }
-            Some(_) | None => self.enter(now, number, Stage::Draining, cause, actor),
+            incident.flaps.push(now);
+            return self.enter(now, number, Stage::Draining, cause, actor);
+        };
+        let count = incident.count_flap(now, flaps);
+        if is_too_often(count, flaps) {
+            let why = format!("{cause}; {}", in_vain(count, flaps));
+            self.enter(now, number, Stage::Abandoned, why.into(), actor);
+        } else {
+            self.enter(now, number, Stage::Draining, cause, actor);
         }
     }
 
@@ -157,11 +162,14 @@ impl Lifecycle {
         let known = self.devices.get(device)?;
         let number = known.incident?;
         let incident = self.incidents.get(&number)?;
+        if let Some(gone) = incident.gone_since.filter(|_| ends_with_its_device(incident.stage)) {
+            return self.end_with_its_device(now, number, gone);
+        }
         let policy = self.policies.get(&incident.policy)?;
         let (trust, steps, is_blocked) = (policy.trust(), policy.steps.len(), policy.blocked.is_some());
         // Nothing is done to the device, by its policy or because a guard does not permit it.
         let is_observed = policy.mode == Mode::Observe || !incident.is_enforced;
-        let last = known.watchers.get(&incident.policy).and_then(|watcher| watcher.last_match);
+        let last = self.last_match(device);
         let calm_since = last.unwrap_or(incident.since).max(incident.times.decided.unwrap_or(incident.since));
         let calm_at = calm_since.plus_millis(policy.clear_after_ms);
         let (is_calm, is_used) = (!is_ill && now >= calm_at, known.is_used);
@@ -217,6 +225,17 @@ impl Lifecycle {
         }
         // It has changed: look at it once more.
         self.advance(now, device, is_ill)
+    }
+
+    /// Nothing is repaired that does not exist: an incident whose device has been gone for long ends.
+    fn end_with_its_device(&mut self, now: Timestamp, number: u64, gone: Timestamp) -> Option<Timestamp> {
+        let end = gone.plus_millis(GONE_MS);
+        if now < end {
+            return Some(end);
+        }
+        let cause = format!("its device and its node have been gone for {} h", GONE_MS / 3_600_000);
+        self.enter(now, number, Stage::Cleared, cause.into(), &ITSELF.into());
+        None
     }
 
     /// A repair has ended, well or not.
@@ -289,7 +308,8 @@ impl Lifecycle {
             Act::Repaired => &mut incident.handled.repaired,
             Act::Abandon => &mut incident.handled.abandoned,
         };
-        if handled.is_some_and(|before| before >= at) {
+        // A clock that was ahead dated the act before: another instant is another act.
+        if handled.is_some_and(|before| before == at || before > at && before <= now) {
             return;
         }
         *handled = Some(at);
@@ -374,6 +394,9 @@ impl Lifecycle {
             incident.times.cleared = Some(now);
         }
         let (device, serial) = (incident.device.clone(), incident.serial);
+        if stage == Stage::Probation {
+            self.take_identity(now, number);
+        }
         self.note_service(number);
         if is_asked {
             self.enforce(now, number);
@@ -382,11 +405,15 @@ impl Lifecycle {
         if stage != Stage::Cleared {
             return;
         }
-        self.incidents.remove(&number);
+        let ended = self.incidents.remove(&number);
         self.remember(&device, serial, Some(now));
         if let Some(known) = self.devices.get_mut(&device) {
             known.incident = None;
             known.signals = None;
+        }
+        if let Some(ended) = ended {
+            self.remember_return(&ended);
+            self.unindex_incident(ended.hardware.as_ref(), &device);
         }
     }
 
@@ -418,7 +445,7 @@ impl Lifecycle {
                     self.effects.push_back(Effect::Repair { incident: number, repair, name });
                 }
             }
-            Stage::Probation if policy.validates() && !incident.is_validated => {
+            Stage::Probation if policy.validates() && !incident.is_validated && incident.twin.is_none() => {
                 self.effects.push_back(Effect::Validate { incident: number, device });
             }
             Stage::Suspect
@@ -471,15 +498,32 @@ fn stage_of(target: Target) -> Stage {
 fn needs_task(policy: &Policy, incident: &Incident) -> bool {
     match incident.stage {
         Stage::Repairing => incident.step < policy.steps.len(),
-        Stage::Probation => policy.trust().validates && !incident.is_validated,
+        Stage::Probation => needs_proof(policy, incident),
         Stage::Suspect | Stage::Quarantined | Stage::Draining | Stage::Cleared | Stage::Abandoned => false,
     }
+}
+
+/// Whether a validation has to pass before the device is trusted. It means one device by its identity.
+fn needs_proof(policy: &Policy, incident: &Incident) -> bool {
+    incident.stage == Stage::Probation && policy.trust().validates && !incident.is_validated
 }
 
 /// The condition that an incident waits for, in words.
 pub(crate) fn waits_for(policy: &Policy, incident: &Incident) -> Text {
     if let Some(held) = &incident.held {
         return held.message.clone();
+    }
+    if incident.gone_since.is_some() && ends_with_its_device(incident.stage) {
+        let hours = GONE_MS / 3_600_000;
+        return format!("its device to be published again: the node is gone, and after {hours} h it ends")
+            .into();
+    }
+    if let Some(twin) = incident.twin.as_ref().filter(|_| needs_proof(policy, incident)) {
+        return format!(
+            "one of two published devices with the identity {}: {twin} and its own",
+            incident.hardware.as_deref().unwrap_or_default()
+        )
+        .into();
     }
     if let Some(why) = policy.blocked.as_ref().filter(|_| needs_task(policy, incident)) {
         return why.clone();

@@ -34,7 +34,11 @@ impl Lifecycle {
         if !incident.is_enforced {
             return Wanted::default();
         }
-        let task = policy.filter(|policy| policy.blocked.is_none()).and_then(|policy| match incident.stage {
+        // What is gone is not repaired, and a validation cannot mean one of two devices with one identity.
+        let may_run =
+            incident.gone_since.is_none() && (incident.stage != Stage::Probation || incident.twin.is_none());
+        let policy = policy.filter(|policy| may_run && policy.blocked.is_none());
+        let task = policy.and_then(|policy| match incident.stage {
             Stage::Repairing if incident.step < policy.steps.len() => Some(Task::Repair(incident.step)),
             Stage::Probation if policy.trust().validates && !incident.is_validated => Some(Task::Validate),
             Stage::Repairing

@@ -77,7 +77,7 @@ impl Levels {
 
     /// The node of a device that nobody publishes, if that is there: the one that its pool is named after, or else that of the pods that use it. `Some(None)`:
     /// these are on several nodes.
-    fn node_of_absent(&self, fleet: &Fleet, id: &DeviceId) -> Option<Option<Text>> {
+    pub(crate) fn node_of_absent(&self, fleet: &Fleet, id: &DeviceId) -> Option<Option<Text>> {
         if self.has_node(&id.pool) {
             return Some(Some(id.pool.clone()));
         }

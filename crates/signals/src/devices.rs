@@ -3,7 +3,7 @@
 use alloc::{format, vec::Vec};
 
 use lazaret_fleet::{Fleet, Origin};
-use lazaret_lifecycle::{Input as CoreInput, Source};
+use lazaret_lifecycle::{Input as CoreInput, PUBLISHED_KEY, Source};
 use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     tell::{
         Level, LevelsByKey, Tell, attributes, hardware, id_of, lowered, patched_attributes, patched_hardware,
     },
-    vanished::{PUBLISHED_KEY, forget, single},
+    vanished::{forget, single},
 };
 
 /// A device and what it was before the change, and whether its signals are sent again.
@@ -42,6 +42,7 @@ impl Levels {
         };
         if let Some(before) = before.filter(|before| !is_same(before)) {
             for device in &before.devices {
+                self.presences.look_at(&id_of(before, device), lifecycle);
                 self.unpublish(now, fleet, before, device, told);
             }
         }
@@ -60,6 +61,7 @@ impl Levels {
         let Some(before) = before else { return };
         for (at, old) in before.devices.iter().enumerate() {
             if device_at(slice, at, &old.name).is_none() {
+                self.presences.look_at(&id_of(before, old), lifecycle);
                 self.unpublish(now, fleet, before, old, told);
             }
         }
@@ -74,6 +76,9 @@ impl Levels {
     ) {
         let id = id_of(slice, device);
         let (names, taints) = policies_and_taints(fleet, &id);
+        if old.is_none() {
+            self.presences.look_at(&id, lifecycle);
+        }
         let tell = Tell { now, id: &id };
         let was_selected = lifecycle.is_selected(&id);
         if names.is_empty() {

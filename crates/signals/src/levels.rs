@@ -16,6 +16,7 @@ use lazaret_model::{DeviceHealth, DeviceId, NodeScope, ObjectKey, PoolId, Resour
 use crate::{
     news::{Asked, SliceNews, View},
     policies::is_selected,
+    presence::Presences,
     tell::{Level, LevelsByKey, Tell, id_of},
     vanished::single,
 };
@@ -55,11 +56,13 @@ pub struct Levels {
     pub(crate) changed_pods: BTreeSet<ObjectKey>,
     /// Pods that say something of devices that are not known to be theirs: their claims may not have been heard of.
     pub(crate) unclear_pods: BTreeSet<ObjectKey>,
+    /// Whether the devices of open incidents exist.
+    pub(crate) presences: Presences,
     /// Everything has to be told again.
     is_all: bool,
     /// This process has just begun to lead, and knows the incidents of the leader before it.
     pub(crate) begins: bool,
-    leads: bool,
+    pub(crate) leads: bool,
 }
 
 /// A condition of a node.
@@ -94,6 +97,7 @@ impl Levels {
     /// The incidents of the leader before are known. Pools that they are about are signals at once, without the usual wait.
     pub fn begin(&mut self) {
         (self.begins, self.leads) = (true, true);
+        self.presences.begin();
     }
 
     /// Another process leads.
@@ -159,8 +163,11 @@ impl Levels {
             (one.kind.into(), Level { value: one.status.into(), message: message.into(), at: None })
         };
         let now: LevelsByKey = conditions.map(level).collect();
-        if self.leads && !self.conditions.contains_key(name) {
-            self.new_nodes.insert(name.clone());
+        if !self.conditions.contains_key(name) {
+            self.presences.look_at_all();
+            if self.leads {
+                self.new_nodes.insert(name.clone());
+            }
         }
         if self.conditions.get(name) != Some(&now) {
             let before = self.conditions.insert(name.clone(), now).unwrap_or_default();
@@ -173,6 +180,7 @@ impl Levels {
         let before = self.conditions.remove(name).unwrap_or_default();
         self.changed_nodes.entry(name.clone()).or_insert(before);
         self.gone_nodes.insert(name.clone());
+        self.presences.look_at_all();
         self.new_nodes.remove(name);
     }
 
@@ -243,7 +251,7 @@ impl Levels {
             self.forget_vanished_of(&node, &mut told);
         }
         self.settle_pods(now, fleet, is_all, &mut told);
-        told
+        self.with_presence(fleet, lifecycle, told)
     }
 
     /// The attribute that identifies the hardware of a device that these policies select.

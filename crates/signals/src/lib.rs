@@ -22,13 +22,15 @@ mod news;
 mod pods;
 mod policies;
 mod pools;
+mod presence;
 mod tell;
 mod usage;
 mod vanished;
 
+pub use lazaret_lifecycle::PUBLISHED_KEY;
 pub use levels::{Condition, Levels};
 pub use limits::GuardLimits;
 pub use policies::{beside_policies, rule_name, selection};
 pub use pools::POOL_COMPLETE_KEY;
 pub use usage::Usage;
-pub use vanished::{PUBLISHED_KEY, VANISHED_MAX};
+pub use vanished::VANISHED_MAX;

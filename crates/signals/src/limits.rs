@@ -52,6 +52,12 @@ impl GuardLimits {
         self.guards = guards;
     }
 
+    /// This process begins to lead: what came back a short time ago is what the statuses of guards say, whatever a view that was behind has shown.
+    pub fn begin(&mut self) {
+        self.recent.clear();
+        self.is_news = true;
+    }
+
     /// Whether a guard limits what policies take out of service.
     #[must_use]
     pub fn has_limits(&self) -> bool {
@@ -76,7 +82,9 @@ impl GuardLimits {
         let mut recents = Vec::new();
         let mut limits = Vec::with_capacity(guards.len());
         for guard in guards {
-            let mut recent = is_windowed(guard).then(|| self.recent.entry(guard.uid.clone()).or_default());
+            let inherit = || RecentlyOut::inherit(&guard.status);
+            let mut recent =
+                is_windowed(guard).then(|| self.recent.entry(guard.uid.clone()).or_insert_with(inherit));
             let limit = limit(now, fleet, guard, recent.as_deref_mut());
             let ends = recent.and_then(|recent| recent.ends(limit.window_seconds));
             recents.extend(ends.map(|(first, _)| first));
@@ -135,6 +143,7 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard, recent: Option<
         }
     };
     let (total, window_seconds) = (total as u64, guard.breaker.as_ref().map_or(0, |one| one.window_seconds));
+    let mut unnamed = 0;
     if let Some(recent) = recent {
         recent.see(now, window_seconds, out.clone());
         let is_there = |unit: &&Unit| match unit {
@@ -142,6 +151,7 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard, recent: Option<
             Unit::Node(_) | Unit::FaultDomain(_) | Unit::Pool(_) => units.contains(unit),
         };
         out.extend(recent.back().filter(is_there).cloned());
+        unnamed = recent.inherited().min(total.saturating_sub(out.len() as u64));
     }
     Limit {
         guard: guard.name.clone(),
@@ -151,6 +161,7 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard, recent: Option<
         permitted: guard.breaker.as_ref().map(|breaker| breaker.max_out_of_service.of(total)),
         total,
         out,
+        unnamed,
         stops: stops(now, guard),
     }
 }

@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use lazaret_fleet::Fleet;
-use lazaret_lifecycle::{Input as CoreInput, Source};
+use lazaret_lifecycle::{Input as CoreInput, PUBLISHED_KEY, Source};
 use lazaret_model::{Device, DeviceId, NodeScope, ResourceSlice, Text, Timestamp};
 
 use crate::{
@@ -12,8 +12,6 @@ use crate::{
     tell::{Level, Tell, hardware, id_of, lowered},
 };
 
-/// The signal key of a device that is not published any more.
-pub const PUBLISHED_KEY: &str = "published";
 /// Devices that are known although nobody publishes them. Of more the first is forgotten.
 pub const VANISHED_MAX: usize = 10_000;
 

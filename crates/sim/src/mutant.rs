@@ -223,6 +223,10 @@ mutants! {
     UnseenPolicyEnd = "unseen-policy-end",
     /// Health controllers do not hear that an incident is over.
     UnseenEnd = "unseen-end",
+    /// Health controllers are told of devices with incidents that they are not published.
+    PresumedGone = "presumed-gone",
+    /// Incidents are stored without the flaps of their hardware.
+    ForgetFlaps = "forget-flaps",
     /// A controller whose renewal is late writes on, as long as its term may go on.
     StaleLease = "stale-lease",
     /// An effect that panics is not answered.

@@ -12,13 +12,15 @@ use crate::{
     convert::FromWire,
     decode::parse,
     field::Path,
-    fields, format_time_precise,
+    fields, format_time_precise, parse_time,
     wire::{
         Act, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec, IncidentHeld,
         IncidentTask, Instant, Nullable, ObjectMeta,
     },
 };
 
+/// The annotation that says until when a signal lasts that nobody ends. The receiver of alerts writes it.
+const UNTIL: &str = "lazaret.dev/until";
 /// Entries of lists that are read; Lazaret writes fewer.
 const LIST_MAX: usize = 256;
 
@@ -85,6 +87,9 @@ pub fn read_incident(json: &str) -> Result<Stored> {
         taint: taint(spec.taint_key, spec.taint_value),
         is_enforced: false,
         flaps: Vec::new(),
+        calm_since: None,
+        gone_since: None,
+        twin: None,
         is_validated: false,
         acknowledged_by: None,
         timeline: vec![entry],
@@ -128,6 +133,8 @@ fn add_status(incident: &mut Incident, status: DeviceIncidentStatus, path: &Path
     (incident.is_enforced, incident.is_validated) = (status.enforced.0, status.validated.0);
     incident.acknowledged_by = status.acknowledged_by.map(Text::from);
     incident.flaps = status.flaps.0.into_iter().take(LIST_MAX).map(|at| at.0).collect();
+    (incident.calm_since, incident.gone_since) = (instant(status.calm_since), instant(status.gone_since));
+    incident.twin = status.same_identity_as.map(|wire| Box::new(device(wire)));
     let mut timeline = status.timeline.0;
     timeline.truncate(lazaret_lifecycle::TIMELINE_MAX);
     incident.timeline = FromWire::from_wire(timeline, &path.field("timeline"))?;
@@ -255,6 +262,9 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
         "validated": incident.is_validated,
         "acknowledgedBy": incident.acknowledged_by.as_deref(),
         "flaps": incident.flaps.iter().map(|at| format_time_precise(*at)).collect::<Vec<_>>(),
+        "calmSince": at(incident.calm_since),
+        "goneSince": at(incident.gone_since),
+        "sameIdentityAs": incident.twin.as_deref().map(device_json),
         "timeline": incident.timeline.iter().map(entry).collect::<Vec<_>>(),
         "timelineFolded": incident.folded,
         "times": {
@@ -296,6 +306,8 @@ pub fn read_signal(json: &str) -> Result<Report> {
     Ok(Report {
         name: metadata.name.0.into(),
         uid: metadata.uid.0.into(),
+        // One that is no instant ends nothing.
+        until: metadata.annotations.0.get(UNTIL).and_then(|text| parse_time(&text.0).ok()),
         signal: Signal {
             device: device(spec.device),
             key: spec.key.into(),

@@ -265,6 +265,7 @@ impl Health {
         self.usage = Usage::default();
         self.running.clear();
         if leading {
+            self.limits.begin();
             self.tell_limits(now, true);
             self.tell_levels(now);
         }

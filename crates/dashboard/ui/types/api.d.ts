@@ -116,6 +116,7 @@ export interface DeviceIncident {
   status?: {
     acknowledgedBy?: string;
     attempts?: number;
+    calmSince?: string;
     cost?: {
       namespaces?: Array<string>;
       outOfServiceSeconds?: number;
@@ -129,6 +130,7 @@ export interface DeviceIncident {
     };
     enforced?: boolean;
     flaps?: Array<string>;
+    goneSince?: string;
     handled?: {
       abandoned?: string;
       acknowledged?: string;
@@ -144,6 +146,11 @@ export interface DeviceIncident {
       taintValue?: string;
     };
     rule?: string;
+    sameIdentityAs?: {
+      device: string;
+      driver: string;
+      pool: string;
+    };
     since?: string;
     stage?: string;
     step?: number;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{
     change::describe_selector,
+    check_identity::identities,
     cluster::Cluster,
     device::{Filter, rows},
     gates::{GateFacts, consequence},
@@ -281,6 +282,7 @@ fn devices(cluster: &mut Cluster, now: Timestamp, checks: &mut Vec<Check>) {
         State::Warning,
         "delete the patch once the device is healthy",
     ));
+    checks.push(identities(&cluster.fleet.snapshot()));
 }
 
 fn rules(cluster: &Cluster, checks: &mut Vec<Check>) {

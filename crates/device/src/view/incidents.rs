@@ -108,6 +108,9 @@ pub fn describe_incident(incident: &Value, now: Timestamp) -> String {
         line("Taint", &row.taint);
     }
     line("Waits for", &row.waits_for);
+    let flaps = status["flaps"].as_array().map_or(0, Vec::len);
+    let counted = |count: usize| format!("{count}, over all incidents of this hardware");
+    line("Flaps", &Some(flaps).filter(|count| *count > 0).map_or_else(String::new, counted));
     line("Acknowledged", &row.acknowledged_by);
     line("Opened", &row.opened.map_or_else(String::new, |at| format!("{} ago", age(at, now))));
     let cost = &status["cost"];

@@ -276,6 +276,7 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         ‼ drivers report every device healthy: gpu.example.com/node-1/gpu-1 (gpu.example.com/hot:None for 60m)
             `kubectl device describe` shows the taint, `kubectl device drain` takes the device out of service
         √ no ResourceSlicePatch taints a device
+        √ every device has an identity of its own
         √ every object could be read
 
         rules

@@ -14,6 +14,8 @@ use crate::{
 
 /// A status whose numbers alone changed is written this often.
 const STATUS_EVERY_MS: i64 = 10_000;
+/// One that counts more is written this often: the next leader takes over what it says, so what it does not say yet is lost with this process.
+const MORE_EVERY_MS: i64 = 1_000;
 /// A status that could not be written is tried again after this.
 const STATUS_RETRY_MS: i64 = 1_000;
 
@@ -28,9 +30,22 @@ impl GuardState {
         self.wanted() != (self.guard.status, self.guard.window_status)
     }
 
+    /// More is out of service than its status says, or more that came back counts, or for longer.
+    fn counts_more(&self) -> bool {
+        let (now, known) = (&self.wanted().0, &self.guard.status);
+        now.out_of_service > known.out_of_service
+            || now.recent > known.recent
+            || now.recent_until > known.recent_until
+    }
+
+    /// No status is written before this instant, unless it is urgent.
+    fn waits_until(&self) -> Option<Timestamp> {
+        if self.counts_more() { self.more_not_before } else { self.not_before }
+    }
+
     /// When its status is written, if that waits.
     pub(super) fn next_write(&self) -> Option<Timestamp> {
-        self.not_before.filter(|_| self.writing.is_none() && self.is_news())
+        self.waits_until().filter(|_| self.writing.is_none() && self.is_news())
     }
 }
 
@@ -45,7 +60,7 @@ impl Eviction {
             let known = &state.guard;
             let urgent = known.status.tripped != breaker.tripped || known.window_status != window;
             let waits = state
-                .not_before
+                .waits_until()
                 .is_some_and(|at| now < at && (!urgent || at <= now.plus_millis(STATUS_RETRY_MS)));
             if state.writing.is_some() || !state.is_news() || waits {
                 continue;
@@ -60,6 +75,7 @@ impl Eviction {
             let id = self.flights.launch(Flight::Guard, EffectKind::SetGuardStatus(write));
             state.writing = Some((id, breaker, window));
             state.not_before = Some(now.plus_millis(STATUS_EVERY_MS));
+            state.more_not_before = Some(now.plus_millis(MORE_EVERY_MS));
         }
     }
 
@@ -79,6 +95,7 @@ impl Eviction {
             state.guard = Arc::new(DisruptionGuard { status, window_status, ..guard });
         } else {
             state.not_before = Some(now.plus_millis(STATUS_RETRY_MS));
+            state.more_not_before = state.not_before;
         }
     }
 }

@@ -94,6 +94,20 @@ fn it_is_reset_when_what_was_out_of_service_counts_no_more() {
     assert_eq!(world.evicted_at, [(72_000, "p1".to_owned())]);
 }
 
+/// The process was killed while a device was out of service, which was back before the next one led.
+#[test]
+fn what_came_back_while_nobody_led_counts_for_the_next_leader() {
+    let mut guard = guard(60);
+    guard.status = BreakerStatus { out_of_service: 1, ..BreakerStatus::default() };
+    let mut world = World::follower(Options::default());
+    world.apply(PODS);
+    world.apply("rule r device=d1 taint=k=v:NoExecute@0");
+    world.hear(Input::Guards(&[Arc::new(guard)]));
+    world.hear(Input::BecameLeader);
+    world.run_until(55_000);
+    assert_eq!(gone(&world), Vec::<&str>::new(), "d1 is out of service, and one that nobody names");
+}
+
 /// A new leader knows how many there were, and for how long they count, though not which.
 #[test]
 fn what_an_earlier_leader_saw_counts_for_the_next() {

@@ -163,6 +163,7 @@ impl Reconciler {
             }
             Input::Tick if self.leads => {
                 self.raise_reports(now);
+                self.end_alerts(now);
                 self.lifecycle.tick(now);
                 self.take_effects();
                 self.plan(now);
@@ -202,6 +203,7 @@ impl Reconciler {
         Wake::first([
             wake(retries, "a write is looked at again"),
             wake(expiry, "an incident has been over for long"),
+            wake(self.next_end().filter(later), "an alert was not repeated for long"),
             wake(self.lifecycle.wake(), "a device is to be looked at again"),
         ])
     }

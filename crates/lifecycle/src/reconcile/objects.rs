@@ -156,6 +156,8 @@ pub struct Report {
     pub name: Text,
     /// Its incarnation.
     pub uid: Uid,
+    /// Until when it lasts at most.
+    pub until: Option<Timestamp>,
     /// The signal, from its spec.
     pub signal: Signal,
 }

@@ -292,7 +292,8 @@ impl Reconciler {
             .filter(|(report, is_raised)| *is_raised && is_settled(report))
             .map(|(report, _)| (report.name.clone(), report.uid.clone()))
             .collect();
-        for (name, uid) in done {
+        let over = self.alerts.over.iter().map(|(name, uid)| (name.clone(), uid.clone()));
+        for (name, uid) in done.into_iter().chain(over.collect::<Vec<_>>()) {
             let key = alloc::format!("/report/{name}").into();
             self.push_at(now, key, 0, WriteKind::DropReport(name, uid));
         }

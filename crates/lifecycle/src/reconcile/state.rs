@@ -9,6 +9,7 @@ use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind, taint
 use crate::{
     effect::{Input as CoreInput, JobResult, Repair},
     incident::{Incident, Stage, TaskObject},
+    policy::Policy,
     wanted::Task,
 };
 
@@ -44,6 +45,10 @@ pub(super) struct Written {
     pub(super) serial: u32,
     /// Since when it is over.
     pub(super) over_since: Option<Timestamp>,
+    /// The policy by which its device was out of service: as long as its flaps count it is not removed for its age.
+    pub(super) returned_by: Option<Text>,
+    /// Its place among those that are over.
+    pub(super) over_at: Option<Timestamp>,
 }
 
 impl Written {
@@ -62,6 +67,8 @@ impl Written {
             device: incident.device.clone(),
             serial: incident.serial,
             over_since: None,
+            returned_by: None,
+            over_at: None,
         }
     }
 
@@ -92,6 +99,7 @@ impl Reconciler {
         }
         self.lifecycle.handle(now, CoreInput::Begin);
         self.incidents.retain(|_, written| written.uid.is_some());
+        self.sort_over();
         let mut open = alloc::vec::Vec::new();
         for (name, written) in &mut self.incidents {
             (written.pending, written.number) = (None, None);
@@ -158,8 +166,11 @@ impl Reconciler {
         let (is_open, since) = (incident.is_open(), incident.since);
         let mut known = self.incidents.remove(&name);
         self.take_back(&name, known.as_deref_mut(), (incident.stage, incident.tries));
-        if let Some(at) = known.as_ref().and_then(|known| known.over_since) {
+        if let Some(at) = known.as_ref().and_then(|known| known.over_at) {
             self.over.remove(&(at, name.clone()));
+        }
+        if !is_open {
+            self.lifecycle.remember_return(&incident);
         }
         let before = known.as_ref().map(|known| known.version.clone()).unwrap_or_default();
         // The machine's incident and the stored one are mostly equal: they are shared.
@@ -181,10 +192,14 @@ impl Reconciler {
             serial: incident.serial,
             stored,
             over_since: (!is_open).then_some(since),
+            returned_by: (!is_open && incident.cost.out_of_service_ms > 0).then(|| incident.policy.clone()),
+            over_at: None,
         };
         let (number, found) = (written.number, written.stored.clone());
-        if !is_open {
-            self.over.insert((since, name.clone()));
+        let over_at = self.over_at(&written);
+        let written = Written { over_at, ..written };
+        if let Some(at) = over_at {
+            self.over.insert((at, name.clone()));
         }
         self.incidents.insert(name.clone(), Box::new(written));
         self.not_before.remove(&name);
@@ -203,6 +218,25 @@ impl Reconciler {
                 if let Some(device) = device {
                     self.lifecycle.remember(&device, serial, Some(since));
                 }
+            }
+        }
+    }
+
+    /// Since when an incident counts as over: one whose flaps count for longer than incidents are kept, later by the difference.
+    fn over_at(&self, written: &Written) -> Option<Timestamp> {
+        let since = written.over_since?;
+        let policy = written.returned_by.as_ref().and_then(|name| self.lifecycle.policy(name));
+        let counts_ms = policy.map_or(0, Policy::flaps_count_for_ms);
+        Some(since.plus_millis((counts_ms - self.history.keep_ms).max(0)))
+    }
+
+    /// Incidents that are over, by the policies that are known now.
+    fn sort_over(&mut self) {
+        let ends = |(name, written): (&Text, &Box<Written>)| Some((self.over_at(written)?, name.clone()));
+        self.over = self.incidents.iter().filter_map(ends).collect();
+        for (at, name) in &self.over {
+            if let Some(written) = self.incidents.get_mut(name) {
+                written.over_at = Some(*at);
             }
         }
     }
@@ -255,7 +289,7 @@ impl Reconciler {
         // Effects of the machine for it are dropped.
         self.take_effects();
         let Some(written) = self.incidents.remove(name) else { return };
-        if let Some(at) = written.over_since {
+        if let Some(at) = written.over_at {
             self.over.remove(&(at, name.clone()));
         }
         self.not_before.remove(name);

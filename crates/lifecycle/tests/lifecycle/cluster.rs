@@ -40,6 +40,7 @@ impl Server {
             permitted: Some(1),
             total: 2,
             out: self.tainted().into_iter().map(Unit::Device).collect(),
+            unnamed: 0,
             stops: None,
         }]))
     }
@@ -103,7 +104,11 @@ pub(crate) struct Leader {
 impl Leader {
     /// Hears of a policy, of two devices and of all there is, and leads.
     pub(crate) fn begin(server: &Server, now: i64, policy: Policy) -> Self {
-        let mut leader = Self { core: Reconciler::new(History::default()), now };
+        Self::begin_with(server, now, policy, History::default())
+    }
+
+    pub(crate) fn begin_with(server: &Server, now: i64, policy: Policy, history: History) -> Self {
+        let mut leader = Self { core: Reconciler::new(history), now };
         leader.policy(policy);
         for name in ["gpu-0", "gpu-1"] {
             let (id, hardware) = (device(name), Some(name.into()));

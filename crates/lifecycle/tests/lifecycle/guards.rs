@@ -17,6 +17,7 @@ fn limit(permitted: u64, out: &[&str]) -> Vec<Limit> {
         permitted: Some(permitted),
         total: 3,
         out: out.iter().map(|name| Unit::Device(device(name))).collect(),
+        unnamed: 0,
         stops: None,
     }]
 }

@@ -6,10 +6,16 @@
     reason = "a test that cannot go on has failed; it looks at one effect of many"
 )]
 
+mod alerts;
+mod calm;
+mod clocks;
 mod cluster;
 mod counts;
+mod flaps;
+mod gone;
 mod guards;
 mod handover;
+mod identity;
 mod policies;
 mod pools;
 mod proof;

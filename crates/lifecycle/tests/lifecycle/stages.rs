@@ -1,6 +1,6 @@
 //! The stages of an incident, one after the other.
 
-use lazaret_lifecycle::{Act, Effect, Input, Lifecycle, Mode, Stage, Target};
+use lazaret_lifecycle::{Act, Effect, Input, Lifecycle, Mode, Presence, Stage, Target};
 use lazaret_model::{DeviceId, Text};
 
 use crate::world::{MINUTE, SECOND, World, at, device, policy};
@@ -166,6 +166,7 @@ fn an_incident_follows_the_hardware_under_another_name() {
     let mut world = World::new(policy());
     world.is_used(true);
     world.signal("xid", "79", false);
+    world.presence("gpu-0", Presence::Unpublished);
     world.hear(Input::DeviceGone(device("gpu-0")));
     let (id, hardware) = (device("gpu-7"), Some(Text::from("uuid-0")));
     world.hear(Input::Device { id: id.clone(), hardware, policies: vec!["p".into()] });

@@ -1,8 +1,8 @@
 //! A machine with one device, and what is asked of it.
 
 use lazaret_lifecycle::{
-    Count, Effect, Flaps, Input, Lifecycle, Mode, Policy, Recovery, Repair, Rule, Signal, Source, Stage,
-    Step, TaintKeyValue, Target, When,
+    Count, Effect, Flaps, Incident, Input, Lifecycle, Mode, Policy, Presence, Recovery, Repair, Rule, Signal,
+    Source, Stage, Step, TaintKeyValue, Target, When,
 };
 use lazaret_model::{DeviceId, Timestamp};
 
@@ -96,6 +96,36 @@ impl World {
 
     pub(crate) fn lower(&mut self, key: &str) {
         self.hear(Input::Lowered { device: device("gpu-0"), key: key.into(), source: Source::Taint });
+    }
+
+    pub(crate) fn presence(&mut self, name: &str, presence: Presence) {
+        self.hear(Input::Presence { device: device(name), presence });
+    }
+
+    /// A device is published, with this identity.
+    pub(crate) fn publish(&mut self, name: &str, hardware: &str) {
+        let (id, hardware) = (device(name), Some(hardware.into()));
+        self.hear(Input::Device { id, hardware, policies: vec!["p".into()] });
+    }
+
+    /// The taints that a device has.
+    pub(crate) fn taints_of(&self, name: &str) -> Vec<&'static str> {
+        let last = self.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Taint { device: tainted, effects, .. } if *tainted == device(name) => {
+                Some(effects.to_vec())
+            }
+            _ => None,
+        });
+        last.unwrap_or_default()
+    }
+
+    /// The incident as it was last recorded.
+    pub(crate) fn recorded(&self) -> Incident {
+        let last = self.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Record(incident) => Some(Incident::clone(incident)),
+            _ => None,
+        });
+        last.unwrap()
     }
 
     pub(crate) fn is_used(&mut self, is_used: bool) {

@@ -165,6 +165,23 @@ fn what_a_controller_before_saw_counts_until_it_said() {
     assert_eq!(late.ends(60), Some((at(60), at(60))), "never longer than the window");
 }
 
+/// A controller was killed while devices were out of service. They were back before the next one led.
+#[test]
+fn what_came_back_while_no_controller_led_counts_from_the_start_of_the_next() {
+    let until = Some(at(80));
+    let status =
+        BreakerStatus { out_of_service: 4, recent: 1, recent_until: until, ..BreakerStatus::default() };
+    let mut recent = RecentlyOut::inherit(&status);
+    recent.see(at(50), 60, [node("a")].into());
+    assert_eq!((recent.inherited(), recent.ends(60)), (3, Some((at(80), at(110)))), "one is out still");
+    recent.see(at(80), 60, [node("a")].into());
+    assert_eq!(recent.inherited(), 2);
+    recent.see(at(81), 60, [].into());
+    assert_eq!((recent.inherited(), recent.back().count()), (2, 1), "and that one is known by its name");
+    recent.see(at(110), 60, [].into());
+    assert_eq!(recent.inherited(), 0);
+}
+
 /// A clock that was set back must not keep a breaker tripped until it has caught up.
 #[test]
 fn a_clock_set_back_delays_nothing() {

@@ -2,7 +2,7 @@
 
 use lazaret_lifecycle::{HeldReason, Limit, Selected};
 use lazaret_model::{
-    Breaker, BreakerUnit, DeviceId, DisruptionGuard, Effect, Pause, Share, Taint, Unit, Window,
+    Breaker, BreakerStatus, BreakerUnit, DeviceId, DisruptionGuard, Effect, Pause, Share, Taint, Unit, Window,
 };
 use lazaret_signals::GuardLimits;
 
@@ -52,6 +52,28 @@ fn a_device_that_was_out_of_service_counts_for_the_breaker_s_window() {
     assert_eq!(limits.wake(&fleet), Some(at(160)));
     assert_eq!(limits.count(at(159), &fleet, true), None);
     assert_eq!(limits.count(at(160), &fleet, true).unwrap()[0].out, [].into());
+}
+
+/// Another process led while the device was out of service, and was killed; it is back now.
+#[test]
+fn a_new_leader_takes_over_what_was_out_of_service_from_the_status_of_a_guard() {
+    let breaker = Breaker {
+        max_out_of_service: Share::Count(1),
+        of: BreakerUnit::Devices,
+        window_seconds: 60,
+        reset_after_seconds: 0,
+    };
+    let status = BreakerStatus { out_of_service: 1, total: 2, ..BreakerStatus::default() };
+    let mut limits =
+        guarded(DisruptionGuard { breaker: Some(breaker), status, ..DisruptionGuard::default() });
+    let mut fleet = Fleet::default();
+    // The follower has not seen all slices yet.
+    assert!(limits.count(at(90), &fleet, false).is_some());
+    publish(&mut fleet, false, &["gpu-0", "gpu-1"]);
+    limits.begin();
+    assert_eq!(limits.count(at(100), &fleet, true).unwrap()[0].unnamed, 1);
+    assert_eq!(limits.wake(&fleet), Some(at(160)));
+    assert_eq!(limits.count(at(160), &fleet, false).unwrap()[0].unnamed, 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod absent;
 mod limits;
 mod nodes;
 mod pools;
+mod presence;
 mod taints;
 mod usage;
 

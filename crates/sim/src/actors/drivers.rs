@@ -20,6 +20,9 @@ const SLICE_TAINTS_MAX: usize = 32;
 /// A pool that moves to a new generation under new names deletes the old slices this long after the last new one.
 const WITHDRAWN_MS: u64 = 400;
 
+/// In one of as many worlds with a health policy two devices of a pool have one identity.
+const TWINS_ONE_IN: u64 = 5;
+
 /// The pools that the drivers publish.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drivers {
@@ -154,10 +157,13 @@ impl World {
         // The second driver has fewer devices: few pods ask for it.
         let per_slice =
             if *driver == *palette::DRIVERS[0] { self.config.devices } else { self.config.devices / 3 + 1 };
+        let twins = self.config.healed != 0 && self.config.seed % TWINS_ONE_IN == 0;
         for number in 0..self.config.slices {
             let devices = (0..per_slice).map(|index| {
                 let mut device = self.new_device(number * per_slice + index);
-                let hardware = AttrValue::String(format!("{node}-{short}-{}", device.name).into());
+                // In some worlds a driver publishes its second device with the identity of the first.
+                let named = if twins && index == 1 { palette::device(0) } else { device.name.clone() };
+                let hardware = AttrValue::String(format!("{node}-{short}-{named}").into());
                 device.attributes.push((palette::word(palette::IDENTITY), hardware));
                 device
             });

@@ -112,7 +112,7 @@ pub(crate) struct HealthAgent {
     /// The policy as it has heard of it.
     pub(crate) policy: Option<PolicySpec>,
     /// Devices as its watches have shown them. Its policy stands in the place of a rule.
-    pub(super) fleet: Fleet,
+    pub(crate) fleet: Fleet,
     pub(crate) levels: Levels,
     pub(super) limits: GuardLimits,
     pub(super) usage: Usage,
@@ -123,6 +123,8 @@ pub(crate) struct HealthAgent {
     pub(crate) children: BTreeMap<(ChildKind, Text), Child>,
     /// How far its watch of rules was when it looked for them.
     pub(super) children_at: Option<usize>,
+    /// The devices of its incidents, when it last looked.
+    pub(crate) devices: BTreeMap<Text, DeviceId>,
     /// Devices that its machine has out of service.
     pub(crate) out: BTreeSet<DeviceId>,
 }
@@ -266,6 +268,7 @@ impl HealthAgent {
             torn: BTreeMap::new(),
             children: BTreeMap::new(),
             children_at: None,
+            devices: BTreeMap::new(),
             out: BTreeSet::new(),
         }
     }
@@ -343,6 +346,7 @@ impl World {
             self.hear_usage(number, now);
             self.health.agents[number].core.handle(now, Notice::Tick);
             self.check_taken_out(number);
+            self.check_moved(number);
         }
         self.send_health_writes(number, now);
         self.plan_health_tick(number);
@@ -405,6 +409,7 @@ impl World {
                     // No agent acts on a view that is older than its term.
                     self.hear_incidents(number, now, true);
                     self.hear_news(number);
+                    self.health.agents[number].limits.begin();
                     self.hear_limits(number, now, true);
                     self.hear_devices(number, now);
                     self.health.agents[number].usage = Usage::default();

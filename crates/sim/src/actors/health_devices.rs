@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_fleet::{Fleet, Input as Told};
-use lazaret_lifecycle::{INCOMPLETE_MS, Input as CoreInput, Notice};
+use lazaret_lifecycle::{INCOMPLETE_MS, Input as CoreInput, Notice, Presence};
 use lazaret_model::{DeviceSelector, Timestamp};
 use lazaret_signals::{Levels, POOL_COMPLETE_KEY, PUBLISHED_KEY, beside_policies, rule_name, selection};
 
@@ -54,6 +54,11 @@ impl World {
             told.extend(levels.settle(now.plus_millis(INCOMPLETE_MS / 2), fleet, core.lifecycle()));
         }
         told.retain(|heard| !is_overlooked(self.mutant, heard));
+        for heard in told.iter_mut().filter(|_| self.mutant == Some(Mutant::PresumedGone)) {
+            if let CoreInput::Presence { presence, .. } = heard {
+                *presence = Presence::Unpublished;
+            }
+        }
         for heard in &told {
             usage.told(heard);
             core.handle(now, Notice::Core(heard.clone()));

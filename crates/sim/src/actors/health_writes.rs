@@ -116,6 +116,9 @@ impl World {
             tries: 0,
             is_enforced: false,
             flaps: Vec::new(),
+            calm_since: None,
+            gone_since: None,
+            twin: None,
             cost: Cost::default(),
             held: None,
             ..opened
@@ -141,6 +144,7 @@ impl World {
             }
             Some(Mutant::SilentHolds) if incident.held.is_some() => incident.waits_for = Text::default(),
             Some(Mutant::RunUnrecorded) => incident.tries = stored.incident.tries,
+            Some(Mutant::ForgetFlaps) => incident.flaps.clear(),
             Some(_) | None => {}
         }
         if self.is_lost(&incident) {

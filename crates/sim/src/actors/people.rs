@@ -49,7 +49,7 @@ impl World {
                 lasts: false,
                 message: "heard it".into(),
             };
-            let report = Report { name: name.clone(), uid, signal };
+            let report = Report { name: name.clone(), uid, until: None, signal };
             self.coverage.hit(Mark::Reported);
             self.health.reports.insert(name, report.clone());
             self.health_tell(HealthEvent::Report(report));

@@ -70,6 +70,7 @@ impl World {
 
     /// An incident is written: its stage follows from the one before, and it says what it waits for.
     pub(crate) fn check_incident_written(&mut self, stored: &Stored, incident: &Incident) {
+        self.check_flaps(stored, incident);
         let name = &incident.name;
         let (before, by_person) =
             self.health.stages.get(&stored.uid).copied().unwrap_or((incident.stage, true));

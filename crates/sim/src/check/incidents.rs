@@ -135,7 +135,10 @@ impl World {
         let Some(leader) = self.controllers.iter().position(Controller::leads) else { return complaints };
         let (now, keep_ms) = (self.controllers[leader].clock(self.now), history(&self.config).keep_ms);
         let incidents = || self.health.incidents.values().map(|stored| &stored.incident);
-        for old in incidents().filter(|one| !one.is_open() && one.since.plus_millis(keep_ms) < now) {
+        // Those whose flaps count are kept for longer.
+        let returned = |one: &&Incident| one.cost.out_of_service_ms > 0;
+        let is_old = |one: &&Incident| !one.is_open() && one.since.plus_millis(keep_ms) < now;
+        for old in incidents().filter(|one| is_old(one) && !returned(one)) {
             complaints.push(("incidents are kept for their time", format!("{} is left", old.name)));
         }
         // Incidents wait for a person, and none is opened.
@@ -154,6 +157,8 @@ impl World {
             let is_idle = fleet.holders(&incident.device).next().is_none();
             // Its policy has fewer steps now: a person has to repair it.
             let is_persons = incident.stage == Stage::Repairing && policy.steps.len() <= incident.step;
+            // Its driver publishes two devices with one identity, or it is gone with its node.
+            let is_persons = is_persons || incident.twin.is_some() || incident.gone_since.is_some();
             if is_calm && is_idle && !is_persons {
                 let (name, stage) = (&incident.name, incident.stage);
                 let detail = format!("{name} is {stage:?}, waiting for {}", incident.waits_for);

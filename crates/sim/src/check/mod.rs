@@ -8,6 +8,7 @@ mod compare;
 mod decide;
 mod end;
 mod groups;
+mod hardware;
 mod health;
 mod holds;
 mod housekeeping;
