@@ -30,7 +30,7 @@ impl Lifecycle {
         self.effects.clear();
         self.wakes = Wakes::default();
         for (id, known) in &mut self.devices {
-            known.incident = None;
+            (known.incident, known.is_kept) = (None, false);
             known.watchers.values_mut().for_each(Watcher::stand);
             self.wakes.insert(id.clone(), Timestamp::EPOCH);
         }
@@ -40,7 +40,9 @@ impl Lifecycle {
     /// is over, or its device has another.
     pub(crate) fn adopt(&mut self, now: Timestamp, mut incident: Incident, is_tainted: bool) -> Option<u64> {
         if !incident.is_open() {
-            self.remember(&incident.device, incident.serial, Some(incident.since));
+            // What a policy only observed is no reason to distrust a device.
+            let cleared = incident.is_enforced.then_some(incident.since);
+            self.remember(&incident.device, incident.serial, cleared);
             return None;
         }
         self.share_incident(&mut incident);

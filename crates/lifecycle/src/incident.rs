@@ -14,7 +14,8 @@ pub const NAMESPACES_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 36;
 
 /// The text of `waits_for` in an incident whose policy was deleted.
-pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
+pub(crate) const POLICY_GONE: &str =
+    "its policy is gone: a person decides, with kubectl device repaired or kubectl device abandon";
 
 named! {
     /// How far an incident is.
@@ -57,7 +58,7 @@ pub struct Incident {
     pub device: DeviceId,
     /// The identity of the hardware, which stays the same when the device is renamed.
     pub hardware: Option<Text>,
-    /// The policy that opened it.
+    /// The policy that governs it: that of the rule that took it furthest. It says what repairs the device and what proves it well.
     pub policy: Text,
     /// The rule that took it furthest.
     pub rule: Text,
@@ -115,6 +116,8 @@ pub struct TaskObject {
 pub struct Held {
     /// The stage that the incident is to pass to; its own where the policy only came to act on it.
     pub stage: Stage,
+    /// The policy that wants it.
+    pub policy: Text,
     /// The rule that wants it.
     pub rule: Text,
     /// The taint for it.
@@ -246,6 +249,13 @@ impl Incident {
     /// A repair that was withdrawn is begun again: it has its whole time.
     pub(crate) fn restart_repair(&mut self, now: Timestamp) {
         if self.stage == Stage::Repairing {
+            self.since = now;
+        }
+    }
+
+    /// A repair or a validation was kept from beginning: it has its whole time.
+    pub(crate) fn restart_task(&mut self, now: Timestamp) {
+        if self.task.is_none() && matches!(self.stage, Stage::Repairing | Stage::Probation) {
             self.since = now;
         }
     }

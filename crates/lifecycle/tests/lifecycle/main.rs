@@ -8,8 +8,11 @@
 
 mod cluster;
 mod counts;
+mod ends;
+mod govern;
 mod guards;
 mod handover;
+mod idle;
 mod policies;
 mod pools;
 mod proof;

@@ -65,6 +65,8 @@ pub(crate) struct Health {
     pub(crate) log: Vec<HealthEvent>,
     /// By incarnation of an incident: its last stage, and whether a person acted since.
     pub(crate) stages: BTreeMap<Uid, (Stage, bool)>,
+    /// By incarnation of a rule: the version of the last write of its taint.
+    pub(crate) tainted: BTreeMap<Uid, u64>,
     /// How often each job was made.
     pub(crate) made: BTreeMap<(Uid, Text), u32>,
     /// Times in which some controller knew that a pool had been incomplete for long.
@@ -125,6 +127,8 @@ pub(crate) struct HealthAgent {
     pub(super) children_at: Option<usize>,
     /// Devices that its machine has out of service.
     pub(crate) out: BTreeSet<DeviceId>,
+    /// When to look whether the view is there that its machine wants.
+    pub(super) view_at: Option<Timestamp>,
 }
 
 /// Something that is going to happen to a health controller or to what it made.
@@ -187,6 +191,7 @@ impl Health {
             tallies: Vec::new(),
             log: Vec::new(),
             stages: BTreeMap::new(),
+            tainted: BTreeMap::new(),
             made: BTreeMap::new(),
             torn: Vec::new(),
             kept_guards: Vec::new(),
@@ -231,13 +236,14 @@ impl Health {
             device: selector.device.clone()?,
         };
         let taint = TaintKeyValue { key: rule.taint.key.clone(), value: rule.taint.value.clone() };
+        let held = rule.is_held().then(|| Text::from("a guard holds it"));
         let target = match kind {
             ChildKind::Drain => {
                 let evicted = rule.evictions.map_or(0, |count| count.pods);
-                ChildTarget::Drain { device, taint, evicted }
+                ChildTarget::Drain { device, taint, evicted, held: held.unwrap_or_default() }
             }
             ChildKind::Rule | ChildKind::Job | ChildKind::Claim => {
-                ChildTarget::Rule { device, effect: rule.taint.effect.to_string().into(), taint }
+                ChildTarget::Rule { device, effect: rule.taint.effect.to_string().into(), taint, held }
             }
         };
         let name = owner.name.clone();
@@ -267,6 +273,7 @@ impl HealthAgent {
             children: BTreeMap::new(),
             children_at: None,
             out: BTreeSet::new(),
+            view_at: None,
         }
     }
 }
@@ -342,6 +349,7 @@ impl World {
         if leads {
             self.hear_usage(number, now);
             self.health.agents[number].core.handle(now, Notice::Tick);
+            self.catch_up_health(number, now);
             self.check_taken_out(number);
         }
         self.send_health_writes(number, now);
@@ -379,7 +387,8 @@ impl World {
         let torn = agent.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
         let count = agent.limits.wake(&agent.fleet).filter(|_| agent.turn.leads());
         let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
-        let wanted = Wake::first([wanted, count, torn]);
+        let view = agent.view_at.map(|at| Wake::new(at, "a view is wanted"));
+        let wanted = Wake::first([wanted, count, torn, view]);
         // A follower hears of time too: what it measures goes on.
         let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };
         let Some(wake) = wake else { return };
