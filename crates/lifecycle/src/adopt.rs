@@ -31,7 +31,7 @@ impl Lifecycle {
         self.effects.clear();
         self.wakes = Wakes::default();
         for (id, known) in &mut self.devices {
-            (known.incident, known.presence) = (None, None);
+            (known.incident, known.presence, known.is_kept) = (None, None, false);
             known.watchers.values_mut().for_each(Watcher::stand);
             self.wakes.insert(id.clone(), Timestamp::EPOCH);
         }
@@ -42,7 +42,9 @@ impl Lifecycle {
     pub(crate) fn adopt(&mut self, now: Timestamp, mut incident: Incident, is_tainted: bool) -> Option<u64> {
         if !incident.is_open() {
             self.remember_return(&incident);
-            self.remember(&incident.device, incident.serial, Some(incident.since));
+            // What a policy only observed is no reason to distrust a device.
+            let cleared = incident.is_enforced.then_some(incident.since);
+            self.remember(&incident.device, incident.serial, cleared);
             return None;
         }
         self.share_incident(&mut incident);

@@ -18,7 +18,7 @@ use crate::{
 pub enum Input {
     /// A policy is there, or has changed.
     Policy(Box<Policy>),
-    /// A policy is gone. Its open incidents are left to people.
+    /// A policy is gone. Its open incidents are left to people, unless another policy demands as much.
     PolicyGone(Text),
     /// A device is there, under this name.
     Device {
@@ -57,6 +57,13 @@ pub enum Input {
         is_used: bool,
         /// The namespaces of those that do.
         namespaces: Vec<Text>,
+        /// Why it stays so, in words: pods that tolerate the taint of the incident. Empty where all of them leave.
+        stays: Text,
+    },
+    /// The taint of an incident is in force, and nobody uses its device: both by a view that is past the write of the taint.
+    Idle {
+        /// The number of the incident.
+        incident: u64,
     },
     /// As many pods as this were evicted for an incident.
     Evicted {

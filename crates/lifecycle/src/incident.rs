@@ -17,7 +17,8 @@ const NAME_BYTES_MAX: usize = 36;
 pub const GONE_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The text of `waits_for` in an incident whose policy was deleted.
-pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
+pub(crate) const POLICY_GONE: &str =
+    "its policy is gone: a person decides, with kubectl device repaired or kubectl device abandon";
 
 named! {
     /// How far an incident is.
@@ -60,7 +61,7 @@ pub struct Incident {
     pub device: DeviceId,
     /// The identity of the hardware, which stays the same when the device is renamed.
     pub hardware: Option<Text>,
-    /// The policy that opened it.
+    /// The policy that governs it: that of the rule that took it furthest. It says what repairs the device and what proves it well.
     pub policy: Text,
     /// The rule that took it furthest.
     pub rule: Text,
@@ -124,6 +125,8 @@ pub struct TaskObject {
 pub struct Held {
     /// The stage that the incident is to pass to; its own where the policy only came to act on it.
     pub stage: Stage,
+    /// The policy that wants it.
+    pub policy: Text,
     /// The rule that wants it.
     pub rule: Text,
     /// The taint for it.
@@ -268,6 +271,13 @@ impl Incident {
         let times = [&mut times.detected, &mut times.decided, &mut times.drained, &mut times.repaired];
         let others = [&mut self.calm_since, &mut self.gone_since, &mut self.cost.out_since];
         times.into_iter().chain(others).flatten().for_each(back);
+    }
+
+    /// A repair or a validation was kept from beginning: it has its whole time.
+    pub(crate) fn restart_task(&mut self, now: Timestamp) {
+        if self.task.is_none() && matches!(self.stage, Stage::Repairing | Stage::Probation) {
+            self.since = now;
+        }
     }
 
     /// Its policy was deleted: the device stays as it is.

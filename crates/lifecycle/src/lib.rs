@@ -15,12 +15,14 @@ extern crate std;
 mod adopt;
 mod calm;
 mod effect;
+mod govern;
 mod identity;
 mod incident;
 mod limits;
 mod machine;
 mod policy;
 mod pool_watch;
+mod probation;
 mod reconcile;
 mod record;
 mod rule_index;
@@ -44,12 +46,12 @@ pub use limits::{Limit, Selected};
 pub use machine::Lifecycle;
 pub use policy::{
     COUNT_MAX, Count, DoneWhen, Flaps, Mode, Policy, PolicyError, Recovery, Rule, Step, TaintKeyValue,
-    Target, When,
+    Target, VALIDATION_TIMEOUT_MS, When,
 };
 pub use pool_watch::{INCOMPLETE_MS, PoolState, PoolWatch};
 pub use reconcile::{
     Acts, Child, ChildKind, Effect as Write, History, Input as Notice, Owner, PersonAct, Reconciler, Report,
-    Stored, Target as ChildTarget, WriteKind,
+    Stored, Target as ChildTarget, ViewKind, ViewRequest, WriteKind,
 };
 pub use signal::{PUBLISHED_KEY, Signal, Source};
 pub use tallies::{TALLIES_MAX, Tally};

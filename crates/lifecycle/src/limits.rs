@@ -15,7 +15,7 @@ use crate::{
     incident::{Held, HeldReason, Incident, Stage},
     machine::open_mut,
     policy::Mode,
-    stages::{ITSELF, waits_for},
+    stages::{ITSELF, Wish, waits_for},
 };
 
 /// How much of what a guard selects may be out of service, as it was last counted.
@@ -301,7 +301,7 @@ impl Lifecycle {
             return;
         };
         let Some(held) = incident.held.clone() else { return };
-        if self.policies.get(&incident.policy).is_none_or(|policy| policy.mode == Mode::Observe) {
+        if self.policies.get(&held.policy).is_none_or(|policy| policy.mode == Mode::Observe) {
             return;
         }
         match self.limits.refusal(device, false) {
@@ -318,8 +318,8 @@ impl Lifecycle {
         // It is over.
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let same = |before: &Held| {
-            (before.stage, &before.rule, &before.guard, before.reason)
-                == (held.stage, &held.rule, &held.guard, held.reason)
+            (before.stage, &before.policy, &before.rule, &before.guard, before.reason)
+                == (held.stage, &held.policy, &held.rule, &held.guard, held.reason)
         };
         if incident.held.as_deref().is_some_and(same) {
             return;
@@ -340,8 +340,9 @@ impl Lifecycle {
         incident.held = None;
         let cause: Text = format!("DisruptionGuard {} permits it", held.guard).into();
         if incident.stage < held.stage {
-            (incident.rule, incident.taint) = (held.rule.clone(), held.taint.clone());
-            self.enter(now, number, held.stage, cause, &ITSELF.into());
+            let Held { policy, rule, taint, stage, .. } = held.clone();
+            let cause = self.govern(number, Wish { policy, rule, taint, stage, cause });
+            self.enter(now, number, stage, cause, &ITSELF.into());
             return self.judge_return(now, number);
         }
         // Its policy has come to act on it while guards did not permit that.
@@ -379,10 +380,10 @@ impl Lifecycle {
                 incident.is_enforced = false;
                 incident.cost.out_of_service_ms = incident.cost.out_of_service_ms_until(now);
                 incident.cost.out_since = None;
-                let (stage, rule) = (incident.stage, incident.rule.clone());
+                let (stage, policy, rule) = (incident.stage, incident.policy.clone(), incident.rule.clone());
                 let taint = incident.taint.clone();
                 self.note_service(number);
-                self.hold(now, number, Held { stage, rule, taint, guard, reason, message });
+                self.hold(now, number, Held { stage, policy, rule, taint, guard, reason, message });
             }
         }
     }

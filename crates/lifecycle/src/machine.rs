@@ -12,6 +12,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     effect::{Effect, Input},
+    govern::concerns,
     identity::{Presence, of_signal},
     incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage},
     limits::Limits,
@@ -20,6 +21,7 @@ use crate::{
     rule_index::IndexedPolicy,
     signal::{Signal, Source},
     small_map::SmallMap,
+    stages::ITSELF,
     tallies::Tallies,
     texts::Texts,
     wakes::Wakes,
@@ -82,6 +84,10 @@ pub(crate) struct Known {
     pub(crate) is_used: Option<bool>,
     /// The namespaces of the pods that use it, as far as an incident can name them.
     pub(crate) users: Box<[Text]>,
+    /// Why it stays in use, in words for people; empty where all pods leave.
+    pub(crate) stays: Text,
+    /// The next repair or validation of its incident is kept from beginning.
+    pub(crate) is_kept: bool,
     pub(crate) incident: Option<u64>,
     /// When the first and the last signal came that a rule means, while nothing has come of them.
     pub(crate) signals: Option<(Timestamp, Timestamp)>,
@@ -92,7 +98,7 @@ impl Lifecycle {
     pub fn handle(&mut self, now: Timestamp, input: Input) {
         match input {
             Input::Policy(policy) => self.see_policy(now, *policy),
-            Input::PolicyGone(name) => self.lose_policy(&name),
+            Input::PolicyGone(name) => self.lose_policy(now, &name),
             Input::Device { id, hardware, policies } => self.see_device(now, id, hardware, policies),
             Input::DeviceGone(id) => self.lose_device(now, &id),
             Input::Presence { device, presence } => self.see_presence(now, &device, presence),
@@ -100,7 +106,10 @@ impl Lifecycle {
             Input::Lowered { device, key, source } => {
                 self.lower(now, &device, &key, source);
             }
-            Input::InUse { device, is_used, namespaces } => self.used(now, &device, is_used, namespaces),
+            Input::InUse { device, is_used, namespaces, stays } => {
+                self.used(now, &device, is_used, (namespaces, stays));
+            }
+            Input::Idle { incident } => self.idle(now, incident),
             Input::Evicted { incident, pods } => self.evicted(incident, pods),
             Input::Repaired { incident, repair, result } => self.repaired(now, incident, repair, result),
             Input::Validated { incident, result } => self.validated(now, incident, result),
@@ -154,6 +163,16 @@ impl Lifecycle {
     #[must_use]
     pub fn incident_of(&self, device: &DeviceId) -> Option<&Incident> {
         self.incidents.get(&self.devices.get(device)?.incident?).map(|incident| &**incident)
+    }
+
+    /// Whether a device is used, as far as the machine knows.
+    pub(crate) fn is_used(&self, device: &DeviceId) -> Option<bool> {
+        self.devices.get(device)?.is_used
+    }
+
+    /// Why a device stays in use, in words for people; empty where all of its pods leave.
+    pub(crate) fn stays(&self, device: &DeviceId) -> Text {
+        self.devices.get(device).map(|known| known.stays.clone()).unwrap_or_default()
     }
 
     /// Whether a policy selects a device, as far as the machine was told.
@@ -283,19 +302,49 @@ impl Lifecycle {
         self.look(now, device);
     }
 
-    fn lose_policy(&mut self, name: &Text) {
-        self.policies.remove(name);
+    fn lose_policy(&mut self, now: Timestamp, name: &Text) {
         self.tallies.drop_policy(name);
-        for number in self.numbers_of(name) {
-            if let Some(incident) = open_mut(&mut self.incidents, number) {
+        let numbers = self.numbers_of(name);
+        let observed = self.policies.get(name).is_some_and(|policy| policy.mode == Mode::Observe);
+        let is_its = |number: &&u64| self.incidents.get(*number).is_some_and(|one| one.policy == *name);
+        let ends: Vec<u64> = numbers.iter().filter(is_its).filter(|_| observed).copied().collect();
+        for number in ends {
+            // Nothing was done to the device, so nothing is left to decide.
+            self.enter(
+                now,
+                number,
+                Stage::Cleared,
+                "its policy, which observed, is gone".into(),
+                &ITSELF.into(),
+            );
+        }
+        self.policies.remove(name);
+        for number in numbers {
+            let Some(incident) = open_mut(&mut self.incidents, number) else { continue };
+            if incident.policy == *name {
                 incident.lose_policy();
+                self.record(number);
+            } else {
+                self.drop_held(number);
             }
-            self.record(number);
+            if let Some(device) = self.incidents.get(&number).map(|incident| incident.device.clone()) {
+                // Another policy may demand as much.
+                self.look(now, &device);
+            }
         }
     }
 
+    /// The policy that wanted what a guard holds does not want it any more.
+    pub(crate) fn drop_held(&mut self, number: u64) {
+        if let Some(incident) = open_mut(&mut self.incidents, number) {
+            incident.held = None;
+        }
+        self.explain(number, None);
+        self.record(number);
+    }
+
     fn numbers_of(&self, policy: &Text) -> Vec<u64> {
-        let theirs = self.incidents.values().filter(|incident| incident.policy == *policy);
+        let theirs = self.incidents.values().filter(|incident| concerns(policy, incident));
         theirs.map(|incident| incident.number).collect()
     }
 
@@ -320,6 +369,12 @@ impl Lifecycle {
             else {
                 continue;
             };
+            if incident.policy != name {
+                if mode == Mode::Observe {
+                    self.drop_held(number);
+                }
+                continue;
+            }
             let was_gone = incident.waits_for == POLICY_GONE;
             // Its repair, and the time that it has, follow from the steps.
             let is_repairing = incident.stage == Stage::Repairing;
@@ -350,9 +405,15 @@ impl Lifecycle {
         self.show(number);
     }
 
-    fn used(&mut self, now: Timestamp, device: &DeviceId, is_used: bool, namespaces: Vec<Text>) {
+    fn used(
+        &mut self,
+        now: Timestamp,
+        device: &DeviceId,
+        is_used: bool,
+        (namespaces, stays): (Vec<Text>, Text),
+    ) {
         let Some(known) = self.devices.get_mut(device) else { return };
-        known.is_used = Some(is_used);
+        (known.is_used, known.stays) = (Some(is_used), stays);
         let users = namespaces.into_iter().take(NAMESPACES_MAX);
         known.users = users.map(|user| self.texts.share(user)).collect();
         let incident = known.incident.and_then(|number| self.incidents.get_mut(&number));
@@ -391,30 +452,13 @@ impl Lifecycle {
         if self.is_paused {
             return;
         }
-        let (mut worst, mut wake, mut is_ill) = (None::<(Text, Fired)>, None::<Timestamp>, false);
-        if let Some(known) = self.devices.get_mut(device) {
-            for (name, watcher) in known.watchers.iter_mut() {
-                // The policy was deleted, or is yet to come.
-                let Some(policy) = self.policies.get(name) else { continue };
-                let look = watcher.look(policy, now);
-                wake = [wake, look.wake].into_iter().flatten().min();
-                is_ill |= look.is_ill;
-                for one in look.fired {
-                    if worst.as_ref().is_none_or(|(_, before)| before.target < one.target) {
-                        worst = Some((name.clone(), one));
-                    }
-                }
-            }
-        }
-        if let Some((policy, fired)) = &worst {
-            self.fire(now, device, policy, fired);
-        }
+        let verdicts = self.verdicts(now, device);
+        let is_ill = self.carry_out(now, device, &verdicts);
         self.release_held(now, device);
         let again = self.advance(now, device, is_ill);
         let calm = self.note_calm(now, device, is_ill);
-        wake = [wake, again, calm].into_iter().flatten().min();
         self.drop_if_unknown(device);
-        match wake {
+        match [verdicts.wake, again, calm].into_iter().flatten().min() {
             Some(at) => self.wakes.insert(device.clone(), at),
             None => self.wakes.remove(device),
         }

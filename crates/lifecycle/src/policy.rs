@@ -14,6 +14,9 @@ use crate::signal::shape;
 /// The largest `count.atLeast`: as many instants are kept for each rule and device.
 pub const COUNT_MAX: u32 = 100;
 
+/// How long a validation may take where its policy says nothing, in milliseconds: the Job may wait for an image and for room on the node.
+pub const VALIDATION_TIMEOUT_MS: i64 = 60 * 60 * 1_000;
+
 /// Which signals matter on the devices that it selects, and what follows from them.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -129,6 +132,8 @@ pub struct Recovery {
     pub probation_ms: i64,
     /// Whether a validation must pass as well.
     pub validates: bool,
+    /// The validation has failed when it takes longer.
+    pub validation_timeout_ms: i64,
     /// When it is trusted no more.
     pub flaps: Option<Flaps>,
 }
@@ -306,7 +311,12 @@ impl Policy {
 
     /// The recovery that a device must pass before it is trusted: that of the policy, or as long a calm as it names.
     pub(crate) fn trust(&self) -> Recovery {
-        self.recovery.unwrap_or(Recovery { probation_ms: self.clear_after_ms, validates: false, flaps: None })
+        self.recovery.unwrap_or(Recovery {
+            probation_ms: self.clear_after_ms,
+            validates: false,
+            validation_timeout_ms: VALIDATION_TIMEOUT_MS,
+            flaps: None,
+        })
     }
 
     /// How long it counts that a device came back in vain.

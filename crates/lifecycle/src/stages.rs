@@ -15,6 +15,7 @@ use crate::{
     limits::{is_guarded, is_out},
     machine::{cause_of, open_mut},
     policy::{Flaps, Mode, Policy, Recovery, TaintKeyValue, Target},
+    probation::{Proof, too_long},
     record::{FLAPS_MAX, in_vain, is_too_often},
     watcher::Fired,
 };
@@ -37,33 +38,42 @@ impl Lifecycle {
         let (stage, Recovery { flaps, probation_ms, .. }) = (stage_of(fired.target), policy.trust());
         let open = self.devices.get(device).and_then(|known| known.incident);
         let incident = open.and_then(|number| self.incidents.get(&number));
+        let is_orphan = incident.is_some_and(|incident| !self.policies.contains_key(&incident.policy));
         // A rule goes on to hold at every look.
-        if incident.is_some_and(|incident| !is_news(incident, stage, fired, (now, probation_ms))) {
+        let is_news = |incident: &Arc<Incident>| {
+            if is_orphan {
+                // Nobody acts for it any more: a policy that demands as much goes on with it.
+                return incident.stage != Stage::Abandoned && (stage == Stage::Draining || !is_out(incident));
+            }
+            is_news(incident, stage, fired, (now, probation_ms))
+        };
+        if incident.is_some_and(|incident| !is_news(incident)) {
+            return;
+        }
+        // What a guard holds goes first: it is worse.
+        if incident.and_then(|one| one.held.as_ref()).is_some_and(|held| held.stage > stage) {
             return;
         }
         let is_asked =
             policy.mode == Mode::Enforce && is_guarded(stage) && !incident.is_some_and(|one| is_out(one));
         let refusal = if is_asked { self.limits.refusal(device, false) } else { None };
         let (rule, taint, cause) = (rule.name.clone(), rule.taint.clone(), cause_of(policy, fired));
-        let wish = Wish { rule, taint, stage, cause };
+        let wish = Wish { policy: policy_name.clone(), rule, taint, stage, cause };
         let Some((number, incident)) = open.zip(incident) else {
             self.open(now, device, policy_name, (wish, refusal));
             return;
         };
         let actor = format!("policy {policy_name}").into();
-        if incident.stage == Stage::Probation {
-            return self.flap(now, number, flaps, wish.cause, &actor);
+        if incident.stage == Stage::Probation && !is_orphan {
+            let (cause, flaps) = self.govern_flap(number, wish, flaps);
+            return self.flap(now, number, flaps, cause, &actor);
         }
         if let Some(refusal) = refusal {
             return self.hold(now, number, wish.held(refusal));
         }
-        let Some(incident) = invariant!(open_mut(&mut self.incidents, number), "an open incident is there")
-        else {
-            return;
-        };
         let was_suspect = incident.stage == Stage::Suspect;
-        (incident.rule, incident.taint) = (wish.rule, wish.taint);
-        self.enter(now, number, stage, wish.cause, &actor);
+        let cause = self.govern(number, wish);
+        self.enter(now, number, stage, cause, &actor);
         if was_suspect {
             self.judge_return(now, number);
         }
@@ -124,8 +134,10 @@ impl Lifecycle {
         };
         incident.flaps = self.flaps_of(&incident);
         self.incidents.insert(number, Arc::new(incident));
-        // While it is open, it says itself what came before it.
-        self.past.remove(device);
+        // While it is open, it says itself what came before it. One that is only observed leaves that to the next one.
+        if !self.is_observed(device) {
+            self.past.remove(device);
+        }
         let actor = format!("policy {policy}").into();
         self.enter(now, number, stage, wish.cause.clone(), &actor);
         match refusal {
@@ -160,24 +172,27 @@ impl Lifecycle {
     /// Goes on where nobody has to say anything: calm, nobody left, a repair to begin, a time that is over. When to look again.
     pub(crate) fn advance(&mut self, now: Timestamp, device: &DeviceId, is_ill: bool) -> Option<Timestamp> {
         let known = self.devices.get(device)?;
+        // What keeps the next task from beginning does not use its time up.
+        let is_kept = known.is_kept;
         let number = known.incident?;
         let incident = self.incidents.get(&number)?;
         if let Some(gone) = incident.gone_since.filter(|_| ends_with_its_device(incident.stage)) {
             return self.end_with_its_device(now, number, gone);
         }
         let policy = self.policies.get(&incident.policy)?;
-        let (trust, steps, is_blocked) = (policy.trust(), policy.steps.len(), policy.blocked.is_some());
+        let (steps, is_blocked) = (policy.steps.len(), policy.blocked.is_some());
         // Nothing is done to the device, by its policy or because a guard does not permit it.
         let is_observed = policy.mode == Mode::Observe || !incident.is_enforced;
         let last = self.last_match(device);
         let calm_since = last.unwrap_or(incident.since).max(incident.times.decided.unwrap_or(incident.since));
         let calm_at = calm_since.plus_millis(policy.clear_after_ms);
-        let (is_calm, is_used) = (!is_ill && now >= calm_at, known.is_used);
-        let (since, is_validated) = (incident.since, incident.is_validated);
+        // What a guard holds is yet to be carried out, however calm the device is meanwhile: a fatal signal may come once.
+        let is_calm = !is_ill && now >= calm_at && incident.held.is_none();
+        let since = incident.since;
         let timeout = policy.steps.get(incident.step).map(|step| since.plus_millis(step.timeout_ms));
         let actor: Text = ITSELF.into();
         let calm = || format!("calm for {} s", policy.clear_after_ms / 1_000).into();
-        let calm_wake = (!is_ill).then_some(calm_at);
+        let calm_wake = (!is_ill && incident.held.is_none()).then_some(calm_at);
         match incident.stage {
             Stage::Suspect if is_calm => self.enter(now, number, Stage::Cleared, calm(), &actor),
             Stage::Quarantined if is_calm && policy.recovery.is_none() => {
@@ -194,34 +209,22 @@ impl Lifecycle {
             }
             Stage::Suspect | Stage::Quarantined => return calm_wake,
             Stage::Draining | Stage::Repairing | Stage::Probation if is_observed => return calm_wake,
-            Stage::Draining if is_used == Some(false) => {
-                self.enter(now, number, Stage::Repairing, "no pod uses the device".into(), &actor);
-            }
             Stage::Draining | Stage::Abandoned | Stage::Cleared => return None,
-            Stage::Repairing if steps == 0 || is_blocked => return None,
+            Stage::Repairing if steps == 0 || is_blocked || is_kept => return None,
             Stage::Repairing => match timeout {
                 Some(end) if now >= end => {
                     let repair = Repair { step: incident.step, attempt: incident.attempts };
+                    let why = too_long(policy, incident);
                     self.effects.push_back(Effect::StopRepair { incident: number, repair });
-                    self.repaired(now, number, repair, Err("it took too long".into()));
+                    self.repaired(now, number, repair, Err(why));
                 }
                 timeout => return timeout,
             },
-            Stage::Probation => {
-                let quiet_since = last.unwrap_or(since).max(since);
-                let end = quiet_since.plus_millis(trust.probation_ms);
-                if is_ill {
-                    // A signal that lasts through the whole probation is a flap.
-                    return Some(since.plus_millis(trust.probation_ms)).filter(|end| *end > now);
-                }
-                if now < end {
-                    return Some(end);
-                }
-                if trust.validates && !is_validated {
-                    return None;
-                }
-                self.enter(now, number, Stage::Cleared, "probation is over".into(), &actor);
-            }
+            Stage::Probation => match self.probation(now, number, (is_ill, last, is_kept)) {
+                Proof::Waits(wake) => return wake,
+                Proof::Failed(why) => self.validated(now, number, Err(why)),
+                Proof::Given => self.enter(now, number, Stage::Cleared, "probation is over".into(), &actor),
+            },
         }
         // It has changed: look at it once more.
         self.advance(now, device, is_ill)
@@ -322,7 +325,12 @@ impl Lifecycle {
                 incident.note(now, cause("acknowledged"), who);
                 self.show(number);
             }
-            Act::Repaired if matches!(incident.stage, Stage::Repairing | Stage::Abandoned) => {
+            Act::Repaired if !self.policies.contains_key(&incident.policy) => {
+                // Nothing says how it would have to prove itself.
+                incident.times.repaired.get_or_insert(now);
+                self.enter(now, number, Stage::Cleared, cause("repaired"), who);
+            }
+            Act::Repaired if may_be_repaired(incident) => {
                 // Actions of people are carried out, whatever guards permit.
                 incident.is_enforced = true;
                 incident.times.repaired.get_or_insert(now);
@@ -331,8 +339,7 @@ impl Lifecycle {
                 self.enter(now, number, Stage::Probation, cause("repaired"), who);
             }
             Act::Repaired => {
-                let refused =
-                    "said to be repaired, which is possible only while it is Repairing or Abandoned";
+                let refused = "said to be repaired, which is possible only while it is Repairing, in Probation or Abandoned, or held by a guard";
                 incident.note(now, cause(refused), who);
                 self.show(number);
             }
@@ -393,6 +400,8 @@ impl Lifecycle {
         if stage == Stage::Cleared {
             incident.times.cleared = Some(now);
         }
+        // What a policy only observed is no reason to distrust a device.
+        let cleared = (mode != Some(Mode::Observe)).then_some(now);
         let (device, serial) = (incident.device.clone(), incident.serial);
         if stage == Stage::Probation {
             self.take_identity(now, number);
@@ -406,10 +415,11 @@ impl Lifecycle {
             return;
         }
         let ended = self.incidents.remove(&number);
-        self.remember(&device, serial, Some(now));
+        self.remember(&device, serial, cleared);
         if let Some(known) = self.devices.get_mut(&device) {
             known.incident = None;
             known.signals = None;
+            known.is_kept = false;
         }
         if let Some(ended) = ended {
             self.remember_return(&ended);
@@ -423,12 +433,17 @@ impl Lifecycle {
         else {
             return;
         };
-        // The policy was deleted: the device stays as it is.
-        let Some(policy) = self.policies.get(&incident.policy) else { return };
+        let (device, taint) = (incident.device.clone(), incident.taint.clone());
+        let Some(policy) = self.policies.get(&incident.policy) else {
+            // The policy was deleted: the device stays as it is, until a person ends that.
+            if incident.stage == Stage::Cleared && incident.is_enforced {
+                self.effects.push_back(Effect::Taint { device, effects: &[], taint });
+            }
+            return;
+        };
         if policy.mode == Mode::Observe || !incident.is_enforced {
             return;
         }
-        let (device, taint) = (incident.device.clone(), incident.taint.clone());
         let effects: &'static [&'static str] = match incident.stage {
             Stage::Suspect => &["None"],
             Stage::Quarantined | Stage::Draining => &["NoSchedule"],
@@ -462,17 +477,18 @@ impl Lifecycle {
 pub(crate) type Refusal = (Text, HeldReason, Text);
 
 /// The target of a rule for a device.
-struct Wish {
-    rule: Text,
-    taint: TaintKeyValue,
-    stage: Stage,
-    cause: Text,
+pub(crate) struct Wish {
+    pub(crate) policy: Text,
+    pub(crate) rule: Text,
+    pub(crate) taint: TaintKeyValue,
+    pub(crate) stage: Stage,
+    pub(crate) cause: Text,
 }
 
 impl Wish {
     fn held(self, (guard, reason, message): Refusal) -> Held {
-        let Self { rule, taint, stage, .. } = self;
-        Held { stage, rule, taint, guard, reason, message }
+        let Self { policy, rule, taint, stage, .. } = self;
+        Held { stage, policy, rule, taint, guard, reason, message }
     }
 }
 
@@ -486,7 +502,13 @@ fn is_news(incident: &Incident, stage: Stage, fired: &Fired, (now, probation_ms)
     }
 }
 
-fn stage_of(target: Target) -> Stage {
+/// Whether a person may say that the device is repaired: there is something to repair, or to prove, or a guard keeps everything from beginning.
+fn may_be_repaired(incident: &Incident) -> bool {
+    matches!(incident.stage, Stage::Repairing | Stage::Probation | Stage::Abandoned)
+        || incident.held.is_some()
+}
+
+pub(crate) fn stage_of(target: Target) -> Stage {
     match target {
         Target::Suspect => Stage::Suspect,
         Target::Quarantined => Stage::Quarantined,

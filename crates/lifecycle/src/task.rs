@@ -2,8 +2,6 @@
 
 use alloc::boxed::Box;
 
-use lazaret_model::Text;
-
 use crate::{Lifecycle, incident::TaskObject, machine::open_mut, stages::waits_for};
 
 impl Lifecycle {
@@ -19,14 +17,5 @@ impl Lifecycle {
             incident.waits_for = self.texts.share(waits_for(policy, incident));
         }
         self.record(number);
-    }
-
-    /// Why the object for this task cannot be made now.
-    pub(crate) fn obstructed(&mut self, number: u64, task: &Text, why: Text) {
-        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
-        if incident.task_name() == *task && incident.waits_for != why {
-            incident.waits_for = why;
-            self.record(number);
-        }
     }
 }

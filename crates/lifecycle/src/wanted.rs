@@ -26,6 +26,13 @@ pub enum Task {
 }
 
 impl Lifecycle {
+    /// Whether a task is a request, an object of another controller.
+    pub(crate) fn is_request(&self, incident: &Incident, task: Task) -> bool {
+        let Task::Repair(step) = task else { return false };
+        let policy = self.policies.get(&incident.policy);
+        policy.and_then(|policy| policy.steps.get(step)).is_some_and(|step| step.is_request)
+    }
+
     /// The objects that an incident requires.
     #[must_use]
     pub fn wanted(&self, incident: &Incident) -> Wanted {

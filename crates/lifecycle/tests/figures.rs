@@ -129,7 +129,8 @@ fn ten_thousand_open_incidents() {
     let before = resident_bytes();
     for number in 0..INCIDENTS {
         core.handle(now, Notice::Core(Input::Raised(signal(number, "gpu.example.com/xid-7", 1))));
-        let unused = Input::InUse { device: id(number), is_used: false, namespaces: Vec::new() };
+        let unused =
+            Input::InUse { device: id(number), is_used: false, namespaces: Vec::new(), stays: "".into() };
         core.handle(now, Notice::Core(unused));
     }
     core.handle(now, Notice::Tick);

@@ -110,6 +110,10 @@ impl Cluster {
         for _ in 0..8 {
             self.now = self.now.plus_millis(60_000);
             self.core.handle(self.now, Notice::Tick);
+            if let Some(view) = self.core.poll_view() {
+                self.core.handle(self.now, Notice::ViewReached(view.number));
+                self.core.handle(self.now, Notice::Tick);
+            }
             while let Some(write) = self.core.poll_effect() {
                 let new_uid = self.uid();
                 let uid = matches!(write.kind, WriteKind::Create(_)).then(|| new_uid.clone());
@@ -129,13 +133,18 @@ impl Cluster {
                     WriteKind::Taint { owner, device, effect, taint, .. } => {
                         let device = DeviceId::new(&*device.driver, &*device.pool, &*device.device);
                         let (effect, taint) = ((*effect).into(), fresh_taint(taint));
-                        self.child(owner, ChildTarget::Rule { device, effect, taint });
+                        self.child(owner, ChildTarget::Rule { device, effect, taint, held: None });
                     }
                     WriteKind::Drain { owner, device, taint, .. } => {
                         let device = DeviceId::new(&*device.driver, &*device.pool, &*device.device);
                         self.child(
                             owner,
-                            ChildTarget::Drain { device, taint: fresh_taint(taint), evicted: 1 },
+                            ChildTarget::Drain {
+                                device,
+                                taint: fresh_taint(taint),
+                                evicted: 1,
+                                held: "".into(),
+                            },
                         );
                     }
                     WriteKind::Run { .. }
@@ -174,12 +183,13 @@ fn an_open_incident_takes_no_more_than_asked_for() {
         };
         cluster.core.handle(now, Notice::Core(Input::Raised(signal)));
         let namespaces = vec!["training".into()];
-        let used = Input::InUse { device: id(number), is_used: true, namespaces };
+        let used = Input::InUse { device: id(number), is_used: true, namespaces, stays: "".into() };
         cluster.core.handle(now, Notice::Core(used));
     }
     cluster.settle();
     for number in 0..INCIDENTS {
-        let unused = Input::InUse { device: id(number), is_used: false, namespaces: Vec::new() };
+        let unused =
+            Input::InUse { device: id(number), is_used: false, namespaces: Vec::new(), stays: "".into() };
         cluster.core.handle(cluster.now, Notice::Core(unused));
     }
     cluster.settle();

@@ -119,6 +119,9 @@ fn add_status(incident: &mut Incident, status: DeviceIncidentStatus, path: &Path
     if let Some(wire) = status.device {
         incident.device = device(wire);
     }
+    if let Some(policy) = status.policy {
+        incident.policy = policy.into();
+    }
     if let Some(rule) = status.rule {
         incident.rule = rule.into();
     }
@@ -157,6 +160,10 @@ fn add_status(incident: &mut Incident, status: DeviceIncidentStatus, path: &Path
     };
     incident.handled = FromWire::from_wire(status.handled, &path.field("handled"))?;
     incident.held = Option::<Held>::from_wire(status.held, &path.field("held"))?.map(Box::new);
+    if let Some(held) = incident.held.as_mut().filter(|held| held.policy.is_empty()) {
+        // An earlier version held what the policy of the incident wanted.
+        held.policy = incident.policy.clone();
+    }
     let task = |task: IncidentTask| TaskObject {
         namespace: task.namespace.0.into(),
         name: task.name.0.into(),
@@ -172,6 +179,7 @@ impl FromWire<IncidentHeld> for Held {
         Ok(Self {
             reason: HeldReason::from_name(&wire.reason.0).ok_or_else(unknown)?,
             stage: Stage::from_wire(wire.stage.0, &path.field("stage"))?,
+            policy: wire.policy.map(Text::from).unwrap_or_default(),
             rule: wire.rule.0.into(),
             taint: taint(wire.taint_key, wire.taint_value.0),
             guard: wire.guard.0.into(),
@@ -238,7 +246,8 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
     let handled = incident.handled;
     let held = incident.held.as_ref().map(|held| {
         json!({
-            "stage": held.stage.name(), "rule": &*held.rule, "guard": &*held.guard,
+            "stage": held.stage.name(), "policy": &*held.policy, "rule": &*held.rule,
+            "guard": &*held.guard,
             "taintKey": &*held.taint.key, "taintValue": &*held.taint.value,
             "reason": held.reason.name(), "message": &*held.message,
         })
@@ -251,6 +260,7 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
         "device": device_json(&incident.device),
         "stage": incident.stage.name(),
         "since": format_time_precise(incident.since),
+        "policy": &*incident.policy,
         "rule": &*incident.rule,
         "taintKey": &*incident.taint.key,
         "taintValue": &*incident.taint.value,

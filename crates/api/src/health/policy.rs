@@ -2,7 +2,8 @@
 
 use lazaret_cel::{Env, Mode as CelMode, compile};
 use lazaret_lifecycle::{
-    Count, DoneWhen, Flaps, Policy, Recovery, Rule, Step, TaintKeyValue, Tally, Target, When,
+    Count, DoneWhen, Flaps, Policy, Recovery, Rule, Step, TaintKeyValue, Tally, Target,
+    VALIDATION_TIMEOUT_MS, When,
 };
 use lazaret_model::{DeviceSelector, Text, validate_qualified_name};
 use serde_json::Value;
@@ -295,6 +296,8 @@ fn read_recovery(recovery: HealthRecovery, class: Option<String>, path: &Path<'_
         Ok::<_, FieldError>(Flaps { at_most: u32::from_wire(flaps.at_most, &place)?, within_ms })
     });
     let place = path.field("validation");
+    let timeout_seconds = recovery.validation.as_ref().and_then(|validation| validation.timeout_seconds);
+    let timeout_ms = timeout_seconds.map(|seconds| seconds * 1_000);
     let validation = recovery.validation.map(|validation| {
         let template = tree(&validation.template);
         let namespace = namespace(&template, &place.field("template"))?;
@@ -309,6 +312,7 @@ fn read_recovery(recovery: HealthRecovery, class: Option<String>, path: &Path<'_
     let recovery = Recovery {
         probation_ms: duration(&path.field("probation"), &recovery.probation)?,
         validates: validation.is_some(),
+        validation_timeout_ms: timeout_ms.unwrap_or(VALIDATION_TIMEOUT_MS),
         flaps: flaps.transpose()?,
     };
     Ok((Some(recovery), validation))

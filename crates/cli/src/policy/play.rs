@@ -14,7 +14,7 @@ const STEPS_MAX: usize = 10_000;
 /// Something that the world answers later.
 #[derive(Debug)]
 enum Answer {
-    Drained(DeviceId),
+    Drained(u64, DeviceId),
     Repaired(u64, Repair, Result<(), String>),
     Validated(u64, Result<(), String>),
 }
@@ -45,7 +45,8 @@ pub(super) fn play(policies: Vec<HealthPolicy>, mut signals: Vec<Recorded>, args
         let selecting = policies.iter().filter(|read| args.assume_selected || read.selector.names_match(&id));
         let names = selecting.map(|read| read.policy.name.clone()).collect();
         world.hear(start, Input::Device { id: id.clone(), hardware: None, policies: names });
-        world.hear(start, Input::InUse { device: id, is_used: true, namespaces: Vec::new() });
+        let (is_used, namespaces, stays) = (true, Vec::new(), "".into());
+        world.hear(start, Input::InUse { device: id, is_used, namespaces, stays });
     }
     for read in policies {
         world.hear(start, Input::Policy(Box::new(read.policy)));
@@ -85,8 +86,10 @@ impl World<'_> {
             let next = [answer.map(|(at, _)| at), wake].into_iter().flatten().min();
             let Some(now) = next.filter(|next| *next <= until) else { return };
             match answer.filter(|(at, _)| *at == now).and_then(|key| self.answers.remove(&key)) {
-                Some(Answer::Drained(device)) => {
-                    self.hear(now, Input::InUse { device, is_used: false, namespaces: Vec::new() });
+                Some(Answer::Drained(incident, device)) => {
+                    let (is_used, namespaces, stays) = (false, Vec::new(), "".into());
+                    self.hear(now, Input::InUse { device, is_used, namespaces, stays });
+                    self.hear(now, Input::Idle { incident });
                 }
                 Some(Answer::Repaired(incident, repair, result)) => {
                     self.hear(now, Input::Repaired { incident, repair, result });
@@ -147,8 +150,8 @@ impl World<'_> {
             }
             Effect::Taint { effects: [], .. } => Some("untaint".to_owned()),
             Effect::Taint { effects, taint, .. } => Some(format!("taint {taint}:{}", effects.join("+"))),
-            Effect::Drain { device, .. } => {
-                self.later(now, drain_takes, Answer::Drained(device));
+            Effect::Drain { incident, device } => {
+                self.later(now, drain_takes, Answer::Drained(incident, device));
                 Some("drain".to_owned())
             }
             Effect::Repair { incident, repair, name } => {

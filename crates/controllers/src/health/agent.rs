@@ -10,12 +10,14 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Gates};
-use lazaret_lifecycle::{ChildKind, DoneWhen, History, Input as CoreInput, Notice, Reconciler};
+use lazaret_lifecycle::{
+    ChildKind, DoneWhen, History, Input as CoreInput, Notice, Reconciler, ViewKind, ViewRequest,
+};
 use lazaret_machine::{Machine, Reply as Answer, Turn};
 use lazaret_model::{DeviceHealth, Text, Timestamp};
 use lazaret_runtime::{
-    Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS,
-    RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, Wake,
+    CLAIMS, Effect, EffectId, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES,
+    PODS, RULES, Reply, Resource, SIGNALS, TAINT_POLICIES, ViewWish, Wake,
 };
 use lazaret_signals::{Condition, GuardLimits, Levels, Usage};
 use tracing::warn;
@@ -24,6 +26,7 @@ use super::{
     acceptance::{self, Candidate, Problem},
     children,
     executor::Operation,
+    obstacle::obstacle,
     proof::Proofs,
     rules,
 };
@@ -76,6 +79,8 @@ pub(crate) struct Health {
     running: BTreeMap<EffectId, Running>,
     proofs: Proofs,
     repair_namespaces: Vec<String>,
+    /// By policy: its generation, and the expression of it that could not be evaluated last.
+    broken: BTreeMap<Text, (i64, String)>,
     /// The verdict on each policy, and whether it was written.
     verdicts: BTreeMap<Text, (Verdict, bool)>,
     reports: VecDeque<Text>,
@@ -109,6 +114,7 @@ impl Health {
             running: BTreeMap::new(),
             proofs,
             repair_namespaces,
+            broken: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             reports: VecDeque::new(),
             reporting: BTreeMap::new(),
@@ -135,7 +141,10 @@ impl Health {
                     Err(error) => object.cannot_be_read(&error, "what the signal said before"),
                 },
                 NODES => self.node(object),
-                PODS => self.levels.pod(&object.key, health(object)),
+                PODS => {
+                    self.levels.pod(&object.key, health(object));
+                    self.note_obstacle(now, object);
+                }
                 _ => self.object(now, *resource, object),
             },
             Change::Gone(resource, key, uid) => match *resource {
@@ -155,6 +164,15 @@ impl Health {
                     }
                 }
             },
+        }
+    }
+
+    /// The pod of a repair or a validation says what keeps it from running.
+    fn note_obstacle(&mut self, now: Timestamp, object: &Object) {
+        let Ok(Model::Pod(pod)) = object.model() else { return };
+        let Some(job) = pod.owner.as_ref().filter(|owner| *owner.kind == *JOBS.kind) else { return };
+        if self.core.is_task(&job.name, &job.uid) {
+            self.core.handle(now, Notice::Obstructed(job.name.clone(), obstacle(object)));
         }
     }
 
@@ -243,13 +261,26 @@ impl Health {
         self.ledger = ledger;
     }
 
-    fn think(&mut self, now: Timestamp) {
-        self.now = now;
+    fn take_changes(&mut self) {
         let changes = self.fleet.take_changes();
         if !changes.classes.is_empty() {
             self.levels.tell_all();
         }
         self.usage.changed(&changes);
+    }
+
+    /// All that the server had when a view was asked for has been seen: the core gets what claims say before the notice that this is all.
+    fn view_reached(&mut self, now: Timestamp, number: u64) {
+        self.take_changes();
+        if self.leads {
+            self.tell_usage(now);
+        }
+        self.core.handle(now, Notice::ViewReached(number));
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.now = now;
+        self.take_changes();
         // The core gets the limits before the signals that they limit.
         self.tell_limits(now, false);
         self.tell_levels(now);
@@ -341,6 +372,20 @@ impl Shell for HealthShell {
 
     fn hear(&mut self, health: &mut Health, now: Timestamp, news: News) {
         health.hear(now, news);
+    }
+
+    fn wants_view(&mut self, health: &mut Health) -> Option<ViewWish> {
+        let ViewRequest { number, kinds } = health.core.poll_view()?;
+        let resource = |kind: &ViewKind| match kind {
+            ViewKind::Rules => health.rules,
+            ViewKind::Claims => CLAIMS,
+            ViewKind::Pods => PODS,
+        };
+        Some(ViewWish { number, resources: kinds.iter().map(resource).collect() })
+    }
+
+    fn view_reached(&mut self, health: &mut Health, now: Timestamp, number: u64) {
+        health.view_reached(now, number);
     }
 
     fn acknowledge(&mut self, health: &mut Health, now: Timestamp, effect: EffectId, reply: Reply) {

@@ -1,8 +1,11 @@
 //! Objects that were made for incidents: rules, drains, Jobs and claims.
 
 use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner, TaintKeyValue};
-use lazaret_model::{DeviceId, DeviceTaintRule};
+use lazaret_model::{ConditionStatus, DeviceId, DeviceTaintRule, Text};
 use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
+
+use lazaret_eviction::EVICTION_BLOCKED;
+use serde::Deserialize;
 
 use super::proof::Proofs;
 use crate::header::{Condition, Header};
@@ -41,14 +44,19 @@ pub(super) fn child(kind: ChildKind, object: &Object, proofs: &Proofs) -> Option
         ChildKind::Rule => {
             let rule = rule()?;
             let effect = rule.taint.effect.name().into();
-            ChildTarget::Rule { device: device(rule), effect, taint: taint(rule) }
+            ChildTarget::Rule { device: device(rule), effect, taint: taint(rule), held: held(rule) }
         }
         ChildKind::Drain => {
             let rule = rule()?;
             let evicted = rule.evictions.map_or(0, |count| count.pods);
-            ChildTarget::Drain { device: device(rule), taint: taint(rule), evicted }
+            let held = held(rule).filter(|held| !held.is_empty()).unwrap_or_else(|| blocked(rule));
+            ChildTarget::Drain { device: device(rule), taint: taint(rule), evicted, held }
         }
-        ChildKind::Job => ChildTarget::Job { result: result(header.conditions()) },
+        // A Job has ended when its pods have: until then its device and its node are not free for the next one.
+        ChildKind::Job => {
+            let ended = result(header.conditions()).filter(|_| !has_running_pods(object));
+            ChildTarget::Job { result: ended }
+        }
         ChildKind::Claim => ChildTarget::Claim,
     };
     Some(Child {
@@ -70,8 +78,46 @@ fn device(rule: &DeviceTaintRule) -> DeviceId {
     )
 }
 
+/// Why a rule has no effect yet, by the condition that says so; empty where that is not decided yet.
+fn held(rule: &DeviceTaintRule) -> Option<Text> {
+    rule.is_held().then(|| condition(rule, DeviceTaintRule::HELD).unwrap_or_default())
+}
+
+/// Why the pods of a policy stay.
+fn blocked(rule: &DeviceTaintRule) -> Text {
+    condition(rule, EVICTION_BLOCKED).unwrap_or_default()
+}
+
+/// The message of a condition that holds.
+fn condition(rule: &DeviceTaintRule, kind: &str) -> Option<Text> {
+    let said = rule.conditions.iter().find(|said| *said.kind == *kind)?;
+    (said.status == ConditionStatus::True && !said.message.is_empty()).then(|| said.message.clone())
+}
+
 fn taint(rule: &DeviceTaintRule) -> TaintKeyValue {
     TaintKeyValue { key: rule.taint.key.clone(), value: rule.taint.value.clone() }
+}
+
+/// The counts of a Job's pods.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Job {
+    status: Counts,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Counts {
+    active: Option<i64>,
+    terminating: Option<i64>,
+}
+
+/// Whether pods of a Job run, or are stopping. They may where it cannot be read.
+fn has_running_pods(job: &Object) -> bool {
+    match serde_json::from_slice(job.json()) {
+        Ok(Job { status }) => status.active.unwrap_or(0) + status.terminating.unwrap_or(0) > 0,
+        Err(_) => true,
+    }
 }
 
 fn result(conditions: &[Condition]) -> Option<JobResult> {

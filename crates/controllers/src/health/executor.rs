@@ -74,9 +74,10 @@ pub(super) fn resource(kind: ChildKind, rules: Resource) -> Resource {
     }
 }
 
-/// Deletes one incarnation of an object, and what belongs to it.
+/// Deletes one incarnation of an object, and what belongs to it. A Job goes last: as long as it is there its pod may run.
 pub(super) fn delete(resource: &Resource, namespace: &str, name: &str, uid: &Uid) -> Call {
-    let options = json!({"preconditions": {"uid": &**uid}, "propagationPolicy": "Background"});
+    let policy = if *resource == JOBS { "Foreground" } else { "Background" };
+    let options = json!({"preconditions": {"uid": &**uid}, "propagationPolicy": policy});
     Call::delete(resource, namespace, name, options.to_string())
 }
 

@@ -4,6 +4,7 @@ mod acceptance;
 mod agent;
 mod children;
 mod executor;
+mod obstacle;
 mod proof;
 mod rules;
 mod task;

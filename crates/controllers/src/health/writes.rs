@@ -84,20 +84,35 @@ pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Operation {
     Operation::Send(Box::new(Call::patch(&HEALTH_POLICIES, "", policy, "status", kind, body.to_string())))
 }
 
-/// Writes whether a policy is acted on, and why not.
-pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&Problem>) -> Operation {
+/// Whether a policy is acted on, and which of its expressions could not be evaluated.
+pub(super) fn verdict(
+    now: Timestamp,
+    name: &Text,
+    generation: i64,
+    (problem, broken): (Option<&Problem>, Option<&str>),
+) -> Operation {
     let (status, reason, message) = match problem {
         None => ("True", "Accepted", "the policy is acted on"),
         Some(Problem { reason, message }) => ("False", *reason, message.as_str()),
     };
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "observedGeneration": generation,
+            "lastTransitionTime": lazaret_api::format_time(now),
+        })
+    };
+    let mut conditions = vec![condition("Accepted", status, reason, message)];
+    if let Some(error) = broken {
+        let message = format!(
+            "{error}; such signals match nothing: let the expression ask for what it needs, as with has() or a comparison of signal.key before it"
+        );
+        conditions.push(condition("Evaluated", "False", "ExpressionFailed", &message));
+    }
     let body = json!({
         "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,
         "metadata": {"name": &**name},
-        "status": {"conditions": [{
-            "type": "Accepted", "status": status, "reason": reason, "message": message,
-            "observedGeneration": generation,
-            "lastTransitionTime": lazaret_api::format_time(now),
-        }]},
+        "status": {"conditions": conditions},
     });
     Operation::Judge(name.clone(), body)
 }

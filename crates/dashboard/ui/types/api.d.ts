@@ -139,12 +139,14 @@ export interface DeviceIncident {
     held?: {
       guard?: string;
       message?: string;
+      policy?: string;
       reason?: string;
       rule?: string;
       stage?: string;
       taintKey?: string;
       taintValue?: string;
     };
+    policy?: string;
     rule?: string;
     sameIdentityAs?: {
       device: string;

@@ -35,8 +35,10 @@ pub enum Input {
     Asked(TaskObject, Option<JobResult>),
     /// This object was made for a repair or a validation.
     Made(TaskObject),
-    /// The object for this repair or validation cannot be made now, and why.
+    /// The object for this repair or validation cannot be made now, or cannot do its work, and why. Empty: nothing is in its way any more.
     Obstructed(Text, Text),
+    /// All that the server had when this [view](super::ViewRequest) was asked for has been seen, and the machine knows which devices are used.
+    ViewReached(u64),
     /// The outcome of an effect.
     Acknowledged {
         /// Which.

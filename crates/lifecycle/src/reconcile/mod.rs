@@ -5,9 +5,11 @@
 
 mod alerts;
 mod children;
+mod idle;
 mod input;
 mod objects;
 mod plan;
+mod scene;
 mod state;
 mod taints;
 
@@ -20,6 +22,7 @@ use alloc::{
 use lazaret_machine::{Flights, Wake};
 use lazaret_model::{Text, Timestamp};
 
+pub use idle::{ViewKind, ViewRequest};
 pub use input::{Effect, Input, WriteKind};
 pub use objects::{Acts, Child, ChildKind, History, Owner, PersonAct, Report, Stored, Target};
 
@@ -29,6 +32,7 @@ use crate::{
 };
 use alerts::Alerts;
 use children::Children;
+use idle::Looks;
 use state::{Queued, Written};
 use taints::Tainting;
 
@@ -61,6 +65,10 @@ pub struct Reconciler {
     touched: BTreeSet<Text>,
     /// Taints that were sent and not seen yet, by incident.
     tainting: Tainting,
+    /// Which devices may be worked on.
+    looks: Looks,
+    /// By incident: its task, and what is in the way of that.
+    obstacles: BTreeMap<Text, (Text, Text)>,
     /// Which version of each policy's counts is stored.
     tallied: BTreeMap<Text, u64>,
     planned: Timestamp,
@@ -94,6 +102,8 @@ impl Reconciler {
             not_before: BTreeMap::new(),
             touched: BTreeSet::new(),
             tainting: Tainting::default(),
+            looks: Looks::default(),
+            obstacles: BTreeMap::new(),
             tallied: BTreeMap::new(),
             planned: Timestamp::EPOCH,
         }
@@ -116,7 +126,12 @@ impl Reconciler {
                     self.tallied.remove(name);
                 }
                 let device = if let CoreInput::Device { id, .. } = &heard { Some(id.clone()) } else { None };
+                let used =
+                    if let CoreInput::InUse { device, .. } = &heard { Some(device.clone()) } else { None };
                 self.lifecycle.handle(now, heard);
+                // What keeps its incident from going on may have ended.
+                let used = used.and_then(|device| self.lifecycle.incident_of(&device));
+                self.touched.extend(used.map(|incident| incident.name.clone()));
                 if let Some(device) = device {
                     self.raise_alerts(now, &device);
                 }
@@ -141,16 +156,13 @@ impl Reconciler {
             Input::Asked(object, result) => self.asked(now, &object, result),
             Input::Made(object) => {
                 if let Some(number) = self.number_of_task(&object.name) {
+                    self.obstructed(object.name.clone(), Text::default());
                     self.lifecycle.made(number, object);
                     self.take_effects();
                 }
             }
-            Input::Obstructed(task, why) => {
-                if let Some(number) = self.number_of_task(&task) {
-                    self.lifecycle.obstructed(number, &task, why);
-                    self.take_effects();
-                }
-            }
+            Input::Obstructed(task, why) => self.obstructed(task, why),
+            Input::ViewReached(number) => self.view_reached(number),
             Input::Acknowledged { id, outcome, version, uid, refused } => {
                 self.acknowledged(now, id, outcome, (version, uid, refused));
             }
@@ -159,6 +171,7 @@ impl Reconciler {
                 self.leads = false;
                 self.queue.clear();
                 self.waiting.clear();
+                self.looks.clear();
                 self.lifecycle.handle(now, CoreInput::Pause);
             }
             Input::Tick if self.leads => {
@@ -204,6 +217,7 @@ impl Reconciler {
             wake(retries, "a write is looked at again"),
             wake(expiry, "an incident has been over for long"),
             wake(self.next_end().filter(later), "an alert was not repeated for long"),
+            wake(self.looks.wake(self.planned), "a taint has been seen for long enough"),
             wake(self.lifecycle.wake(), "a device is to be looked at again"),
         ])
     }

@@ -104,6 +104,8 @@ pub enum Target {
         effect: Text,
         /// And this key and value.
         taint: TaintKeyValue,
+        /// Why it has no effect yet, in words for people: a guard holds it. Empty where that is not decided yet; `None` where it has its effect.
+        held: Option<Text>,
     },
     /// It makes the pods of a device leave.
     Drain {
@@ -113,6 +115,8 @@ pub enum Target {
         taint: TaintKeyValue,
         /// How many pods have left because of it.
         evicted: u64,
+        /// Why pods stay, in words for people: a guard holds it, or something blocks evictions. Empty where nothing does.
+        held: Text,
     },
     /// It repairs or validates.
     Job {

@@ -6,10 +6,11 @@ use lazaret_model::{Text, Timestamp};
 
 use super::{
     Child, ChildKind, Owner, Reconciler, Target, WriteKind,
+    scene::Scene,
     state::{Queued, child_key},
 };
 use crate::{
-    effect::Input as CoreInput,
+    effect::{Input as CoreInput, JobResult},
     incident::Incident,
     wanted::{Task, Wanted},
 };
@@ -23,6 +24,7 @@ impl Reconciler {
     /// Looks at what may have changed, and queues what is to be done.
     pub(super) fn plan(&mut self, now: Timestamp) {
         self.due_again(now);
+        self.touched.extend(self.looks.due(now, self.planned));
         self.forget_unseen(now);
         while let Some(name) = self.touched.pop_first() {
             self.plan_incident(now, &name);
@@ -91,7 +93,11 @@ impl Reconciler {
             Some((_, incident)) => {
                 (self.lifecycle.wanted(incident), self.incidents.get(name).map(|written| written.shown))
             }
-            None => (Wanted::default(), None),
+            None => {
+                self.looks.forget(name);
+                self.obstacles.remove(name);
+                (Wanted::default(), None)
+            }
         };
         // Nothing is done for what is not stored yet, and nothing is undone before it is stored that it is over.
         let is_stored = match &open {
@@ -121,82 +127,111 @@ impl Reconciler {
         // Effects that wait were decided on an older state.
         self.waiting.remove(&child_key(ChildKind::Rule, name));
         self.waiting.remove(&child_key(ChildKind::Drain, name));
-        let (mut has_rule, mut has_drain, mut has_job) = (false, false, false);
+        if let Some((_, incident)) = open {
+            self.waiting.remove(&child_key(ChildKind::Job, &incident.task_name()));
+        }
+        let mut scene = Scene::default();
         for child in children {
-            let fits = |owner: &Owner| child.owner == *owner;
-            let Some((owner, incident)) = open.filter(|(owner, _)| fits(owner)) else {
-                self.delete(now, &child);
-                // An earlier incident of the same name may have left it: its place is taken until it is gone.
-                match child.target.kind() {
-                    ChildKind::Rule => has_rule = true,
-                    ChildKind::Drain => has_drain = true,
-                    ChildKind::Job => has_job = true,
-                    ChildKind::Claim => {}
+            match open.filter(|(owner, _)| child.owner == *owner) {
+                Some((owner, incident)) => {
+                    self.plan_child(now, (owner, incident), (wanted, &child), &mut scene);
                 }
-                continue;
-            };
-            match &child.target {
-                Target::Rule { device, effect, taint } => match wanted.quarantine {
-                    Some(wanted) if *device == incident.device && child.name == owner.name => {
-                        has_rule = true;
-                        if **effect != *wanted || *taint != incident.taint {
-                            self.taint(now, owner, incident, wanted, Some(&child));
-                        }
-                    }
-                    Some(_) | None => {
-                        has_rule = true;
-                        self.delete(now, &child);
-                    }
-                },
-                Target::Drain { device, taint, .. } => {
-                    let is_right = *device == incident.device && *taint == incident.taint;
-                    has_drain = true;
-                    if !wanted.drains || !is_right || child.name != owner.name {
-                        self.delete(now, &child);
-                    }
-                }
-                Target::Claim => {
-                    if wanted.task != Some(Task::Validate) || child.name != incident.task_name() {
-                        self.delete(now, &child);
-                    }
-                }
-                Target::Job { result } => {
-                    let is_current = child.name == incident.task_name();
-                    let is_wanted = wanted.task.is_some() && is_current;
-                    has_job |= is_wanted;
-                    match result {
-                        // It may have ended while nobody led.
-                        Some(result) if is_wanted => {
-                            self.note_task(incident, &child);
-                            self.asked(now, &child.object(), Some(result.clone()));
-                        }
-                        None if is_wanted => self.note_task(incident, &child),
-                        // Deleted once its number is stored as used.
-                        None if is_current && !is_wanted => self.lifecycle.withdraw(incident.number),
-                        None if !is_wanted => self.delete(now, &child),
-                        Some(_) | None => {}
-                    }
+                None => {
+                    self.delete(now, &child);
+                    // An earlier incident of the same name may have left it: its place is taken until it is gone.
+                    scene.takes_place(child.target.kind());
                 }
             }
         }
         let Some((owner, incident)) = open else { return };
-        if let Some(effect) = wanted.quarantine.filter(|_| !has_rule) {
+        if let Some(effect) = wanted.quarantine.filter(|_| !scene.has_rule) {
             self.taint(now, owner, incident, effect, None);
         }
-        if wanted.drains && !has_drain {
+        if wanted.drains && !scene.has_drain {
             let (device, taint) = (incident.device.clone(), incident.taint.clone());
             let kind =
                 WriteKind::Drain { owner: owner.clone(), device, taint, policy: incident.policy.clone() };
             self.push_at(now, child_key(ChildKind::Drain, name), 0, kind);
         }
-        if let Some(task) = wanted.task.filter(|_| !has_job) {
+        let task = wanted.task.filter(|_| !scene.has_job);
+        let may_begin = self.may_begin(now, incident, task, &scene);
+        if let Some(task) = task.filter(|_| may_begin) {
             self.run(now, owner, incident, task);
+        }
+    }
+
+    /// Compares an object of an open incident with what the incident requires.
+    fn plan_child(
+        &mut self,
+        now: Timestamp,
+        (owner, incident): (&Owner, &Arc<Incident>),
+        (wanted, child): (Wanted, &Child),
+        scene: &mut Scene,
+    ) {
+        match &child.target {
+            Target::Rule { device, effect, taint, held } => match wanted.quarantine {
+                Some(wanted) if *device == incident.device && child.name == owner.name => {
+                    scene.has_rule = true;
+                    if **effect != *wanted || *taint != incident.taint {
+                        self.taint(now, owner, incident, wanted, Some(child));
+                    } else {
+                        scene.held = held.clone().unwrap_or_default();
+                        scene.rule = Some(child.clone()).filter(|_| held.is_none());
+                    }
+                }
+                Some(_) | None => {
+                    scene.has_rule = true;
+                    self.delete(now, child);
+                }
+            },
+            Target::Drain { device, taint, held, .. } => {
+                let is_right = *device == incident.device && *taint == incident.taint;
+                scene.has_drain = true;
+                scene.blocked = held.clone();
+                if !wanted.drains || !is_right || child.name != owner.name {
+                    self.delete(now, child);
+                }
+            }
+            Target::Claim => {
+                if wanted.task != Some(Task::Validate) || child.name != incident.task_name() {
+                    self.delete(now, child);
+                }
+            }
+            Target::Job { result } => self.plan_job(now, incident, (wanted, child, result.as_ref()), scene),
+        }
+    }
+
+    fn plan_job(
+        &mut self,
+        now: Timestamp,
+        incident: &Arc<Incident>,
+        (wanted, child, result): (Wanted, &Child, Option<&JobResult>),
+        scene: &mut Scene,
+    ) {
+        let is_current = child.name == incident.task_name();
+        let is_wanted = wanted.task.is_some() && is_current;
+        scene.has_job |= is_wanted;
+        if !is_wanted && result.is_none() {
+            scene.last = child.name.clone();
+        }
+        match result {
+            // It may have ended while nobody led.
+            Some(result) if is_wanted => {
+                self.note_task(incident, child);
+                self.asked(now, &child.object(), Some(result.clone()));
+            }
+            None if is_wanted => self.note_task(incident, child),
+            // Deleted once its number is stored as used.
+            None if is_current && !is_wanted => self.lifecycle.withdraw(incident.number),
+            None if !is_wanted => self.delete(now, child),
+            Some(_) | None => {}
         }
     }
 
     /// A Job of ours is there, and it is not stored yet which: a leader before this one made it.
     fn note_task(&mut self, incident: &Incident, child: &Child) {
         if incident.task.is_none() {
+            self.obstructed(child.name.clone(), Text::default());
             self.lifecycle.made(incident.number, child.object());
         }
     }
@@ -239,7 +274,7 @@ impl Reconciler {
         }
     }
 
-    fn is_free(&self, now: Timestamp, key: &Text) -> bool {
+    pub(super) fn is_free(&self, now: Timestamp, key: &Text) -> bool {
         let waits = self.not_before.get(key).is_some_and(|(at, _)| *at > now && *at != Timestamp::NEVER);
         !waits && !self.flying.contains(key)
     }

@@ -92,6 +92,7 @@ impl Reconciler {
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.leads = true;
         self.not_before.clear();
+        self.looks.clear();
         // Effects of an earlier term have ended, and their results were seen.
         while let Some((name, _)) = self.tainting.first_key_value() {
             let name = name.clone();
@@ -366,6 +367,33 @@ impl Reconciler {
         self.incidents.get(name)?.number
     }
 
+    /// Whether an object of this name and incarnation was made for the task of an open incident that was begun last.
+    #[must_use]
+    pub fn is_task(&self, name: &Text, uid: &Uid) -> bool {
+        let incident = self.number_of_task(name).and_then(|number| self.lifecycle.incident(number));
+        let made = incident.and_then(|incident| incident.task.as_deref());
+        made.is_some_and(|made| made.name == *name && made.uid == *uid)
+    }
+
+    /// What is in the way of the task of an incident, if anything is.
+    pub(super) fn obstructed(&mut self, task: Text, why: Text) {
+        let Some((name, _)) = task.rsplit_once('-') else { return };
+        let name = Text::from(name);
+        if self.incidents.get(&name).is_none_or(|known| known.number.is_none()) {
+            return;
+        }
+        let known = self.obstacles.get(&name).filter(|(of, _)| *of == task);
+        if known.map_or("", |(_, why)| &**why) == &*why {
+            return;
+        }
+        if why.is_empty() {
+            self.obstacles.remove(&name);
+        } else {
+            self.obstacles.insert(name.clone(), (task, why));
+        }
+        self.touched.insert(name);
+    }
+
     /// A repair or validation has ended, or goes on. It counts once it is stored that it was this object that was made for it.
     pub(super) fn asked(&mut self, now: Timestamp, object: &TaskObject, result: Option<JobResult>) {
         let (Some(result), Some((name, _))) = (result, object.name.rsplit_once('-')) else { return };
@@ -412,6 +440,10 @@ impl Reconciler {
         let Some(Queued { key, change, kind }) = self.in_flight.land(id) else { return };
         self.taint_answered(now, &kind, outcome);
         self.flying.remove(&key);
+        if let WriteKind::Run { owner, .. } = &kind {
+            // Made again, it needs another look at its device.
+            self.looks.renew(&owner.name);
+        }
         let failures = self.not_before.get(&key).map_or(0, |(_, failures)| *failures);
         let is_done = matches!(outcome, Outcome::Done | Outcome::Gone);
         self.touched.insert(kind.incident().unwrap_or_default());

@@ -11,6 +11,9 @@ use lazaret_model::{DeviceId, Text, Unit};
 
 use crate::world::{at, device};
 
+/// A taint that was seen for this long is in force.
+const SETTLES_MS: i64 = 2_000;
+
 /// The API: incidents, and the objects that were made for them.
 #[derive(Default)]
 pub(crate) struct Server {
@@ -45,7 +48,7 @@ impl Server {
         }]))
     }
 
-    fn write(&mut self, write: &Write) -> (Option<Text>, Option<Text>) {
+    pub(crate) fn write(&mut self, write: &Write) -> (Option<Text>, Option<Text>) {
         self.writes += 1;
         let version: Text = self.writes.to_string().into();
         match &write.kind {
@@ -66,12 +69,16 @@ impl Server {
             }
             WriteKind::Taint { owner, device, effect, taint, .. } => {
                 let (device, taint, effect) = (device.clone(), taint.clone(), Text::from(*effect));
-                self.make(&owner.name, owner, ChildTarget::Rule { device, effect, taint });
+                self.make(&owner.name, owner, ChildTarget::Rule { device, effect, taint, held: None });
                 (None, None)
             }
             WriteKind::Drain { owner, device, taint, .. } => {
                 let (device, taint) = (device.clone(), taint.clone());
-                self.make(&owner.name, owner, ChildTarget::Drain { device, taint, evicted: 0 });
+                self.make(
+                    &owner.name,
+                    owner,
+                    ChildTarget::Drain { device, taint, evicted: 0, held: "".into() },
+                );
                 (None, None)
             }
             WriteKind::Run { owner, name, .. } => {
@@ -140,7 +147,7 @@ impl Leader {
         })));
     }
 
-    fn see(&mut self, server: &Server) {
+    pub(crate) fn see(&mut self, server: &Server) {
         for stored in server.incidents.values() {
             self.hear(Notice::Stored(Box::new(stored.clone())));
         }
@@ -151,10 +158,22 @@ impl Leader {
 
     /// Does all it wants, but for what fails.
     pub(crate) fn work(&mut self, server: &mut Server, fails: impl Fn(&WriteKind) -> bool) {
-        for _ in 0..20 {
+        for _ in 0..60 {
             self.hear(server.limits());
             self.hear(Notice::Tick);
-            let Some(write) = self.core.poll_effect() else { return };
+            // Watches are as new as the server, and a taint is seen for long enough.
+            if let Some(view) = self.core.poll_view() {
+                self.hear(Notice::ViewReached(view.number));
+                self.hear(Notice::Tick);
+            }
+            let Some(write) = self.core.poll_effect() else {
+                let settles = self.core.next_wake().map(|wake| wake.at.as_millis());
+                match settles.filter(|at| *at <= self.now + SETTLES_MS) {
+                    Some(at) => self.now = at,
+                    None => return,
+                }
+                continue;
+            };
             let is_done = !fails(&write.kind);
             let (version, uid) = if is_done { server.write(&write) } else { (None, None) };
             let outcome = if is_done { Outcome::Done } else { Outcome::RetryLater };

@@ -1,6 +1,6 @@
 //! The counts of rules, over restarts as well.
 
-use lazaret_lifecycle::{Input, Lifecycle, Signal, Source, Stage, TALLIES_MAX};
+use lazaret_lifecycle::{Input, Signal, Source, Stage, TALLIES_MAX};
 
 use crate::world::{MINUTE, World, at, device, policy};
 
@@ -28,7 +28,7 @@ fn a_count_within_a_time_quarantines_and_calm_ends_it() {
 /// A machine that begins with what another one counted.
 fn after_restart(world: &mut World) -> World {
     let tallies = world.machine.tallies(&"p".into(), at(world.now));
-    let mut other = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    let mut other = World::empty(world.now);
     other.hear(Input::Policy(Box::new(policy())));
     other.hear(Input::Counted { policy: "p".into(), tallies });
     let id = device("gpu-0");

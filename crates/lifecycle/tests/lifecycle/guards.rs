@@ -1,8 +1,6 @@
 //! Limits of guards on the devices that policies take out of service.
 
-use lazaret_lifecycle::{
-    Act, HeldReason, Input, Lifecycle, Limit, Mode, Policy, Selected, Signal, Source, Stage,
-};
+use lazaret_lifecycle::{Act, HeldReason, Input, Limit, Mode, Policy, Selected, Signal, Source, Stage};
 use lazaret_model::Unit;
 
 use crate::world::{MINUTE, World, at, device, policy};
@@ -126,7 +124,7 @@ fn what_was_observed_is_enforced_as_far_as_guards_permit() {
     assert_eq!((stages(&world), enforced(&world)), (vec![Stage::Draining; 3], 1));
     // Another machine goes by the same.
     let found: Vec<_> = world.machine.incidents().cloned().collect();
-    let mut other = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    let mut other = World::empty(world.now);
     other.hear(Input::Policy(Box::new(policy())));
     other.hear(Input::Limits(limit(1, &[])));
     for incident in found {

@@ -16,7 +16,7 @@ fn drained(policy: Policy) -> (Server, Leader) {
     leader.raise("gpu-0", "xid", "79");
     leader.work(&mut server, |_| false);
     let (device, namespaces) = (device("gpu-0"), Vec::new());
-    leader.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces }));
+    leader.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces, stays: "".into() }));
     (server, leader)
 }
 

@@ -1,6 +1,6 @@
 //! The stages of an incident, one after the other.
 
-use lazaret_lifecycle::{Act, Effect, Input, Lifecycle, Mode, Presence, Stage, Target};
+use lazaret_lifecycle::{Act, Effect, Input, Mode, Presence, Stage, Target};
 use lazaret_model::{DeviceId, Text};
 
 use crate::world::{MINUTE, SECOND, World, at, device, policy};
@@ -187,7 +187,7 @@ fn a_machine_that_is_given_the_incidents_goes_on_where_the_one_before_ended() {
     world.signal("xid", "79", false);
     world.repaired(0, 0, Err("no".into()));
     let found = world.machine.incidents().next().unwrap().clone();
-    let mut other = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    let mut other = World::empty(world.now);
     other.hear(Input::Policy(Box::new(policy())));
     other.hear(Input::Found(Box::new(found.clone())));
     assert_eq!((other.repairs(), other.taints()), (vec!["reboot"], vec!["NoSchedule", "NoExecute"]));

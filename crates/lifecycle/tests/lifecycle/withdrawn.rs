@@ -19,7 +19,7 @@ fn repairing() -> (Server, Leader) {
     leader.raise("gpu-0", "xid", "79");
     leader.work(&mut server, |_| false);
     let (device, namespaces) = (device("gpu-0"), Vec::new());
-    leader.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces }));
+    leader.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces, stays: "".into() }));
     leader.work(&mut server, |_| false);
     assert_eq!(running(&server), server.jobs);
     assert_eq!(server.jobs.len(), 1, "{:?}", server.jobs);
@@ -61,7 +61,10 @@ fn an_incident_that_is_found_without_its_policy_is_left_to_people() {
     leader.hear(Notice::Core(Input::PolicyGone("p".into())));
     leader.hear(Notice::BecameLeader);
     leader.work(&mut server, |_| false);
-    assert_eq!(&*incident(&server).waits_for, "its policy is gone: a person decides");
+    assert_eq!(
+        &*incident(&server).waits_for,
+        "its policy is gone: a person decides, with kubectl device repaired or kubectl device abandon"
+    );
     leader.policy(policy());
     leader.work(&mut server, |_| false);
     assert_repaired_again(&server);

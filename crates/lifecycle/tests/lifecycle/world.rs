@@ -45,6 +45,7 @@ pub(crate) fn policy() -> Policy {
         recovery: Some(Recovery {
             probation_ms: 30 * MINUTE,
             validates: true,
+            validation_timeout_ms: 60 * MINUTE,
             flaps: Some(Flaps { at_most: 1, within_ms: 24 * 60 * MINUTE }),
         }),
     }
@@ -54,11 +55,12 @@ pub(crate) struct World {
     pub(crate) machine: Lifecycle,
     pub(crate) now: i64,
     pub(crate) effects: Vec<Effect>,
+    pub(crate) is_used: bool,
 }
 
 impl World {
     pub(crate) fn new(policy: Policy) -> Self {
-        let mut world = Self { machine: Lifecycle::default(), now: 0, effects: Vec::new() };
+        let mut world = Self::empty(0);
         let name = policy.name.clone();
         world.hear(Input::Policy(Box::new(policy)));
         world.hear(Input::Device {
@@ -69,12 +71,24 @@ impl World {
         world
     }
 
+    pub(crate) fn empty(now: i64) -> Self {
+        Self { machine: Lifecycle::default(), now, effects: Vec::new(), is_used: true }
+    }
+
     pub(crate) fn hear(&mut self, input: Input) {
         self.machine.handle(at(self.now), input);
         self.take();
     }
 
     pub(crate) fn take(&mut self) {
+        let from = self.effects.len();
+        self.take_all();
+        if self.effects[from..].iter().any(|effect| matches!(effect, Effect::Drain { .. })) {
+            self.idle();
+        }
+    }
+
+    fn take_all(&mut self) {
         while let Some(effect) = self.machine.poll() {
             self.effects.push(effect);
         }
@@ -129,7 +143,19 @@ impl World {
     }
 
     pub(crate) fn is_used(&mut self, is_used: bool) {
-        self.hear(Input::InUse { device: device("gpu-0"), is_used, namespaces: vec!["default".into()] });
+        let (device, namespaces, stays) = (device("gpu-0"), vec!["default".into()], "".into());
+        self.is_used = is_used;
+        self.hear(Input::InUse { device, is_used, namespaces, stays });
+        self.idle();
+    }
+
+    /// Each taint is in force at once.
+    fn idle(&mut self) {
+        let draining = self.machine.incident_of(&device("gpu-0")).map(|incident| incident.number);
+        if let Some(incident) = draining.filter(|_| !self.is_used) {
+            self.machine.handle(at(self.now), Input::Idle { incident });
+            self.take_all();
+        }
     }
 
     /// Lets time pass, with every wake-up in between.

@@ -65,6 +65,8 @@ pub(crate) struct Health {
     pub(crate) log: Vec<HealthEvent>,
     /// By incarnation of an incident: its last stage, and whether a person acted since.
     pub(crate) stages: BTreeMap<Uid, (Stage, bool)>,
+    /// By incarnation of a rule: the version of the last write of its taint.
+    pub(crate) tainted: BTreeMap<Uid, u64>,
     /// How often each job was made.
     pub(crate) made: BTreeMap<(Uid, Text), u32>,
     /// Times in which some controller knew that a pool had been incomplete for long.
@@ -127,6 +129,8 @@ pub(crate) struct HealthAgent {
     pub(crate) devices: BTreeMap<Text, DeviceId>,
     /// Devices that its machine has out of service.
     pub(crate) out: BTreeSet<DeviceId>,
+    /// When to look whether the view is there that its machine wants.
+    pub(super) view_at: Option<Timestamp>,
 }
 
 /// Something that is going to happen to a health controller or to what it made.
@@ -189,6 +193,7 @@ impl Health {
             tallies: Vec::new(),
             log: Vec::new(),
             stages: BTreeMap::new(),
+            tainted: BTreeMap::new(),
             made: BTreeMap::new(),
             torn: Vec::new(),
             kept_guards: Vec::new(),
@@ -233,13 +238,14 @@ impl Health {
             device: selector.device.clone()?,
         };
         let taint = TaintKeyValue { key: rule.taint.key.clone(), value: rule.taint.value.clone() };
+        let held = rule.is_held().then(|| Text::from("a guard holds it"));
         let target = match kind {
             ChildKind::Drain => {
                 let evicted = rule.evictions.map_or(0, |count| count.pods);
-                ChildTarget::Drain { device, taint, evicted }
+                ChildTarget::Drain { device, taint, evicted, held: held.unwrap_or_default() }
             }
             ChildKind::Rule | ChildKind::Job | ChildKind::Claim => {
-                ChildTarget::Rule { device, effect: rule.taint.effect.to_string().into(), taint }
+                ChildTarget::Rule { device, effect: rule.taint.effect.to_string().into(), taint, held }
             }
         };
         let name = owner.name.clone();
@@ -270,6 +276,7 @@ impl HealthAgent {
             children_at: None,
             devices: BTreeMap::new(),
             out: BTreeSet::new(),
+            view_at: None,
         }
     }
 }
@@ -345,6 +352,7 @@ impl World {
         if leads {
             self.hear_usage(number, now);
             self.health.agents[number].core.handle(now, Notice::Tick);
+            self.catch_up_health(number, now);
             self.check_taken_out(number);
             self.check_moved(number);
         }
@@ -383,7 +391,8 @@ impl World {
         let torn = agent.levels.wake().map(|at| Wake::new(at, "a pool has been incomplete for long"));
         let count = agent.limits.wake(&agent.fleet).filter(|_| agent.turn.leads());
         let count = count.map(|at| Wake::new(at, "devices are to be counted for guards"));
-        let wanted = Wake::first([wanted, count, torn]);
+        let view = agent.view_at.map(|at| Wake::new(at, "a view is wanted"));
+        let wanted = Wake::first([wanted, count, torn, view]);
         // A follower hears of time too: what it measures goes on.
         let wake = if agent.turn.leads() { agent.turn.wake(wanted) } else { wanted };
         let Some(wake) = wake else { return };

@@ -128,6 +128,7 @@ impl World {
                 Some(Mutant::ForgetTaintKeys),
                 ChildTarget::Rule { taint, .. } | ChildTarget::Drain { taint, .. },
             ) => taint.clone_from(&stored.incident.taint),
+            (Some(Mutant::UnseenHold), ChildTarget::Rule { held, .. }) => *held = None,
             (Some(Mutant::TaintHeld), ChildTarget::Rule { effect, .. }) if stored.incident.held.is_some() => {
                 *effect = "None".into();
             }

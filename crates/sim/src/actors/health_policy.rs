@@ -54,6 +54,7 @@ impl PolicySpec {
             recovery: Some(Recovery {
                 probation_ms: 8_000,
                 validates: true,
+                validation_timeout_ms: 60_000,
                 flaps: Some(Flaps { at_most: 2, within_ms: 3_600_000 }),
             }),
         };

@@ -57,6 +57,7 @@ impl World {
             ),
             WriteKind::Run { owner, name, incident, .. } => {
                 self.check_run_is_stored(owner, incident);
+                self.check_device_is_idle(owner, incident);
                 (self.run_job(owner, name), None, None)
             }
             WriteKind::Delete(ChildKind::Job, _, name, uid) => {
@@ -213,6 +214,7 @@ impl World {
                 }
                 rule.review = review;
             });
+            self.note_taint(&name);
             return Outcome::Done;
         }
         if let Some(known) = known {
@@ -245,8 +247,17 @@ impl World {
             review: self.review(),
             ..DeviceTaintRule::default()
         };
+        let name = rule.name.clone();
         self.api.rules.put(&mut self.api.versions, rule);
+        self.note_taint(&name);
         Outcome::Done
+    }
+
+    /// The taint of a rule was written.
+    fn note_taint(&mut self, name: &Text) {
+        if let Some(rule) = self.api.rules.get(name) {
+            self.health.tainted.insert(rule.object.uid.clone(), rule.version);
+        }
     }
 
     /// Budgets are asked until the deadline; in some worlds groups leave together.

@@ -17,6 +17,7 @@ pub(crate) mod health_devices;
 pub(crate) mod health_hear;
 pub(crate) mod health_policy;
 pub(crate) mod health_pools;
+pub(crate) mod health_views;
 pub(crate) mod health_writes;
 pub(crate) mod known_nodes;
 pub(crate) mod kubelet_watches;

@@ -34,6 +34,9 @@ impl World {
         if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &write.kind {
             self.check_torn_causes(incident);
         }
+        if let WriteKind::Run { owner, name, .. } = &write.kind {
+            self.check_nothing_is_held(number, owner, name);
+        }
         let touched = if let WriteKind::Delete(ChildKind::Rule | ChildKind::Drain, _, name, uid) = &write.kind
         {
             Some((name, uid))
@@ -49,6 +52,22 @@ impl World {
             self.violate("foreign rules are never touched", detail);
         }
         write
+    }
+
+    /// No repair and no validation begins while a guard holds the taint of its incident, as far as its controller has seen.
+    fn check_nothing_is_held(&mut self, number: usize, owner: &Owner, name: &Text) {
+        let seen = self.seen(number);
+        let held = seen.rules().any(|rule| {
+            let is_own = self
+                .health
+                .owners
+                .get(&rule.uid)
+                .is_some_and(|(of, kind)| of == owner && *kind == ChildKind::Rule);
+            is_own && rule.is_held()
+        });
+        if held {
+            self.violate("nothing begins while its taint is held", name.to_string());
+        }
     }
 
     /// Every object is made for an incident that is stored, or was.

@@ -29,6 +29,29 @@ impl World {
         }
     }
 
+    /// A repair or a validation begins: the taint of its incident has an effect, and no claim has the device that had it when the taint was written.
+    /// Where others meddle they may have taken the rule away just now.
+    pub(crate) fn check_device_is_idle(&mut self, owner: &Owner, incident: &Incident) {
+        let rule = self.api.rules.get(&rule_name(ChildKind::Rule, &owner.name));
+        let own =
+            rule.filter(|rule| self.health.owners.get(&rule.object.uid).is_some_and(|(of, _)| of == owner));
+        let is_tainted = own.is_some_and(|rule| rule.object.taint.effect != Effect::None);
+        let since = own.and_then(|rule| self.health.tainted.get(&rule.object.uid)).copied().unwrap_or(0);
+        if !is_tainted && self.config.healed < 2 {
+            self.violate("nothing begins before the taint is in force", incident.task_name().to_string());
+        }
+        let holds = |claim: &&lazaret_model::ResourceClaim| {
+            let results = claim.allocation.iter().flat_map(|given| &given.results);
+            results.into_iter().any(|result| result.device == incident.device && !result.admin_access)
+        };
+        let older = self.api.claims.iter().filter(|claim| claim.version < since);
+        let held = older.map(|claim| &**claim.object).find(holds).map(|claim| claim.key.to_string());
+        if let Some(claim) = held {
+            let detail = format!("{} begins while {claim} has {}", incident.task_name(), incident.device);
+            self.violate("nothing begins while a claim has the device", detail);
+        }
+    }
+
     /// An incident is opened, and goes further, for a pool that has been incomplete for long, as far as some controller knew at that instant.
     pub(crate) fn check_torn_causes(&mut self, incident: &Incident) {
         let pool = incident.device.pool_id();
@@ -159,7 +182,14 @@ impl World {
             let is_persons = incident.stage == Stage::Repairing && policy.steps.len() <= incident.step;
             // Its driver publishes two devices with one identity, or it is gone with its node.
             let is_persons = is_persons || incident.twin.is_some() || incident.gone_since.is_some();
-            if is_calm && is_idle && !is_persons {
+            // What a guard holds is carried out when it permits it, and a rule that is held waits for its approval.
+            let waits_for_guard = incident.held.is_some()
+                || self
+                    .api
+                    .rules
+                    .get(&rule_name(ChildKind::Rule, &incident.name))
+                    .is_some_and(|rule| rule.object.is_held());
+            if is_calm && is_idle && !is_persons && !waits_for_guard {
                 let (name, stage) = (&incident.name, incident.stage);
                 let detail = format!("{name} is {stage:?}, waiting for {}", incident.waits_for);
                 complaints.push(("recovery waits for no guard", detail));

@@ -42,7 +42,10 @@ impl Health {
             }
             WriteKind::DropReport(name, uid) => Operation::Send(Box::new(delete(&SIGNALS, "", &name, &uid))),
             WriteKind::Broken(policy, rule, error) => {
-                Operation::Warn(format!("DeviceHealthPolicy {policy}: spec.rules[{rule}].when: {error}"))
+                let problem = format!("spec.rules[{rule}].when: {error}");
+                let text = format!("DeviceHealthPolicy {policy}: {problem}");
+                self.note_broken(&policy, problem);
+                Operation::Warn(text)
             }
         }
     }

@@ -43,6 +43,7 @@ impl Health {
 
     pub(super) fn policy_gone(&mut self, now: Timestamp, name: &Text) {
         self.verdicts.remove(name);
+        self.broken.remove(name);
         self.discard(now, name);
     }
 
@@ -125,13 +126,27 @@ impl Health {
         }
     }
 
+    /// An expression of a policy could not be evaluated: its status says so until its spec changes.
+    pub(super) fn note_broken(&mut self, name: &Text, problem: String) {
+        let Some(((generation, _), is_told)) = self.verdicts.get_mut(name) else { return };
+        // Each signal may fail in another way: the status has the first error.
+        if self.broken.get(name).is_some_and(|(of, _)| of == generation) {
+            return;
+        }
+        *is_told = false;
+        self.broken.insert(name.clone(), (*generation, problem));
+        self.reports.push_back(name.clone());
+    }
+
     /// The next status of a policy to be written, if there is one.
     pub(super) fn poll_report(&mut self) -> Option<Effect<Operation>> {
         // A policy that is gone has no status.
         let (name, kind) = loop {
             let name = self.reports.pop_front()?;
             if let Some(((generation, problem), _)) = self.verdicts.get(&name) {
-                let kind = writes::verdict(self.now, &name, *generation, problem.as_ref());
+                let broken = self.broken.get(&name).filter(|(of, _)| of == generation);
+                let broken = broken.map(|(_, message)| message.as_str());
+                let kind = writes::verdict(self.now, &name, *generation, (problem.as_ref(), broken));
                 break (name, kind);
             }
         };
