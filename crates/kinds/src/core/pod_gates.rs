@@ -106,7 +106,7 @@ fn each_container(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
     }
 }
 
-/// What a container is asked, and told.
+/// The actions of a container's probes and hooks.
 fn actions(container: &Value) -> impl Iterator<Item = &Value> {
     let probes = PROBES.iter().map(move |probe| &container[*probe]);
     probes.chain(HOOKS.iter().map(move |hook| &container["lifecycle"][*hook]))
