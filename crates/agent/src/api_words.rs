@@ -1,6 +1,6 @@
 //! Errors of the API in words.
 
-/// What the server said, or why there is no answer: the client's own text of a refusal shows a structure of this program.
+/// The server's own words, or why there is no answer: the client's text of a refusal shows a structure of this program.
 pub(crate) fn api_words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error { status.message.clone() } else { error.to_string() }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Begun {
 /// The user of a request within a session.
 #[derive(Clone, Debug)]
 pub struct Visit<U> {
-    /// Who signed in.
+    /// The user that signed in.
     pub user: U,
     /// Answers that go on, watches above all, end with it.
     pub end: SessionEnd,

@@ -43,7 +43,7 @@ pub(crate) struct Delivery {
     _seat: Option<Arc<Mutex<Option<Seat>>>>,
 }
 
-/// What a session means to an answer.
+/// The session that ends an answer.
 #[derive(Debug)]
 enum Session {
     /// The answer ends by itself alone.

@@ -42,7 +42,7 @@ impl fmt::Debug for SessionEnd {
 /// The user of a request, and the session that it belongs to.
 #[derive(Debug)]
 pub struct Requester {
-    /// Who asks.
+    /// The user that asks.
     pub user: Arc<User>,
     /// Watches and streams end with it; `None` for credentials that are shown with each request.
     pub session: Option<SessionEnd>,

@@ -326,7 +326,7 @@ pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SecretsErro
         fs::rename(&beside, path)
     };
     write().map_err(|source| {
-        // What was begun takes room, and is of no use.
+        // A file that is not whole takes room, and is of no use.
         let _ = fs::remove_file(&beside);
         file("write", path, source)
     })

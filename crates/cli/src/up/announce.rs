@@ -1,4 +1,4 @@
-//! What `lazaret up` prints when it serves.
+//! The lines that `lazaret up` prints when it serves.
 
 use std::{
     io::{self, IsTerminal as _},

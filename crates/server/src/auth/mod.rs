@@ -68,7 +68,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Who sent a request with these headers over a connection of `peer`, which showed a certificate when it was made.
+    /// The sender of a request with these headers over a connection of `peer`, which showed a certificate when it was made.
     ///
     /// # Errors
     /// When credentials are invalid, or another user is impersonated without permission.
