@@ -124,7 +124,7 @@ mod tests {
         let registry = tracing_subscriber::registry().with(layer(format, move || out.clone()));
         tracing::subscriber::with_default(registry, || {
             let hostile = "\x1b[2J\rok\u{202e}\u{9b}31m\n2026-01-01 ERROR forged";
-            tracing::warn!(why = %hostile, message = hostile, "{hostile}");
+            tracing::warn!(why = %hostile, "{hostile}");
         });
         let bytes = written.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
