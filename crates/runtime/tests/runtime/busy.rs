@@ -7,10 +7,12 @@ use std::sync::{
 
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Effect, EffectId, Hub, Leadership, Metrics, News, Outcome, Perform,
+    Agent, AgentOptions, Effect, EffectId, Hub, Leadership, Metrics, News, Outcome, PODS, Perform,
     Precedence, Reply, Wake, run,
 };
 use tokio::sync::watch;
+
+use crate::restarts::client;
 
 /// Turns after which an agent that was never interrupted gives up.
 const TURNS_MAX: usize = 1_000;
@@ -86,8 +88,7 @@ impl Perform<usize> for Counts {
 async fn what_a_busy_agent_sends_is_begun_before_it_decides_again() {
     let counts = Counts::default();
     let metrics = Metrics::default();
-    let silent = Client::direct(|_| std::future::pending::<http::Response<lazaret_runtime::Body>>());
-    let hub = Hub::new(silent, metrics.clone());
+    let hub = Hub::new(client(), metrics.clone());
     let (stop, stopped) = watch::channel(false);
     let (done, mut is_done) = watch::channel(false);
     let own = counts.clone();
@@ -100,7 +101,7 @@ async fn what_a_busy_agent_sends_is_begun_before_it_decides_again() {
     };
     let options = AgentOptions { name: "busy", in_flight_max: 4, precedence: Precedence::Usual };
     let running =
-        run(make, counts.clone(), hub.listen(&[]), Leadership::unrivalled(), metrics, options, stopped);
+        run(make, counts.clone(), hub.listen(&[PODS]), Leadership::unrivalled(), metrics, options, stopped);
     let ending = async {
         is_done.wait_for(|done| *done).await.unwrap();
         stop.send_replace(true);
