@@ -9,6 +9,8 @@ use lazaret_api::read_classic_claim;
 use lazaret_node::{ClaimId, ClaimKind, ClaimName, ClaimView, HeldDevice, Outcome};
 use lazaret_runtime::CLASSIC_CLAIMS;
 
+use crate::api_words::api_words;
+
 /// Reads claims by name. One that is not there is left out.
 pub(crate) async fn read(client: &kube::Client, namespace: &str, names: Vec<ClaimName>) -> Outcome {
     let mut found = BTreeMap::new();
@@ -35,7 +37,7 @@ type Read = Result<Option<ClaimView>, String>;
 async fn read_structured(client: &kube::Client, namespace: &str, name: &str) -> Read {
     let api: Api<ResourceClaim> = Api::namespaced(client.clone(), namespace);
     let claim = api.get_opt(name).await;
-    claim.map(|claim| claim.map(view)).map_err(|error| error.to_string())
+    claim.map(|claim| claim.map(view)).map_err(|error| api_words(&error))
 }
 
 /// A server that does not serve classic claims has none.
@@ -49,7 +51,7 @@ async fn read_classic(client: &kube::Client, namespace: &str, name: &str) -> Rea
             view.map(Some).ok_or_else(|| "the object cannot be understood".to_owned())
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(api_words(&error)),
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
 use crate::{
+    api_words::api_words,
     clock::{self, Clock},
     registration::cut,
 };
@@ -61,7 +62,7 @@ pub(crate) async fn write_all(
         match timeout(WRITE_TIMEOUT, write(&client, &node, note, written)).await {
             Ok(Ok(())) => {}
             // One that is lost is lost: the log has it.
-            Ok(Err(error)) => debug!(%error, "write an event"),
+            Ok(Err(error)) => debug!(why = api_words(&error), "write an event"),
             Err(_) => debug!("write an event: no answer"),
         }
     }

@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::warn;
 
+use crate::api_words::api_words;
+
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
 /// Objects of a list. A node has a few hundred pods.
@@ -64,7 +66,7 @@ where
         let page = timeout(LIST_TIMEOUT, api.list(&params))
             .await
             .map_err(|_| "the list takes too long".to_owned())?;
-        let page = page.map_err(|error| error.to_string())?;
+        let page = page.map_err(|error| api_words(&error))?;
         objects.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) if objects.len() < OBJECTS_MAX => params.continue_token = Some(token),
@@ -79,12 +81,12 @@ where
     *pause = PAUSE_MIN;
     loop {
         let params = WatchParams::default().fields(fields).timeout(WATCH_SECONDS);
-        let events = api.watch(&params, &version).await.map_err(|error| error.to_string())?;
+        let events = api.watch(&params, &version).await.map_err(|error| api_words(&error))?;
         tokio::pin!(events);
         loop {
             let event = timeout(SILENCE_MAX, events.next()).await;
             let Some(event) = event.map_err(|_| "the watch is silent".to_owned())? else { break };
-            let input = match event.map_err(|error| error.to_string())? {
+            let input = match event.map_err(|error| api_words(&error))? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     advance(&mut version, &object);
                     (reader.set)(object)

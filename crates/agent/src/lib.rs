@@ -10,6 +10,7 @@
 //! **Invariant.** Decides nothing. Data from a plugin or a server is bounded in bytes, time and rate before it is read. A
 //! checkpoint that is reported as written is on disk, whole.
 
+mod api_words;
 mod checkpoint;
 mod claims;
 mod classic;

@@ -22,6 +22,8 @@ use lazaret_node::{Outcome, PodRef, ResourceStatus};
 use serde_json::json;
 use tokio::time::timeout;
 
+use crate::api_words::api_words;
+
 /// For one write, with what has to be read for it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -29,8 +31,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) async fn limited(write: impl Future<Output = Result<(), kube::Error>>) -> Outcome {
     match timeout(WRITE_TIMEOUT, write).await {
         Ok(Ok(())) => Outcome::Done,
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Outcome::Failed(status.message),
-        Ok(Err(error)) => Outcome::Failed(error.to_string()),
+        Ok(Err(error)) => Outcome::Failed(api_words(&error)),
         Err(_) => Outcome::Failed(format!("no answer from the API within {} s", WRITE_TIMEOUT.as_secs())),
     }
 }

@@ -154,6 +154,9 @@ async fn connection(
 }
 
 async fn answer(receiver: &Receiver, request: Request<Incoming>, certified: Option<Caller>) -> Answer {
+    if let Err(error) = lazaret_host::check(request.version(), request.headers()) {
+        return refused(400, error.to_string());
+    }
     if request.uri().path() != PATH {
         return refused(404, format!("alerts are sent to {PATH}"));
     }

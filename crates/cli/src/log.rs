@@ -1,9 +1,15 @@
 //! The log of the process, on standard error.
 
-use std::io;
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
+use lazaret_print::{harmless_json, in_a_line};
 use tracing_subscriber::{
+    Layer, Registry,
     filter::{LevelFilter, Targets},
+    fmt::{self, MakeWriter},
     layer::SubscriberExt,
     util::SubscriberInitExt,
 };
@@ -31,13 +37,46 @@ enum LogFormat {
 impl Logging {
     /// From now on. Only the first call counts.
     pub(crate) fn start(self) {
-        let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-        let registry = tracing_subscriber::registry().with(targets(self.verbose));
+        let layer = layer(self.log_format, io::stderr);
         // A second subscriber is refused, which is as it should be.
-        let _ = match self.log_format {
-            LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
-            LogFormat::Json => registry.with(layer.json()).try_init(),
+        let _ = tracing_subscriber::registry().with(layer.with_filter(targets(self.verbose))).try_init();
+    }
+}
+
+/// Writes a line for each event.
+fn layer<W>(format: LogFormat, out: W) -> Box<dyn Layer<Registry> + Send + Sync>
+where
+    W: for<'w> MakeWriter<'w> + Clone + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_ansi(false).with_writer(move || HarmlessLines { format, out: out.clone() });
+    match format {
+        LogFormat::Text => layer.with_target(false).boxed(),
+        LogFormat::Json => layer.json().boxed(),
+    }
+}
+
+/// Lines in which texts of the cluster are shown and never obeyed: whoever reads the log may read it in a terminal. An event is a line, whatever
+/// is in its fields.
+struct HarmlessLines<W> {
+    format: LogFormat,
+    out: W,
+}
+
+impl<W: for<'w> MakeWriter<'w>> Write for HarmlessLines<W> {
+    /// One event at a time, as the layer hands them over.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let shown: Cow<'_, str> = match self.format {
+            LogFormat::Text => in_a_line(line),
+            LogFormat::Json => harmless_json(line),
         };
+        self.out.make_writer().write_all(format!("{shown}\n").as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.make_writer().flush()
     }
 }
 
@@ -60,7 +99,49 @@ fn targets(verbose: u8) -> Targets {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    /// The text of everything that is written.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat) -> String {
+        let written = Written::default();
+        let out = written.clone();
+        let registry = tracing_subscriber::registry().with(layer(format, move || out.clone()));
+        tracing::subscriber::with_default(registry, || {
+            let hostile = "\x1b[2J\rok\u{202e}\u{9b}31m\n2026-01-01 ERROR forged";
+            tracing::warn!(why = %hostile, "{hostile}");
+        });
+        let bytes = written.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn texts_in_logs_drive_no_terminal_and_an_event_is_a_line() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged(format);
+            let (line, rest) = text.split_once('\n').unwrap();
+            assert!(rest.is_empty(), "{text:?}");
+            assert!(!line.chars().any(lazaret_print::is_unseen), "{line:?}");
+            assert!(line.contains("forged") && line.contains("202e"), "{line}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json)).unwrap();
+        assert_eq!(json["fields"]["why"].as_str().unwrap().chars().next(), Some('\x1b'));
+    }
 
     #[test]
     fn what_policies_note_is_always_said() {

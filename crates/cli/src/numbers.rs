@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue, Version, header::HOST};
+use lazaret_host::HostError;
 use lazaret_runtime::Metrics;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -68,13 +70,10 @@ async fn answer(
         .into_owned();
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (status, kind, body) = match (method, path.split('?').next().unwrap_or_default()) {
-        ("GET", "/metrics") => {
-            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
-        }
-        ("GET", "/healthz" | "/livez") => ("200 OK", "text/plain", "ok".to_owned()),
-        ("GET", "/readyz") => readiness(&metrics, more),
-        _ => ("404 Not Found", "text/plain", "GET /metrics, /healthz, /livez or /readyz\n".to_owned()),
+    let path = path.split('?').next().unwrap_or_default();
+    let (status, kind, body) = match check_host(&question) {
+        Err(error) => ("400 Bad Request", "text/plain", format!("{error}\n")),
+        Ok(()) => respond(method, path, &metrics, more),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -83,6 +82,39 @@ async fn answer(
     connection.write_all(head.as_bytes()).await?;
     connection.write_all(body.as_bytes()).await?;
     connection.shutdown().await
+}
+
+/// The status, type and body of an answer.
+fn respond(
+    method: &str,
+    path: &str,
+    metrics: &Metrics,
+    more: Vec<(String, bool)>,
+) -> (&'static str, &'static str, String) {
+    match (method, path) {
+        ("GET", "/metrics") => {
+            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
+        }
+        ("GET", "/healthz" | "/livez") => ("200 OK", "text/plain", "ok".to_owned()),
+        ("GET", "/readyz") => readiness(metrics, more),
+        _ => ("404 Not Found", "text/plain", "GET /metrics, /healthz, /livez or /readyz\n".to_owned()),
+    }
+}
+
+/// The same check of the `Host` header as at every other address.
+fn check_host(question: &[u8]) -> Result<(), HostError> {
+    let text = String::from_utf8_lossy(question);
+    let mut lines = text.split("\r\n");
+    let version = match lines.next().and_then(|line| line.rsplit(' ').next()) {
+        Some("HTTP/1.0") => Version::HTTP_10,
+        Some(_) | None => Version::HTTP_11,
+    };
+    let mut headers = HeaderMap::new();
+    let pairs = lines.take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    for (_, host) in pairs.filter(|(name, _)| name.eq_ignore_ascii_case(HOST.as_str())) {
+        headers.append(HOST, HeaderValue::try_from(host.trim()).map_err(|_| HostError::Malformed)?);
+    }
+    lazaret_host::check(version, &headers)
 }
 
 /// Whether every task works and every check passes, as an API server says it.
@@ -128,14 +160,33 @@ mod tests {
         while_served(QUESTION_TIME_MAX, async |address| {
             let numbers = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
             assert!(numbers.starts_with("HTTP/1.1 200 OK") && numbers.ends_with("# EOF\n"), "{numbers}");
-            assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
-            let ready = ask(address, "GET /readyz HTTP/1.1\r\n\r\n").await;
+            assert!(ask(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("ok"));
+            let ready = ask(address, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
             assert!(
                 ready.starts_with("HTTP/1.1 200 OK")
                     && ready.ends_with("[+]synced/pods ok\nreadyz check passed\n"),
                 "{ready}"
             );
-            assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
+            assert!(
+                ask(address, "POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.starts_with("HTTP/1.1 404")
+            );
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_request_has_one_host() {
+        while_served(QUESTION_TIME_MAX, async |address| {
+            for (head, code) in [
+                ("GET /healthz HTTP/1.1\r\nAccept: */*\r\nhost: [::1]:80\r\n\r\n", "200"),
+                ("GET /healthz HTTP/1.0\r\n\r\n", "200"),
+                ("GET /healthz HTTP/1.1\r\n\r\n", "400"),
+                ("GET /metrics HTTP/1.1\r\nHost: a\r\nHOST: a\r\n\r\n", "400"),
+                ("GET /metrics HTTP/1.1\r\nHost: a b\r\n\r\n", "400"),
+            ] {
+                let answer = ask(address, head).await;
+                assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{head}: {answer}");
+            }
         })
         .await;
     }
@@ -155,7 +206,7 @@ mod tests {
                 silent.push(TcpStream::connect(address).await.unwrap());
             }
             for _ in 0..3 {
-                assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
+                assert!(ask(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("ok"));
             }
         })
         .await;
@@ -168,7 +219,7 @@ mod tests {
             for _ in 0..3 * QUESTIONS_MAX {
                 silent.push(TcpStream::connect(address).await.unwrap());
             }
-            assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
+            assert!(ask(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("ok"));
             assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0);
         })
         .await;

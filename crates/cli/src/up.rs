@@ -1,10 +1,11 @@
 //! `lazaret up`: an API server with an embedded store, in this process.
 
+mod announce;
 mod dashboard;
 mod local_node;
 mod parts;
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use lazaret_controllers::Options;
@@ -15,7 +16,7 @@ use lazaret_server::{
 use lazaret_store::{Notice, Observer, OpenError, Store};
 use tokio::sync::watch;
 
-use self::{local_node::LocalNodeArgs, parts::Parts};
+use self::{announce::announce, local_node::LocalNodeArgs, parts::Parts};
 use crate::{
     Verdict,
     address::AddressArgs,
@@ -163,7 +164,8 @@ impl Args {
         }
         let authority = secrets.authority().to_owned();
         let renewal = Renewal::start(secrets, folder.clone(), address)?;
-        announce(&renewal.kubeconfig(), local, self.nodes, &dashboard::serve(&server, local.port()))?;
+        let dashboard = dashboard::serve(&server, local.port());
+        announce(&renewal.kubeconfig(), local, self.nodes, &dashboard.token)?;
 
         let deciding = Deciding::start()?;
         let parts = if self.api_only {
@@ -189,6 +191,7 @@ impl Args {
             () = forgetting.keep_own_service(local) => {}
             () = sign_certificates(&forgetting, signer) => {}
             () = pages::follow() => {}
+            () = dashboard.end_old_sessions() => {}
             asked = signal::to_stop() => {
                 asked?;
                 output::note("stopping");
@@ -288,25 +291,4 @@ async fn sign_certificates(server: &Server, signer: Option<Signer>) {
         Some(signer) => server.serve_certificate_requests(signer).await,
         None => std::future::pending().await,
     }
-}
-
-fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize, token: &str) -> Result<()> {
-    let path = kubeconfig.display();
-    let (first, second, third) = if nodes == 0 {
-        (
-            "kubectl get namespaces",
-            "kubectl api-resources --api-group=resource.k8s.io",
-            "lazaret device check",
-        )
-    } else {
-        (
-            "kubectl get nodes,resourceslices",
-            "lazaret device list",
-            "lazaret device fail node-1/gpu-0 --effect NoSchedule",
-        )
-    };
-    output::print(&format!(
-        "serving https://{address}\nkubeconfig: {path}\ndashboard: https://{address}/ui/#token={token}\n\ntry:\n  export KUBECONFIG={path}\n  {first}\n  {second}\n  {third}\n"
-    ))?;
-    Ok(())
 }

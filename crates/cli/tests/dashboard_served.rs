@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
@@ -18,6 +19,8 @@ use serde_json::Value;
 const LAZARET: &str = env!("CARGO_BIN_EXE_lazaret");
 /// A machine may be slow; an answer that is not there by then does not come.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Before the file in which a service keeps the address with the token.
+const KEPT: &str = " (the address that signs one browser in: ";
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 
 /// A process that ends with this, and the token in the line that it printed.
@@ -39,7 +42,11 @@ fn start(command: &mut Command) -> Running {
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let line = lines.find_map(|line| Some(line.unwrap().strip_prefix("dashboard: ")?.to_owned())).unwrap();
-    let (address, token) = line.split_once("/ui/#token=").unwrap();
+    let line = match line.split_once(KEPT) {
+        Some((_, path)) => fs::read_to_string(path.trim_end_matches(')')).unwrap(),
+        None => line,
+    };
+    let (address, token) = line.trim().split_once("/ui/#token=").unwrap();
     Running { process, token: token.to_owned(), address: address.to_owned() }
 }
 
@@ -138,7 +145,16 @@ fn the_printed_address_lets_one_browser_in_as_the_administrator() {
         let session = browser.ask("GET", "/ui/session", &[both[0], ("lazaret-dashboard", "session")]).await;
         assert!(session.body.contains("kubernetes-admin"), "{}", session.body);
 
-        assert_eq!(browser.ask("POST", "/ui/logout", &both).await.code, 200);
+        let watching = browser.ask("GET", "/api/v1/secrets?watch=true", &both);
+        let signing_out = async {
+            // The watch is there first where both begin at once; it ends in the other case as well.
+            tokio::task::yield_now().await;
+            browser.ask("POST", "/ui/logout", &both).await
+        };
+        let (watched, signed_out) =
+            tokio::time::timeout(PATIENCE, async { tokio::join!(watching, signing_out) }).await.unwrap();
+        assert!(matches!(watched.code, 200 | 401), "{}", watched.body);
+        assert_eq!(signed_out.code, 200);
         assert_eq!(browser.ask("GET", SLICES, &both).await.code, 401, "the session is over");
     });
 }
@@ -210,6 +226,10 @@ fn device_ui_answers_its_own_page_alone() {
     for host in ["evil.example", "evil.example:80", &format!("127.0.0.2:{port}")] {
         assert_eq!(ask("GET /ui/", host, "").code, 403, "{host}: a name that points here");
     }
+    for hosts in ["", &format!("Host: {here}\nHost: {here}\n"), "Host: a@b\n"] {
+        let asked = send(port, &format!("GET /ui/ HTTP/1.1\nConnection: close\n{hosts}\n"));
+        assert_eq!(asked.code, 400, "{hosts:?}: a request has one host");
+    }
     assert_eq!(ask(&format!("GET {SLICES}"), &here, "").code, 401);
 
     let login = ask("POST /ui/login", &here, &format!("Lazaret-Login: {}\n", ui.token));
@@ -233,10 +253,24 @@ fn device_ui_answers_its_own_page_alone() {
     ] {
         assert_eq!(ask(&format!("GET {path}"), &here, &both).code, 404, "{path} is no business of the page");
     }
+    let watching = || {
+        let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let watch = format!("GET {SLICES}?watch=true HTTP/1.1\nHost: {here}\nConnection: close\n{both}\n");
+        socket.write_all(watch.replace('\n', "\r\n").as_bytes()).unwrap();
+        let mut begun = [0; 12];
+        socket.read_exact(&mut begun).unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200");
+        socket
+    };
     let acting = format!("{both}Impersonate-User: nobody\n");
     assert_eq!(
         ask(&format!("GET {SLICES}"), &here, &acting).code,
         200,
         "headers of the page are not passed on"
     );
+    let mut watch = watching();
+    assert_eq!(ask("POST /ui/logout", &here, &both).code, 200);
+    // It would go on for 45 minutes.
+    watch.read_to_end(&mut Vec::new()).unwrap();
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::{
     assets::{self, Asset, STYLE},
-    sessions::{SessionOver, Sessions},
+    sessions::{SessionOver, Sessions, Visit},
 };
 
 const ROOT: &str = "/ui/";
@@ -69,14 +69,19 @@ impl<U: Clone + ToString> Dashboard<U> {
         self.lock().invite(now, user)
     }
 
-    /// The user of a request, by cookie and secret; `None` where no secret is shown.
+    /// Ends the sessions that are too old or were idle for too long, and so the answers that go on in them. To be called every few seconds.
+    pub fn end_old_sessions(&self, now: u64) {
+        self.lock().forget(now);
+    }
+
+    /// The session of a request, by cookie and secret; `None` where no secret is shown.
     ///
     /// # Errors
     /// When a secret is shown that no session has.
-    pub fn user(&self, now: u64, headers: &HeaderMap) -> Result<Option<U>, SessionOver> {
+    pub fn visit(&self, now: u64, headers: &HeaderMap) -> Result<Option<Visit<U>>, SessionOver> {
         let Some(secret) = text(headers, &SECRET) else { return Ok(None) };
         let cookie = self.cookie_of(headers).ok_or(SessionOver)?;
-        self.lock().user(now, cookie, secret).map(Some).ok_or(SessionOver)
+        self.lock().visit(now, cookie, secret).map(Some).ok_or(SessionOver)
     }
 
     /// The answer to a request for a page; `None` where it is for something else.
@@ -112,7 +117,7 @@ impl<U: Clone + ToString> Dashboard<U> {
         let Some(cookie) = self.cookie_of(headers) else { return signed_out() };
         let mut sessions = self.lock();
         match sessions.of_cookie(now, cookie) {
-            Some(user) => self.welcome(&user, &sessions.secret(cookie)),
+            Some(visit) => self.welcome(&visit.user, &sessions.secret(cookie)),
             None => signed_out(),
         }
     }
@@ -124,14 +129,14 @@ impl<U: Clone + ToString> Dashboard<U> {
         let Some(token) = text(headers, &LOGIN) else { return signed_out() };
         let mut sessions = self.lock();
         let Some(begun) = sessions.begin(now, token) else { return signed_out() };
-        let Some(user) = sessions.of_cookie(now, &begun.cookie) else { return signed_out() };
-        let mut response = self.welcome(&user, &sessions.secret(&begun.cookie));
+        let Some(visit) = sessions.of_cookie(now, &begun.cookie) else { return signed_out() };
+        let mut response = self.welcome(&visit.user, &sessions.secret(&begun.cookie));
         self.set_cookie(&mut response, &begun.cookie, "");
         response
     }
 
     fn logout(&self, now: u64, headers: &HeaderMap) -> Response<Bytes> {
-        match (self.user(now, headers), self.cookie_of(headers)) {
+        match (self.visit(now, headers), self.cookie_of(headers)) {
             (Ok(Some(_)), Some(cookie)) => {
                 self.lock().end(cookie);
                 let mut response = plain(StatusCode::OK, "signed out\n");

@@ -7,6 +7,7 @@ use ring::{
     digest::{SHA256, digest},
     hmac,
 };
+use tokio::sync::watch;
 
 /// A one-time token is of use for this long: time to copy a line from a terminal.
 pub const LOGIN_SECONDS_MAX: u64 = 15 * 60;
@@ -35,6 +36,32 @@ pub(crate) struct Begun {
     pub(crate) cookie: String,
 }
 
+/// The user of a request within a session.
+#[derive(Clone, Debug)]
+pub struct Visit<U> {
+    /// The user that signed in.
+    pub user: U,
+    /// Answers that go on, watches above all, end with it.
+    pub end: SessionEnd,
+}
+
+/// The end of one session: by signing out, by its age, by having been idle, or for newer ones.
+#[derive(Clone, Debug)]
+pub struct SessionEnd(watch::Receiver<()>);
+
+impl SessionEnd {
+    /// Returns when the session is over.
+    pub async fn reached(mut self) {
+        while self.0.changed().await.is_ok() {}
+    }
+
+    /// Whether the session is over.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+}
+
 #[derive(Debug)]
 struct Login<U> {
     user: U,
@@ -46,6 +73,8 @@ struct Session<U> {
     user: U,
     expires: u64,
     asked: u64,
+    /// Nothing is ever sent: it goes with the session, which its receivers notice.
+    end: watch::Sender<()>,
 }
 
 /// The sessions of one server. `U` is the user of a session. Time is in seconds, from any beginning.
@@ -94,7 +123,8 @@ impl<U: Clone> Sessions<U> {
             idle.map(|hash| self.sessions.remove(&hash));
         }
         let cookie = word();
-        let session = Session { user: login.user, expires: now + SESSION_SECONDS_MAX, asked: now };
+        let expires = now + SESSION_SECONDS_MAX;
+        let session = Session { user: login.user, expires, asked: now, end: watch::Sender::new(()) };
         self.sessions.insert(hash(&cookie), session);
         Some(Begun { cookie })
     }
@@ -104,17 +134,17 @@ impl<U: Clone> Sessions<U> {
         URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, cookie.as_bytes()))
     }
 
-    /// The user of the session of a cookie, whether or not the page's secret is known.
-    pub(crate) fn of_cookie(&mut self, now: u64, cookie: &str) -> Option<U> {
+    /// The session of a cookie, whether or not the page's secret is known.
+    pub(crate) fn of_cookie(&mut self, now: u64, cookie: &str) -> Option<Visit<U>> {
         self.forget(now);
         let known =
             (cookie.len() <= WORD_BYTES_MAX).then(|| self.sessions.get_mut(&hash(cookie))).flatten()?;
         known.asked = now;
-        Some(known.user.clone())
+        Some(Visit { user: known.user.clone(), end: SessionEnd(known.end.subscribe()) })
     }
 
-    /// The user of a request that shows a cookie and the page's secret.
-    pub(crate) fn user(&mut self, now: u64, cookie: &str, secret: &str) -> Option<U> {
+    /// The session of a request that shows a cookie and the page's secret.
+    pub(crate) fn visit(&mut self, now: u64, cookie: &str, secret: &str) -> Option<Visit<U>> {
         let shown = URL_SAFE_NO_PAD.decode(secret).ok()?;
         // Compares in a time that does not depend on where they differ.
         hmac::verify(&self.key, cookie.as_bytes(), &shown).ok()?;
@@ -125,7 +155,8 @@ impl<U: Clone> Sessions<U> {
         self.sessions.remove(&hash(cookie));
     }
 
-    fn forget(&mut self, now: u64) {
+    /// Ends what is too old.
+    pub(crate) fn forget(&mut self, now: u64) {
         self.logins.retain(|_, login| now < login.expires);
         self.sessions.retain(|_, session| {
             now < session.expires && now < session.asked.saturating_add(SESSION_IDLE_SECONDS_MAX)

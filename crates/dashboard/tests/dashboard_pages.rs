@@ -5,7 +5,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use lazaret_dashboard::{
-    Dashboard, LOGIN_SECONDS_MAX, SESSION_IDLE_SECONDS_MAX, SESSION_SECONDS_MAX, Transport, assets, bundle,
+    Dashboard, LOGIN_SECONDS_MAX, SESSION_IDLE_SECONDS_MAX, SESSION_SECONDS_MAX, SessionEnd, Transport,
+    assets, bundle,
 };
 use serde_json::Value;
 
@@ -48,7 +49,44 @@ fn sign_in(pages: &Pages, now: u64) -> Browser {
 
 fn user(pages: &Pages, now: u64, browser: &Browser) -> Option<String> {
     let shown = headers(&[("cookie", &browser.cookie), ("lazaret-dashboard", &browser.secret)]);
-    pages.user(now, &shown).unwrap_or_default()
+    pages.visit(now, &shown).unwrap_or_default().map(|visit| visit.user)
+}
+
+/// The end of a session, as a watch in it gets it.
+fn end(pages: &Pages, now: u64, browser: &Browser) -> SessionEnd {
+    let shown = headers(&[("cookie", &browser.cookie), ("lazaret-dashboard", &browser.secret)]);
+    pages.visit(now, &shown).unwrap().unwrap().end
+}
+
+#[test]
+fn what_goes_on_in_a_session_ends_with_it() {
+    let pages = pages();
+    let (mine, other) = (sign_in(&pages, 0), sign_in(&pages, 0));
+    let (watching, elsewhere) = (end(&pages, 1, &mine), end(&pages, 1, &other));
+    let both = [("cookie", mine.cookie.as_str()), ("lazaret-dashboard", mine.secret.as_str())];
+    assert_eq!(ask(&pages, 2, "POST", "/ui/logout", &both).status(), 200);
+    assert!(watching.is_reached() && !elsewhere.is_reached(), "signing out ends one session");
+
+    let idle = end(&pages, 10, &other);
+    pages.end_old_sessions(10 + SESSION_IDLE_SECONDS_MAX - 1);
+    assert!(!idle.is_reached());
+    pages.end_old_sessions(10 + SESSION_IDLE_SECONDS_MAX);
+    assert!(idle.is_reached() && elsewhere.is_reached(), "nothing was asked for an hour");
+
+    let old = sign_in(&pages, 0);
+    let mut ends = Vec::new();
+    for now in (0..SESSION_SECONDS_MAX).step_by(1_000) {
+        ends.push(end(&pages, now, &old));
+    }
+    pages.end_old_sessions(SESSION_SECONDS_MAX);
+    assert!(ends.iter().all(SessionEnd::is_reached), "a session has an end");
+
+    let first = sign_in(&pages, SESSION_SECONDS_MAX);
+    let displaced = end(&pages, SESSION_SECONDS_MAX, &first);
+    for _ in 0..256 {
+        sign_in(&pages, SESSION_SECONDS_MAX + 1);
+    }
+    assert!(displaced.is_reached(), "a session that makes room for newer ones");
 }
 
 #[test]
@@ -90,7 +128,7 @@ fn cookie_and_secret_count_only_together() {
     let (mine, other) = (sign_in(&pages, 0), sign_in(&pages, 0));
     assert_eq!(user(&pages, 1, &mine).as_deref(), Some("kubernetes-admin"));
     let alone = headers(&[("cookie", &mine.cookie)]);
-    assert_eq!(pages.user(1, &alone), Ok(None), "another site can make a browser send the cookie");
+    assert!(pages.visit(1, &alone).unwrap().is_none(), "another site can make a browser send the cookie");
     for (cookie, secret) in [
         ("", mine.secret.as_str()),
         (mine.cookie.as_str(), other.secret.as_str()),
@@ -100,11 +138,11 @@ fn cookie_and_secret_count_only_together() {
         ("__Host-lazaret-7444=x", mine.secret.as_str()),
     ] {
         let shown = headers(&[("cookie", cookie), ("lazaret-dashboard", secret)]);
-        assert!(pages.user(1, &shown).is_err(), "{cookie} {secret}");
+        assert!(pages.visit(1, &shown).is_err(), "{cookie} {secret}");
     }
     let stray = format!("a=b; {}; c=d", mine.cookie);
     let shown = headers(&[("cookie", &stray), ("lazaret-dashboard", &mine.secret)]);
-    assert!(pages.user(1, &shown).unwrap().is_some(), "other cookies do no harm");
+    assert!(pages.visit(1, &shown).unwrap().is_some(), "other cookies do no harm");
 }
 
 #[test]

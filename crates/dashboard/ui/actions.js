@@ -1,6 +1,6 @@
 // What a person can do to devices. Each act shows the command that does the same, and asks before it writes.
 
-import { command, count, h, messageOf, show } from "./dom.js";
+import { command, count, h, messageOf, seen, show } from "./dom.js";
 
 /** @import { DeviceTaint } from "./types/api" */
 /** @import { App, Child, Field, Incident, NodeObject, Rule, Served } from "./types/page" */
@@ -111,7 +111,7 @@ export function ask({ title, body, commands, reason, confirm, danger, watch = []
       await run(why?.value.trim() ?? "");
       dialog.close();
     } catch (error) {
-      problem.textContent = messageOf(error);
+      problem.textContent = seen(messageOf(error));
       submit.disabled = false;
     }
   } }, h("h1", title), body, why ? h("label.field", h("span", reason === "required" ? "Reason" : "Reason (optional)"), why) : null,

@@ -1,7 +1,19 @@
-// Elements from data. Text from the cluster only ever becomes text nodes and attributes that are not code.
+// Elements from data. Text from the cluster only ever becomes text nodes and attributes that are not code, in which every character can be seen.
 
 /** @import { Attributes, Child, ElementOf, Entry, Item, More } from "./types/page" */
 /** @import { Device } from "./fleet.js" */
+
+/** What turns the direction of a line, or stands there without being seen: the same as in the output of `kubectl device`. Line breaks and tabs stay. */
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
+
+/** A text with escapes for what cannot be seen in it. @param {unknown} text */
+export const seen = (text) => String(text).replace(UNSEEN, (character) => {
+  const code = character.codePointAt(0) ?? 0;
+  return code < 0x80 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+});
+
+/** Attributes that people read. */
+const READ = new Set(["title", "aria-label", "placeholder"]);
 
 /**
  * `h("button.primary", {onclick}, "Drain")`.
@@ -32,14 +44,14 @@ function set(element, key, value) {
   else if (key === "width") element.style.width = String(value);
   else if (key === "hue") element.style.setProperty("--hue", String(value));
   else if (key === "value" || key === "checked") Object.assign(element, { [key]: value });
-  else element.setAttribute(key, value === true ? "" : String(value));
+  else element.setAttribute(key, value === true ? "" : READ.has(key) ? seen(value) : String(value));
 }
 
 /** @param {HTMLElement} element @param {Child[]} children */
 function append(element, children) {
   for (const child of /** @type {Child[]} */ (children.flat(4))) {
     if (child === undefined || child === null || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    element.append(child instanceof Node ? child : document.createTextNode(seen(child)));
   }
 }
 
@@ -146,7 +158,7 @@ function replace(before, element) {
 /** Says something to a screen reader. @param {string} text */
 export function say(text) {
   const live = document.getElementById("live");
-  if (live) live.textContent = text;
+  if (live) live.textContent = seen(text);
 }
 
 /** A command that does the same, with a button to copy it. @param {string} text */

@@ -1,7 +1,7 @@
 // The heat map: a block a group, a cell a device, on one canvas as large as the window. Draws what is visible, and only after a change.
 
 import { ORIGINS, STATES, STATE_INDEX, stateWord } from "./fleet.js";
-import { say } from "./dom.js";
+import { say, seen } from "./dom.js";
 
 /** @import { Group, Origin, State } from "./types/page" */
 /** @import { Device } from "./fleet.js" */
@@ -164,7 +164,7 @@ export class HeatMap {
     context.textBaseline = "middle";
     context.fillStyle = style.getPropertyValue("--muted");
     for (const head of this.heads) {
-      if (head.y + LABEL > top && head.y < top + height) context.fillText(fit(context, head.text, head.width), head.x, head.y + LABEL / 2 - 2);
+      if (head.y + LABEL > top && head.y < top + height) context.fillText(fit(context, seen(head.text), head.width), head.x, head.y + LABEL / 2 - 2);
     }
     this.#cells(context, this.sprites, top, height, style.getPropertyValue("--accent"));
   }
@@ -284,11 +284,11 @@ export class HeatMap {
     const taint = device.taints[0];
     this.tip.replaceChildren();
     const name = document.createElement("strong");
-    name.textContent = `${device.pool}/${device.name}`;
+    name.textContent = seen(`${device.pool}/${device.name}`);
     this.tip.append(name, ` ${stateWord(device.state).toLowerCase()}`);
     if (taint) {
       const line = document.createElement("div");
-      line.textContent = `${taint.key}:${taint.effect}${taint.reason ? ` · ${taint.reason}` : ""}`;
+      line.textContent = seen(`${taint.key}:${taint.effect}${taint.reason ? ` · ${taint.reason}` : ""}`);
       this.tip.append(line);
     }
     const box = this.element.getBoundingClientRect();

@@ -2,7 +2,7 @@
 
 import { Api, ApiError, METADATA, NOTHING_SERVED, Session, discover, follow } from "./api.js";
 import { Fleet, stageOf } from "./fleet.js";
-import { empty, h, messageOf, refreshTimes, show } from "./dom.js";
+import { empty, h, messageOf, refreshTimes, seen, show } from "./dom.js";
 import { fleetPage } from "./page-fleet.js";
 import { whatifPage } from "./page-whatif.js";
 import { drainsPage, isDrained } from "./page-drains.js";
@@ -81,7 +81,7 @@ function render() {
   if (current?.id === page && current.move?.(argument)) return;
   current?.close?.();
   const [, name, make] = PAGES.find(([id]) => id === page) ?? ["fleet", "Fleet", fleetPage];
-  document.title = `${name} · Lazaret`;
+  document.title = `${seen(name)} · Lazaret`;
   main.replaceChildren();
   current = { id: page, ...make(main, app, argument) };
   nav();
@@ -102,7 +102,7 @@ function followAll() {
       dot.setAttribute("aria-label", down.size === 0 ? "live" : "not connected");
       dot.title = down.size === 0 ? "Live" : "Not connected";
       banner.hidden = !lost;
-      if (lost) banner.textContent = `The connection is lost; trying again. The page may be out of date. ${error instanceof ApiError && error.reason ? error.message : ""}`;
+      if (lost) banner.textContent = seen(`The connection is lost; trying again. The page may be out of date. ${error instanceof ApiError && error.reason ? error.message : ""}`);
     };
     tell();
     if (!connected) setTimeout(tell, QUIET_MS + 50);
@@ -178,7 +178,7 @@ function login(reason) {
 
 async function start() {
   byId("nav").hidden = false;
-  byId("user").textContent = session.user;
+  byId("user").textContent = seen(session.user);
   try {
     app.served = await discover(api);
   } catch (error) {

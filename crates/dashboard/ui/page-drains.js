@@ -1,6 +1,6 @@
 // Rules that evict: how far each is, how fast, what keeps it, and where the pods went.
 
-import { ago, command, count, deviceItem, empty, h, keyed, messageOf, podItem, show, span, tally } from "./dom.js";
+import { ago, command, count, deviceItem, empty, h, keyed, messageOf, podItem, seen, show, span, tally } from "./dom.js";
 import { isInForce, taintText } from "./fleet.js";
 import { ask, guarded, quote, removeRule, servedAs } from "./actions.js";
 import { typed } from "./engine.js";
@@ -183,7 +183,7 @@ export function drainsPage(main, app, argument) {
       if (!answer.impact) throw new Error(answer.error ?? "there is no answer");
       impact = answer.impact;
       text.textContent = `It would taint ${count(impact.devices, "device")} and evict ${count(impact.pods, "pod")} in ${count(impact.namespaces, "namespace")}.`;
-    } catch (error) { text.textContent = `The devices that it selects cannot be shown: ${messageOf(error)}`; }
+    } catch (error) { text.textContent = seen(`The devices that it selects cannot be shown: ${messageOf(error)}`); }
   }
 
   /** @param {Progress} found @param {Move[]} gone */

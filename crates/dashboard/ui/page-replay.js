@@ -2,7 +2,7 @@
 
 import { Fleet } from "./fleet.js";
 import { HeatMap } from "./heatmap.js";
-import { count, h, messageOf, show, span, tally } from "./dom.js";
+import { count, h, messageOf, seen, show, span, tally } from "./dom.js";
 import { grouped, summary } from "./page-fleet.js";
 import { cut, parseRecording } from "./record.js";
 
@@ -54,7 +54,7 @@ export function replayPage(main, app, argument) {
   async function readFirst(files) {
     const file = files?.[0];
     if (!file) return;
-    try { play(parseRecording(await file.text())); } catch (error) { problem.textContent = messageOf(error); }
+    try { play(parseRecording(await file.text())); } catch (error) { problem.textContent = seen(messageOf(error)); }
   }
 
   function stop() {
@@ -148,7 +148,7 @@ export function replayPage(main, app, argument) {
   /** Plays an incident as far as this page has seen it. @param {string} name */
   function playIncident(name) {
     const incident = app.fleet.incidents.get(name);
-    if (!incident) { problem.textContent = `There is no incident ${name}.`; return; }
+    if (!incident) { problem.textContent = seen(`There is no incident ${name}.`); return; }
     const until = Date.parse(incident.status?.times?.cleared ?? "") || Date.now();
     play(cut(parseRecording(JSON.stringify(app.recorder.recording())), Date.parse(incident.spec.detectedAt ?? incident.spec.openedAt) - LEAD_MS, until + LEAD_MS, name));
   }

@@ -1,9 +1,11 @@
-//! The terminal of the user, or the pipe in its place.
+//! The terminal of the user, or the pipe in its place. Everything is written here, so that texts of the cluster are shown and never obeyed.
 
 use std::{
     fmt,
     io::{BufRead, Write},
 };
+
+use lazaret_print::{harmless, harmless_coloured, in_a_line};
 
 use crate::Error;
 
@@ -81,8 +83,10 @@ impl Console {
 
     /// Shows progress in place of what was shown before, until something else is printed.
     pub(crate) fn progress(&mut self, text: &str) {
-        let text: String =
-            text.chars().take(self.width.unwrap_or(PROGRESS_CHARS_MAX).saturating_sub(1)).collect();
+        let text: String = in_a_line(text)
+            .chars()
+            .take(self.width.unwrap_or(PROGRESS_CHARS_MAX).saturating_sub(1))
+            .collect();
         if self.progress.as_ref() == Some(&text) {
             return;
         }
@@ -105,7 +109,7 @@ impl Console {
     /// Output that a program may read.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Error> {
         self.clear_progress();
-        self.out.write_all(text.as_bytes())?;
+        self.out.write_all(harmless_coloured(text, self.colours).as_bytes())?;
         self.out.flush()?;
         Ok(())
     }
@@ -118,7 +122,7 @@ impl Console {
     pub(crate) fn note(&mut self, text: &str) {
         self.clear_progress();
         // An error is ignored: there is no other place to report it.
-        let _ = writeln!(self.notes, "{text}");
+        let _ = writeln!(self.notes, "{}", harmless(text));
     }
 
     /// Asks a person. Without one the answer is an error that names the flag to say yes beforehand.
@@ -128,7 +132,7 @@ impl Console {
                 "{question} standard input is not a terminal, so nobody can be asked: add --yes"
             )));
         };
-        let _ = write!(self.notes, "{question} [y/N] ");
+        let _ = write!(self.notes, "{} [y/N] ", harmless(question));
         let _ = self.notes.flush();
         let mut answer = String::new();
         answers.read_line(&mut answer)?;
@@ -136,5 +140,47 @@ impl Console {
             "y" | "yes" => Ok(()),
             _ => Err(Error::Declined("nothing was changed".to_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, io, rc::Rc};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Screen(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A message that clears the screen, writes over its own line and turns the direction.
+    const HOSTILE: &str = "\x1b[2J\rReady\u{202e}\u{9b}31m";
+    const SHOWN: &str = "\\x1b[2J\\rReady\\u202e\\u009b31m";
+
+    #[test]
+    fn whatever_is_written_drives_no_terminal() {
+        let (out, notes) = (Screen::default(), Screen::default());
+        let answers: Box<dyn BufRead> = Box::new(&b"y\n"[..]);
+        let console = Console::new(Box::new(out.clone()), Box::new(notes.clone()), Some(answers), true);
+        let mut console = console.on_terminal(Some(200), true);
+        console.print(&format!("\x1b[32mok\x1b[0m {HOSTILE}\n")).unwrap();
+        console.line(HOSTILE).unwrap();
+        console.note(HOSTILE);
+        console.confirm(HOSTILE).unwrap();
+        console.progress(&format!("{HOSTILE}\n2 of 3"));
+        let read = |screen: &Screen| String::from_utf8(screen.0.borrow().clone()).unwrap();
+        assert_eq!(read(&out), format!("\x1b[32mok\x1b[0m {SHOWN}\n{SHOWN}\n"));
+        let expected = format!("{SHOWN}\n{SHOWN} [y/N] {CLEAR_LINE}{SHOWN}\\n2 of 3");
+        assert_eq!(read(&notes), expected);
     }
 }

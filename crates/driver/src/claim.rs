@@ -7,6 +7,8 @@ use kube::Api;
 use serde_json::Value;
 use tonic::Status;
 
+use crate::api_words::api_words;
+
 /// Reading one claim from the API. Kubelet waits 45 s for the whole call.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where a configuration comes from, the less important first.
@@ -84,7 +86,7 @@ fn api_status(error: &kube::Error, what: &str) -> Status {
     {
         return Status::permission_denied(format!("{what}: {}", status.message));
     }
-    Status::unavailable(format!("{what}: {error}"))
+    Status::unavailable(format!("{what}: {}", api_words(error)))
 }
 
 fn from_object(driver: &str, id: &ClaimRef, object: ResourceClaim) -> Result<Claim, Status> {

@@ -12,7 +12,7 @@ use lazaret_model::Timestamp;
 use tokio::{sync::watch, time::timeout};
 use tracing::{debug, info, warn};
 
-use crate::{Publisher, clock::Clock, term::Term};
+use crate::{Publisher, api_words::api_words, clock::Clock, term::Term};
 
 /// How long a Lease that is not renewed keeps others away, unless said otherwise. As in the Go helper.
 const LEASE: Duration = Duration::from_secs(15);
@@ -120,7 +120,9 @@ pub(crate) async fn lead(
         match timeout(retry, attempt(&api, &mut candidate, asked)).await {
             Ok(Ok(true)) => candidate.taken(asked),
             Ok(Ok(false)) => {}
-            Ok(Err(error)) => warn!(%error, lease = candidate.election.name, "read or write the Lease"),
+            Ok(Err(error)) => {
+                warn!(why = api_words(&error), lease = candidate.election.name, "read or write the Lease")
+            }
             Err(_) => warn!(lease = candidate.election.name, "read or write the Lease: no answer"),
         }
         let leads = candidate.leads(clock.now());

@@ -13,6 +13,7 @@ use tracing::{debug, warn};
 
 use crate::{
     ClaimRef,
+    api_words::api_words,
     held::{NotedPod, Refusal, place},
 };
 
@@ -42,7 +43,11 @@ pub(crate) async fn tell_holders(
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     debug!(pod = pod.name, "the pod was told before");
                 }
-                Err(error) => warn!(%error, pod = pod.name, "write an event of the pod that has the device"),
+                Err(error) => warn!(
+                    why = api_words(&error),
+                    pod = pod.name,
+                    "write an event of the pod that has the device"
+                ),
             }
         }
     };

@@ -12,7 +12,10 @@ use lazaret_publisher::Scope;
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use crate::running::{Problem, Problems};
+use crate::{
+    api_words::api_words,
+    running::{Problem, Problems},
+};
 
 /// Slices of one page of a list.
 const PAGE: u32 = 500;
@@ -68,7 +71,7 @@ enum WatchError {
 impl From<kube::Error> for WatchError {
     fn from(error: kube::Error) -> Self {
         let is_bad_request = matches!(&error, kube::Error::Api(status) if status.code == 400);
-        if is_bad_request { Self::BadRequest } else { Self::Other(error.to_string()) }
+        if is_bad_request { Self::BadRequest } else { Self::Other(api_words(&error)) }
     }
 }
 

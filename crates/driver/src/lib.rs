@@ -48,6 +48,7 @@
 //! A call of kubelet ends with an answer for every claim it named. Nothing that arrives on a socket can take more than a
 //! stated amount of memory or time. A taint is published until it is cleared: no other publication can lose it.
 
+mod api_words;
 mod calls;
 mod changed_stream;
 mod claim;

@@ -160,6 +160,9 @@ impl NodeApi {
         certified: Option<Caller>,
         slot: &Slot,
     ) -> Response<Body> {
+        if let Err(error) = lazaret_host::check(request.version(), request.headers()) {
+            return respond::text(StatusCode::BAD_REQUEST, error.to_string());
+        }
         let Some(endpoint) = Endpoint::of(request.uri().path()) else {
             // A caller without permission does not learn which paths exist.
             return match self.authorize(&request, certified, false).await {

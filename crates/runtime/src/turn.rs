@@ -126,7 +126,11 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
         let now = life.now();
         life.agent.think(now);
         look_again = earlier(look_again, life.catch_up());
-        is_more = life.send();
+        is_more = life.send().await;
+        if is_more || life.agent.wake().is_some_and(|wake| wake.at <= life.now) {
+            // It would go on for as long as there is something to decide, and keep what waits for this thread.
+            tokio::task::yield_now().await;
+        }
     }
     life.say_last_words().await;
     life.stop_leading();
@@ -354,7 +358,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
             {
                 return;
             }
-            while self.send() {}
+            while self.send().await {}
             let wake = self.agent.wake().map_or(end, |wake| wake.at.min(end));
             tokio::select! {
                 Some(landed) = self.shell.flying.join_next() => self.landed(landed.ok()),
@@ -380,7 +384,10 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
     }
 
     /// Sends what may be sent now. Whether there may be more at once.
-    fn send(&mut self) -> bool {
+    ///
+    /// The agent may decide for long before it has the next effect: what was sent is begun before, for other threads do not take a task from
+    /// the one that spawned it last.
+    async fn send(&mut self) -> bool {
         let now = self.now();
         self.shell.turn.begin_to_send(now);
         for _ in 0..POLL_MAX {
@@ -391,6 +398,7 @@ impl<A: Agent, P: Perform<A::Effect>> Life<'_, A, P> {
             let Some(Effect { id, kind }) = self.agent.poll() else { return false };
             if self.shell.turn.may_send(self.shell.leadership.term()) {
                 self.shell.perform(id, kind);
+                tokio::task::yield_now().await;
             } else {
                 self.agent.acknowledge(now, id, EffectEnd::Withheld.outcome().into());
             }

@@ -1,6 +1,8 @@
-//! Resources held by an answer that is being sent: bytes that are rendered and not sent, a watch, a seat while a list is being rendered.
+//! Resources held by an answer that is being sent: bytes that are rendered and not sent, a watch, a seat while a list is being rendered. And what
+//! ends an answer that goes on: the session that it belongs to.
 
 use std::{
+    future::poll_fn,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
@@ -12,7 +14,7 @@ use lazaret_flow::Level;
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    Body,
+    Body, SessionEnd,
     accounts::{AccountKey, Accounts, HeldAmount},
     flow_control::Seat,
     open_requests::OpenRequest,
@@ -35,14 +37,49 @@ pub(crate) struct Delivery {
     /// The whole of an answer that was rendered at once, or what a stream keeps for what is still to come.
     whole: Option<Arc<HeldAmount>>,
     retry: Option<Pin<Box<Sleep>>>,
+    session: Session,
     _busy: OpenRequest,
     _watch: Option<HeldAmount>,
     _seat: Option<Arc<Mutex<Option<Seat>>>>,
 }
 
+/// The session that ends an answer.
+#[derive(Debug)]
+enum Session {
+    /// The answer ends by itself alone.
+    None,
+    /// The answer ends with this at the latest.
+    Open(SessionEnd),
+    Over,
+}
+
 impl Delivery {
     pub(crate) fn new(busy: OpenRequest) -> Self {
-        Self { account: None, whole: None, retry: None, _busy: busy, _watch: None, _seat: None }
+        let session = Session::None;
+        Self { account: None, whole: None, retry: None, session, _busy: busy, _watch: None, _seat: None }
+    }
+
+    /// Nothing more of the answer is sent once the session is over.
+    pub(crate) fn end_with(&mut self, session: SessionEnd) {
+        self.session = Session::Open(session);
+    }
+
+    /// Ready when the session of the answer is over, again and again; never where it has none.
+    pub(crate) fn poll_session_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.session {
+            Session::None => Poll::Pending,
+            Session::Open(end) => {
+                ready!(Pin::new(end).poll(context));
+                self.session = Session::Over;
+                Poll::Ready(())
+            }
+            Session::Over => Poll::Ready(()),
+        }
+    }
+
+    /// Returns when the session of the answer is over; never where it has none.
+    pub(crate) async fn session_over(&mut self) {
+        poll_fn(|context| self.poll_session_over(context)).await;
     }
 
     /// The resources held by the answer of a request that has run.

@@ -3,13 +3,13 @@
 use std::{convert::Infallible, fmt, sync::Arc, thread::available_parallelism};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 use lazaret_flow::{Caller, Level, seats_of_body, seats_of_list};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiError, Authenticator, Body, Peer, Server, User,
+    ApiError, Authenticator, Body, Peer, Requester, Server, User,
     access_log::AccessEntry,
     accounts::{AccountKey, Accounts},
     body_intake::{IntakeError, receive},
@@ -166,6 +166,8 @@ impl Front {
         peer: Peer,
         delivery: &mut Delivery,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
+        lazaret_host::check(request.version(), request.headers())
+            .map_err(|error| Box::new(malformed(&error)))?;
         let page = self
             .server
             .pages()
@@ -173,7 +175,7 @@ impl Front {
         if let Some(page) = page {
             return Ok(page.map(Body::full));
         }
-        let user = self
+        let Requester { user, session } = self
             .authenticator
             .authenticate(&self.server, request.headers(), &peer)
             .inspect_err(|_| {
@@ -195,6 +197,9 @@ impl Front {
         }
         compression::check_request(request.headers()).map_err(|error| Box::new(failure(&error)))?;
         let long = asked.watch || asked.stream;
+        if let Some(session) = session.filter(|_| long) {
+            delivery.end_with(session);
+        }
         let packed = *request.method() == Method::GET && !long && accepts_gzip(request.headers());
         let holder = AccountKey { level, user: name, connection: activity.id };
         let (parts, body) = request.into_parts();
@@ -304,6 +309,13 @@ impl SocketRequest {
         };
         answer.map(|body| Piecewise::new(body).delivered_by(delivery))
     }
+}
+
+/// The answer to a request that no other server would read as it was meant; nothing after it is read.
+fn malformed(error: &lazaret_host::HostError) -> Response<Body> {
+    let mut response = failure(&ApiError::bad_request(error.to_string()));
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn too_many_requests() -> ApiError {

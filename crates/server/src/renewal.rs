@@ -122,6 +122,38 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_takes_no_files_does_not_stop_a_start_with_what_is_valid() {
+        let folder = std::env::temp_dir().join(format!("lazaret-full-disk-{}", std::process::id()));
+        let address = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let start = |port: u16, at: i64| {
+            let secrets = Secrets::load_or_make_at(&folder, day(at))?;
+            Renewal::start_at(secrets, folder.clone(), address(port).into(), day(at))
+        };
+        start(1, 0).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        let (kubeconfig, authority) = (read("kubeconfig"), read("ca.crt"));
+        // Nothing can be written at these paths, whatever the reason.
+        for beside in ["kubeconfig.new", "ca.new"] {
+            fs::create_dir(folder.join(beside)).unwrap();
+        }
+        let mut renewal = start(1, 100).unwrap();
+        assert_eq!(read("kubeconfig"), kubeconfig);
+        assert!(start(2, 100).is_err(), "the kubeconfig is for another address");
+        assert!(start(1, 366).is_err(), "the kubeconfig is too old");
+        fs::remove_dir(folder.join("kubeconfig.new")).unwrap();
+        assert!(renewal.check(day(250)).unwrap().kubeconfig, "written once the disk takes files");
+        assert_ne!(read("kubeconfig"), kubeconfig);
+
+        // The authority is due, and cannot be renewed.
+        let renewed = start(1, 2_434).unwrap();
+        assert_eq!((renewed.secrets.authority(), read("ca.crt")), (authority.as_str(), authority.clone()));
+        fs::remove_dir(folder.join("ca.new")).unwrap();
+        start(1, 2_435).unwrap();
+        assert_ne!(read("ca.crt"), authority);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn certificates_are_renewed_while_the_server_runs() {
         let folder = std::env::temp_dir().join(format!("lazaret-renewal-{}", std::process::id()));
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();

@@ -101,11 +101,11 @@ impl Secrets {
         if !key.exists() || !token.exists() {
             let made = Self::generate_at(now)?;
             if !key.exists() {
-                write_private(&certificate, made.authority.certificate.as_bytes())?;
-                write_private(&key, made.authority.key.as_bytes())?;
+                write_private_file(&certificate, made.authority.certificate.as_bytes())?;
+                write_private_file(&key, made.authority.key.as_bytes())?;
             }
             if !token.exists() {
-                write_private(&token, &made.token_key)?;
+                write_private_file(&token, &made.token_key)?;
             }
         }
         for path in [&certificate, &key, &token] {
@@ -131,7 +131,17 @@ impl Secrets {
         }
         let renewed = renewed_authority(&self.authority, now).map_err(authority_error)?;
         if let Some(folder) = &self.folder {
-            write_private(&folder.join(AUTHORITY_FILE), renewed.certificate.as_bytes())?;
+            let path = folder.join(AUTHORITY_FILE);
+            if let Err(error) = write_private_file(&path, renewed.certificate.as_bytes()) {
+                // A disk that takes no file is no reason to end a server whose authority is valid: the next check tries again.
+                let is_valid = Validity::of_pem(&self.authority.certificate)
+                    .is_some_and(|validity| now < validity.not_after);
+                if !is_valid {
+                    return Err(error);
+                }
+                tracing::error!(%error, "the certificate of the authority stays as it is");
+                return Ok(false);
+            }
         }
         self.authority.certificate = renewed.certificate;
         self.signer.replace(self.authority.clone());
@@ -235,19 +245,17 @@ impl Secrets {
     ) -> Result<Validity, SecretsError> {
         let client = self.client_at(ADMIN, now)?;
         let path = Self::kubeconfig_path(folder);
-        match write_private(&path, self.kubeconfig_with(address, &client).as_bytes()) {
+        match write_private_file(&path, self.kubeconfig_with(address, &client).as_bytes()) {
             Ok(()) => readable(&client),
-            // On a full disk the one of the last start does: its certificate is of the same authority.
-            Err(SecretsError::File { doing, path: at, source })
-                if source.kind() == io::ErrorKind::StorageFull =>
-            {
-                let Some(validity) = validity_of_kubeconfig(&path, address) else {
-                    return Err(SecretsError::File { doing, path: at, source });
+            // On a disk that is full or fails, the one of the last start does: its certificate is of the same authority.
+            Err(error) => {
+                let kept = validity_of_kubeconfig(&path, address, self.authority());
+                let Some(validity) = kept.filter(|validity| now < validity.not_after) else {
+                    return Err(error);
                 };
-                protect(&path, 0o600)?;
+                tracing::error!(%error, "the kubeconfig stays as it is");
                 Ok(validity)
             }
-            Err(error) => Err(error),
         }
     }
 
@@ -266,10 +274,13 @@ fn readable(pem: &Pem) -> Result<Validity, SecretsError> {
     Validity::of_pem(&pem.certificate).ok_or_else(|| SecretsError::Unusable(unreadable()))
 }
 
-/// How long the client certificate of a kubeconfig is good; `None` if there is no kubeconfig for this address.
-fn validity_of_kubeconfig(path: &Path, address: SocketAddr) -> Option<Validity> {
+/// How long the client certificate of a kubeconfig is good; `None` if there is no kubeconfig for this address with this authority.
+fn validity_of_kubeconfig(path: &Path, address: SocketAddr, authority: &str) -> Option<Validity> {
     let text = fs::read_to_string(path).ok()?;
-    if !text.contains(&format!("server: https://{address}\n")) {
+    let authority = STANDARD.encode(authority);
+    if !text.contains(&format!("server: https://{address}\n"))
+        || !text.contains(&format!("certificate-authority-data: {authority}\n"))
+    {
         return None;
     }
     let (_, rest) = text.split_once("client-certificate-data: ")?;
@@ -300,7 +311,10 @@ fn protect(path: &Path, mode: u32) -> Result<(), SecretsError> {
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
-fn write_private(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
+///
+/// # Errors
+/// When the file system does not let us; the file is as it was.
+pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
     let beside = path.with_extension("new");
     let write = || -> io::Result<()> {
         let mut file =
@@ -311,5 +325,9 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
         file.sync_all()?;
         fs::rename(&beside, path)
     };
-    write().map_err(|source| file("write", path, source))
+    write().map_err(|source| {
+        // A file that is not whole takes room, and is of no use.
+        let _ = fs::remove_file(&beside);
+        file("write", path, source)
+    })
 }

@@ -141,6 +141,11 @@ impl Piecewise {
                 }))
             }
             Body::Stream(chunks) => {
+                if let Some(delivery) = &mut self.delivery
+                    && delivery.poll_session_over(context).is_ready()
+                {
+                    return Poll::Ready(None);
+                }
                 if self.rest.is_empty() {
                     self.held = None;
                     let room = match &mut self.delivery {

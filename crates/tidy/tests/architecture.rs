@@ -50,9 +50,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("node", &["conflict", "machine"]),
     ("flow", &[]),
     ("trust", &[]),
+    ("host", &[]),
     (
         "server",
-        &["model", "json", "schema", "patch", "kinds", "quota", "holdings", "storage", "flow", "trust"],
+        &[
+            "model", "json", "schema", "patch", "kinds", "quota", "holdings", "storage", "flow", "trust",
+            "host",
+        ],
     ),
     ("runtime", &["model", "machine", "leader", "api", "classic"]),
     (
@@ -76,9 +80,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "runtime",
         ],
     ),
-    ("webhook", &["server", "runtime"]),
+    ("webhook", &["host", "server", "runtime"]),
     ("hollow", &["model", "machine", "kubelet", "api", "runtime"]),
-    ("alerts", &["runtime"]),
+    ("alerts", &["host", "runtime"]),
     ("driver", &["conflict", "model", "machine", "cdi", "publisher", "api", "classic", "runtime"]),
     ("containers", &["cdi"]),
     ("images", &[]),
@@ -86,7 +90,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("spdy", &[]),
     ("cri", &["driver", "containers", "images", "spdy"]),
     ("provision", &["model", "containers", "images"]),
-    ("nodeapi", &["containers", "spdy"]),
+    ("nodeapi", &["containers", "host", "spdy"]),
     (
         "agent",
         &[
@@ -131,7 +135,19 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     (
         "device",
-        &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard", "runtime"],
+        &[
+            "model",
+            "cel",
+            "fleet",
+            "allocator",
+            "eviction",
+            "api",
+            "kinds",
+            "print",
+            "host",
+            "dashboard",
+            "runtime",
+        ],
     ),
     ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print", "driver", "example"]),
@@ -140,6 +156,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "cli",
         &[
             "heap",
+            "host",
             "model",
             "cel",
             "fleet",

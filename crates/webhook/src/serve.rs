@@ -158,6 +158,9 @@ impl Webhook {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if let Err(error) = lazaret_host::check(request.version(), request.headers()) {
+            return text(StatusCode::BAD_REQUEST, format!("{error}\n"));
+        }
         let about = About::of_path(request.uri().path()).filter(|_| request.method() == Method::POST);
         let Some(about) = about else {
             return text(

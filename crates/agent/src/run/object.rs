@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::{facts::Machine, shared::Shared};
-use crate::clock;
+use crate::{api_words::api_words, clock};
 
 /// Kubelet's own: a lease is renewed four times while it holds.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl Object {
             let pause = match timeout(CALL_TIMEOUT, self.once(&mut written)).await {
                 Ok(Ok(())) => RENEW_EVERY,
                 Ok(Err(error)) => {
-                    warn!(%error, node = self.shared.node, "keep the Node");
+                    warn!(why = api_words(&error), node = self.shared.node, "keep the Node");
                     RETRY
                 }
                 Err(_) => {

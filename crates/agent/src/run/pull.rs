@@ -18,6 +18,7 @@ use super::{
     view::{ephemeral, pull_policy},
     work::failed,
 };
+use crate::api_words::api_words;
 
 /// For one image. It is given up when nothing arrives for long; this is for registries that trickle.
 const PULL_TIMEOUT: Duration = Duration::from_secs(3_600);
@@ -106,7 +107,7 @@ async fn keychain(shared: &Shared, pod: &Pod) -> Keychain {
             Ok(Some(secret)) => secret,
             Ok(None) => continue,
             Err(error) => {
-                warn!(%error, name, "read an image pull secret");
+                warn!(why = api_words(&error), name, "read an image pull secret");
                 continue;
             }
         };

@@ -10,6 +10,7 @@ use tokio::{net::TcpListener, sync::watch};
 use tracing::{error, warn};
 
 use super::{api::NodePods, shared::Shared};
+use crate::api_words::api_words;
 
 /// Between two looks for the cluster's authority.
 const RETRY: Duration = Duration::from_secs(5);
@@ -63,7 +64,9 @@ async fn find_authority(client: &kube::Client) -> String {
                 }
                 warn!("kube-system/extension-apiserver-authentication has no client-ca-file");
             }
-            Err(error) => warn!(%error, "read kube-system/extension-apiserver-authentication"),
+            Err(error) => {
+                warn!(why = api_words(&error), "read kube-system/extension-apiserver-authentication")
+            }
         }
         tokio::time::sleep(RETRY).await;
     }

@@ -13,7 +13,7 @@ use lazaret_provision::{SpecError, StartFacts};
 use tracing::{info, warn};
 
 use super::{found, hooks, pressure, probe, pull, shared::Shared, status, times};
-use crate::{clock, writes};
+use crate::{api_words::api_words, clock, writes};
 
 /// For one call to a runtime that has no time limit of its own.
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(120);
@@ -331,8 +331,9 @@ fn outcome(result: Result<Result<(), kube::Error>, tokio::time::error::Elapsed>)
     match result {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(error)) => {
-            warn!(%error, "write to the API");
-            failed("", error.to_string())
+            let why = api_words(&error);
+            warn!(why, "write to the API");
+            failed("", why)
         }
         Err(_) => failed("", "no answer from the API"),
     }

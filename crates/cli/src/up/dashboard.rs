@@ -1,13 +1,16 @@
 //! The dashboard beside the API: a user who signs in with the printed address is the administrator that the kubeconfig names.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, Uri};
 use lazaret_dashboard::{Dashboard, Transport};
-use lazaret_server::{ADMIN, Pages, Server, SessionOver, User};
+use lazaret_server::{ADMIN, Pages, Requester, Server, SessionEnd, SessionOver, User};
 
 use crate::clock;
+
+/// How often sessions are looked at that are too old.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The user of a session.
 #[derive(Clone, Debug)]
@@ -20,29 +23,48 @@ impl fmt::Display for Viewer {
 }
 
 #[derive(Debug)]
-struct DashboardPages(Dashboard<Viewer>);
+struct DashboardPages(Arc<Dashboard<Viewer>>);
 
 impl Pages for DashboardPages {
     fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response<Bytes>> {
         self.0.answer(seconds(), method, uri.path(), headers)
     }
 
-    fn user(&self, headers: &HeaderMap) -> Result<Option<Arc<User>>, SessionOver> {
-        match self.0.user(seconds(), headers) {
-            Ok(viewer) => Ok(viewer.map(|viewer| viewer.0)),
-            Err(lazaret_dashboard::SessionOver) => Err(SessionOver),
-        }
+    fn requester(&self, headers: &HeaderMap) -> Result<Option<Requester>, SessionOver> {
+        let visit = self.0.visit(seconds(), headers).map_err(|lazaret_dashboard::SessionOver| SessionOver)?;
+        Ok(visit.map(|visit| Requester {
+            user: visit.user.0,
+            session: Some(SessionEnd::new(visit.end.reached())),
+        }))
     }
 }
 
-/// Serves the dashboard and gives a token for one sign-in.
-pub(super) fn serve(server: &Server, port: u16) -> String {
+/// The dashboard that a server serves.
+#[derive(Debug)]
+pub(super) struct Served {
+    dashboard: Arc<Dashboard<Viewer>>,
+    /// For one sign-in.
+    pub(super) token: String,
+}
+
+/// Serves the dashboard.
+pub(super) fn serve(server: &Server, port: u16) -> Served {
     let groups = vec![ADMIN.group.to_owned(), "system:authenticated".to_owned()];
     let admin = User { name: ADMIN.name.to_owned(), groups, ..User::default() };
-    let dashboard = Dashboard::new(Transport::Tls, port);
+    let dashboard = Arc::new(Dashboard::new(Transport::Tls, port));
     let token = dashboard.invite(seconds(), Viewer(Arc::new(admin)));
-    server.serve_pages(DashboardPages(dashboard));
-    token
+    server.serve_pages(DashboardPages(Arc::clone(&dashboard)));
+    Served { dashboard, token }
+}
+
+impl Served {
+    /// Ends sessions that are too old; never ends itself.
+    pub(super) async fn end_old_sessions(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.dashboard.end_old_sessions(seconds());
+        }
+    }
 }
 
 fn seconds() -> u64 {

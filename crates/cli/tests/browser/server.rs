@@ -1,6 +1,7 @@
 //! `lazaret up` and the commands that a test gives it.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Read as _},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -33,7 +34,11 @@ fn start(command: &mut Command) -> (Running, String) {
         line.clear();
         assert!(output.read_line(&mut line).unwrap() > 0, "ended before it printed an address");
         if let Some(address) = line.trim().strip_prefix("dashboard: ") {
-            break address.to_owned();
+            // A service keeps the token in a file.
+            break match address.split_once(" (the address that signs one browser in: ") {
+                Some((_, path)) => fs::read_to_string(path.trim_end_matches(')')).unwrap().trim().to_owned(),
+                None => address.to_owned(),
+            };
         }
     };
     // Later output is read, so that the process never waits for a reader.

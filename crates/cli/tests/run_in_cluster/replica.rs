@@ -47,7 +47,7 @@ impl Replica {
 
     pub(crate) fn get(&self, path: &str) -> String {
         let mut connection = TcpStream::connect(&self.metrics).unwrap();
-        write!(connection, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+        write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut text = String::new();
         connection.read_to_string(&mut text).unwrap();
         text

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fingerprint, quote, ruleName, ruleObject } from "../../ui/actions.js";
-import { count, messageOf, span } from "../../ui/dom.js";
+import { count, messageOf, seen, span } from "../../ui/dom.js";
 import { typed } from "../../ui/engine.js";
 import { Fleet } from "../../ui/fleet.js";
 import { outOfService, seriesOf, sums } from "../../ui/page-cluster.js";
@@ -17,6 +17,15 @@ test("ages as kubectl writes them", () => {
   for (const [seconds, text] of [[0, "0s"], [-5, "0s"], [9.6, "10s"], [59, "59s"], [60, "1m"], [61, "1m1s"], [600, "10m"], [3_600, "1h"], [3_660, "1h1m"], [36_060, "10h"], [90_000, "1d1h"], [86_400 * 40, "40d"]]) assert.equal(span(seconds), text);
   assert.deepEqual([count(1, "pod"), count(0, "pod"), count(1_234, "pod")], ["1 pod", "0 pods", "1,234 pods"]);
   assert.deepEqual([messageOf(new Error("a")), messageOf("b"), messageOf(undefined)], ["a", "b", "undefined"]);
+});
+
+test("a text of the cluster turns no line and hides nothing", () => {
+  for (const [text, shown] of [
+    ["plain, größer, 東京, שלום, \u{1f600}", "plain, größer, 東京, שלום, \u{1f600}"], ["a\nb\tc", "a\nb\tc"],
+    ["gpu-\u202e0\u2066x\u2069", "gpu-\\u202e0\\u2066x\\u2069"], ["\u001b[2J\r", "\\x1b[2J\\x0d"],
+    ["ze\u200bro\ufeff\u2028\u00ad\u3164", "ze\\u200bro\\ufeff\\u2028\\u00ad\\u3164"], ["\u{e0041}\u009b", "\\ue0041\\u009b"],
+  ]) assert.equal(seen(text), shown);
+  assert.equal(seen(3), "3");
 });
 
 test("rules have the names that kubectl device gives them", () => {

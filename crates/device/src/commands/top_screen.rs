@@ -1,6 +1,7 @@
 //! The screen of `kubectl device top`: counts, the heat map, drains, incidents. Fits 80 columns and 24 lines.
 
 use lazaret_model::Timestamp;
+use lazaret_print::is_unseen;
 
 use crate::view::{Condition, Top, age};
 
@@ -77,12 +78,12 @@ pub fn screen(top: &Top, now: Timestamp, width: usize, height: usize) -> String 
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A line as the terminal takes it. Control characters are removed.
+/// A line as the terminal takes it. In place of what it would obey, or not show, stands a question mark: a cell is a character.
 fn text(line: &Line, width: usize, colours: bool) -> String {
     let mut out = String::new();
     let mut left = width;
     for (piece, style) in line {
-        let piece: String = piece.chars().map(|c| if c.is_control() { '?' } else { c }).take(left).collect();
+        let piece: String = piece.chars().map(|c| if is_unseen(c) { '?' } else { c }).take(left).collect();
         left -= piece.chars().count();
         match (style, colours) {
             (Style::Plain, _) | (_, false) => out.push_str(&piece),

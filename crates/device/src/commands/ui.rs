@@ -3,17 +3,24 @@
 //! As `kubectl proxy` does, it listens on this machine alone and passes requests on as the user of the kubeconfig. Unlike it, it answers only
 //! the page that was opened with the printed address: whoever else reaches the port gets the files of the page and nothing of the cluster.
 
-use std::{convert::Infallible, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::Ipv4Addr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
-    body::{Bytes, Incoming},
+    body::{Bytes, Frame, Incoming, SizeHint},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lazaret_dashboard::{Dashboard, SessionOver, Transport};
+use lazaret_dashboard::{Dashboard, SessionEnd, Transport};
 use lazaret_runtime::Body;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 
@@ -28,6 +35,8 @@ const CONNECTIONS_MAX: usize = 64;
 const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// After a connection could not be accepted, the next is tried after this.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// How often sessions are looked at that are too old.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Paths that the page reads. Other paths are not forwarded.
 const PATHS: [&str; 5] = ["/api/", "/apis/", "/version", "/metrics", "/readyz"];
 /// Headers of requests and answers that are forwarded. The user's credentials are added by the client, never by the page.
@@ -52,8 +61,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: UiArgs) -> Result<Verdi
     session.console.note("the address works once, within 15 minutes; Ctrl-C ends it");
     let mut connections = JoinSet::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut look = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
+            _ = look.tick() => proxy.dashboard.end_old_sessions(seconds()),
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else {
                     tokio::time::sleep(ACCEPT_RETRY).await;
@@ -91,6 +102,9 @@ impl Proxy {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if let Err(error) = lazaret_host::check(request.version(), request.headers()) {
+            return refusal(StatusCode::BAD_REQUEST, &format!("{error}\n"));
+        }
         let (parts, body) = request.into_parts();
         // A name that somebody else made point here is not ours.
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -101,15 +115,9 @@ impl Proxy {
         if let Some(page) = self.dashboard.answer(seconds(), &parts.method, path, &parts.headers) {
             return page.map(whole);
         }
-        match self.dashboard.user(seconds(), &parts.headers) {
-            Ok(Some(_)) => {}
-            Ok(None) | Err(SessionOver) => {
-                return refusal(
-                    StatusCode::UNAUTHORIZED,
-                    "open the address that kubectl device ui printed\n",
-                );
-            }
-        }
+        let Ok(Some(visit)) = self.dashboard.visit(seconds(), &parts.headers) else {
+            return refusal(StatusCode::UNAUTHORIZED, "open the address that kubectl device ui printed\n");
+        };
         if !is_passed_on(path) {
             return refusal(StatusCode::NOT_FOUND, "the page does not need this path\n");
         }
@@ -122,7 +130,7 @@ impl Proxy {
         };
         let target = parts.uri.path_and_query().map_or(path, |target| target.as_str());
         match self.pass_on(&parts.method, target, &parts.headers, bytes).await {
-            Ok(answer) => answer,
+            Ok(answer) => answer.map(|body| within_session(body, visit.end)),
             Err(error) => {
                 refusal(StatusCode::BAD_GATEWAY, &format!("the API server does not answer: {error}\n"))
             }
@@ -172,6 +180,42 @@ fn copy(from: &HeaderMap, to: &mut HeaderMap, names: &[header::HeaderName]) {
         for value in from.get_all(name) {
             to.append(name, value.clone());
         }
+    }
+}
+
+/// An answer that ends with the session in which it was asked for: watches go on for longer.
+fn within_session(body: Body, end: SessionEnd) -> Body {
+    WithinSession { body, end: Some(Box::pin(end.reached())) }.boxed_unsync()
+}
+
+struct WithinSession {
+    body: Body,
+    /// `None` once the session is over.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl hyper::body::Body for WithinSession {
+    type Data = Bytes;
+    type Error = <Body as hyper::body::Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let is_over = self.end.as_mut().is_none_or(|end| end.as_mut().poll(context).is_ready());
+        if is_over {
+            self.end = None;
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

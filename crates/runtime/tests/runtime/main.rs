@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod bounded_writes;
+mod busy;
 mod late_listeners;
 mod late_renewals;
 mod replies;

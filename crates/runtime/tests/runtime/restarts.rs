@@ -25,7 +25,7 @@ const PODS_THERE: usize = 20;
 const LATE_MS: i64 = 36_000_000;
 
 /// A server with some pods that nothing ever happens to: a list, then a watch without events.
-fn client() -> Client {
+pub(crate) fn client() -> Client {
     Client::direct(|request: Request<Bytes>| async move { answer_of(&request) })
 }
 

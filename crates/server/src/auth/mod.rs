@@ -20,7 +20,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use lazaret_kinds::User;
 
-use crate::{ApiError, Server, SessionOver, clock, websocket::bearer_token};
+use crate::{ApiError, Requester, Server, SessionOver, clock, websocket::bearer_token};
 
 pub(crate) use impersonation::act_as;
 pub use rbac::Rbac;
@@ -68,7 +68,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// The user of a request with these headers over a connection of `peer`, which showed a certificate when it was made.
+    /// The sender of a request with these headers over a connection of `peer`, which showed a certificate when it was made.
     ///
     /// # Errors
     /// When credentials are invalid, or another user is impersonated without permission.
@@ -77,7 +77,13 @@ impl Authenticator {
         server: &Server,
         headers: &HeaderMap,
         peer: &Peer,
-    ) -> Result<Arc<User>, ApiError> {
+    ) -> Result<Requester, ApiError> {
+        let Requester { user, session } = self.shown(server, headers, peer)?;
+        Ok(Requester { user: impersonation::act_as(server, headers, user)?, session })
+    }
+
+    /// By credentials or by a session, before impersonation.
+    fn shown(&self, server: &Server, headers: &HeaderMap, peer: &Peer) -> Result<Requester, ApiError> {
         let user = match (peer.user(clock::now()), bearer(headers)) {
             (Ok(Some(user)), _) => Arc::clone(user),
             // As in Kubernetes, a token counts even if the certificate is refused.
@@ -87,9 +93,9 @@ impl Authenticator {
                     Arc::new(self.of_token(server, &token).ok_or_else(ApiError::unauthorized)?)
                 }
                 (None, Err(Expired)) => return Err(ApiError::unauthorized()),
-                (None, Ok(_)) => match server.pages().map(|pages| pages.user(headers)) {
+                (None, Ok(_)) => match server.pages().map(|pages| pages.requester(headers)) {
                     Some(Err(SessionOver)) => return Err(ApiError::unauthorized()),
-                    Some(Ok(Some(user))) => user,
+                    Some(Ok(Some(requester))) => return Ok(requester),
                     Some(Ok(None)) | None => Arc::new(User {
                         name: ANONYMOUS.into(),
                         groups: vec!["system:unauthenticated".into()],
@@ -98,7 +104,7 @@ impl Authenticator {
                 },
             },
         };
-        impersonation::act_as(server, headers, user)
+        Ok(user.into())
     }
 
     fn of_token(&self, server: &Server, token: &str) -> Option<User> {

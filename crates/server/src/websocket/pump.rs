@@ -45,8 +45,8 @@ impl Socket {
         Self::Watch { upgrade, events }
     }
 
-    /// Sends events until there are no more, or carries what goes to and from a node, until the client goes. How it ended is the client's
-    /// affair.
+    /// Sends events until there are no more, or carries what goes to and from a node, until the client goes or its session is over. How it
+    /// ended is the client's affair.
     pub(crate) async fn run(self) {
         match self {
             Self::Watch { upgrade, events } => {
@@ -54,11 +54,16 @@ impl Socket {
                     let _ = carry(TokioIo::new(upgraded), events).await;
                 }
             }
-            Self::Tunnel(tunnel, delivery) => {
-                tunnel.run().await;
-                drop(delivery);
-            }
+            Self::Tunnel(tunnel, delivery) => within_session(tunnel.run(), delivery).await,
         }
+    }
+}
+
+/// Gives `work` up when the session is over. The resources of the request are held as long.
+async fn within_session(work: impl Future<Output = ()>, mut delivery: Delivery) {
+    tokio::select! {
+        () = work => {}
+        () = delivery.session_over() => {}
     }
 }
 
@@ -155,7 +160,18 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::{future::pending, pin::pin, sync::Arc};
+
+    use tokio::{
+        sync::oneshot,
+        time::{Instant, timeout},
+    };
+
     use super::*;
+    use crate::{
+        SessionEnd,
+        open_requests::{OpenRequest, OpenRequests},
+    };
 
     #[test]
     fn each_line_is_a_frame_wherever_pieces_end() {
@@ -170,6 +186,21 @@ mod tests {
             assert_eq!(out, expected, "{size}");
             assert!(lines.begun.is_empty());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_carried_to_and_from_a_node_ends_with_its_session() {
+        let delivery = || Delivery::new(OpenRequest::new(&Arc::new(OpenRequests::new(Instant::now()))));
+        let (end, ended) = oneshot::channel::<()>();
+        let mut within = delivery();
+        within.end_with(SessionEnd::new(async move { drop(ended.await) }));
+        let mut exec = pin!(within_session(pending(), within));
+        assert!(timeout(PING_EVERY, exec.as_mut()).await.is_err(), "it goes on as long as the session");
+        drop(end);
+        exec.await;
+        let without = within_session(pending(), delivery());
+        assert!(timeout(PING_EVERY, without).await.is_err(), "other credentials have no session");
+        within_session(async {}, delivery()).await;
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod refusals;
 mod roles;
 mod served_page;
 mod services;
+mod sessions;
 mod status_metadata;
 mod support;
 mod surroundings;

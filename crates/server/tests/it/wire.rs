@@ -92,6 +92,31 @@ async fn bodies_that_would_have_to_be_unpacked_are_refused() {
 }
 
 #[tokio::test]
+async fn a_request_has_one_host() {
+    let (cluster, admin) = start().await;
+    for (version, hosts, code) in [
+        ("1.1", "Host: localhost:7443\r\n", "200 "),
+        ("1.1", "host: [::1]\r\n", "200 "),
+        ("1.0", "", "200 "),
+        ("1.1", "", "400 "),
+        ("1.1", "Host: localhost\r\nHost: localhost\r\n", "400 "),
+        ("1.0", "Host: a\r\nHost: b\r\n", "400 "),
+        ("1.1", "Host: a@b\r\n", "400 "),
+    ] {
+        for path in ["/version", "/ui/", MAPS] {
+            let mut stream = cluster.connect(admin.as_ref()).await;
+            let head = format!("GET {path} HTTP/{version}\r\nConnection: close\r\n{hosts}\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer).await;
+            let (_, said) = answer.split_once(' ').unwrap();
+            let found = said.starts_with(code) || path == "/ui/" && code == "200 " && said.starts_with("404");
+            assert!(found, "HTTP/{version} {hosts:?} {path}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn text_is_text_whatever_form_is_asked_for() {
     let (cluster, admin) = start().await;
     let admin = admin.as_ref();
@@ -197,14 +222,19 @@ async fn the_document_of_older_clients_is_cached_by_its_tag() {
 }
 
 /// A websocket of a client: what has arrived of it.
-struct Client {
+pub(crate) struct Client {
     stream: tokio_rustls::client::TlsStream<tokio::net::TcpStream>,
     arrived: Vec<u8>,
 }
 
 impl Client {
     /// Asks for a websocket; the answer to the handshake is the head.
-    async fn open(cluster: &Cluster, who: Option<&Pem>, path: &str, headers: &str) -> (String, Self) {
+    pub(crate) async fn open(
+        cluster: &Cluster,
+        who: Option<&Pem>,
+        path: &str,
+        headers: &str,
+    ) -> (String, Self) {
         let mut client = Self { stream: cluster.connect(who).await, arrived: Vec::new() };
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{HANDSHAKE}{headers}\r\n");
         client.stream.write_all(head.as_bytes()).await.unwrap();
@@ -228,7 +258,7 @@ impl Client {
     }
 
     /// The next frame: its opcode and payload.
-    async fn frame(&mut self) -> (u8, Vec<u8>) {
+    pub(crate) async fn frame(&mut self) -> (u8, Vec<u8>) {
         loop {
             if let [first, second, rest @ ..] = &self.arrived[..] {
                 assert_eq!(first & 0xf0, 0x80, "whole frames");
@@ -250,7 +280,7 @@ impl Client {
         }
     }
 
-    async fn event(&mut self) -> Value {
+    pub(crate) async fn event(&mut self) -> Value {
         let (opcode, payload) = self.frame().await;
         assert_eq!(opcode, 1, "text");
         serde_json::from_slice(&payload).unwrap()
