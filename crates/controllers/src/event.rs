@@ -132,8 +132,6 @@ fn truncated(message: &str, bytes_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use lazaret_runtime::{Client, Hub, Metrics, PODS};
 
     use super::*;

@@ -111,11 +111,11 @@ impl World {
             (true, false) => 0,
         };
         let [gone, stayed] = self.checker.named.get(&rule.uid).cloned().unwrap_or_default();
+        let unsure = uncertain.union(&gone).filter(|pod| !evicted.contains(*pod)).count() as u64;
         if at_least && uncertain.is_empty() && stayed.is_empty() {
             let detail = format!("{}: {stated} of {truth} pods, and nothing is unknown", rule.name);
             self.violate("a count is exact", detail);
         }
-        let unsure = uncertain.union(&gone).filter(|pod| !evicted.contains(*pod)).count() as u64;
         if stated > truth + unsure || stated < least {
             let detail = format!(
                 "{}: states {stated}, at least: {at_least}; {truth} pods left, {least} are known, {unsure} unsure",
