@@ -75,7 +75,13 @@ impl NewEvent {
             EventObject::Node => (node.to_owned(), None),
         };
         let Self { is_warning, reason, message, .. } = self;
-        EventText { uid, field, is_warning: *is_warning, reason, message: message.clone() }
+        EventText {
+            uid,
+            field,
+            is_warning: *is_warning,
+            reason: (*reason).to_owned(),
+            message: message.clone(),
+        }
     }
 }
 

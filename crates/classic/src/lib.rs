@@ -29,8 +29,8 @@ mod write;
 
 pub use change::{ChangeClaim, Step};
 pub use claims::{
-    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, FOREIGN_CLAIM_REASON,
-    PodEvent,
+    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, DeleteClaim,
+    FOREIGN_CLAIM_REASON, PodEvent,
 };
 pub use driver::{
     Allocate, Allocation, Deallocate, DriverController, DriverCounters, DriverEffectKind, DriverInput,
@@ -47,9 +47,9 @@ pub use negotiation::{
     Waiting,
 };
 pub use news::News;
-pub use queue::WakeReason;
+pub use queue::{QueueCounts, WakeReason};
 pub use validate::{
     ATTRIBUTES_BYTES_MAX, NODES_MAX, PARAMETERS_BYTES_MAX, POD_CLAIMS_MAX, RESERVED_MAX, validate_claim,
     validate_claim_status, validate_claim_status_update, validate_claim_update, validate_class,
-    validate_pod_claims,
+    validate_finalizers, validate_pod_claims,
 };

@@ -36,6 +36,18 @@ pub(crate) struct Queue<I> {
     members: BTreeSet<I>,
     timers: BTreeSet<(Timestamp, WakeReason, I)>,
     timer_of: BTreeMap<I, (Timestamp, WakeReason)>,
+    counts: QueueCounts,
+}
+
+/// What a queue has done since its machine began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Items that were queued.
+    pub adds: u64,
+    /// Items that were put off until another attempt.
+    pub retries: u64,
+    /// Items that are queued now.
+    pub depth: usize,
 }
 
 impl<I> Default for Queue<I> {
@@ -45,6 +57,7 @@ impl<I> Default for Queue<I> {
             members: BTreeSet::new(),
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
+            counts: QueueCounts::default(),
         }
     }
 }
@@ -52,6 +65,7 @@ impl<I> Default for Queue<I> {
 impl<I: Ord + Clone> Queue<I> {
     pub(crate) fn push(&mut self, item: I) {
         if self.members.insert(item.clone()) {
+            self.counts.adds += 1;
             self.order.push_back(item);
         }
     }
@@ -70,6 +84,7 @@ impl<I: Ord + Clone> Queue<I> {
             }
             self.timers.remove(&(before, reason, item.clone()));
         }
+        self.counts.retries += u64::from(why == WakeReason::Retry);
         self.timer_of.insert(item.clone(), (at, why));
         self.timers.insert((at, why, item));
     }
@@ -88,8 +103,14 @@ impl<I: Ord + Clone> Queue<I> {
         self.timers.first().map(|(at, why, _)| Wake::new(*at, *why))
     }
 
+    /// Forgets all items, and keeps the counts.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { counts: self.counts, ..Self::default() };
+    }
+
+    /// The counts, and how many items are queued.
+    pub(crate) fn counts(&self) -> QueueCounts {
+        QueueCounts { depth: self.order.len(), ..self.counts }
     }
 }
 
@@ -109,6 +130,10 @@ mod tests {
         queue.later(Timestamp::from_secs(3), WakeReason::Retry, 7);
         assert_eq!(queue.next_wake(), Some(Wake::new(Timestamp::from_secs(1), WakeReason::Recheck)));
         queue.wake(Timestamp::from_secs(1));
+        assert_eq!(queue.counts(), QueueCounts { adds: 3, retries: 0, depth: 1 });
         assert_eq!((queue.pop(), queue.pop(), queue.next_wake()), (Some(7), None, None));
+        queue.later(Timestamp::from_secs(4), WakeReason::Retry, 7);
+        queue.clear();
+        assert_eq!(queue.counts(), QueueCounts { adds: 3, retries: 1, depth: 0 });
     }
 }

@@ -23,6 +23,8 @@ use crate::{
 
 /// Entries of a pod, as many as Kubernetes permits structured ones in a claim.
 pub const POD_CLAIMS_MAX: usize = 32;
+/// How the finalizer of a driver ends: `<driver>/deletion-protection`.
+const PROTECTION: &str = "/deletion-protection";
 /// Users of a claim, also if any number is allowed: an object has to stay small enough to be written.
 pub const RESERVED_MAX: usize = 256;
 /// Nodes in a list of a status. 1,024 names of 253 bytes are a quarter of what an object may have.
@@ -99,6 +101,24 @@ pub fn validate_claim_update(old: &ResourceClaim, new: &ResourceClaim) -> Vec<Fi
             "spec",
             FieldProblem::Invalid(format!("{{\"resourceClassName\":{class:?}}}"), IMMUTABLE.into()),
         );
+    }
+    errors.0.extend(validate_finalizers(old, new));
+    errors.0
+}
+
+/// A claim that is used keeps the finalizer of its driver: without it the claim could go, and its device would be given away under a running pod.
+#[must_use]
+pub fn validate_finalizers(old: &ResourceClaim, new: &ResourceClaim) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    let is_lost = |name: &&Text| name.ends_with(PROTECTION) && !new.finalizers.contains(name);
+    if !old.status.reserved_for.is_empty()
+        && let Some(lost) = old.finalizers.iter().find(is_lost)
+    {
+        let users = old.status.reserved_for.len();
+        let detail = format!(
+            "{lost} may not be removed while the claim is reserved for {users} user(s); delete the pods in status.reservedFor first"
+        );
+        errors.push("metadata.finalizers", FieldProblem::Forbidden(detail));
     }
     errors.0
 }

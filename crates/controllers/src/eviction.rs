@@ -73,6 +73,7 @@ impl Drop for EvictionShell {
 
 impl EvictionShell {
     pub(crate) fn agent(options: Options, sources: Sources, metrics: EvictionMetrics) -> MachineAgent<Self> {
+        let options = Options { records_evictions: sources.counts_evictions(), ..options };
         let eviction = Eviction::new(options.clone());
         let shell = Self {
             fleet: Fleet::with_gates(sources.gates()),
@@ -134,6 +135,7 @@ impl Shell for EvictionShell {
         if self.guards.hear(&news) || self.preferences.hear(&news) {
             return;
         }
+        self.metrics.sources_changed(&news);
         self.classic.feed(self.sources, &mut self.fleet, &news);
         self.heard = true;
         if let Some(devices) = &mut self.devices {
@@ -236,7 +238,7 @@ impl Executor {
             Manner::Evict => disruption.evict(&self.writer).await?,
         };
         if outcome == Outcome::Done {
-            self.metrics.evicted(self.writer.now(), evict);
+            self.metrics.evicted(self.writer.now(), self.rules, evict);
             if let Some(reason) = evict.due_reasons().first() {
                 info!(pod = %evict.pod, node = %evict.node, why = %reason, "evicted");
             }
@@ -245,7 +247,8 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let RuleStatus { condition, drained, blocked, expired, held, evictions: _ } = &status.status;
+        let RuleStatus { condition, drained, blocked, expired, held, evictions: _, evicting } =
+            &status.status;
         let further = [blocked.as_ref(), expired.as_ref(), held.as_ref()];
         let conditions: Vec<_> = [Some(condition), Some(drained)]
             .into_iter()
@@ -265,7 +268,11 @@ impl Executor {
                 "pods": evictions.pods,
                 "atLeast": evictions.at_least,
                 "until": evictions.until.map(lazaret_api::format_time_precise),
+                "complete": evictions.complete,
             });
+            if !evicting.is_empty() {
+                body["status"]["evicting"] = evicting.iter().map(|uid| &**uid).collect();
+            }
         }
         let kind = PatchKind::Apply { manager: NAME };
         let call = Call::patch(&self.rules, "", &status.rule, "status", kind, body.to_string());
@@ -328,7 +335,14 @@ impl Perform<EffectKind> for Executor {
                 if !matches!(error, CallError::Budget(_)) {
                     tracing::warn!(%error, "an effect of the eviction failed");
                 }
-                Reply::from(&error)
+                let is_refused = matches!(error, CallError::Forbidden(_) | CallError::Invalid(_));
+                match effect {
+                    // A policy, a webhook or missing rights: the rule's status says so.
+                    EffectKind::Evict(_) if is_refused => {
+                        Reply { why: Some(error.to_string()), ..Outcome::Refused.into() }
+                    }
+                    _ => Reply::from(&error),
+                }
             },
             Reply::from,
         )

@@ -38,6 +38,9 @@ impl Eviction {
 
     fn acknowledge_eviction(&mut self, now: Timestamp, flight: &EvictFlight, outcome: Outcome) {
         let present = self.pods.get(flight.at).is_some_and(|slot| slot.pod.uid == flight.pod.uid);
+        if !present {
+            self.forget_orphan(flight);
+        }
         match outcome {
             Outcome::Done => {
                 self.release(now, flight);
@@ -68,7 +71,7 @@ impl Eviction {
                     slot.uncertain = Some(Box::new(blame.or(slot.uncertain.take().map(|before| *before))));
                 } else {
                     // The pod is gone, and any of the attempts on it may have been why, or none.
-                    self.may_have_missed(&flight.pod.uid, &blame.or(flight.before.clone()));
+                    self.may_have_missed(now, &flight.pod.uid, &blame.or(flight.before.clone()));
                 }
                 self.doubt(now, flight.at);
                 self.fail(now, flight, present);
@@ -76,7 +79,7 @@ impl Eviction {
         }
         if let Some(blame) = &flight.before {
             // Counted already if this attempt was why.
-            self.may_have_missed(&flight.pod.uid, blame);
+            self.may_have_missed(now, &flight.pod.uid, blame);
         }
         if present {
             self.settle(flight.at);
@@ -84,8 +87,11 @@ impl Eviction {
         }
     }
 
-    /// A disruption budget refused: the pod stays until it is asked again, or until the rule's deadline.
-    pub(crate) fn acknowledge_held(&mut self, now: Timestamp, id: EffectId, why: Text) {
+    /// A disruption budget or the server refused: the pod stays until it is asked again, or until the rule's deadline.
+    pub(crate) fn acknowledge_held(&mut self, now: Timestamp, id: EffectId, by: Block, why: Text) {
+        if by == Block::Refused && !self.flights.is_eviction(id) {
+            return self.acknowledge(now, id, Outcome::Refused);
+        }
         let flight = match self.flights.land(id) {
             Some(Flight::Evict(flight)) => flight,
             Some(Flight::Capacity { waiting, wanted }) => {
@@ -95,6 +101,7 @@ impl Eviction {
             // No budget refuses these.
             | None => return,
         };
+        self.forget_orphan(&flight);
         self.give_back(now, &flight);
         // A pod whose eviction was refused is not terminating.
         self.lines.came_back(flight.at);
@@ -106,7 +113,7 @@ impl Eviction {
             self.say_spared(&pod);
         }
         if let Some(blame) = &flight.before {
-            self.may_have_missed(&flight.pod.uid, blame);
+            self.may_have_missed(now, &flight.pod.uid, blame);
         }
         if !present {
             return;
@@ -115,7 +122,7 @@ impl Eviction {
             let again = now.plus_millis(self.options.budget_retry_ms(slot.failures));
             let ends = slot.reasons.iter().filter_map(|reason| reason.must_be_gone_by());
             let until = ends.filter(|end| *end > now).fold(again, Timestamp::min);
-            self.block(now, flight.at, Blocked { why: Block::Budget, message: why }, until);
+            self.block(now, flight.at, Blocked { why: by, message: why }, until);
         }
         self.settle(flight.at);
         self.drop_if_blank(flight.at);
@@ -166,12 +173,17 @@ impl Eviction {
         if self.counted.insert(uid.clone()) {
             let counted = &mut self.rules;
             blame.rules.iter().for_each(|(name, uid)| counted.count_eviction(name, uid, blame.decided));
+            self.rules.settle_named(uid, &blame.rules);
         }
     }
 
-    /// A pod is gone, and nobody knows whether because of these rules: it is not counted, and their counts are no longer exact.
-    pub(crate) fn may_have_missed(&mut self, uid: &Uid, blame: &Blame) {
-        if !self.counted.contains(uid) {
+    /// A pod is gone after attempts with an unknown outcome. If they were for the same rules and recent, one of them was why. Else nobody knows
+    /// for which rules it left, or whether: it is not counted, and their counts are no longer exact.
+    pub(crate) fn may_have_missed(&mut self, now: Timestamp, uid: &Uid, blame: &Blame) {
+        let is_recent = now <= blame.decided.plus_millis(self.options.doubt_ms_max);
+        if self.options.records_evictions && is_recent && !blame.is_mixed {
+            self.count(uid, blame);
+        } else if !self.counted.contains(uid) {
             self.rules.may_have_missed(&blame.rules);
         }
     }
@@ -182,9 +194,10 @@ impl Eviction {
         match due_of(&flight.reasons, decided) {
             [only] => {
                 if self.counted.insert(uid.clone())
-                    && let Source::Rule { name, uid } = &only.cause.source
+                    && let Source::Rule { name, uid: rule } = &only.cause.source
                 {
-                    self.rules.count_eviction(name, uid, decided);
+                    self.rules.count_eviction(name, rule, decided);
+                    self.rules.settle_named_by(flight.at, uid, name);
                 }
             }
             _ => self.count(uid, &Blame::of(&flight.reasons, decided)),

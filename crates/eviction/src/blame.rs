@@ -16,6 +16,8 @@ pub(crate) struct Blame {
     pub(crate) rules: Vec<(Text, Uid)>,
     /// When the last of the decisions was made.
     pub(crate) decided: Timestamp,
+    /// The attempts were for different rules.
+    pub(crate) is_mixed: bool,
 }
 
 impl Blame {
@@ -25,18 +27,19 @@ impl Blame {
             Source::Rule { name, uid } => Some((name.clone(), uid.clone())),
             Source::Device { .. } | Source::TaintSlice { .. } | Source::Patch { .. } => None,
         });
-        Self { rules: in_order(rules.collect()), decided }
+        Self { rules: in_order(rules.collect()), decided, is_mixed: false }
     }
 
     /// The rules that a pod is marked with: of several attempts the one that took hold, whichever it was.
     pub(crate) fn of_marks(pod: &Pod, decided: Timestamp) -> Self {
         let rules = marks_of(pod).map(|mark| (mark.rule.clone(), mark.uid.clone()));
-        Self { rules: in_order(rules.collect()), decided }
+        Self { rules: in_order(rules.collect()), decided, is_mixed: false }
     }
 
     /// One more attempt that may have been why.
     pub(crate) fn or(mut self, other: Option<Self>) -> Self {
         if let Some(other) = other {
+            self.is_mixed |= other.is_mixed || self.rules != other.rules;
             self.rules.extend(other.rules);
             self.rules = in_order(self.rules);
             self.decided = self.decided.max(other.decided);

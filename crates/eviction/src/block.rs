@@ -1,14 +1,16 @@
 //! Reasons that keep a due eviction from beginning, and the pods that they keep.
 
-use alloc::{boxed::Box, collections::BTreeSet, string::String, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeSet, format, string::String, vec::Vec};
 use core::fmt::Write as _;
 
 use lazaret_fleet::PodIx;
 use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
-use crate::{Eviction, distinct::for_each_distinct, holds::Holds};
+use crate::{Eviction, distinct::for_each_distinct, holds::Holds, pods::Settled};
 
+/// A pod that is terminating and has no time left is said to be kept by a finalizer after this.
+const FINALIZER_MS: i64 = 10_000;
 /// Pods that a status names for each reason.
 pub(crate) const NAMED_MAX: usize = 5;
 
@@ -29,12 +31,25 @@ pub enum Block {
     Group,
     /// A disruption budget refuses.
     Budget,
+    /// The server refuses: a policy, a webhook, or rights that are missing.
+    Refused,
+    /// A finalizer keeps a pod that was evicted.
+    Finalizer,
 }
 
 impl Block {
     /// All of them, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Held, Self::Paused, Self::Breaker, Self::Window, Self::Capacity, Self::Group, Self::Budget];
+    pub const ALL: [Self; 9] = [
+        Self::Held,
+        Self::Paused,
+        Self::Breaker,
+        Self::Window,
+        Self::Capacity,
+        Self::Group,
+        Self::Budget,
+        Self::Refused,
+        Self::Finalizer,
+    ];
 
     /// The reason in conditions and metrics.
     #[must_use]
@@ -47,6 +62,8 @@ impl Block {
             Self::Capacity => "Capacity",
             Self::Group => "Group",
             Self::Budget => "Budget",
+            Self::Refused => "Refused",
+            Self::Finalizer => "Finalizer",
         }
     }
 }
@@ -134,6 +151,17 @@ impl Eviction {
     fn count_blocked(&mut self, at: PodIx, why: Block, more: bool) {
         let Some(slot) = invariant!(self.pods.get(at), "a pod that is blocked has a slot") else { return };
         let (causes, rules) = (&self.causes, &mut self.rules);
+        if why == Block::Finalizer {
+            // It has left, and has no reasons any more.
+            let evicted_by = slot.settled.iter().flat_map(Settled::rules);
+            // A rule may be gone before its pods are.
+            for rule in evicted_by {
+                if rules.get(rule).is_some() {
+                    rules.count_blocked(rule, why, more);
+                }
+            }
+            return;
+        }
         for_each_distinct(slot.reasons.iter().map(|reason| reason.cause_ix), |cause| {
             if let Some(rule) = causes.get(cause).and_then(|state| state.rule) {
                 rules.count_blocked(rule, why, more);
@@ -141,11 +169,32 @@ impl Eviction {
         });
     }
 
+    /// A pod that was evicted is kept by a finalizer, or not any more. Most are kept for a moment: by a Job, which counts them.
+    pub(crate) fn mind_finalizer(&mut self, now: Timestamp, at: PodIx) {
+        let Some(slot) = self.pods.get(at).filter(|slot| slot.settled.is_some()) else { return };
+        let finalizer = slot.pod.rare.as_ref().and_then(|rare| rare.kept_by.clone());
+        let Some(finalizer) = finalizer.filter(|_| self.leader_since.is_some()) else {
+            self.unblock(at);
+            return self.pods.set_timer(at, None);
+        };
+        let due = slot.pod.deleting_since.map(|since| since.plus_millis(FINALIZER_MS));
+        if let Some(due) = due.filter(|due| *due > now) {
+            return self.pods.set_timer(at, Some(due));
+        }
+        if slot.blocked.is_none() {
+            let message =
+                format!("its finalizer {finalizer} is not removed by the program that set it").into();
+            self.set_blocked(at, Some(Box::new(Blocked { why: Block::Finalizer, message })));
+        }
+    }
+
     /// Pods that guards keep are looked at again.
     pub(crate) fn release_guarded(&mut self, now: Timestamp) {
         let by_guard = |at: &&u32| {
             let blocked = self.pods.get(PodIx(**at)).and_then(|slot| slot.blocked.as_ref());
-            blocked.is_some_and(|blocked| !matches!(blocked.why, Block::Budget | Block::Capacity))
+            blocked.is_some_and(|blocked| {
+                !matches!(blocked.why, Block::Budget | Block::Refused | Block::Finalizer | Block::Capacity)
+            })
         };
         for at in self.blocked.pods.iter().filter(by_guard).map(|at| PodIx(*at)).collect::<Vec<PodIx>>() {
             self.unblock(at);
@@ -194,7 +243,9 @@ impl Eviction {
                 continue;
             };
             let of_rule = |cause: u32| self.causes.get(cause).is_some_and(|state| state.rule == Some(rule));
-            if slot.reasons.iter().any(|reason| of_rule(reason.cause_ix)) {
+            let evicted_by = |settled: &Settled| settled.rules().any(|evicted_by| evicted_by == rule);
+            let is_evicted = blocked.why == Block::Finalizer && slot.settled.as_ref().is_some_and(evicted_by);
+            if is_evicted || slot.reasons.iter().any(|reason| of_rule(reason.cause_ix)) {
                 kept[blocked.why as usize].add(&slot.pod.key, &blocked.message);
             }
         }
@@ -228,8 +279,9 @@ impl<'a> Kept<'a> {
         let Some((_, message)) = self.named.first() else { return };
         let space = if text.is_empty() { "" } else { " " };
         let pods = if self.count == 1 { "pod" } else { "pods" };
+        let not = if why == Block::Finalizer { "not gone" } else { "not evicted" };
         // Writing to a string cannot fail.
-        let _ = write!(text, "{space}{}: {} {pods} not evicted (", why.name(), self.count);
+        let _ = write!(text, "{space}{}: {} {pods} {not} (", why.name(), self.count);
         for (i, (pod, _)) in self.named.iter().enumerate() {
             let _ = write!(text, "{}{pod}", if i == 0 { "" } else { ", " });
         }

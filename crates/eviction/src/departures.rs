@@ -16,14 +16,16 @@ use crate::{
 impl Eviction {
     /// The pod is gone.
     pub(crate) fn forget(&mut self, now: Timestamp, at: PodIx) {
+        self.forget_named(at);
         self.unplan(now, at);
         self.lines.came_back(at);
+        self.unblock(at);
         let Some(slot) = self.pods.remove(at) else { return };
         if let Some(blame) = slot.uncertain {
             if let Phase::InFlight(id) = slot.phase {
                 self.flights.keep_before(id, *blame);
             } else {
-                self.may_have_missed(&slot.pod.uid, &blame);
+                self.may_have_missed(now, &slot.pod.uid, &blame);
             }
         }
         for rule in slot.settled.iter().flat_map(Settled::rules) {
@@ -39,6 +41,7 @@ impl Eviction {
         self.pods.entry(at, pod);
         self.unplan(now, at);
         self.settle(at);
+        self.mind_finalizer(now, at);
     }
 
     /// Finds out whose eviction a terminating pod is. Waits while one of ours is in flight: its outcome will tell.

@@ -36,6 +36,14 @@ impl Eviction {
         if self.leader_since.is_none() {
             return;
         }
+        if self.pods.get(at).is_some_and(|slot| slot.settled.is_some()) {
+            return self.mind_finalizer(now, at);
+        }
+        if !self.is_named(now, at) {
+            // The acknowledgement of the status that names it schedules it.
+            self.unschedule(at, now);
+            return self.pods.set_timer(at, None);
+        }
         let mut next = None;
         while let Some(slot) = self.pods.get_mut(at).filter(|slot| slot.phase == Phase::Waiting)
             && let Some(reason) = slot.reasons.get(slot.active as usize)

@@ -170,6 +170,8 @@ pub struct RuleStatus {
     pub held: Option<Condition>,
     /// How many pods were evicted because of it.
     pub evictions: EvictionCount,
+    /// Pods whose eviction may have begun and that are not counted.
+    pub evicting: Vec<Uid>,
 }
 
 /// An event about a pod: of type Normal and reason [`EVENT_REASON`], or of type Warning and reason [`HELD_REASON`].

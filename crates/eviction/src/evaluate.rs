@@ -6,7 +6,7 @@ use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
 use lazaret_invariant::invariant;
 use lazaret_model::{Effect, EvictionPreference, Text, Timestamp, Toleration, patience};
 
-use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason};
+use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason, rules::Put};
 
 impl Eviction {
     /// Looks again at what changed, and at nothing else.
@@ -14,7 +14,7 @@ impl Eviction {
         self.partial = changes.partial;
         for name in &changes.rules {
             match fleet.rule(name) {
-                Some(view) => self.follow_rule(view.rule),
+                Some(view) => self.follow_rule(fleet, view.rule),
                 None => self.rules.remove(name),
             }
         }
@@ -52,20 +52,25 @@ impl Eviction {
         self.round.number
     }
 
-    fn follow_rule(&mut self, rule: &Arc<lazaret_model::DeviceTaintRule>) {
+    fn follow_rule(&mut self, fleet: &Fleet, rule: &Arc<lazaret_model::DeviceTaintRule>) {
         let known = self.rules.by_name(&rule.name);
         if let Some(at) = known {
             self.is_being_written(at);
         }
         let leading = self.leader_since.is_some();
-        let is_new = self.rules.upsert(known, rule, leading);
+        let put = self.rules.upsert(known, rule, leading);
+        if put == Put::StatusOfAnother
+            && let Some(at) = known
+        {
+            self.inherit_names(fleet, &[at]);
+        }
         if leading
             && self.guards.want_approval()
             && let Some(at) = self.rules.by_name(&rule.name)
         {
             self.holds.rule_changed(at);
         }
-        if is_new {
+        if put == Put::New {
             // Pods that were marked by it may have been seen before it was.
             for place in 0..self.pods.settled_len() {
                 let Some((at, pod, settled)) =

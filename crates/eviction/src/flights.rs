@@ -135,6 +135,11 @@ impl Flights {
         self.waiting().filter_map(pod).collect()
     }
 
+    /// Whether the effect is an eviction.
+    pub(crate) fn is_eviction(&self, id: EffectId) -> bool {
+        matches!(self.all.get(id), Some(Flight::Evict(_)))
+    }
+
     /// Whether the effect was not taken yet, so that it can be withdrawn.
     pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
         self.all.is_waiting(id)

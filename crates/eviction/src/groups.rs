@@ -200,6 +200,9 @@ impl Eviction {
             return Err(format!("pod {key} of the group need not leave yet").into());
         }
         let (message, member) = (format!("pod {key} of the group is not evicted: "), at);
+        if !self.is_named(now, member) {
+            return Err(format!("{message}the rule's status does not name it yet").into());
+        }
         // The candidate may have a reason that needs no window.
         if let Some(until) = self.closed_until(now, member) {
             let blocked = Blocked { why: Block::Window, message: NO_WINDOW.into() };

@@ -120,7 +120,12 @@ impl GuardState {
             Block::Paused => paused,
             Block::Breaker => reset,
             Block::Window => self.windows.opens_at(),
-            Block::Held | Block::Capacity | Block::Group | Block::Budget => None,
+            Block::Held
+            | Block::Capacity
+            | Block::Group
+            | Block::Budget
+            | Block::Refused
+            | Block::Finalizer => None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! granted. So a new leader begins with empty buckets, and only a taint set after it began has its burst (see
 //! `causes`). The price: the first pods of an old taint wait for one interval of its pace.
 
+use lazaret_fleet::Fleet;
 use lazaret_invariant::invariant;
 use lazaret_machine::Recent;
 use lazaret_model::Timestamp;
@@ -11,7 +12,7 @@ use lazaret_model::Timestamp;
 use crate::{Eviction, capacity_wait::CapacityWait, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
 
 impl Eviction {
-    pub(crate) fn start_leading(&mut self, now: Timestamp) {
+    pub(crate) fn start_leading(&mut self, now: Timestamp, fleet: &Fleet) {
         if self.leader_since.is_some() {
             return;
         }
@@ -24,6 +25,8 @@ impl Eviction {
             .map(|rate| Limiter::empty_since(rate, self.options.burst, now, now));
         self.counted = Recent::new(REMEMBERED_MAX);
         self.rules.start_leading();
+        let all = self.rules.numbers();
+        self.inherit_names(fleet, &all);
         self.views.clear();
         self.restart_guards();
         // A follower has queued no pod.
@@ -40,6 +43,7 @@ impl Eviction {
             self.paces.release(pace, false, now);
         }
         self.rules.stop_leading();
+        self.inherited.clear();
         self.memories.stop_leading();
         self.views.clear();
         self.paces.dismiss();

@@ -45,6 +45,7 @@ mod paces;
 mod pods;
 mod preview;
 mod reason;
+mod record;
 mod report;
 mod rule_state;
 mod rules;

@@ -1,13 +1,17 @@
 //! The machine: its inputs, its state, and what can be asked of it.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
 use lazaret_machine::{Machine, Recent};
 use lazaret_model::{DisruptionGuard, EvictionCount, EvictionPreference, ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
-    block::BlockedPods,
+    block::{Block, BlockedPods},
     brake::Brake,
     capacity_wait::CapacityWait,
     causes::Causes,
@@ -24,6 +28,7 @@ use crate::{
     pods::{Phase, Pods, Slot},
     reason::Reason,
     rules::Rules,
+    status::cut,
     verified::ViewRequests,
 };
 
@@ -51,6 +56,13 @@ pub enum Input<'a> {
         /// The message of the refusal.
         why: Text,
     },
+    /// An effect was refused by the server, for a policy, a webhook or rights that are missing: nothing was done. Unknown or repeated ids are ignored.
+    Refused {
+        /// Which effect.
+        effect: EffectId,
+        /// The message of the refusal.
+        why: Text,
+    },
     /// These are all guards.
     Guards(&'a [Arc<DisruptionGuard>]),
     /// The eviction settings of namespaces; those that are missing have none.
@@ -71,10 +83,10 @@ pub enum Input<'a> {
 }
 
 lazaret_machine::turns!(Input<'_>, |effect, reply| {
-    if reply.outcome == Outcome::Held {
-        Input::Held { effect, why: reply.why.unwrap_or_default() }
-    } else {
-        Input::Acknowledged { effect, outcome: reply.outcome }
+    match (reply.outcome, reply.why) {
+        (Outcome::Held, why) => Input::Held { effect, why: why.unwrap_or_default() },
+        (Outcome::Refused, Some(why)) => Input::Refused { effect, why },
+        (outcome, _) => Input::Acknowledged { effect, outcome },
     }
 });
 
@@ -108,6 +120,8 @@ pub struct Eviction {
     pub(crate) left: Recent<Uid>,
     /// Pods whose eviction has been counted in this leadership.
     pub(crate) counted: Recent<Uid>,
+    /// Pods that a predecessor named in a status and that were there when this leadership began.
+    pub(crate) inherited: BTreeSet<u32>,
     /// The fleet has more changes than were passed on yet.
     pub(crate) partial: bool,
     /// The latest instant heard of.
@@ -186,7 +200,7 @@ impl Eviction {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            options,
+            inherited: BTreeSet::new(),
             leader_since: None,
             closing: false,
             pods: Pods::default(),
@@ -199,7 +213,7 @@ impl Eviction {
             groups: Groups::default(),
             capacity: CapacityWait::default(),
             preferences: BTreeMap::new(),
-            rules: Rules::default(),
+            rules: Rules::new(options.records_evictions),
             views: ViewRequests::default(),
             memories: Memories::default(),
             ceiling: None,
@@ -214,6 +228,7 @@ impl Eviction {
             concerned: Vec::new(),
             found: Vec::new(),
             found_would: Vec::new(),
+            options,
         }
     }
 
@@ -227,11 +242,12 @@ impl Eviction {
         match input {
             Input::Changed(changes) => self.follow(now, fleet, changes),
             Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),
-            Input::Held { effect, why } => self.acknowledge_held(now, effect, why),
+            Input::Held { effect, why } => self.acknowledge_held(now, effect, Block::Budget, why),
+            Input::Refused { effect, why } => self.acknowledge_held(now, effect, Block::Refused, cut(&why)),
             Input::Preferences(preferences) => self.follow_preferences(now, fleet, preferences),
             Input::Guards(guards) => self.set_guards(now, guards),
             Input::Tick => {}
-            Input::BecameLeader => self.start_leading(now),
+            Input::BecameLeader => self.start_leading(now, fleet),
             Input::ViewReached(number) => self.view_reached(number),
             Input::LostLeadership => self.stop_leading(now),
             Input::Closing => self.close(now),

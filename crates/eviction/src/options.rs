@@ -43,6 +43,9 @@ pub struct Options {
     pub writes_guards: bool,
     /// Whether the server says who wrote and who approved a rule, whatever clients say.
     pub trusts_user_names: bool,
+    /// Whether a rule's status names pods before they are evicted because of it, so that the next leader can count them: wanted where statuses
+    /// store it.
+    pub records_evictions: bool,
     /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,
 }
@@ -71,6 +74,7 @@ impl Default for Options {
             set_back: None,
             writes_guards: true,
             trusts_user_names: false,
+            records_evictions: false,
             events_queued_max: 4_096,
         }
     }

@@ -1,5 +1,7 @@
 //! Writing the status of rules: at once when an eviction starts or ends or the spec is new, otherwise now and then.
 
+use alloc::vec::Vec;
+
 use lazaret_fleet::Fleet;
 use lazaret_invariant::invariant;
 use lazaret_model::{Condition, DeviceTaintRule, Effect, Text, Timestamp, Uid};
@@ -39,6 +41,7 @@ impl Eviction {
                 continue;
             };
             let urgent = state.is_urgent()
+                || state.record.is_wanted(self.named_max(state))
                 || state.expiry_is_news(now)
                 || state.hold_is_news(self.guards.want_approval())
                 || (state.may_be_drained()
@@ -64,6 +67,7 @@ impl Eviction {
             state.status.in_flight = None;
             state.status.looked = None;
             state.status.wanted -= 1;
+            state.record.withdraw();
         }
         !retractable
     }
@@ -86,6 +90,8 @@ impl Eviction {
         let mut blocked = self.blocked_condition(at);
         let mut expired = self.expired_condition(now, at);
         let mut held = self.held_condition(at);
+        let names = self.names_of(now, at);
+        let evicting: Vec<Uid> = names.iter().cloned().collect();
         let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
             return;
         };
@@ -97,14 +103,17 @@ impl Eviction {
             // Where counts are stored, whether they are exact is, too; a count of none has no words.
             let as_exact =
                 state.rule.evictions.is_none() || known.evictions.at_least == facts.evicted.at_least;
+            let as_named = known.evicting == evicting && known.evictions.complete == facts.evicted.complete;
             if as_exact
+                && (as_named || state.rule.evictions.is_none() && evicting.is_empty())
                 && status::says_the_same(&known.condition, &condition)
                 && status::says_the_same(&known.drained, &drained)
                 && status::both_say_the_same(known.blocked.as_ref(), blocked.as_ref())
                 && status::both_say_the_same(known.expired.as_ref(), expired.as_ref())
                 && status::both_say_the_same(known.held.as_ref(), held.as_ref())
             {
-                return;
+                // What is stored names them.
+                return self.names_are_stored(now, at, names);
             }
             // The instant of a condition is when its status changed; that of the first is also when it was last written.
             drained.last_transition =
@@ -118,7 +127,8 @@ impl Eviction {
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
-        let mut said = RuleStatus { condition, drained, blocked, expired, held, evictions: state.count(now) };
+        let mut said =
+            RuleStatus { condition, drained, blocked, expired, held, evictions: state.count(now), evicting };
         if state.verified != Verified::Yes {
             self.views.want(at);
             if !state.is_held() && says_that_all_is_over(&state.rule, &said) {
@@ -133,6 +143,7 @@ impl Eviction {
             }
         }
         state.status.wanted += 1;
+        state.record.write(names);
         let (rule, uid) = (state.rule.name.clone(), state.rule.uid.clone());
         let flight = Flight::Status { rule: at, uid: uid.clone() };
         let write = SetRuleStatus { rule, uid, status: said.clone() };
@@ -215,11 +226,16 @@ impl Eviction {
                     state.status.known = None;
                 }
                 state.status.failures = state.status.failures.saturating_add(1);
-                state.status.not_before = Some(now.plus_millis(self.options.retry_ms(state.status.failures)));
+                let mut pause = self.options.retry_ms(state.status.failures);
+                if state.record.keeps_pods() {
+                    pause = pause.min(self.options.status_interval_ms);
+                }
+                state.status.not_before = Some(now.plus_millis(pause));
                 state.status.looked = None;
             }
         }
         self.rules.touch(at);
+        self.record_written(now, at, outcome);
         if outcome == Outcome::Done {
             self.announce_blocked(at);
         }

@@ -11,6 +11,7 @@ use crate::{
     block::{Block, BlockCounts},
     effect::{EffectId, RuleStatus},
     holds::Held,
+    record::Record,
     status,
     verified::Verified,
 };
@@ -37,6 +38,10 @@ pub(crate) struct RuleState {
     counted_until: Timestamp,
     /// Terminating pods that are marked as evicted by this rule, by number.
     marks: BTreeMap<u32, Marked>,
+    /// Whether its status names pods before they are evicted.
+    records: bool,
+    /// Pods that its status names before they are evicted.
+    pub(crate) record: Record,
     /// Its pods whose eviction something keeps from beginning.
     pub(crate) blocked: BlockCounts,
     /// Why it has no effect before it is approved.
@@ -84,7 +89,7 @@ pub(crate) struct StatusState {
 
 impl RuleState {
     /// A rule that is seen for the first time. A leader has seen all rules that there were when it began: this one was made since.
-    pub(crate) fn new(rule: Arc<DeviceTaintRule>, leading: bool) -> Self {
+    pub(crate) fn new(rule: Arc<DeviceTaintRule>, leading: bool, records: bool) -> Self {
         let mut state = Self {
             progress: EvictionCount::default(),
             exact: leading,
@@ -95,6 +100,8 @@ impl RuleState {
             evicted: 0,
             counted_until: Timestamp::from_millis(i64::MIN),
             marks: BTreeMap::new(),
+            records,
+            record: Record::default(),
             blocked: BlockCounts::default(),
             held: None,
             status: StatusState::default(),
@@ -108,26 +115,31 @@ impl RuleState {
         state
     }
 
-    /// The rule has changed. A status by another writer counts as long as none was written in this leadership.
-    pub(crate) fn follow(&mut self, rule: &Arc<DeviceTaintRule>, leading: bool) {
+    /// The rule has changed. A status by another writer counts as long as none was written in this leadership: returns whether it is one.
+    pub(crate) fn follow(&mut self, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
         if Arc::ptr_eq(&self.rule, rule) {
-            return;
+            return false;
         }
-        let before = self.progress;
+        let before = (self.progress, self.rule.clone());
         if self.rule.generation != rule.generation {
             self.verified = Verified::No;
         }
         self.rule = rule.clone();
         self.follow_spec();
-        if leading && self.status.wanted == 0 && self.progress != before {
+        let is_of_another = self.progress != before.0 || self.rule.evicting != before.1.evicting;
+        if leading && self.status.wanted == 0 && is_of_another {
+            self.exact = self.records && self.is_said_to_be_complete();
             self.recover();
+            return true;
         }
+        false
     }
 
     /// A new leadership: counts come from what others left behind.
     pub(crate) fn start_leading(&mut self) {
         self.evicted = 0;
-        self.exact = false;
+        self.exact = self.records && self.is_said_to_be_complete();
+        self.record = Record::default();
         self.verified = Verified::No;
         self.counted_until = Timestamp::from_millis(i64::MIN);
         self.marks.values_mut().for_each(|mark| mark.own = false);
@@ -243,8 +255,13 @@ impl RuleState {
 
     /// Counts a pod that somebody else evicted and marked at this instant, unless the status has it. Returns whether it
     /// did.
-    pub(crate) fn count_mark(&mut self, at: Timestamp) -> bool {
-        let uncounted = self.progress.until.is_none_or(|until| at > until);
+    pub(crate) fn count_mark(&mut self, pod: PodIx, at: Timestamp) -> bool {
+        let was_named = self.record.settle_inherited(pod.0);
+        let uncounted = if self.progress.complete {
+            was_named
+        } else {
+            self.progress.until.is_none_or(|until| at > until)
+        };
         if uncounted {
             self.evicted_before = self.evicted_before.saturating_add(1);
             self.counted_until = self.counted_until.max(at);
@@ -264,10 +281,30 @@ impl RuleState {
     /// is no exact count.
     fn recover(&mut self) {
         let until = self.progress.until.unwrap_or(Timestamp::from_millis(i64::MIN));
-        let later = self.marks.values().filter(|mark| !mark.own && mark.at > until);
+        // What a complete status does not name, it counts.
+        let by_time = !self.progress.complete;
+        let later = self.marks.values().filter(|mark| by_time && !mark.own && mark.at > until);
         self.counted_until =
             later.clone().map(|mark| mark.at).fold(self.counted_until.max(until), Timestamp::max);
         self.evicted_before = self.progress.pods.saturating_add(later.count() as u64);
+    }
+
+    /// Pods that the status of a predecessor names have left.
+    pub(crate) fn count_begun(&mut self, pods: u64) {
+        self.evicted_before = self.evicted_before.saturating_add(pods);
+    }
+
+    /// Whether a terminating pod is marked as evicted by it.
+    pub(crate) fn is_marked(&self, pod: PodIx) -> bool {
+        self.marks.contains_key(&pod.0)
+    }
+
+    /// Whether every eviction of predecessors is in its status, by number or by name. They write one before they evict.
+    fn is_said_to_be_complete(&self) -> bool {
+        match self.rule.evictions {
+            Some(count) => count.complete && !count.at_least,
+            None => status::existing(&self.rule).is_none(),
+        }
     }
 
     /// A pod may have left because of it, which cannot be found out.
@@ -277,7 +314,12 @@ impl RuleState {
 
     /// The count as it goes into the status. `now`: when it is written.
     pub(crate) fn count(&self, now: Timestamp) -> EvictionCount {
-        EvictionCount { pods: self.evicted(), at_least: !self.exact, until: Some(self.stamp(now)) }
+        EvictionCount {
+            pods: self.evicted(),
+            at_least: !self.exact,
+            until: Some(self.stamp(now)),
+            complete: self.records && !self.record.is_incomplete,
+        }
     }
 
     /// How many pods have left because of it.

@@ -13,12 +13,26 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     block::{Block, BlockCounts},
     marks::Mark,
+    record::Record,
     rule_state::RuleState,
 };
+
+/// What is new of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// This incarnation of it.
+    New,
+    /// Its status, which another leader has written late.
+    StatusOfAnother,
+    /// Nothing of these.
+    Known,
+}
 
 /// All rules.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
+    /// Whether statuses name pods before they are evicted.
+    records: bool,
     slab: Slab<RuleState>,
     by_name: HashMap<Text, u32, FxBuildHasher>,
     /// Rules whose status may have to change, in no order. Each has a flag of its own, so that it is here once.
@@ -29,6 +43,10 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    pub(crate) fn new(records: bool) -> Self {
+        Self { records, ..Self::default() }
+    }
+
     pub(crate) fn by_name(&self, name: &str) -> Option<u32> {
         self.by_name.get(name).copied()
     }
@@ -49,32 +67,31 @@ impl Rules {
         self.by_name.len()
     }
 
-    /// The rule is there, or has changed; `known` is the number of the one of this name. Returns whether this incarnation
-    /// of it is new.
-    pub(crate) fn upsert(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
-        let is_new = self.put(known, rule, leading);
+    /// The rule is there, or has changed; `known` is the number of the one of this name.
+    pub(crate) fn upsert(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> Put {
+        let put = self.put(known, rule, leading);
         let expires_at = rule.taint.eviction.as_ref().and_then(|spec| spec.expires_at);
         if let (Some(expires_at), Some(at)) = (expires_at, self.by_name(&rule.name)) {
             self.expiries.insert((expires_at, at));
         }
-        is_new
+        put
     }
 
-    fn put(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
+    fn put(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> Put {
         if let Some(at) = known
             && let Some(state) = self.slab.get_mut(at)
         {
             if state.rule.uid == rule.uid {
-                state.follow(rule, leading);
+                let is_of_another = state.follow(rule, leading);
                 self.touch(at);
-                return false;
+                return if is_of_another { Put::StatusOfAnother } else { Put::Known };
             }
             self.remove(&rule.name);
         }
-        let at = self.slab.insert(RuleState::new(rule.clone(), leading));
+        let at = self.slab.insert(RuleState::new(rule.clone(), leading, self.records));
         self.by_name.insert(rule.name.clone(), at);
         self.touch(at);
-        true
+        Put::New
     }
 
     /// The rule is gone.
@@ -132,6 +149,24 @@ impl Rules {
         self.touch(at);
     }
 
+    /// A pod that one rule names is counted.
+    pub(crate) fn settle_named_by(&mut self, pod: PodIx, uid: &Uid, rule: &str) {
+        if self.records
+            && let Some(state) = self.by_name(rule).and_then(|at| self.slab.get_mut(at))
+        {
+            state.record.settle(pod.0, uid);
+        }
+    }
+
+    /// A pod that these rules name is counted.
+    pub(crate) fn settle_named(&mut self, uid: &Uid, rules: &[(Text, Uid)]) {
+        for (name, _) in rules.iter().filter(|_| self.records) {
+            if let Some(state) = self.by_name(name).and_then(|at| self.slab.get_mut(at)) {
+                state.record.settle_uid(uid);
+            }
+        }
+    }
+
     /// Pods may have left because of these rules, and nobody will ever know.
     pub(crate) fn may_have_missed(&mut self, rules: &[(Text, Uid)]) {
         for (name, uid) in rules {
@@ -152,7 +187,7 @@ impl Rules {
         if !state.see_mark(pod, mark.at, own) {
             return None;
         }
-        if !own && leading && state.count_mark(mark.at) {
+        if !own && leading && state.count_mark(pod, mark.at) {
             self.touch(at);
         }
         Some(at)
@@ -182,6 +217,7 @@ impl Rules {
             self.set_timer(at, None);
             if let Some(state) = self.slab.get_mut(at) {
                 state.status.in_flight = None;
+                state.record = Record::default();
             }
         }
     }

@@ -2,6 +2,8 @@
 //! survive is in fields.
 
 use alloc::string::String;
+#[cfg(test)]
+use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Text};
@@ -173,6 +175,7 @@ pub(crate) fn says_all_of(one: &RuleStatus, other: &RuleStatus) -> bool {
         && both_say_the_same(one.expired.as_ref(), other.expired.as_ref())
         && both_say_the_same(one.held.as_ref(), other.held.as_ref())
         && one.evictions.pods == other.evictions.pods
+        && one.evicting == other.evicting
 }
 
 /// The sentences for a rule of this effect.
@@ -262,16 +265,19 @@ fn allocated(count: usize) -> Count {
     Count(count as u64, "allocated device", "allocated devices")
 }
 
-fn cut(problem: &str) -> String {
+/// A text of a server or a selector, no longer than a person reads.
+pub(crate) fn cut(problem: &str) -> Text {
     let mut end = problem.len().min(PROBLEM_BYTES_MAX);
     while !problem.is_char_boundary(end) {
         end -= 1;
     }
-    let mut text = String::from(&problem[..end]);
-    if end < problem.len() {
-        let _ = write!(text, " (and {} bytes more)", problem.len() - end);
+    if end == problem.len() {
+        return problem.into();
     }
-    text
+    let mut text = String::from(&problem[..end]);
+    // Writing to a string cannot fail.
+    let _ = write!(text, " (and {} bytes more)", problem.len() - end);
+    text.into()
 }
 
 /// The status that the rule has.
@@ -284,6 +290,7 @@ pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
         expired: find(DeviceTaintRule::EXPIRED),
         held: find(DeviceTaintRule::HELD),
         evictions: rule.evictions.unwrap_or_default(),
+        evicting: rule.evicting.clone(),
     })
 }
 
@@ -400,6 +407,7 @@ mod tests {
                 expired: None,
                 held: None,
                 evictions: EvictionCount::default(),
+                evicting: Vec::new(),
             };
             assert_eq!(status.counted(), None);
         }
@@ -410,7 +418,7 @@ mod tests {
     #[test]
     fn a_count_that_may_be_too_low_says_so() {
         let evicted = |pods, at_least| Facts {
-            evicted: EvictionCount { pods, at_least, until: None },
+            evicted: EvictionCount { pods, at_least, ..EvictionCount::default() },
             ..Facts::default()
         };
         let message = |facts: &Facts| condition(&rule(Effect::NoExecute), facts).message;

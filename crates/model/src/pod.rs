@@ -59,6 +59,8 @@ pub struct Pod {
 pub struct RarePodFields {
     /// The kubelet's own pod, which only the kubelet can replace.
     pub mirror: bool,
+    /// The first finalizer of a terminating pod that has no time left to end.
+    pub kept_by: Option<Text>,
     /// The annotation that a replacement wrote on it.
     pub replacement: Option<Text>,
     /// `status.nodeAllocatableResourceClaimStatuses`.

@@ -34,6 +34,8 @@ pub struct DeviceTaintRule {
     pub conditions: Vec<Condition>,
     /// How many pods were evicted because of it, as its status says.
     pub evictions: Option<EvictionCount>,
+    /// Pods whose eviction may have begun and that are not in that number, as its status says.
+    pub evicting: Vec<Uid>,
     /// Its author and its approval, where known.
     pub review: Option<Box<Review>>,
     /// A DeviceTaintPolicy controls it.
@@ -107,6 +109,8 @@ pub struct EvictionCount {
     pub at_least: bool,
     /// Evictions up to this instant are in the number.
     pub until: Option<Timestamp>,
+    /// Each eviction that is not in the number is of a pod that the status names.
+    pub complete: bool,
 }
 
 /// Selects devices. An absent field is no restriction; all present ones must match.

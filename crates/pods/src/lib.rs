@@ -15,7 +15,6 @@ mod action;
 mod admission;
 mod backoff;
 mod container;
-mod correlate;
 mod end;
 mod found;
 mod machine;
@@ -33,7 +32,7 @@ mod view;
 
 pub use action::{Action, FoundContainer, FoundPhase, FoundSandbox, Input, Outcome, PodRef, ProbeKind};
 pub use container::Exit;
-pub use correlate::{Correlator, EventText, Written};
+pub use lazaret_machine::{CorrelatedEvent as Written, Correlator, EventText};
 pub use machine::{Options, Pods};
 pub use pressure::PressureOptions;
 pub use rank::{ContainerUse, PodUse};

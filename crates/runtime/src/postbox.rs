@@ -3,17 +3,25 @@
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, error, warn};
 
-use crate::{Call, Client, Outcome, Precedence, in_flight::InFlight, panics::caught};
+use crate::{Call, CallError, Client, Outcome, Precedence, in_flight::InFlight, panics::caught};
 
 /// Calls that wait. More are refused: whoever has so much to say has said enough.
 const WAITING_MAX: usize = 16_384;
 /// Calls in flight at once.
 const FLYING_MAX: usize = 4;
 
+/// A call that waits.
+#[derive(Debug)]
+struct Letter {
+    call: Call,
+    /// What is sent if the object of the call is not there.
+    otherwise: Option<Call>,
+}
+
 /// Takes calls whose outcome nobody waits for. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Postbox {
-    waiting: mpsc::Sender<Call>,
+    waiting: mpsc::Sender<Letter>,
 }
 
 /// Empties a [`Postbox`].
@@ -21,7 +29,7 @@ pub struct Postbox {
 pub struct Postman {
     client: Client,
     in_flight: InFlight,
-    waiting: mpsc::Receiver<Call>,
+    waiting: mpsc::Receiver<Letter>,
 }
 
 impl Postbox {
@@ -34,7 +42,17 @@ impl Postbox {
     /// Leaves a call to be sent. [`Outcome::RetryLater`] when there is no room.
     #[must_use]
     pub fn post(&self, call: Call) -> Outcome {
-        match self.waiting.try_send(call) {
+        self.leave(Letter { call, otherwise: None })
+    }
+
+    /// The same with another call, to be sent if the first one's object is not there.
+    #[must_use]
+    pub fn post_or(&self, call: Call, otherwise: Call) -> Outcome {
+        self.leave(Letter { call, otherwise: Some(otherwise) })
+    }
+
+    fn leave(&self, letter: Letter) -> Outcome {
+        match self.waiting.try_send(letter) {
             Ok(()) => Outcome::Done,
             Err(_) => {
                 warn!(waiting = WAITING_MAX, "too many events wait to be posted; one is left out");
@@ -49,13 +67,19 @@ impl Postman {
     pub async fn run(self) {
         let Self { client, in_flight, mut waiting } = self;
         let mut flying = JoinSet::new();
-        while let Some(call) = waiting.recv().await {
+        while let Some(Letter { call, otherwise }) = waiting.recv().await {
             while flying.len() >= Precedence::Patient.room(in_flight.counts(), FLYING_MAX) {
                 flying.join_next().await;
             }
             let client = client.clone();
             flying.spawn(async move {
-                match caught(client.send(call)).await {
+                let send = async {
+                    match (client.send(call).await, otherwise) {
+                        (Err(CallError::NotFound(_)), Some(otherwise)) => client.send(otherwise).await,
+                        (sent, _) => sent,
+                    }
+                };
+                match caught(send).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => debug!(%error, "an event was not posted"),
                     Err(panic) => error!(panic, "posting an event panicked; it is left out"),

@@ -53,6 +53,11 @@ impl Customs {
         self.by_path.values().filter(same).map(|other| other.hub().version.clone()).collect()
     }
 
+    /// Whether a definition brings this kind.
+    pub(crate) fn have(&self, group: &str, plural: &str) -> bool {
+        self.by_path.values().any(|kind| kind.group == group && kind.plural == plural)
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = KindRef> {
         self.by_path.values().map(|kind| KindRef::Custom(kind.clone()))
     }

@@ -94,7 +94,7 @@ impl Rig {
     }
 
     fn metrics(&self) -> String {
-        self.front.server.metrics().text().unwrap()
+        self.front.server.metrics().text(|_, _| true).unwrap()
     }
 }
 

@@ -177,7 +177,9 @@ impl Server {
                 health::answer(self, path, query, is_admin)
             }
             "metrics" if path == "metrics" => {
-                let mut text = self.metrics().text().map_err(ApiError::internal)?;
+                let customs = self.customs();
+                let is_served = |group: &str, plural: &str| customs.have(group, plural);
+                let mut text = self.metrics().text(is_served).map_err(ApiError::internal)?;
                 if let Some(further) = self.further_metrics() {
                     text.truncate(text.trim_end_matches(metrics::END).len());
                     text.push_str(&further);

@@ -115,8 +115,8 @@ mutants! {
     InflatedPriority = "inflated-priority",
     /// Controllers do not see slices of taints.
     NoTaintSlices = "no-taint-slices",
-    /// A status that takes over a count is written as if the count was exact.
-    ClaimExact = "claim-exact",
+    /// The server stores statuses without the pods that they name.
+    ForgetEvicting = "forget-evicting",
     /// The scheduler does not see that tolerations end, as that of Kubernetes, and controllers hold no pod that is back where others had to leave.
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.

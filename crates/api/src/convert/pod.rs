@@ -58,6 +58,7 @@ pub(crate) fn pod(
     let claims = resolve(template.claims.clone(), &status.resource_claim_statuses.0);
     let rare = RarePodFields {
         mirror: annotation(MIRROR).is_some(),
+        kept_by: kept_by(&metadata),
         replacement: annotation(REPLACEMENT_MARK).map(Text::from),
         node_allocatable: status.node_allocatable.0.into_iter().map(node_allocatable).collect(),
         device_health: device_health(
@@ -88,6 +89,12 @@ pub(crate) fn pod(
         node_requirements: template.node_requirements.clone(),
         rare: (rare != RarePodFields::default()).then(|| Box::new(rare)),
     })
+}
+
+/// The finalizer that alone keeps a pod which is terminating: its node has ended it.
+fn kept_by(metadata: &wire::ObjectMeta) -> Option<Text> {
+    let is_over = metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds == Some(0);
+    metadata.finalizers.0.first().filter(|_| is_over).map(|finalizer| finalizer.as_str().into())
 }
 
 /// Most pods have none.

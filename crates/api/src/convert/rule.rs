@@ -50,6 +50,7 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
         taint,
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
         evictions: evictions.transpose()?,
+        evicting: status.evicting.0.into_iter().map(Into::into).collect(),
         review,
         is_compiled,
     })

@@ -18,6 +18,8 @@ fields! {
         pub(crate) annotations: Nullable<BTreeMap<String, Nullable<String>>> = "annotations",
         pub(crate) creation_timestamp: Option<Instant> = "creationTimestamp",
         pub(crate) deletion_timestamp: Option<Instant> = "deletionTimestamp",
+        pub(crate) deletion_grace_period_seconds: Option<i64> = "deletionGracePeriodSeconds",
+        pub(crate) finalizers: Nullable<Vec<String>> = "finalizers",
         pub(crate) owner_references: Nullable<Vec<OwnerReference>> = "ownerReferences",
     }
 

@@ -10,6 +10,7 @@ use crate::{
     change::ChangeClaim,
     model::{Reference, Template},
     news::News,
+    queue::QueueCounts,
 };
 
 /// The reason of the event about a pod whose claim's name belongs to another claim.
@@ -37,6 +38,8 @@ pub enum ClaimEffectKind {
     Create(CreateClaim),
     /// Remove reservations.
     Change(ChangeClaim),
+    /// Delete a claim that was made for a pod which has ended, on the precondition of its UID.
+    Delete(DeleteClaim),
     /// Ask the API server itself, not a cache, whether this pod exists. [`lazaret_machine::Outcome::Done`]: it does. [`lazaret_machine::Outcome::Gone`]: there is none of this
     /// name, or it is another incarnation.
     ConfirmPod(ObjectKey, Uid),
@@ -60,6 +63,15 @@ pub struct CreateClaim {
     pub template: Contents<Arc<Template>>,
 }
 
+/// Delete a claim, on the precondition that its UID is `uid`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteClaim {
+    /// Its namespace and name.
+    pub claim: ObjectKey,
+    /// Its incarnation.
+    pub uid: Uid,
+}
+
 /// An event about a pod, of type Warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
@@ -80,8 +92,10 @@ pub struct ClaimCounters {
     pub created: u64,
     /// Attempts to make one that failed: `resource_controller_create_failures_total`.
     pub create_failed: u64,
-    /// Reservations removed because their pod is gone.
+    /// Reservations removed because their pod is gone or has ended.
     pub reservations_removed: u64,
     /// Pods that were asked for because nothing was known of them.
     pub confirmed: u64,
+    /// Its queue: `workqueue` with the name `resource_claim`.
+    pub queue: QueueCounts,
 }

@@ -71,7 +71,8 @@ pub(super) struct PodConfirmation {
     pub(super) retry: Retry,
 }
 
-/// Makes the claims of pods with templates, and removes reservations of pods that are gone.
+/// Makes the claims of pods with templates, removes reservations of pods that are gone or have ended, and deletes claims that were made for pods
+/// that have ended.
 #[derive(Debug)]
 pub struct ClaimController {
     leads: bool,
@@ -174,7 +175,7 @@ impl ClaimController {
     /// Counters since the machine began.
     #[must_use]
     pub fn counters(&self) -> ClaimCounters {
-        self.counters
+        ClaimCounters { queue: self.queue.counts(), ..self.counters }
     }
 
     /// Forgets all work in flight, and looks at everything. Effects in flight may still happen; none does harm if it happens twice.
@@ -202,6 +203,9 @@ impl ClaimController {
                 self.touch_reserved_for(&key);
                 if let Some(pod) = self.objects.pods.get(&key) {
                     self.nodes.pod_seen(pod);
+                    if pod.ended {
+                        pod.claim_keys().into_iter().for_each(|claim| self.queue.push(Item::Claim(claim)));
+                    }
                 }
                 let uid = self.objects.pods.get(&key).map(|pod| &pod.uid);
                 if self.creations.get(&key).is_some_and(|making| Some(&making.uid) != uid) {

@@ -5,6 +5,8 @@ mod machine;
 mod nodes;
 mod work;
 
-pub use effect::{ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent};
+pub use effect::{
+    ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, DeleteClaim, FOREIGN_CLAIM_REASON, PodEvent,
+};
 pub use machine::ClaimController;
 pub use nodes::AskNode;

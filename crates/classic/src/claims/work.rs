@@ -6,7 +6,7 @@ use lazaret_machine::{Backoff, Outcome, Retry};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use super::{
-    effect::{ClaimEffectKind, CreateClaim, FOREIGN_CLAIM_REASON, PodEvent},
+    effect::{ClaimEffectKind, CreateClaim, DeleteClaim, FOREIGN_CLAIM_REASON, PodEvent},
     machine::{
         ClaimController, ClaimCreation, EVENTS_MAX, Flight, IN_FLIGHT_MAX, Item, PodClaimCreations, Writing,
     },
@@ -121,7 +121,8 @@ impl ClaimController {
         self.queue.push(Item::Pod(pod));
     }
 
-    /// Removes users that are pods which are gone; asks for those of which nothing is known. Other users are not its business.
+    /// Removes users that are pods which are gone or have ended; asks for those of which nothing is known. Other users are not its business. Then
+    /// deletes the claim if it was made for a pod that has ended: its devices are for others.
     pub(super) fn look_at_claim(&mut self, now: Timestamp, key: &ObjectKey) {
         let mut awaited = BTreeSet::new();
         let Some(claim) = self.objects.claims.get(key).cloned() else {
@@ -140,7 +141,8 @@ impl ClaimController {
             awaited.extend(nodes.into_iter().map(|(node, _)| node));
         }
         self.await_nodes(key, &claim.uid, &awaited);
-        if stay.len() == claim.status.reserved_for.len() {
+        let is_left_behind = stay.is_empty() && self.is_left_behind(&claim);
+        if stay.len() == claim.status.reserved_for.len() && !is_left_behind {
             return;
         }
         let new = || Writing { uid: claim.uid.clone(), writer: Writer::default() };
@@ -157,8 +159,12 @@ impl ClaimController {
                     version: claim.version.clone(),
                     removed: u64::try_from(removed).unwrap_or(0),
                 };
-                let change = ChangeClaim::status(&claim, |status| status.reserved_for = stay);
-                self.flights.launch(flight, ClaimEffectKind::Change(change));
+                let effect = if removed > 0 {
+                    ClaimEffectKind::Change(ChangeClaim::status(&claim, |status| status.reserved_for = stay))
+                } else {
+                    ClaimEffectKind::Delete(DeleteClaim { claim: key.clone(), uid: claim.uid.clone() })
+                };
+                self.flights.launch(flight, effect);
             }
         }
     }
@@ -184,11 +190,20 @@ impl ClaimController {
         }
     }
 
-    /// Whether it is known that there is no such pod. The API server is asked about pods that are merely not known.
+    /// Whether a claim was made for a pod that has ended, and is not being deleted yet.
+    fn is_left_behind(&self, claim: &ResourceClaim) -> bool {
+        let ended = |pod: &ObjectKey| {
+            let pod = self.objects.pods.get(pod).filter(|pod| pod.ended);
+            pod.is_some_and(|pod| claim.is_owned_by(&pod.uid))
+        };
+        !claim.deleting && self.objects.users_of(&claim.key).iter().any(ended)
+    }
+
+    /// Whether it is known that there is no such pod, or that it has ended. The API server is asked about pods that are merely not known.
     fn is_gone(&mut self, now: Timestamp, claim: &ResourceClaim, user: &Reference) -> bool {
         let pod = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
-        if self.objects.pods.get(&pod).is_some_and(|pod| pod.uid == user.uid) {
-            return false;
+        if let Some(pod) = self.objects.pods.get(&pod).filter(|pod| pod.uid == user.uid) {
+            return pod.ended;
         }
         if self.gone.contains(&user.uid) {
             return true;

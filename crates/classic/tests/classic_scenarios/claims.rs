@@ -85,6 +85,53 @@ fn nothing_is_made_for_a_pod_that_ends() {
 }
 
 #[test]
+fn a_pod_that_has_ended_gives_its_claims_back_though_its_object_stays() {
+    let mut own = allocated(claim("p-gpu", Some("p")), None);
+    let mut shared = allocated(claim("shared", None), None);
+    shared.status.user_limit = 3;
+    own.status.reserved_for = vec![user("p")];
+    shared.status.reserved_for = vec![user("p"), user("lives")];
+    let runs = Pod { node: Some("n".into()), ..pod("p", &["gpu"]) };
+    let mut machine = controller(vec![runs.clone(), pod("lives", &[])], vec![own.clone(), shared.clone()]);
+    assert!(effects(&mut machine).is_empty());
+    let ended = Pod { ended: true, ..runs };
+    let writes = hear(&mut machine, News::Pod(Arc::new(ended.clone())));
+    let removed: Vec<_> = writes
+        .iter()
+        .map(|effect| match &effect.kind {
+            ClaimEffectKind::Change(change) => change.claim.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(removed, [key("p-gpu"), key("shared")]);
+    for effect in &writes {
+        machine.handle(at(11), &(), acknowledged(effect.id, Outcome::Done));
+    }
+    assert!(effects(&mut machine).is_empty());
+    own.status.reserved_for = Vec::new();
+    shared.status.reserved_for = vec![user("lives")];
+    assert!(hear(&mut machine, News::Claim(version(shared, 2))).is_empty());
+    // The claim that was made for the pod goes, so that its driver gets the device back.
+    let deleted = hear(&mut machine, News::Claim(version(own.clone(), 2)));
+    let [Effect { kind: ClaimEffectKind::Delete(delete), .. }] = &deleted[..] else { panic!("{deleted:?}") };
+    assert_eq!((&delete.claim, &*delete.uid), (&key("p-gpu"), "uid-p-gpu"));
+    // A new leader finds it so, and deletes it once.
+    let mut next = controller(vec![ended.clone()], vec![own.clone()]);
+    assert!(matches!(effects(&mut next)[..], [Effect { kind: ClaimEffectKind::Delete(_), .. }]));
+    own.deleting = true;
+    assert!(effects(&mut controller(vec![ended], vec![own])).is_empty());
+}
+
+#[test]
+fn a_claim_of_a_pod_that_runs_or_of_another_owner_is_not_deleted() {
+    let ended = Pod { ended: true, ..pod("p", &["gpu"]) };
+    let foreign = allocated(claim("p-gpu", None), None);
+    assert!(effects(&mut controller(vec![ended], vec![foreign])).is_empty());
+    let own = allocated(claim("q-gpu", Some("q")), None);
+    assert!(effects(&mut controller(vec![pod("q", &["gpu"])], vec![own])).is_empty());
+}
+
+#[test]
 fn the_reservation_of_a_pod_goes_once_the_server_says_that_the_pod_is_gone() {
     let other = Reference {
         api_version: "example.com/v1".into(),

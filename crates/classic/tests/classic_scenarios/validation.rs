@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_classic::{
-    AllocationMode, ContainerClaims, FieldError, PodClaim, PodClaimSource, ResourceClass, Template,
-    USERS_UNLIMITED, validate_claim, validate_claim_status, validate_claim_status_update,
+    AllocationMode, ContainerClaims, FieldError, PodClaim, PodClaimSource, ResourceClaim, ResourceClass,
+    Template, USERS_UNLIMITED, validate_claim, validate_claim_status, validate_claim_status_update,
     validate_claim_update, validate_class, validate_pod_claims,
 };
 
@@ -164,4 +164,25 @@ fn a_claim_that_is_being_deallocated_does_not_become_allocated_again() {
         texts(validate_claim_status_update(&old, &status)),
         ["status.phase: Forbidden: a claim that is being deallocated becomes Pending first"]
     );
+}
+
+#[test]
+fn a_claim_that_is_used_keeps_the_finalizer_of_its_driver() {
+    let mut used = allocated(claim("gpu", None), None);
+    used.status.reserved_for = vec![user("a")];
+    let bare = ResourceClaim { finalizers: Vec::new(), ..used.clone() };
+    assert_eq!(
+        texts(validate_claim_update(&used, &bare)),
+        [
+            "metadata.finalizers: Forbidden: gpu.acme.com/deletion-protection may not be removed while the claim is reserved for 1 user(s); delete the pods in status.reservedFor first"
+        ]
+    );
+    // Finalizers of others may go, and that of a driver when nobody uses the claim.
+    let with_other = ResourceClaim {
+        finalizers: [&used.finalizers[..], &["example.com/audit".into()]].concat(),
+        ..used.clone()
+    };
+    assert_eq!(texts(validate_claim_update(&with_other, &used)), Vec::<String>::new());
+    used.status.reserved_for.clear();
+    assert_eq!(texts(validate_claim_update(&used, &bare)), Vec::<String>::new());
 }

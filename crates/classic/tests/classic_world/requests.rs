@@ -99,6 +99,18 @@ impl World {
                 };
                 self.acknowledge(&flight, outcome);
             }
+            Request::Claims(ClaimEffectKind::Delete(delete)) => {
+                let outcome = match self.fate() {
+                    RequestOutcome::Arrives => self.server.delete_claim_of(&delete.claim, &delete.uid),
+                    RequestOutcome::Bounces => Outcome::RetryLater,
+                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
+                    RequestOutcome::AnswerLost => {
+                        self.server.delete_claim_of(&delete.claim, &delete.uid);
+                        Outcome::Unknown
+                    }
+                };
+                self.acknowledge(&flight, outcome);
+            }
             Request::Claims(ClaimEffectKind::Event(_)) => {}
             Request::Scheduler(NegotiationEffectKind::Place(place)) => {
                 let outcome = match self.fate() {
@@ -314,6 +326,11 @@ impl World {
             Request::Claims(ClaimEffectKind::AskNode(ask)) => {
                 if self.dice.one_in(2) {
                     self.server.ask(ask);
+                }
+            }
+            Request::Claims(ClaimEffectKind::Delete(delete)) => {
+                if self.dice.one_in(2) {
+                    self.server.delete_claim_of(&delete.claim, &delete.uid);
                 }
             }
             Request::Claims(ClaimEffectKind::ConfirmPod(..) | ClaimEffectKind::Event(_)) => {}

@@ -70,6 +70,15 @@ impl Server {
         self.put_claim(claim);
     }
 
+    /// Deletes this incarnation of a claim.
+    pub(crate) fn delete_claim_of(&mut self, key: &ObjectKey, uid: &Uid) -> Outcome {
+        if self.claims.get(key).is_none_or(|claim| claim.uid != *uid) {
+            return Outcome::Gone;
+        }
+        self.delete_claim(key);
+        Outcome::Done
+    }
+
     pub(crate) fn put_class(&mut self, class: ResourceClass) {
         self.log[2].push(News::Class(Arc::new(class.clone())));
         self.classes.insert(class.name.clone(), class);

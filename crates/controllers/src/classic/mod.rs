@@ -5,7 +5,7 @@ mod read;
 
 use lazaret_api::{awaiting_to_text, read_classic_claim};
 use lazaret_classic::{
-    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, PodEvent,
+    AskNode, ClaimController, ClaimCounters, ClaimEffectKind, ClaimInput, CreateClaim, DeleteClaim, PodEvent,
 };
 use lazaret_machine::Machine as _;
 use lazaret_model::{AWAITING_CLASSIC_UNPREPARE, ObjectKey, Timestamp};
@@ -24,7 +24,7 @@ use crate::{
     ledger::Ledger,
     machine_agent::{MachineAgent, Shell},
     telemetry::ClassicMetrics,
-    writer::{Writer, made},
+    writer::{Writer, done_or_gone, made},
 };
 
 /// The name of the controller.
@@ -83,6 +83,13 @@ async fn create_claim(writer: &Writer, create: &CreateClaim) -> Reply {
     made(writer.make(make, Call::get(&CLASSIC_CLAIMS, namespace, name), is_ours).await)
 }
 
+async fn delete_claim(writer: &Writer, delete: &DeleteClaim) -> Reply {
+    let ObjectKey { namespace, name } = &delete.claim;
+    let options = json!({"preconditions": {"uid": &*delete.uid}});
+    let call = Call::delete(&CLASSIC_CLAIMS, namespace, name, options.to_string());
+    done_or_gone(writer.send_to_one(call).await).map_or_else(|error| Reply::from(&error), Reply::from)
+}
+
 async fn ask_node(writer: &Writer, ask: &AskNode) -> Reply {
     let text = (!ask.awaiting.is_empty()).then(|| awaiting_to_text(&ask.awaiting));
     let body = json!({"metadata": {
@@ -110,6 +117,7 @@ impl Perform<ClaimEffectKind> for Writer {
         match &effect {
             ClaimEffectKind::Create(create) => create_claim(self, create).await,
             ClaimEffectKind::Change(change) => change_classic_claim(self.client(), change).await,
+            ClaimEffectKind::Delete(delete) => delete_claim(self, delete).await,
             ClaimEffectKind::ConfirmPod(pod, uid) => self.confirm(&PODS, pod, uid).await,
             ClaimEffectKind::AskNode(ask) => ask_node(self, ask).await,
             ClaimEffectKind::Event(about) => self.post(&event(about)),

@@ -2,20 +2,23 @@
 
 use lazaret_eviction::{Block, BlockCounts, Evict, Source};
 use lazaret_model::Timestamp;
-use lazaret_runtime::Metrics;
+use lazaret_runtime::{Metrics, News, PATCHES, Resource};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
 };
 
-use super::devices::{DeviceCounts, DeviceMetrics};
+use super::{
+    causes::{CauseCounts, SLICES},
+    devices::{DeviceCounts, DeviceMetrics},
+};
 
 /// Counts of evictions. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct EvictionMetrics {
     deletions: Counter,
     latency: Histogram,
-    by_cause: Family<Cause, Counter>,
+    by_cause: CauseCounts,
     held: Counter,
     blocked: Family<Blocked, Gauge>,
     devices: DeviceMetrics,
@@ -26,13 +29,6 @@ struct Blocked {
     reason: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Cause {
-    /// The source of the taint: a rule's name, or `slice`, or `patch`.
-    source: String,
-    key: String,
-}
-
 impl EvictionMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let this = Self {
@@ -40,7 +36,7 @@ impl EvictionMetrics {
             latency: Histogram::new([
                 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
             ]),
-            by_cause: Family::default(),
+            by_cause: CauseCounts::default(),
             held: Counter::default(),
             blocked: Family::default(),
             devices: DeviceMetrics::new(metrics),
@@ -64,7 +60,7 @@ impl EvictionMetrics {
             registry.register(
                 "lazaret_evictions",
                 "Pods deleted because of device taints, by what set the taint",
-                this.by_cause.clone(),
+                this.by_cause.family(),
             );
             registry.register(
                 "lazaret_evictions_held",
@@ -100,20 +96,30 @@ impl EvictionMetrics {
         }
     }
 
-    pub(crate) fn evicted(&self, now: Timestamp, evict: &Evict) {
+    /// News of objects that set taints: the series of those that are gone go.
+    pub(crate) fn sources_changed(&self, news: &News) {
+        match news {
+            News::Gone(resource, source) => self.by_cause.forget(resource.plural, &source.key.name),
+            News::Listed(resource, listed, _) => {
+                self.by_cause.keep(resource.plural, listed.iter().map(|source| &*source.key.name));
+            }
+            News::Set(..) | News::Barred(..) => {}
+        }
+    }
+
+    pub(crate) fn evicted(&self, now: Timestamp, rules: Resource, evict: &Evict) {
         self.deletions.inc();
         let late =
             u32::try_from(now.as_millis().saturating_sub(evict.due.as_millis()).max(0)).unwrap_or(u32::MAX);
         self.latency.observe(f64::from(late) / 1_000.0);
         if let Some(reason) = evict.due_reasons().first() {
-            let source = match &reason.cause.source {
-                Source::Rule { name, .. } | Source::Patch { name, .. } => name.as_str(),
+            let (of, source) = match &reason.cause.source {
+                Source::Rule { name, .. } => (rules.plural, name.as_str()),
+                Source::Patch { name, .. } => (PATCHES.plural, name.as_str()),
                 // There are as many slices as nodes: too many for a label.
-                Source::Device { .. } | Source::TaintSlice { .. } => "slice",
+                Source::Device { .. } | Source::TaintSlice { .. } => (SLICES, SLICES),
             };
-            self.by_cause
-                .get_or_create(&Cause { source: source.to_owned(), key: reason.cause.taint.key.to_string() })
-                .inc();
+            self.by_cause.inc(of, source, &reason.cause.taint.key);
         }
     }
 }

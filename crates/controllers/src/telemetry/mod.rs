@@ -1,5 +1,6 @@
 //! Numbers under the names that Kubernetes gives them, and some of our own.
 
+mod causes;
 mod claims;
 mod classic;
 mod devices;

@@ -18,6 +18,7 @@ mod memory;
 mod objects;
 mod pace;
 mod protection;
+mod records;
 mod reference;
 mod selectors;
 mod table;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use lazaret_eviction::{Block, Input, Options, Outcome};
+use lazaret_eviction::{Block, EffectKind, Input, Options, Outcome};
+use lazaret_fleet::Input as FleetInput;
 use lazaret_model::{
     Breaker, BreakerStatus, BreakerUnit, ConditionStatus, DeviceSelector, DisruptionGuard,
-    EvictionPreference, Pause, Share, Timestamp,
+    EvictionPreference, ObjectKey, Pause, Pod, RarePodFields, Share, Timestamp,
 };
 
 use crate::world::World;
@@ -508,4 +509,66 @@ fn a_pod_that_may_be_terminating_keeps_its_place() {
     world.apply("pod- p2");
     world.run_until(101_000);
     assert_eq!(gone(&world), ["p1"]);
+}
+
+/// A policy or a webhook refuses the delete: the status says so in its words, and the pod is asked for again.
+#[test]
+fn a_refusal_of_the_server_is_told_in_its_words() {
+    let mut world = world("rule r device=d1 taint=k=v:NoExecute@0");
+    let denial = format!("denied by policy keep-training: {}", "x".repeat(2_000));
+    let evict = std::iter::from_fn(|| world.machine.poll_effect())
+        .find(|effect| matches!(effect.kind, EffectKind::Evict(_)))
+        .expect("an eviction");
+    world.hear(Input::Refused { effect: evict.id, why: denial.as_str().into() });
+    assert_eq!(world.machine.blocked()[Block::Refused as usize], 1);
+    world.work();
+    let told = log_of(&world, &["blocked", "event"]);
+    for line in [
+        "0s blocked r True Refused: Refused: 1 pod not evicted (default/p1): denied by policy keep-training: xx",
+        "0s event r: Refused: 1 pod not evicted",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert!(told.len() < 3_000 && told.contains("bytes more)"), "{told}");
+    world.run_until(2_000);
+    assert_eq!(world.evicted_at.len(), 1, "it is asked again: {:?}", world.log);
+    assert_eq!(world.machine.blocked()[Block::Refused as usize], 0);
+    // A status that is refused is no eviction.
+    world.apply("rule s device=d2 taint=k=v:NoExecute@0");
+    let status = std::iter::from_fn(|| world.machine.poll_effect())
+        .find(|effect| matches!(effect.kind, EffectKind::SetRuleStatus(_)))
+        .expect("a status");
+    world.hear(Input::Refused { effect: status.id, why: "no".into() });
+    assert_eq!(world.machine.blocked()[Block::Refused as usize], 0);
+}
+
+/// A pod that was evicted is kept by a finalizer: after ten seconds the status says by which.
+#[test]
+fn a_finalizer_that_keeps_an_evicted_pod_is_named() {
+    let mut world = world("rule r device=d1 taint=k=v:NoExecute@0");
+    world.run_until(1_000);
+    let key = ObjectKey::new("default", "p1");
+    let mut pod = Pod::clone(world.fleet.pod(world.fleet.pod_ix(&key).unwrap()).unwrap());
+    let kept_by = Some("example.com/checkpoint".into());
+    pod.rare = Some(Box::new(RarePodFields { kept_by, ..RarePodFields::default() }));
+    world.feed(FleetInput::Pod(Arc::new(pod.clone())));
+    world.run_until(9_000);
+    assert_eq!(world.machine.blocked()[Block::Finalizer as usize], 0, "a Job needs a moment");
+    world.run_until(30_000);
+    assert_eq!(world.machine.blocked()[Block::Finalizer as usize], 1);
+    let told = log_of(&world, &["blocked"]);
+    assert!(
+        told.contains("blocked r True Finalizer: Finalizer: 1 pod not gone (default/p1): its finalizer example.com/checkpoint is not removed"),
+        "{told}"
+    );
+    // Another leader says the same, and once the pod is gone nobody does.
+    world.hear(Input::LostLeadership);
+    assert_eq!(world.machine.blocked()[Block::Finalizer as usize], 0);
+    world.hear(Input::BecameLeader);
+    assert_eq!(world.machine.blocked()[Block::Finalizer as usize], 1);
+    world.apply("pod- p1; claim- c1");
+    assert_eq!(world.machine.blocked()[Block::Finalizer as usize], 0);
+    world.run_until(60_000);
+    let told = log_of(&world, &["blocked"]);
+    assert!(told.trim_end().ends_with("blocked r False NotBlocked:"), "{told}");
 }

@@ -228,7 +228,7 @@ impl World {
     fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
         let outcome = self.outcome(&status.rule);
         let SetRuleStatus { rule: name, uid, status } = status;
-        let RuleStatus { condition, drained, blocked, expired, held, evictions } = status;
+        let RuleStatus { condition, drained, blocked, expired, held, evictions, evicting } = status;
         self.log.push(format!(
             "{} status {name} {:?} {}: {}",
             self.clock(),
@@ -256,6 +256,7 @@ impl World {
             rule.conditions =
                 [condition, drained].into_iter().chain(blocked).chain(expired).chain(held).collect();
             rule.evictions = Some(evictions);
+            rule.evicting = evicting;
             self.hear(Input::Acknowledged { effect, outcome });
             self.feed(FleetInput::Rule(Arc::new(rule)));
         } else {

@@ -42,6 +42,11 @@ impl Rules for Claim {
         if !same_field(new, old, "spec") {
             errors.invalid("spec", new["spec"].clone(), IMMUTABLE);
         }
+        if !same_field(&new["metadata"], &old["metadata"], "finalizers")
+            && let (Some(new), Some(old)) = (read(errors, new), read(errors, old))
+        {
+            add(errors, lazaret_classic::validate_finalizers(&old, &new), ToOwned::to_owned);
+        }
     }
 
     fn status_resets(&self) -> &'static [&'static str] {

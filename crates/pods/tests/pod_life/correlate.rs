@@ -9,7 +9,7 @@ fn said(uid: &str, message: &str) -> EventText {
         uid: uid.into(),
         field: Some("spec.containers{c}".into()),
         is_warning: true,
-        reason: "Unhealthy",
+        reason: "Unhealthy".into(),
         message: message.into(),
     }
 }
@@ -66,5 +66,5 @@ fn objects_do_not_hinder_each_other_and_few_are_remembered() {
         stamps.insert(correlator.correlate(0, said(&format!("pod-{number}"), "x")).unwrap().stamp);
     }
     assert_eq!(stamps.len(), 5_000, "no two events have one name");
-    assert_eq!(correlator.remembered(), 3 * 1_024);
+    assert_eq!(correlator.remembered(), 3 * 4_096);
 }

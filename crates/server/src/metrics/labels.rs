@@ -77,6 +77,16 @@ impl RequestLabels {
         self.verb == "WATCH"
     }
 
+    /// Group and plural, if a definition brought the kind.
+    pub(super) fn custom_kind(&self) -> Option<(&str, &str)> {
+        matches!(self.resource, Cow::Owned(_)).then(|| (&*self.group, &*self.resource))
+    }
+
+    /// The same of another kind, without its subresources.
+    pub(super) fn with_kind(self, group: Word, version: Word, resource: Word) -> Self {
+        Self { group, version, resource, subresource: Word::default(), ..self }
+    }
+
     pub(crate) fn verb(&self) -> &'static str {
         self.verb
     }

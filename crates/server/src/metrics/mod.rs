@@ -2,6 +2,7 @@
 //!
 //! Labels come from tables of kinds, verbs and paths, never from the text of a request: an invalid request makes no series.
 
+mod custom;
 mod flow;
 mod labels;
 mod store;
@@ -19,6 +20,7 @@ use prometheus_client::{
 };
 
 use crate::{access_log::WatchEntry, clock, object_cache::ObjectCache};
+use custom::CustomSeries;
 pub(crate) use flow::FlowMetrics;
 use labels::{Answered, Feature, InFlight, ResourceLabels};
 pub(crate) use labels::{RequestLabels, RequestMode};
@@ -58,6 +60,7 @@ pub(crate) struct Metrics {
     in_flight: [Gauge; 2],
     long_running: Family<RequestLabels, Gauge>,
     watch_events: Family<ResourceLabels, Counter>,
+    custom: CustomSeries,
     commits: Histogram,
     handshakes_failed: Counter,
     requests_panicked: Counter,
@@ -123,6 +126,7 @@ impl Metrics {
             in_flight: by_kind,
             long_running,
             watch_events,
+            custom: CustomSeries::default(),
             commits,
             handshakes_failed,
             requests_panicked,
@@ -132,8 +136,20 @@ impl Metrics {
         }
     }
 
-    /// Everything, as text.
-    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+    /// Everything, as text. `is_served`: whether a definition of this group and plural is there; the series of others go.
+    pub(crate) fn text(&self, is_served: impl Fn(&str, &str) -> bool) -> Result<String, fmt::Error> {
+        for gone in self.custom.take_gone(is_served) {
+            for labels in &gone.answered {
+                self.requests.remove(labels);
+            }
+            for labels in &gone.resources {
+                self.watch_events.remove(labels);
+            }
+            for labels in &gone.subjects {
+                self.seconds.remove(labels);
+                self.long_running.remove(labels);
+            }
+        }
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;
         Ok(text)
@@ -149,9 +165,13 @@ impl Metrics {
 
     /// Counts a watch of this user in; it is counted out when the guard goes.
     pub(crate) fn begin_watch(&self, user: &str, subject: &RequestLabels) -> OpenWatch {
-        let gauge = self.long_running.get_or_create(subject).clone();
+        let counted = self.custom.count(subject.clone(), |series, subject| {
+            series.subjects.insert(subject.clone());
+            series.resources.insert(ResourceLabels::of(subject));
+        });
+        let gauge = self.long_running.get_or_create(&counted).clone();
         gauge.inc();
-        let resource = ResourceLabels::of(subject);
+        let resource = ResourceLabels::of(&counted);
         let events = self.watch_events.get_or_create(&resource).clone();
         OpenWatch { gauge, events, entry: WatchEntry::begin(user, subject.resource()) }
     }
@@ -202,9 +222,6 @@ impl Measured<'_> {
     pub(crate) fn end(mut self, code: u16) -> Duration {
         let subject = self.subject.take().unwrap_or_default();
         let took = clock::instant().saturating_duration_since(self.started);
-        if !subject.is_watch() {
-            self.metrics.seconds.get_or_create(&subject).observe(took.as_secs_f64());
-        }
         let code = match code {
             200 => Cow::Borrowed("200"),
             201 => Cow::Borrowed("201"),
@@ -212,6 +229,13 @@ impl Measured<'_> {
             409 => Cow::Borrowed("409"),
             other => Cow::Owned(other.to_string()),
         };
+        let subject = self.metrics.custom.count(subject, |series, subject| {
+            series.subjects.insert(subject.clone());
+            series.answered.insert(Answered { subject: subject.clone(), code: code.clone() });
+        });
+        if !subject.is_watch() {
+            self.metrics.seconds.get_or_create(&subject).observe(took.as_secs_f64());
+        }
         self.metrics.requests.get_or_create(&Answered { subject, code }).inc();
         took
     }

@@ -1,6 +1,7 @@
 //! Kinds that definitions bring, from the first request to the last.
 
 use crate::support::Api;
+use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -400,4 +401,41 @@ async fn rules_name_fields_that_cel_reserves_after_a_dot() {
         let job = json!({"metadata": {"name": name}, "spec": {"t": {"metadata": metadata}}});
         api.post(jobs, &job).await.expect(code);
     }
+}
+
+async fn metrics(api: &Api) -> String {
+    let body = api.stream("/metrics").await.collect().await.unwrap().to_bytes();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn series_of_a_kind_go_with_its_definition() {
+    let api = with_widgets().await;
+    api.post(WIDGETS, &widget("a", json!({"size": 1}))).await.expect(201);
+    api.get(WIDGETS).await.expect(200);
+    drop(api.stream(&format!("{WIDGETS}?watch=true")).await);
+    let of_kind = |text: &str| text.lines().filter(|line| line.contains("widgets")).count();
+    assert!(of_kind(&metrics(&api).await) > 40);
+    api.send("DELETE", &format!("{DEFINITIONS}/widgets.example.com"), "", "").await.expect(200);
+    api.get(WIDGETS).await.expect(404);
+    let text = metrics(&api).await;
+    assert_eq!(of_kind(&text), 0, "{text}");
+    assert!(text.contains(r#"resource="customresourcedefinitions""#), "{text}");
+}
+
+/// Beyond a limit kinds share one label.
+#[tokio::test]
+async fn series_of_many_kinds_are_counted_as_one() {
+    let api = Api::start().await;
+    for number in 0..205 {
+        let mut one = definition();
+        one["metadata"]["name"] = format!("kind{number}s.example.com").into();
+        one["spec"]["names"] = json!({"plural": format!("kind{number}s"), "kind": format!("Kind{number}")});
+        api.post(DEFINITIONS, &one).await.expect(201);
+        api.get(&format!("/apis/example.com/v1/kind{number}s")).await.expect(200);
+    }
+    let text = metrics(&api).await;
+    let named = |number: usize| text.contains(&format!("resource=\"kind{number}s\""));
+    assert_eq!((0..205).filter(|number| named(*number)).count(), 200);
+    assert!(text.contains(r#"group="other""#), "{text}");
 }

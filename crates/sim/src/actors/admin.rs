@@ -154,6 +154,7 @@ impl World {
             taint,
             conditions: Vec::new(),
             evictions: None,
+            evicting: Vec::new(),
             review: self.review(),
             is_compiled: false,
         };

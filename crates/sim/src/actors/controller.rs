@@ -105,6 +105,7 @@ impl Controller {
             burst: config.burst * doubled,
             clock_skew_ms_max: i64::from(2 * SKEW_MS_MAX),
             trusts_user_names: true,
+            records_evictions: true,
             brake_ms_min: if mutant == Some(Mutant::NoBrake) { 0 } else { Options::default().brake_ms_min },
             ..Options::default()
         };

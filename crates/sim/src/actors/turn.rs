@@ -159,6 +159,7 @@ impl World {
         // If its renewal is late, another may lead by now: it writes nothing before it knows better.
         if controller.holds(self.now) {
             self.checker.leader_changed();
+            self.note_named();
         }
         // Its view of guards is no older than its term either.
         if self.mutant != Some(Mutant::NoFence) {

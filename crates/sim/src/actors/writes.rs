@@ -263,16 +263,13 @@ impl World {
         };
         let before = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&before);
-        let RuleStatus { condition, mut drained, blocked, expired, held, mut evictions } =
+        let RuleStatus { condition, mut drained, blocked, expired, held, mut evictions, mut evicting } =
             status.status.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
             return Outcome::Done;
         }
         if self.mutant == Some(Mutant::CountTwice) {
             evictions.pods += 1;
-        }
-        if self.mutant == Some(Mutant::ClaimExact) {
-            evictions.at_least = false;
         }
         if self.mutant == Some(Mutant::NeverDrained) {
             drained.status = ConditionStatus::False;
@@ -298,6 +295,10 @@ impl World {
             set_condition(&mut rule.conditions, held);
         }
         rule.evictions = Some(evictions);
+        if self.mutant == Some(Mutant::ForgetEvicting) {
+            evicting.clear();
+        }
+        rule.evicting = evicting;
         self.api.rules.put(&mut self.api.versions, rule);
         Outcome::Done
     }

@@ -45,6 +45,8 @@ pub(crate) struct Checker {
     evicted: BTreeMap<Uid, BTreeSet<Uid>>,
     /// By rule: pods whose eviction had an outcome that the controller could not know.
     uncertain: BTreeMap<Uid, BTreeSet<Uid>>,
+    /// By rule: pods that its status named when a leader began, and that it may count though another writer deleted them; and those that were there.
+    named: BTreeMap<Uid, [BTreeSet<Uid>; 2]>,
     /// Evictions that a controller heard to be done, when the last was, and which pods of the owner were there then: they have not come back.
     braked: BTreeMap<Braked, (u32, Timestamp, BTreeSet<Uid>)>,
     paces: pace::Paces,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use lazaret_eviction::{DRAINED, EVICTION_IN_PROGRESS, EffectKind, Eviction, Input, SetRuleStatus};
+use lazaret_eviction::{DRAINED, EVICTION_IN_PROGRESS, EffectKind, Eviction, Input};
 use lazaret_fleet::Fleet;
 use lazaret_model::{ConditionStatus, DeviceTaintRule, EvictionCount};
 
@@ -96,9 +96,9 @@ impl World {
         }
     }
 
-    /// A status counts the pods that left because of the rule, and says whether there may have been more. A count that is said to be exact
-    /// is; any other is never too high, and nothing is missing from it as long as every leader ended in good order and every answer was
-    /// heard. A pod that was marked and then deleted by somebody else may be counted: nobody can tell.
+    /// A status counts the pods that left because of the rule, however its leaders ended. It says that there may have been more only if the answer
+    /// to an eviction is unknown, or a pod vanished that a leader had named and its successor had not evicted. A pod that was named or marked and
+    /// then deleted by another writer may be counted: nobody can tell.
     fn check_count(&mut self, rule: &DeviceTaintRule) {
         let none = BTreeSet::new();
         let evicted = self.checker.evicted.get(&rule.uid).unwrap_or(&none);
@@ -110,13 +110,29 @@ impl World {
             (true, true) => evicted.difference(uncertain).count() as u64,
             (true, false) => 0,
         };
-        let unsure = uncertain.difference(evicted).count() as u64;
+        let [gone, stayed] = self.checker.named.get(&rule.uid).cloned().unwrap_or_default();
+        let unsure = uncertain.union(&gone).filter(|pod| !evicted.contains(*pod)).count() as u64;
+        if at_least && uncertain.is_empty() && stayed.is_empty() {
+            let detail = format!("{}: {stated} of {truth} pods, and nothing is unknown", rule.name);
+            self.violate("a count is exact", detail);
+        }
         if stated > truth + unsure || stated < least {
             let detail = format!(
                 "{}: states {stated}, at least: {at_least}; {truth} pods left, {least} are known, {unsure} unsure",
                 rule.name
             );
             self.violate("status counts match history", detail);
+        }
+    }
+
+    /// A leader begins: what became of the pods that statuses name is for it to find out.
+    pub(crate) fn note_named(&mut self) {
+        for rule in self.api.rules.iter().map(|stored| Arc::clone(stored.object)) {
+            for uid in &rule.evicting {
+                let stays = self.api.pods.iter().any(|stored| stored.object.uid == *uid);
+                let named = self.checker.named.entry(rule.uid.clone()).or_default();
+                named[usize::from(stays)].insert(uid.clone());
+            }
         }
     }
 
@@ -179,29 +195,17 @@ impl World {
         }
         while let Some(effect) = eviction.poll_effect() {
             let seen = view.of(&self.api);
-            // A leader that takes a count over cannot know that it is exact.
-            let takes_over = |status: &SetRuleStatus| {
-                let stored = seen.rule(&status.rule).and_then(|rule| rule.evictions);
-                let EvictionCount { pods, at_least, .. } = status.status.evictions;
-                at_least && stored.is_some_and(|stored| !stored.at_least && stored.pods == pods)
+            let stored = match &effect.kind {
+                EffectKind::SetRuleStatus(status) => seen.rule(&status.rule).map(|rule| &rule.conditions),
+                EffectKind::Evict(_)
+                | EffectKind::SetLastPublished(_)
+                | EffectKind::SetGuardStatus(_)
+                | EffectKind::AskCapacity(_)
+                | EffectKind::Event(_)
+                | EffectKind::RuleEvent(_) => None,
             };
-            let excused = matches!(
-                &effect.kind,
-                EffectKind::SetRuleStatus(status) if takes_over(status)
-            );
-            if !excused {
-                let stored = match &effect.kind {
-                    EffectKind::SetRuleStatus(status) => seen.rule(&status.rule).map(|rule| &rule.conditions),
-                    EffectKind::Evict(_)
-                    | EffectKind::SetLastPublished(_)
-                    | EffectKind::SetGuardStatus(_)
-                    | EffectKind::AskCapacity(_)
-                    | EffectKind::Event(_)
-                    | EffectKind::RuleEvent(_) => None,
-                };
-                let detail = format!("{effect:?}, stored {stored:?}");
-                self.violate("a fresh controller agrees", detail);
-            }
+            let detail = format!("{effect:?}, stored {stored:?}");
+            self.violate("a fresh controller agrees", detail);
         }
     }
 }

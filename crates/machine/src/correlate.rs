@@ -3,7 +3,8 @@
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
-use crate::Millis;
+/// Milliseconds since an instant that never changes.
+type Millis = u64;
 
 /// Events of one type about one object: this many at once, and one more each time that the other passes.
 const BURST: u32 = 25;
@@ -13,8 +14,8 @@ const MESSAGES_MAX: usize = 10;
 const MESSAGES_MS: Millis = 600_000;
 /// The prefix of a combined event's message.
 const COMBINED: &str = "(combined from similar events): ";
-/// Objects, reasons and events that are remembered, of each. A node has at most 1,024 pods; what is forgotten is written anew.
-const REMEMBERED_MAX: usize = 1_024;
+/// Objects, reasons and events that are remembered, of each. What is forgotten is written as if it was new.
+const REMEMBERED_MAX: usize = 4_096;
 const NANOSECONDS_PER_MILLI: u64 = 1_000_000;
 
 /// An event's text, and the object that it is about.
@@ -27,14 +28,14 @@ pub struct EventText {
     /// Whether its type is `Warning`.
     pub is_warning: bool,
     /// One word.
-    pub reason: &'static str,
+    pub reason: String,
     /// A sentence.
     pub message: String,
 }
 
 /// The event as it is written to the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct CorrelatedEvent {
     /// The end of its name, after that of the object.
     pub stamp: u64,
     /// How often it was said. From the second time on the object is there, unless it has expired.
@@ -49,7 +50,7 @@ pub struct Written {
 #[derive(Debug, Default)]
 pub struct Correlator {
     buckets: Recent<(String, bool), Bucket>,
-    messages: Recent<(String, bool, &'static str), Messages>,
+    messages: Recent<(String, bool, String), Messages>,
     events: Recent<EventText, Event>,
     last_stamp: u64,
 }
@@ -76,7 +77,7 @@ struct Event {
 
 impl Correlator {
     /// The event to write for this text; `None` when there are too many about its object.
-    pub fn correlate(&mut self, now: Millis, mut said: EventText) -> Option<Written> {
+    pub fn correlate(&mut self, now: Millis, mut said: EventText) -> Option<CorrelatedEvent> {
         let message = self.combine(now, &mut said);
         let stamp = self.last_stamp.saturating_add(1).max(now.saturating_mul(NANOSECONDS_PER_MILLI));
         let (uid, is_warning) = (said.uid.clone(), said.is_warning);
@@ -84,12 +85,12 @@ impl Correlator {
         event.count = event.count.saturating_add(1);
         let Event { stamp, count, first_at } = *event;
         self.last_stamp = self.last_stamp.max(stamp);
-        self.take(now, uid, is_warning).then_some(Written { stamp, count, first_at, message })
+        self.take(now, uid, is_warning).then_some(CorrelatedEvent { stamp, count, first_at, message })
     }
 
     /// The message as it is written. An event that is one of many alike loses its own, and becomes the same as the others.
     fn combine(&mut self, now: Millis, said: &mut EventText) -> String {
-        let key = (said.uid.clone(), said.is_warning, said.reason);
+        let key = (said.uid.clone(), said.is_warning, said.reason.clone());
         let known = self.messages.get_or_insert(key, || Messages { different: Vec::new(), at: now });
         if now.saturating_sub(known.at) > MESSAGES_MS {
             known.different.clear();
@@ -126,29 +127,37 @@ impl Correlator {
     /// How many entries are remembered.
     #[must_use]
     pub fn remembered(&self) -> usize {
-        self.buckets.0.len() + self.messages.0.len() + self.events.0.len()
+        self.buckets.entries.len() + self.messages.entries.len() + self.events.entries.len()
     }
 }
 
-/// The entries that were used last, and the count of uses.
+/// The entries that were used last, in the order of their last use.
 #[derive(Debug)]
-struct Recent<K, V>(BTreeMap<K, (u64, V)>, u64);
+struct Recent<K, V> {
+    entries: BTreeMap<K, (u64, V)>,
+    by_use: BTreeMap<u64, K>,
+    uses: u64,
+}
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
-        Self(BTreeMap::new(), 0)
+        Self { entries: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0 }
     }
 }
 
 impl<K: Clone + Ord, V> Recent<K, V> {
     fn get_or_insert(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
-        self.1 += 1;
-        if self.0.len() >= REMEMBERED_MAX && !self.0.contains_key(&key) {
-            let oldest = self.0.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| self.0.remove(&oldest));
+        self.uses += 1;
+        if self.entries.len() >= REMEMBERED_MAX
+            && !self.entries.contains_key(&key)
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.entries.remove(&oldest);
         }
-        let (used, value) = self.0.entry(key).or_insert_with(|| (0, new()));
-        *used = self.1;
+        self.by_use.insert(self.uses, key.clone());
+        let (used, value) = self.entries.entry(key).or_insert_with(|| (0, new()));
+        self.by_use.remove(used);
+        *used = self.uses;
         value
     }
 }
