@@ -10,7 +10,7 @@ use crate::{
     body::SliceBody,
     claim_entry::{ClaimEntry, Holder, Place, results},
     few::Few,
-    places::Found,
+    places::{Found, counts_for},
     source::Source,
     vocabulary::hash_numbered,
 };
@@ -33,7 +33,7 @@ impl Fleet {
         }
         let old = core::mem::replace(&mut entry.claim, claim.clone());
         self.note_claim(known);
-        if results(&old) != results(&claim) {
+        if results(&old) != results(&claim) || node_of(&old) != node_of(&claim) {
             self.hold(known, results(&claim));
         }
         if old.owner != claim.owner
@@ -94,8 +94,10 @@ impl Fleet {
             }
         }
         let mut holders = Few::default();
+        let held = self.claims.get(claim).map(|entry| entry.claim.clone());
+        let node = held.as_deref().and_then(node_of);
         for (at, result) in (0u32..).zip(new) {
-            let holder = self.holder_or_new(result);
+            let holder = self.holder_or_new(result, node);
             if let Some(entry) = self.holders.get_mut(holder) {
                 entry.results.insert((claim, at));
             }
@@ -110,27 +112,30 @@ impl Fleet {
         touched.iter().for_each(|holder| self.holder_changed(*holder));
     }
 
-    fn holder_or_new(&mut self, result: &DeviceResult) -> u32 {
+    /// The number of a device that is held; `node`: where the claim that holds it now is usable, if on one node.
+    fn holder_or_new(&mut self, result: &DeviceResult, node: Option<&Text>) -> u32 {
         let DeviceId { driver, pool, device } = &result.device;
-        let (pool, device, place) = match self.published(&result.device) {
-            Some(Found { slice, at, entry }) => {
+        let (pool, device) = match self.anywhere(&result.device) {
+            Some(Found { at, entry, .. }) => {
                 // A slice knows by place who holds its devices.
                 if let Some(known) = entry.holder(at) {
                     return known;
                 }
-                (entry.pool, entry.raw.names[at].clone(), Place::Published { slice, device: at })
+                (entry.pool, entry.raw.names[at].clone())
             }
-            None => {
-                let pool = self.pool_or_new(driver, pool);
-                if let Some(known) = self.holder_ix(pool, device) {
-                    return known;
-                }
-                let device = self.vocabulary.text(device);
-                let memory = self.memory_of(pool, &device, None);
-                let ghost = self.add_ghost(pool, &device, self.holders.next(), memory);
-                (pool, device, Place::Ghost(ghost.unwrap_or(u32::MAX)))
-            }
+            None => (self.pool_or_new(driver, pool), self.vocabulary.text(device)),
         };
+        let found = self.find_published(pool, &device, node);
+        let place = found.map(|found| Place::Published { slice: found.slice, device: found.at });
+        let is_alone = place.is_some() && self.pools.get(pool).is_some_and(|pool| pool.repeats == 0);
+        if !is_alone && let Some(known) = self.holder_ix(pool, &device) {
+            return known;
+        }
+        let place = place.unwrap_or_else(|| {
+            let memory = self.memory_of(pool, &device, node, None);
+            let ghost = self.add_ghost(pool, &device, self.holders.next(), memory);
+            Place::Ghost(ghost.unwrap_or(u32::MAX))
+        });
         let hash = holder_hash(pool, &device);
         let holder = self.holders.insert(Holder { pool, device, results: Few::default(), place });
         self.holder_lookup.insert_unique(hash, (hash, holder), |(hash, _)| *hash);
@@ -161,11 +166,25 @@ impl Fleet {
                 if self.pools.get(pool).is_some_and(|pool| pool.repeats == 0) =>
             {
                 self.refresh_usage_by(slice, device, left);
+                if left.is_some()
+                    && self
+                        .slices
+                        .get(slice)
+                        .is_some_and(|of| !counts_for(&of.state.head, self.node_of_holder(holder)))
+                {
+                    self.settle_holder(holder, None);
+                }
             }
             Place::Published { .. } | Place::Ghost(_) => {
                 let known = gone.as_ref().or_else(|| self.holders.get(holder));
                 let places = known.map(|entry| self.places_of(pool, &entry.device)).unwrap_or_default();
-                places.into_iter().for_each(|(slice, at)| self.refresh_usage_by(slice, at, left));
+                for (slice, device) in places {
+                    self.refresh_usage_by(slice, device, left);
+                    self.note_rules_at(Place::Published { slice, device });
+                }
+                if left.is_some() {
+                    self.settle_holder(holder, None);
+                }
             }
         }
         if left.is_none() {
@@ -195,12 +214,13 @@ impl Fleet {
             return;
         };
         let (pool, device, old) = (entry.pool, entry.device.clone(), entry.place);
-        let found = self.find_published(pool, &device);
+        let node = self.node_of_holder(holder).cloned();
+        let found = self.find_published(pool, &device, node.as_ref());
         let new = match (found, old) {
             (Some(found), Place::Published { .. } | Place::Ghost(_)) => {
                 Place::Published { slice: found.slice, device: found.at }
             }
-            (None, Place::Ghost(ghost)) => match self.memory_of(pool, &device, None) {
+            (None, Place::Ghost(ghost)) => match self.memory_of(pool, &device, node.as_ref(), None) {
                 Some(memory) if !self.remembers(ghost, &memory) => {
                     self.note_rules_at(old);
                     self.drop_ghost(ghost);
@@ -214,7 +234,7 @@ impl Fleet {
                     Some((changed, raw)) if changed == slice => Some(raw.clone()),
                     Some(_) | None => self.slices.get(slice).map(|entry| entry.raw.clone()),
                 };
-                let memory = self.memory_of(pool, &device, raw.map(|raw| (raw, at)));
+                let memory = self.memory_of(pool, &device, node.as_ref(), raw.map(|raw| (raw, at)));
                 Place::Ghost(self.add_ghost(pool, &device, holder, memory).unwrap_or(u32::MAX))
             }
         };
@@ -241,9 +261,10 @@ impl Fleet {
         &mut self,
         pool: u32,
         device: &Text,
+        node: Option<&Text>,
         last: Option<(Arc<SliceBody>, usize)>,
     ) -> Option<SliceBody> {
-        let over = self.find_newest(pool, device);
+        let over = self.find_newest(pool, device, node);
         let over = over.map(|found| (found.entry.raw.clone(), found.at));
         let (raw, at) = over.or(last)?;
         Some(raw.alone(at, &mut self.vocabulary))
@@ -295,6 +316,11 @@ impl Fleet {
             }
         }
     }
+}
+
+/// The one node where a claim is usable.
+fn node_of(claim: &ResourceClaim) -> Option<&Text> {
+    claim.allocation.as_ref()?.only_node()
 }
 
 fn holder_hash(pool: u32, device: &Text) -> u64 {

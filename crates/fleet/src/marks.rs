@@ -162,7 +162,10 @@ impl Fleet {
             ) else {
                 continue;
             };
-            if head.generation != state.generation() && !pool.view.shows(head.generation) {
+            // A node says nothing about devices that are not its own.
+            let of_other =
+                head.nodes.own_node().is_some_and(|node| Some(node) != state.head.nodes.own_node());
+            if of_other || head.generation != state.generation() && !pool.views.shows(head) {
                 continue;
             }
             for (device, source) in head.taints.iter() {

@@ -9,7 +9,7 @@ use core::fmt;
 
 use lazaret_model::{AttrNames, CounterSet, NodeScope, PoolId, Quantity, Text};
 
-use crate::{DEVICES_PER_SLICE_MAX, SliceState};
+use crate::{DEVICES_PER_SLICE_MAX, SliceState, pool_entry::Views};
 
 /// A pool with all its slices.
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ pub struct Pool {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
     generations: Vec<Generation>,
+    views: Views,
     simple: bool,
     binding_conditions: bool,
 }
@@ -143,6 +144,16 @@ impl Pool {
         self.slices.iter().filter(move |slice| slice.generation() == generation)
     }
 
+    /// The slices that count: of those of each node, and of those of no node, the newest generation. A node's slices say nothing about those of
+    /// another.
+    pub fn current(&self) -> impl Iterator<Item = &Arc<SliceState>> {
+        self.slices.iter().filter(|slice| self.is_current(slice))
+    }
+
+    pub(crate) fn is_current(&self, slice: &SliceState) -> bool {
+        self.facts.views.of_scope(slice.nodes()).newest == slice.generation()
+    }
+
     /// The counter sets of a generation.
     pub fn counter_sets(&self, generation: i64) -> impl Iterator<Item = &CounterSet> {
         self.slices_of(generation).flat_map(|slice| slice.shared_counters())
@@ -174,7 +185,8 @@ impl PoolFacts {
             .iter()
             .filter(|slice| slice.body.has_extras())
             .any(|slice| slice.devices(names).any(|device| device.binding_conditions().is_some()));
-        Self { generations, simple, binding_conditions }
+        let views = Views::of(slices.iter().map(|slice| &*slice.head));
+        Self { generations, views, simple, binding_conditions }
     }
 }
 

@@ -5,7 +5,7 @@ use lazaret_model::{PoolId, Text};
 
 use crate::{
     Fleet,
-    pool_entry::{PoolEntry, View, pool_hash},
+    pool_entry::{PoolEntry, Views, pool_hash},
 };
 
 impl Fleet {
@@ -57,16 +57,11 @@ impl Fleet {
         self.stale_gone_pools.push(entry.id);
     }
 
-    /// Which generation speaks now.
-    pub(crate) fn view_of(&self, pool: u32) -> View {
+    /// Which generations speak now.
+    pub(crate) fn views_of(&self, pool: u32) -> Views {
         let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
-            return View::default();
+            return Views::default();
         };
-        let heads = || entry.slices.iter().filter_map(|&slice| Some(&self.slices.get(slice)?.state.head));
-        let Some(newest) = heads().map(|head| head.generation).max() else { return View::default() };
-        let mut members = heads().filter(|head| head.generation == newest);
-        let expected = members.next().map_or(0, |first| first.slice_count);
-        let there = i64::try_from(1 + members.count()).unwrap_or(i64::MAX);
-        View { newest, rolling: there < expected }
+        Views::of(entry.slices.iter().filter_map(|&slice| Some(&*self.slices.get(slice)?.state.head)))
     }
 }

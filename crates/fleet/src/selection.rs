@@ -112,19 +112,13 @@ impl<'a> Selection<'a> {
         self.entries().filter(|(_, entry, _)| entry.state.head.presence == Presence::Published).filter_map(
             move |(slice, entry, bits)| {
                 let pool = fleet.pools.get(entry.pool)?;
-                if !pool.view.shows(entry.state.generation()) {
+                if !pool.views.shows(&entry.state.head) {
                     return None;
                 }
-                if pool.repeats == 0 {
+                if pool.repeats == 0 && fleet.ghosts_of(entry.pool).next().is_none() {
                     return Some((entry, bits));
                 }
-                let speaks = |at: usize| {
-                    let name = &entry.state.body.names[at];
-                    bits.has(at)
-                        && fleet
-                            .find_published(entry.pool, name)
-                            .is_some_and(|found| (found.slice, found.at) == (slice, at))
-                };
+                let speaks = |at: usize| bits.has(at) && fleet.speaks(slice, entry, at);
                 Some((entry, (0..entry.state.len()).map(speaks).collect()))
             },
         )

@@ -185,11 +185,17 @@ impl Fleet {
         heads: &[&Arc<SliceHead>],
         repeats: usize,
     ) {
-        let view = self.view_of(pool);
+        let views = self.views_of(pool);
         let Some(entry) = invariant!(self.pools.get_mut(pool), "the number of a pool leads to it") else {
             return;
         };
-        let same_view = core::mem::replace(&mut entry.view, view) == view;
+        let before = core::mem::replace(&mut entry.views, views);
+        let is_seen_otherwise = |slice: &u32| {
+            let nodes = self.slices.get(*slice).map(|of| &of.state.head.nodes);
+            nodes.is_some_and(|nodes| before.of_scope(nodes) != entry.views.of_scope(nodes))
+        };
+        let moved: Vec<u32> = entry.slices.iter().copied().filter(is_seen_otherwise).collect();
+        let same_view = moved.is_empty();
         let has_taints = !entry.taint_slices.is_empty() || heads.iter().any(|head| !head.taints.is_empty());
         if has_taints {
             let targets: BTreeSet<u32> = if same_view {
@@ -201,8 +207,10 @@ impl Fleet {
             };
             targets.into_iter().for_each(|slice| self.refresh_taint_slices(slice));
         }
-        let same_generation = heads.windows(2).all(|pair| pair[0].generation == pair[1].generation);
-        if !same_view || !same_generation || repeats > 0 {
+        let same = |pair: &[&Arc<SliceHead>]| {
+            pair[0].generation == pair[1].generation && pair[0].nodes.own_node() == pair[1].nodes.own_node()
+        };
+        if !same_view || !heads.windows(2).all(same) || repeats > 0 {
             self.note_rules_of_pool(pool);
         }
         let Some(entry) = invariant!(self.pools.get(pool), "the number of a pool leads to it") else {
@@ -214,7 +222,7 @@ impl Fleet {
         let named = raws.iter().flat_map(|raw| raw.names.iter());
         let mut holders: Vec<u32> = named.filter_map(|device| self.holder_ix(pool, device)).collect();
         if !same_view {
-            let all = entry.slices.iter().copied().chain(self.ghosts_of(pool));
+            let all = moved.into_iter().chain(self.ghosts_of(pool));
             let held = all.filter_map(|slice| Some(self.slices.get(slice)?.held.iter()));
             holders.extend(held.flatten().map(|(_, holder)| *holder));
         }

@@ -1,6 +1,7 @@
 //! The fleet at one moment, for whoever needs it to hold still: allocator, scheduler, what-if.
 
 use alloc::{collections::BTreeSet, sync::Arc};
+use core::cmp::Reverse;
 
 use lazaret_model::{AttrNames, DeviceId, Node, NodeScope, PoolId, Text};
 
@@ -123,12 +124,16 @@ impl Snapshot {
         slice.device(&self.names, index)
     }
 
-    /// The device of this name in the newest generation that has it.
+    /// The device of this name in the newest generation that has it: of the slices of no node, else of the node of the pool's name.
     #[must_use]
     pub fn find(&self, id: &DeviceId) -> Option<DeviceRef<'_>> {
         let pool = self.pools.get(&id.pool_id())?;
         let places = pool.slices.iter().filter_map(|slice| Some((slice, slice.position(&id.device)?)));
-        let (slice, index) = places.rev().max_by_key(|(slice, _)| slice.generation())?;
+        let (slice, index) = places.rev().max_by_key(|&(slice, _)| {
+            let node = slice.nodes().own_node();
+            let is_own = node.is_none_or(|node| *node == id.pool);
+            (pool.is_current(slice), is_own, Reverse(node), slice.generation())
+        })?;
         Some(slice.device(&self.names, index))
     }
 }

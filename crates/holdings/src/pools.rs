@@ -4,6 +4,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
+use core::cmp::Ordering;
 
 use lazaret_model::{
     CounterConsumption, CounterSet, Device, DeviceId, PoolId, Quantity, ResourceSlice, Text,
@@ -25,7 +26,9 @@ pub struct DeviceFacts {
 pub struct SliceFacts {
     /// The pool that it is part of.
     pub pool: PoolId,
-    /// Only the highest of a pool counts.
+    /// The node whose slice it is. It says nothing about devices of other nodes.
+    pub node: Option<Text>,
+    /// Only the highest of a pool counts, among the slices of the same node.
     pub generation: i64,
     /// Its devices by name, without those about which there is nothing to know.
     pub devices: BTreeMap<Text, DeviceFacts>,
@@ -53,6 +56,7 @@ impl SliceFacts {
         let is_of_use = !devices.is_empty() || !slice.shared_counters.is_empty();
         is_of_use.then(|| Self {
             pool: slice.pool_id(),
+            node: slice.nodes.own_node().cloned(),
             generation: slice.pool.generation,
             devices,
             counters: slice.shared_counters.clone(),
@@ -88,12 +92,22 @@ impl Pools {
         *self = Self::default();
     }
 
-    /// The slices of the newest generation of a pool.
+    /// The slices of the newest generation of a pool, that of each node by itself. Slices of no node come first, then those of the node of the pool's
+    /// name: a node writes slices in pools of any name.
     fn newest(&self, pool: &PoolId) -> impl Iterator<Item = &SliceFacts> {
-        let of_pool =
-            || self.by_pool.get(pool).into_iter().flatten().filter_map(|name| self.slices.get(name));
-        let newest = of_pool().map(|slice| slice.generation).max();
-        of_pool().filter(move |slice| Some(slice.generation) == newest)
+        let of_pool = self.by_pool.get(pool).into_iter().flatten().filter_map(|name| self.slices.get(name));
+        let mut nodes: BTreeMap<(bool, Option<&Text>), Vec<&SliceFacts>> = BTreeMap::new();
+        for slice in of_pool {
+            let is_elsewhere = slice.node.as_ref().is_some_and(|node| *node != pool.pool);
+            let newest = nodes.entry((is_elsewhere, slice.node.as_ref())).or_default();
+            match newest.first().map(|first| first.generation.cmp(&slice.generation)) {
+                Some(Ordering::Greater) => continue,
+                Some(Ordering::Less) => newest.clear(),
+                Some(Ordering::Equal) | None => {}
+            }
+            newest.push(slice);
+        }
+        nodes.into_values().flatten()
     }
 
     pub(crate) fn device(&self, device: &DeviceId) -> Option<&DeviceFacts> {

@@ -41,6 +41,7 @@ fn facts(generation: i64) -> SliceFacts {
     let devices = [("shared", shared), ("half-0", draws("1")), ("half-1", draws("1")), ("whole", draws("2"))];
     SliceFacts {
         pool: PoolId { driver: "d".into(), pool: "p".into() },
+        node: None,
         generation,
         devices: devices.into_iter().map(|(name, facts)| (name.into(), facts)).collect(),
         counters: vec![CounterSet { name: "card".into(), counters: amounts(&[("slots", "2")]) }],
@@ -166,6 +167,24 @@ fn parts_of_a_device_fit_into_the_counters_of_its_pool() {
     holdings.clear_slices();
     assert_eq!(reason(&holdings, &[whole("half-1")]), None, "as far as slices tell");
     assert!(reason(&holdings, &[whole("whole")]).is_some(), "by its name it is held all the same");
+}
+
+/// A stolen certificate of a node publishes the pool of another node in a newer generation, with more of everything.
+#[test]
+fn a_nodes_slice_says_nothing_about_the_devices_of_another() {
+    let mut forged = SliceFacts { node: Some("q".into()), ..facts(9) };
+    forged.counters[0].counters = amounts(&[("slots", "9")]);
+    forged.devices.insert(
+        "shared".into(),
+        DeviceFacts { is_shared: true, capacity: amounts(&[("memory", "999Gi")]), ..DeviceFacts::default() },
+    );
+    for node in [None, Some("p".into())] {
+        let mut holdings = held(&[("a", vec![whole("whole")]), ("b", vec![share("shared", "s-1", "79Gi")])]);
+        holdings.set_slice("s", Some(SliceFacts { node: node.clone(), ..facts(1) }));
+        holdings.set_slice("forged", Some(forged.clone()));
+        assert!(reason(&holdings, &[whole("half-1")]).is_some(), "{node:?}");
+        assert!(reason(&holdings, &[share("shared", "s-2", "2Gi")]).is_some(), "{node:?}");
+    }
 }
 
 /// The rule in one loop over all that is held, with each claim on its own.

@@ -62,6 +62,18 @@ pub enum NodeScope {
     Unknown,
 }
 
+impl NodeScope {
+    /// The node whose slice it is: one that a node may write for itself. A slice of several nodes is of none.
+    #[inline]
+    #[must_use]
+    pub fn own_node(&self) -> Option<&Text> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Selector(_) | Self::All | Self::PerDevice | Self::Unknown => None,
+        }
+    }
+}
+
 /// Amounts that the devices of a pool share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSet {

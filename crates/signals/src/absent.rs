@@ -60,18 +60,18 @@ impl Levels {
                 continue;
             }
             let tell = Tell { now, id: &id };
-            self.vanish(&tell, node, told);
+            self.vanish(&tell, node.clone(), told);
             // A pool that was told of before is not told of again.
-            self.settle_pool_of(&tell, told);
+            self.settle_pool_of(&tell, node.as_ref(), told);
         }
     }
 
     /// Tells again of devices that are not published any more: a policy that has changed does not know.
     pub(crate) fn settle_vanished(&self, now: Timestamp, told: &mut Vec<CoreInput>) {
-        for id in self.vanished.keys() {
+        for (id, node) in &self.vanished {
             let tell = Tell { now, id };
             raise_vanished(&tell, told);
-            self.settle_pool_of(&tell, told);
+            self.settle_pool_of(&tell, node.as_ref(), told);
         }
     }
 

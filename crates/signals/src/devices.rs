@@ -75,6 +75,9 @@ impl Levels {
         told: &mut Vec<CoreInput>,
     ) {
         let id = id_of(slice, device);
+        if self.is_of_another_node(fleet, slice, &id) {
+            return;
+        }
         let (names, taints) = policies_and_taints(fleet, &id);
         if old.is_none() {
             self.presences.look_at(&id, lifecycle);
@@ -114,12 +117,21 @@ impl Levels {
         }
         self.settle_attributes(&tell, fleet, (device, old, is_all_told), told);
         if is_all_told {
-            self.settle_pool_of(&tell, told);
+            self.settle_pool_of(&tell, slice.nodes.own_node(), told);
         }
         self.settle_conditions(&tell, &slice.nodes, (old_nodes, is_all_told), told);
         // The health of all devices is sent again by their pods.
         if is_new && !is_all {
             self.settle_health_of(&tell, told);
+        }
+    }
+
+    /// Whether a device is that of another node, though the slice of a node lists it: a node writes slices in pools of any name.
+    pub(crate) fn is_of_another_node(&self, fleet: &Fleet, slice: &ResourceSlice, id: &DeviceId) -> bool {
+        let Some(node) = slice.nodes.own_node() else { return false };
+        match fleet.device(id) {
+            Some(found) => found.slice().nodes().own_node() != Some(node),
+            None => self.vanished.get(id).and_then(Option::as_ref).is_some_and(|of| of != node),
         }
     }
 

@@ -111,7 +111,7 @@ impl Levels {
         let before = self.slices.insert(slice.name.clone(), slice.clone());
         self.unlink(before.as_ref());
         let pool = slice.pool_id();
-        if before.as_ref().is_none_or(|before| before.pool != slice.pool) {
+        if before.as_ref().is_none_or(|before| before.pool != slice.pool || before.nodes != slice.nodes) {
             self.changed_pools.insert(pool.clone());
         }
         self.by_pool.entry(pool).or_default().insert(slice.name.clone());
@@ -278,7 +278,7 @@ impl Levels {
         for slice in slices {
             for device in &slice.devices {
                 let id = id_of(slice, device);
-                if is_selected(fleet, &id) {
+                if is_selected(fleet, &id) && !self.is_of_another_node(fleet, slice, &id) {
                     Tell { now, id: &id }.difference(before, current, Source::Node, told);
                 }
             }

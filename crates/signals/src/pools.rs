@@ -3,12 +3,38 @@
 use alloc::{collections::BTreeSet, format, vec::Vec};
 
 use lazaret_lifecycle::{Input as CoreInput, Lifecycle, PoolState, Source};
-use lazaret_model::{DeviceId, PoolId, Text, Timestamp};
+use lazaret_model::{DeviceId, PoolId, ResourceSlice, Text, Timestamp};
 
 use crate::{
     levels::Levels,
-    tell::{Level, Tell, lowered},
+    tell::{Level, Tell, id_of, lowered},
 };
+
+/// The slices of a pool that count together, by their newest generation.
+struct Part<'a> {
+    node: Option<&'a Text>,
+    newest: i64,
+    there: i64,
+    /// How many there should be, as its first slice says.
+    wanted: i64,
+}
+
+impl<'a> Part<'a> {
+    fn of<'s>(
+        node: Option<&'a Text>,
+        slices: impl Iterator<Item = &'s ResourceSlice> + Clone,
+    ) -> Option<Self> {
+        let newest = slices.clone().map(|slice| slice.pool.generation).max()?;
+        let mut members = slices.filter(|slice| slice.pool.generation == newest);
+        let wanted = members.next()?.pool.slice_count;
+        let there = i64::try_from(members.count()).unwrap_or(i64::MAX).saturating_add(1);
+        Some(Self { node, newest, there, wanted })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.there == self.wanted
+    }
+}
 
 /// The key of the signal that the slices of a device's pool do not make up its newest generation.
 pub const POOL_COMPLETE_KEY: &str = "poolComplete";
@@ -62,42 +88,75 @@ impl Levels {
     }
 
     /// Adds the signal of its pool to those of a device that is new, or looked at again.
-    pub(crate) fn settle_pool_of(&self, tell: &Tell<'_>, told: &mut Vec<CoreInput>) {
+    pub(crate) fn settle_pool_of(&self, tell: &Tell<'_>, node: Option<&Text>, told: &mut Vec<CoreInput>) {
         let pool = tell.id.pool_id();
-        if self.pools.is_raised(&pool) {
+        let is_complete = |part: &Part<'_>| part.node == node && part.is_complete();
+        if self.pools.is_raised(&pool) && !self.parts(&pool).iter().any(is_complete) {
             tell.raise(POOL_COMPLETE_KEY.into(), &self.pool_level(&pool), Source::Vanished, told);
         }
     }
 
     fn raise_pool(&self, now: Timestamp, pool: &PoolId, told: &mut Vec<CoreInput>) {
         let level = self.pool_level(pool);
-        for id in self.devices_of_pool(pool) {
+        for id in self.devices_that_lack_slices(pool) {
             Tell { now, id: &id }.raise(POOL_COMPLETE_KEY.into(), &level, Source::Vanished, told);
         }
     }
 
-    /// The newest generation of a pool: its number, how many slices of it there are, and how many there should be, as its first slice says.
-    fn newest_generation(&self, pool: &PoolId) -> Option<(i64, i64, i64)> {
-        let slices = || self.by_pool.get(pool).into_iter().flatten().filter_map(|name| self.slices.get(name));
-        let newest = slices().map(|slice| slice.pool.generation).max()?;
-        let mut members = slices().filter(|slice| slice.pool.generation == newest);
-        let wanted = members.next()?.pool.slice_count;
-        let there = i64::try_from(members.count()).unwrap_or(i64::MAX).saturating_add(1);
-        Some((newest, there, wanted))
+    fn slices_of(&self, pool: &PoolId) -> impl Iterator<Item = &ResourceSlice> + Clone {
+        let names = self.by_pool.get(pool).into_iter().flatten();
+        names.filter_map(|name| self.slices.get(name)).map(|slice| &**slice)
+    }
+
+    /// The slices of each node, and those of no node: a node writes slices in pools of any name, and none is missing on another because of them. A
+    /// pool that is complete as a whole is one part.
+    fn parts(&self, pool: &PoolId) -> Vec<Part<'_>> {
+        let whole = Part::of(None, self.slices_of(pool));
+        if whole.as_ref().is_none_or(Part::is_complete) {
+            return whole.into_iter().collect();
+        }
+        let nodes: BTreeSet<Option<&Text>> =
+            self.slices_of(pool).map(|slice| slice.nodes.own_node()).collect();
+        let part =
+            |node| Part::of(node, self.slices_of(pool).filter(move |slice| slice.nodes.own_node() == node));
+        nodes.into_iter().filter_map(part).collect()
     }
 
     fn pool_state(&self, pool: &PoolId) -> PoolState {
-        match self.newest_generation(pool) {
-            None => PoolState::Gone,
-            Some((_, there, wanted)) if there == wanted => PoolState::Complete,
-            Some(_) => PoolState::Incomplete,
+        let parts = self.parts(pool);
+        if parts.is_empty() {
+            PoolState::Gone
+        } else if parts.iter().all(Part::is_complete) {
+            PoolState::Complete
+        } else {
+            PoolState::Incomplete
         }
     }
 
     fn pool_level(&self, pool: &PoolId) -> Level {
-        let (generation, there, wanted) = self.newest_generation(pool).unwrap_or_default();
+        let parts = self.parts(pool);
+        let lacking = parts.iter().find(|part| !part.is_complete()).or(parts.first());
+        let (generation, there, wanted) =
+            lacking.map_or((0, 0, 0), |part| (part.newest, part.there, part.wanted));
         let message = format!("pool {pool} has {there} of {wanted} slices of generation {generation}");
         Level { value: "False".into(), message: message.into(), at: None }
+    }
+
+    /// Its devices but for those that are published where no slice is missing.
+    fn devices_that_lack_slices(&self, pool: &PoolId) -> BTreeSet<DeviceId> {
+        let mut devices = self.devices_of_pool(pool);
+        let parts = self.parts(pool);
+        let complete = |node: Option<&Text>| parts.iter().any(|part| part.node == node && part.is_complete());
+        for slice in self.slices_of(pool).filter(|slice| complete(slice.nodes.own_node())) {
+            for device in &slice.devices {
+                devices.remove(&id_of(slice, device));
+            }
+        }
+        devices.retain(|id| {
+            let node = self.vanished.get(id).and_then(Option::as_ref);
+            node.is_none_or(|node| !complete(Some(node)))
+        });
+        devices
     }
 
     /// Its devices: published, or not any more.
@@ -107,8 +166,8 @@ impl Levels {
             pool: pool.pool.clone(),
             device: device.clone(),
         };
-        let slices = self.by_pool.get(pool).into_iter().flatten().filter_map(|name| self.slices.get(name));
-        let published = slices.flat_map(|slice| slice.devices.iter().map(|device| id(&device.name)));
+        let published =
+            self.slices_of(pool).flat_map(|slice| slice.devices.iter().map(|device| id(&device.name)));
         let first = id(&Text::default());
         let vanished = self.vanished.range(first..).map(|(id, _)| id);
         let vanished = vanished.take_while(|id| id.driver == pool.driver && id.pool == pool.pool).cloned();

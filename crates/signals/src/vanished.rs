@@ -26,7 +26,7 @@ impl Levels {
         told: &mut Vec<CoreInput>,
     ) {
         let id = id_of(slice, device);
-        if fleet.device(&id).is_some() {
+        if fleet.device(&id).is_some() || self.is_of_another_node(fleet, slice, &id) {
             return;
         }
         let tell = Tell { now, id: &id };

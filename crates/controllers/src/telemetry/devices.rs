@@ -115,8 +115,7 @@ fn count(fleet: &mut Fleet) -> BTreeMap<Labels, i64> {
     let mut counts = BTreeMap::new();
     let snapshot = fleet.snapshot();
     for pool in snapshot.pools() {
-        let newest = pool.newest().map_or(0, |generation| generation.number);
-        for slice in pool.slices_of(newest) {
+        for slice in pool.current() {
             for device in slice.devices(snapshot.names()) {
                 let id = device.id();
                 let state = if is_in_use(fleet, &id) { "InUse" } else { "Free" };

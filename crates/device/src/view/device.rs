@@ -252,10 +252,9 @@ pub fn device_ids(cluster: &mut Cluster) -> Vec<DeviceId> {
 }
 
 pub(super) fn published(snapshot: &Snapshot) -> impl Iterator<Item = DeviceRef<'_>> {
-    snapshot.pools().flat_map(move |pool| {
-        let newest = pool.newest().map_or(0, |generation| generation.number);
-        pool.slices_of(newest).flat_map(move |slice| slice.devices(snapshot.names()))
-    })
+    snapshot
+        .pools()
+        .flat_map(move |pool| pool.current().flat_map(move |slice| slice.devices(snapshot.names())))
 }
 
 /// Devices that claims hold although nobody publishes them.

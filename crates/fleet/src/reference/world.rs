@@ -144,42 +144,45 @@ impl Reference {
         self.slices.values().map(|slice| &**slice).filter(move |slice| slice.pool_id() == *pool)
     }
 
-    /// The newest generation, and whether it is still coming.
-    fn view(&self, pool: &PoolId) -> Option<(i64, bool)> {
-        let newest = self.slices_of(pool).map(|slice| slice.pool.generation).max()?;
-        let members: Vec<_> = self.slices_of(pool).filter(|slice| slice.pool.generation == newest).collect();
-        Some((newest, i64::try_from(members.len()).is_ok_and(|there| there < members[0].pool.slice_count)))
+    /// Whether a slice is of the newest generation among those that count where it is, or that is still coming. Slices of another node do not count; for
+    /// a slice of no node none of a node does.
+    fn is_shown(&self, slice: &ResourceSlice) -> bool {
+        let node = node_of(slice);
+        let counts = |other: &&ResourceSlice| node_of(other).is_none() || node_of(other) == node;
+        let pool = slice.pool_id();
+        let seen: Vec<_> = self.slices_of(&pool).filter(counts).collect();
+        let newest = seen.iter().map(|slice| slice.pool.generation).max().unwrap_or(0);
+        let members: Vec<_> = seen.iter().filter(|slice| slice.pool.generation == newest).collect();
+        let there = i64::try_from(members.len()).unwrap_or(i64::MAX);
+        slice.pool.generation == newest || there < members[0].pool.slice_count
     }
 
     fn published(&self, id: &DeviceId) -> Option<(&ResourceSlice, &Device)> {
-        let pool = id.pool_id();
-        let (newest, rolling) = self.view(&pool)?;
-        let mut best: Option<(&ResourceSlice, &Device)> = None;
-        for slice in self.slices.values().filter(|slice| slice.pool_id() == pool) {
-            if slice.pool.generation != newest && !rolling {
-                continue;
-            }
-            let Some(device) = slice.devices.iter().find(|device| device.name == id.device) else { continue };
-            if best.is_none_or(|(other, _)| slice.pool.generation > other.pool.generation) {
-                best = Some((slice, device));
-            }
-        }
-        best
+        self.newest(id).filter(|(slice, _)| self.is_shown(slice))
     }
 
-    /// The device as the newest slice has it, be that of a generation that is over.
-    fn newest(&self, id: &DeviceId) -> Option<&Device> {
+    /// The device as the newest slice has it, be that of a generation that is over, and only of the node where it is held.
+    fn newest(&self, id: &DeviceId) -> Option<(&ResourceSlice, &Device)> {
+        let node = self.node_of_device(id);
         let having = self.slices.values().filter(|slice| slice.pool_id() == id.pool_id());
         let devices = having.filter_map(|slice| {
-            Some((slice.pool.generation, slice.devices.iter().find(|device| device.name == id.device)?))
+            Some((&**slice, slice.devices.iter().find(|device| device.name == id.device)?))
         });
-        let mut best: Option<(i64, &Device)> = None;
-        for (generation, device) in devices {
-            if best.is_none_or(|(other, _)| generation > other) {
-                best = Some((generation, device));
-            }
-        }
-        best.map(|(_, device)| device)
+        let counts = |slice: &ResourceSlice| {
+            node.is_none() || node_of(slice).is_none() || node_of(slice).as_ref() == node
+        };
+        devices.filter(|(slice, _)| counts(slice)).min_by_key(|(slice, _)| {
+            let node = node_of(slice);
+            let is_elsewhere = node.as_ref().is_some_and(|node| *node != id.pool);
+            (!self.is_shown(slice), is_elsewhere, node, -slice.pool.generation, slice.name.clone())
+        })
+    }
+
+    /// The node where a device is held.
+    fn node_of_device(&self, id: &DeviceId) -> Option<&Text> {
+        let holding = self.claims.values().filter(|claim| results(claim).iter().any(|one| one.device == *id));
+        let nodes = holding.filter_map(|claim| claim.allocation.as_ref()?.only_node());
+        nodes.min_by_key(|node| (**node != id.pool, *node))
     }
 
     fn held_ids(&self) -> BTreeSet<DeviceId> {
@@ -190,7 +193,7 @@ impl Reference {
         let held = self.held_ids();
         self.memory.retain(|id, _| held.contains(id));
         for id in held {
-            if let Some(device) = self.newest(&id).cloned() {
+            if let Some(device) = self.newest(&id).map(|(_, device)| device.clone()) {
                 self.memory.insert(id, device);
             } else if !self.memory.contains_key(&id)
                 && let Some(device) = self.said_of(&id)
@@ -289,10 +292,10 @@ impl Reference {
             all.extend(
                 own.map(|(index, taint): (u32, _)| say(taint, &format!("device in {} #{index}", slice.name))),
             );
-            let (newest, rolling) = self.view(&id.pool_id()).unwrap_or_default();
             for other in self.slices.values().filter(|other| other.pool_id() == id.pool_id()) {
-                let generation = other.pool.generation;
-                if generation != slice.pool.generation && generation != newest && !rolling {
+                let is_of_other = node_of(other).is_some() && node_of(other) != node_of(slice);
+                let is_over = other.pool.generation != slice.pool.generation && !self.is_shown(other);
+                if is_of_other || is_over {
                     continue;
                 }
                 for (index, entry) in other.taints.iter().enumerate() {

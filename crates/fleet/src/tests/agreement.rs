@@ -10,6 +10,7 @@ use lazaret_model::{
 };
 use proptest::prelude::*;
 
+use super::build::on_node;
 use crate::{
     Fleet, Input, Kind,
     reference::{Numbers, Observation, Reference},
@@ -236,17 +237,6 @@ fn class(dice: &mut Dice) -> DeviceClass {
 }
 
 fn claim(dice: &mut Dice) -> ResourceClaim {
-    let result = |dice: &mut Dice| DeviceResult {
-        request: "r".into(),
-        device: DeviceId::new(dice.text(&DRIVERS), dice.text(&POOLS), dice.text(&DEVICES)),
-        admin_access: dice.one_in(5),
-        tolerations: vec![],
-        binding_conditions: vec![],
-        binding_failure_conditions: vec![],
-        share_id: dice.maybe(3, |dice| dice.text(&["h0", "h1"])),
-        consumed_capacity: dice.several(1, |dice| ("mem".into(), amount(dice).value)),
-        skip_node_operations: vec![],
-    };
     let consumer = |dice: &mut Dice| {
         let group = dice.one_in(3);
         Consumer {
@@ -260,11 +250,31 @@ fn claim(dice: &mut Dice) -> ResourceClaim {
         key: key(dice, &CLAIMS),
         uid: dice.text(&UIDS),
         owner: dice.maybe(2, owner),
-        allocation: (!dice.one_in(4))
-            .then(|| Arc::new(Allocation { results: dice.several(3, result), ..Allocation::default() })),
+        allocation: (!dice.one_in(4)).then(|| Arc::new(allocation(dice))),
         reserved_for: dice.several(2, consumer),
         ..ResourceClaim::default()
     }
+}
+
+fn result(dice: &mut Dice) -> DeviceResult {
+    DeviceResult {
+        request: "r".into(),
+        device: DeviceId::new(dice.text(&DRIVERS), dice.text(&POOLS), dice.text(&DEVICES)),
+        admin_access: dice.one_in(5),
+        tolerations: vec![],
+        binding_conditions: vec![],
+        binding_failure_conditions: vec![],
+        share_id: dice.maybe(3, |dice| dice.text(&["h0", "h1"])),
+        consumed_capacity: dice.several(1, |dice| ("mem".into(), amount(dice).value)),
+        skip_node_operations: vec![],
+    }
+}
+
+/// Mostly that of the devices of one node.
+fn allocation(dice: &mut Dice) -> Allocation {
+    let results = dice.several(3, result);
+    let node_selector = dice.maybe(2, |dice| on_node(&dice.text(&["n0", "n1"])));
+    Allocation { results, node_selector, ..Allocation::default() }
 }
 
 fn owner(dice: &mut Dice) -> Owner {

@@ -4,8 +4,8 @@ use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 use lazaret_model::{
     Allocation, AttrValue, Consumer, Device, DeviceClass, DeviceId, DevicePatch, DeviceResult,
-    DeviceSelector, DeviceTaintRule, Effect, NodeScope, ObjectKey, PoolSpec, ResourceClaim, ResourceSlice,
-    ResourceSlicePatch, SliceTaint, Taint, Text,
+    DeviceSelector, DeviceTaintRule, Effect, NodeScope, NodeSelector, NodeSelectorTerm, ObjectKey, Operator,
+    PoolSpec, Requirement, ResourceClaim, ResourceSlice, ResourceSlicePatch, SliceTaint, Taint, Text,
 };
 
 use crate::{EffectiveTaint, Fleet, Input, Origin};
@@ -127,6 +127,24 @@ pub(super) fn claim(name: &str, devices: &[&str], pods: &[&str]) -> ResourceClai
         reserved_for: pods.iter().map(consumer).collect(),
         ..ResourceClaim::default()
     }
+}
+
+/// As the allocator writes it for devices of a node.
+pub(super) fn on_node(name: &str) -> NodeSelector {
+    let by_name =
+        Requirement { key: "metadata.name".into(), operator: Operator::In, values: vec![name.into()] };
+    NodeSelector {
+        terms: vec![NodeSelectorTerm { match_fields: vec![by_name], ..NodeSelectorTerm::default() }],
+    }
+}
+
+/// A claim whose devices are usable on one node alone.
+pub(super) fn claim_on(name: &str, node: &str, devices: &[&str]) -> ResourceClaim {
+    let mut claim = claim(name, devices, &[]);
+    let results = claim.allocation.take().map(|allocation| allocation.results.clone()).unwrap_or_default();
+    let node_selector = Some(on_node(node));
+    claim.allocation = Some(Arc::new(Allocation { results, node_selector, ..Allocation::default() }));
+    claim
 }
 
 impl From<ResourceSlice> for Input {

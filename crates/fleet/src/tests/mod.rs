@@ -2,6 +2,7 @@ mod agreement;
 mod build;
 mod gates;
 mod memory;
+mod nodes;
 mod patching;
 mod pools;
 mod relation;

@@ -46,6 +46,7 @@ pub(super) fn slice_facts(slice: &Value) -> Option<SliceFacts> {
     };
     let facts = SliceFacts {
         pool: PoolId { driver: text(&spec["driver"]), pool: text(&spec["pool"]["name"]) },
+        node: spec["nodeName"].as_str().filter(|node| !node.is_empty()).map(Text::from),
         generation: spec["pool"]["generation"].as_i64().unwrap_or(0),
         devices: list(&spec["devices"]).filter_map(facts).collect(),
         counters: list(&spec["sharedCounters"]).map(set).collect(),

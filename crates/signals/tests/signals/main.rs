@@ -54,6 +54,12 @@ fn slice(name: &str, (generation, slice_count): (i64, i64), devices: &[&str]) ->
     })
 }
 
+/// A slice of another node in the same pool.
+fn forged(generation: (i64, i64), devices: &[&str]) -> Arc<ResourceSlice> {
+    let nodes = NodeScope::Node("node-2".into());
+    Arc::new(ResourceSlice { nodes, ..ResourceSlice::clone(&slice("forged", generation, devices)) })
+}
+
 impl World {
     fn new(key: &'static str) -> Self {
         let rule = Rule {

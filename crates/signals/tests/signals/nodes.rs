@@ -181,3 +181,22 @@ fn a_device_that_comes_back_with_its_node_is_as_unhealthy_as_before() {
     world.publish(slice("a", (1, 1), &["gpu-0"]));
     assert_eq!(world.told(0), ["gpu-0 Unhealthy: pod default/pod reports Unhealthy"]);
 }
+
+/// A stolen certificate of a node publishes a device of another: the conditions of that node are not those of the device, and the device does not
+/// vanish with the forged slice.
+#[test]
+fn a_device_has_the_conditions_of_its_own_node_alone() {
+    let mut world = World::new(KEY);
+    ready(&mut world, NODE, "True");
+    world.publish(slice("a", (1, 1), &["gpu-0"]));
+    world.told(0);
+    ready(&mut world, "node-2", "False");
+    world.publish(forged((9, 1), &["gpu-0"]));
+    assert_eq!(world.told(0), NONE);
+    ready(&mut world, "node-2", "Unknown");
+    assert_eq!(world.told(0), NONE);
+    world.withdraw("forged");
+    assert_eq!(world.told(0), NONE);
+    ready(&mut world, NODE, "False");
+    assert_eq!(world.told(0), [ILL]);
+}

@@ -3,7 +3,7 @@
 use lazaret_lifecycle::{INCOMPLETE_MS, Incident};
 use lazaret_signals::POOL_COMPLETE_KEY;
 
-use super::{NODE, NONE, World, slice};
+use super::{NODE, NONE, World, forged, slice};
 
 /// Another controller, which leads at once.
 fn restarted(world: World, incidents: Vec<Incident>) -> World {
@@ -103,4 +103,22 @@ fn the_signal_of_a_pool_is_over_when_it_goes_with_its_node() {
     assert_eq!(world.told(0), ["gpu-1 is over"], "it was missed, and goes with its node");
     world.withdraw("a");
     assert_eq!(world.told(0), ["gpu-0 is over"]);
+}
+
+/// A stolen certificate of a node publishes devices in the pool of another, in a newer generation of which slices are missing.
+#[test]
+fn a_slice_of_another_node_makes_no_pool_incomplete() {
+    let mut world = World::new(POOL_COMPLETE_KEY);
+    world.node(NODE);
+    world.node("node-2");
+    world.publish(slice("a", (1, 1), &["gpu-0"]));
+    assert_eq!(world.told(0), NONE);
+    world.publish(forged((9, 7), &["gpu-0"]));
+    world.told(0);
+    assert_eq!(world.told(2 * INCOMPLETE_MS), NONE);
+    world.withdraw("forged");
+    world.told(0);
+    world.publish(slice("a", (2, 2), &["gpu-0"]));
+    world.told(0);
+    assert_eq!(world.told(2 * INCOMPLETE_MS).len(), 1, "its own slices are missing");
 }
