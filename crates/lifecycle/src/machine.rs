@@ -13,7 +13,7 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     effect::{Effect, Input},
     identity::{Presence, of_signal},
-    incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage},
+    incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage, incident_name},
     limits::Limits,
     policy::{Mode, Policy},
     record::{Hardware, Record},
@@ -42,6 +42,8 @@ pub struct Lifecycle {
     pub(crate) records: BTreeMap<Hardware, Record>,
     /// Devices by the identities that they or their incidents have.
     pub(crate) by_hardware: BTreeSet<(Text, DeviceId)>,
+    /// Names of incidents whose devices have other names now.
+    pub(crate) taken_names: BTreeSet<Text>,
     /// Devices are gone that counted for guards: what is held may go on.
     pub(crate) is_freed: bool,
     pub(crate) effects: VecDeque<Effect>,
@@ -378,6 +380,9 @@ impl Lifecycle {
     pub(crate) fn new_serial(&mut self, device: &DeviceId) -> u32 {
         let past = self.past.entry(device.clone()).or_default();
         past.serial = past.serial.saturating_add(1);
+        while self.taken_names.contains(&incident_name(device, past.serial)) {
+            past.serial = past.serial.saturating_add(1);
+        }
         past.serial
     }
 
