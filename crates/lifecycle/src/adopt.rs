@@ -28,6 +28,7 @@ impl Lifecycle {
         self.incidents.clear();
         self.limits.begin();
         self.past.clear();
+        self.taken_names.clear();
         self.effects.clear();
         self.wakes = Wakes::default();
         for (id, known) in &mut self.devices {
@@ -58,6 +59,7 @@ impl Lifecycle {
         // Its first status was not written any more.
         let is_bare = incident.waits_for.is_empty();
         let (number, device) = (incident.number, incident.device.clone());
+        self.note_name(&incident.name, &device, incident.serial);
         let known = self.devices.entry(device.clone()).or_default();
         let other = known.incident.replace(number);
         known.calm_from = Some(incident.calm_since.unwrap_or(now));

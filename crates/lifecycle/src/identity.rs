@@ -8,8 +8,8 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     Lifecycle,
     effect::Effect,
-    incident::Stage,
-    machine::open_mut,
+    incident::{Stage, incident_name},
+    machine::{Known, open_mut},
     policy::TaintKeyValue,
     signal::{PUBLISHED_KEY, Signal, Source},
     stages::{ITSELF, waits_for},
@@ -17,6 +17,9 @@ use crate::{
 
 /// Devices of one identity that are looked at. More of them are an error in the driver or in the policy's `identityAttribute`.
 const SAME_MAX: usize = 16;
+
+/// Names of incidents that passed to other devices: as many as incidents are kept.
+const NAMES_MAX: usize = 10_000;
 
 /// Whether the device of an open incident exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +68,10 @@ impl Lifecycle {
         self.limits.note_gone(id, false);
     }
 
-    /// A device that is neither selected nor has an incident is not remembered.
+    /// A device that is neither selected nor missed and has no incident is not remembered.
     pub(crate) fn drop_if_unknown(&mut self, id: &DeviceId) {
-        if self.devices.get(id).is_some_and(|known| !known.is_selected && known.incident.is_none()) {
+        let is_unknown = |known: &Known| !known.is_selected && !known.is_vanished && known.incident.is_none();
+        if self.devices.get(id).is_some_and(is_unknown) {
             let known = self.devices.remove(id);
             self.wakes.remove(id);
             if let Some(hardware) = known.and_then(|known| known.hardware) {
@@ -87,7 +91,8 @@ impl Lifecycle {
     /// Whether a device is published with this identity.
     fn is_published_as(&self, id: &DeviceId, hardware: &Text) -> bool {
         self.devices.get(id).is_some_and(|known| {
-            known.is_selected && !known.is_vanished && known.hardware.as_ref() == Some(hardware)
+            let is_there = !matches!(known.presence, Some(Presence::Unpublished | Presence::Gone));
+            is_there && known.is_selected && !known.is_vanished && known.hardware.as_ref() == Some(hardware)
         })
     }
 
@@ -160,7 +165,7 @@ impl Lifecycle {
         }
         self.moves += 1;
         (incident.twin, incident.gone_since) = (None, None);
-        let (serial, hardware) = (incident.serial, incident.hardware.clone());
+        let (serial, hardware, name) = (incident.serial, incident.hardware.clone(), incident.name.clone());
         incident.note(now, format!("the device was {before} before"), &ITSELF.into());
         if let Some(policy) = self.policies.get(&incident.policy) {
             incident.waits_for = waits_for(policy, incident);
@@ -168,11 +173,14 @@ impl Lifecycle {
         if let Some(known) = self.devices.get_mut(&before) {
             known.incident = None;
             // What is not published any more is no device of its own.
-            known.is_selected &= !matches!(known.presence, Some(Presence::Unpublished | Presence::Gone));
+            let is_left = matches!(known.presence, Some(Presence::Unpublished | Presence::Gone));
+            known.is_selected &= !is_left;
+            known.is_vanished &= !is_left;
         }
         self.unindex_incident(hardware.as_ref(), &before);
         self.drop_if_unknown(&before);
         // Its name is that of the incident of another device from now on.
+        self.take_name(name);
         self.remember(&before, serial, None);
         self.limits.note(&before, false);
         self.effects.push_back(Effect::Taint {
@@ -192,6 +200,20 @@ impl Lifecycle {
         if let Some(holder) = holder {
             self.close_double(now, id, number, holder);
         }
+    }
+
+    /// An incident of this name is stored. Where its device has another name now, the name is that of no other incident.
+    pub(crate) fn note_name(&mut self, name: &Text, device: &DeviceId, serial: u32) {
+        if incident_name(device, serial) != *name {
+            self.take_name(name.clone());
+        }
+    }
+
+    fn take_name(&mut self, name: Text) {
+        if self.taken_names.len() >= NAMES_MAX {
+            self.taken_names.pop_first();
+        }
+        self.taken_names.insert(name);
     }
 
     /// Whether the device of an open incident exists.

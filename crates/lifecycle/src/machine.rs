@@ -14,7 +14,7 @@ use crate::{
     effect::{Effect, Input},
     govern::concerns,
     identity::{Presence, of_signal},
-    incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage},
+    incident::{Incident, NAMESPACES_MAX, POLICY_GONE, Stage, incident_name},
     limits::Limits,
     policy::{Mode, Policy},
     record::{Hardware, Record},
@@ -44,6 +44,8 @@ pub struct Lifecycle {
     pub(crate) records: BTreeMap<Hardware, Record>,
     /// Devices by the identities that they or their incidents have.
     pub(crate) by_hardware: BTreeSet<(Text, DeviceId)>,
+    /// Names of incidents whose devices have other names now.
+    pub(crate) taken_names: BTreeSet<Text>,
     /// Devices are gone that counted for guards: what is held may go on.
     pub(crate) is_freed: bool,
     pub(crate) effects: VecDeque<Effect>,
@@ -439,6 +441,9 @@ impl Lifecycle {
     pub(crate) fn new_serial(&mut self, device: &DeviceId) -> u32 {
         let past = self.past.entry(device.clone()).or_default();
         past.serial = past.serial.saturating_add(1);
+        while self.taken_names.contains(&incident_name(device, past.serial)) {
+            past.serial = past.serial.saturating_add(1);
+        }
         past.serial
     }
 

@@ -42,7 +42,7 @@ impl Levels {
         };
         if let Some(before) = before.filter(|before| !is_same(before)) {
             for device in &before.devices {
-                self.presences.look_at(&id_of(before, device), lifecycle);
+                self.presences.note_left(id_of(before, device));
                 self.unpublish(now, fleet, before, device, told);
             }
         }
@@ -61,7 +61,7 @@ impl Levels {
         let Some(before) = before else { return };
         for (at, old) in before.devices.iter().enumerate() {
             if device_at(slice, at, &old.name).is_none() {
-                self.presences.look_at(&id_of(before, old), lifecycle);
+                self.presences.note_left(id_of(before, old));
                 self.unpublish(now, fleet, before, old, told);
             }
         }

@@ -22,6 +22,8 @@ pub(crate) struct Presences {
     told_max: usize,
     /// Slices list them now, or do not any more.
     changed: BTreeSet<DeviceId>,
+    /// Slices do not list them any more, whether they have incidents or not.
+    left: BTreeSet<DeviceId>,
     /// Nodes came or went, or another process led before.
     is_all: bool,
     /// The number of the newest incident that was looked at, and how often incidents had moved to other devices.
@@ -39,7 +41,12 @@ impl Presences {
         self.is_all = true;
     }
 
-    /// A slice lists a device now, or does not any more.
+    /// A slice does not list a device any more.
+    pub(crate) fn note_left(&mut self, device: DeviceId) {
+        self.left.insert(device);
+    }
+
+    /// A slice lists a device now.
     pub(crate) fn look_at(&mut self, device: &DeviceId, lifecycle: &Lifecycle) {
         if lifecycle.incident_of(device).is_some() {
             self.changed.insert(device.clone());
@@ -56,7 +63,9 @@ impl Levels {
         lifecycle: &Lifecycle,
         told: Vec<CoreInput>,
     ) -> Vec<CoreInput> {
+        let left = core::mem::take(&mut self.presences.left);
         if !self.leads {
+            self.presences.changed.clear();
             return told;
         }
         let now = (lifecycle.numbers_given(), lifecycle.moves());
@@ -75,6 +84,15 @@ impl Levels {
             presences.told_max = TOLD_MIN + 2 * presences.told.len();
         }
         let mut all = Vec::new();
+        // An incident passes to no device that goes at the same time.
+        for device in left {
+            if lifecycle.incident_of(&device).is_some() {
+                devices.insert(device);
+            } else if fleet.device(&device).is_none() {
+                let presence = self.presence(fleet, &device);
+                all.push(CoreInput::Presence { device, presence });
+            }
+        }
         for device in devices {
             let presence = self.presence(fleet, &device);
             if self.presences.told.insert(device.clone(), presence) != Some(presence) {

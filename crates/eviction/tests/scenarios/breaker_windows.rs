@@ -101,11 +101,14 @@ fn what_came_back_while_nobody_led_counts_for_the_next_leader() {
     guard.status = BreakerStatus { out_of_service: 1, ..BreakerStatus::default() };
     let mut world = World::follower(Options::default());
     world.apply(PODS);
-    world.apply("rule r device=d1 taint=k=v:NoExecute@0");
     world.hear(Input::Guards(&[Arc::new(guard)]));
     world.hear(Input::BecameLeader);
+    world.run_until(1_000);
+    world.apply("rule r device=d1 taint=k=v:NoExecute@1");
     world.run_until(55_000);
-    assert_eq!(gone(&world), Vec::<&str>::new(), "d1 is out of service, and one that nobody names");
+    assert_eq!(gone(&world), Vec::<&str>::new(), "d1 is out of service, and one whose name is not known");
+    world.run_until(100_000);
+    assert_eq!(gone(&world), ["p1"]);
 }
 
 /// A new leader knows how many there were, and for how long they count, though not which.

@@ -107,7 +107,10 @@ impl Reconciler {
             written.wrote = written.shown;
             match (&written.stored, written.over_since) {
                 (Some(incident), _) => open.push((name.clone(), incident.clone(), written.acts())),
-                (None, at) => self.lifecycle.remember(&written.device, written.serial, at),
+                (None, at) => {
+                    self.lifecycle.note_name(name, &written.device, written.serial);
+                    self.lifecycle.remember(&written.device, written.serial, at);
+                }
             }
         }
         for (name, incident, acts) in open {
@@ -233,8 +236,8 @@ impl Reconciler {
 
     /// Incidents that are over, by the policies that are known now.
     fn sort_over(&mut self) {
-        let ends = |(name, written): (&Text, &Box<Written>)| Some((self.over_at(written)?, name.clone()));
-        self.over = self.incidents.iter().filter_map(ends).collect();
+        let all = self.incidents.iter();
+        self.over = all.filter_map(|(name, written)| Some((self.over_at(written)?, name.clone()))).collect();
         for (at, name) in &self.over {
             if let Some(written) = self.incidents.get_mut(name) {
                 written.over_at = Some(*at);

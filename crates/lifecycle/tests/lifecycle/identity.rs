@@ -132,3 +132,21 @@ fn of_two_incidents_of_one_hardware_one_is_closed_when_the_old_name_goes() {
     let open: Vec<_> = world.machine.incidents().map(|one| (one.device.clone(), one.stage)).collect();
     assert_eq!(open, [(device("gpu-7"), Stage::Draining)]);
 }
+
+/// The name of an incident follows from the device that it was opened for, which has another incident later.
+#[test]
+fn no_incident_gets_the_name_of_one_that_has_passed_to_another_device() {
+    let mut world = World::new(policy());
+    world.signal("xid", "79", false);
+    world.presence("gpu-0", Presence::Unpublished);
+    world.publish("gpu-7", "uuid-0");
+    let found = world.recorded();
+    assert_eq!(found.device, device("gpu-7"));
+    let mut next = World::new(policy());
+    next.hear(Input::Begin);
+    next.hear(Input::Found(Box::new(found.clone())));
+    next.publish("gpu-0", "uuid-1");
+    next.signal("xid", "79", false);
+    let names: Vec<_> = next.machine.incidents().map(|one| one.name.clone()).collect();
+    assert!(names.len() == 2 && names[0] != names[1], "{names:?}");
+}

@@ -109,3 +109,13 @@ fn a_new_leader_looks_at_the_devices_of_the_incidents_that_it_finds() {
     next.told(0);
     assert!(next.incidents()[0].gone_since.is_some(), "neither a slice nor a node of it is known");
 }
+
+#[test]
+fn an_incident_passes_to_no_device_that_goes_at_the_same_time() {
+    let mut world = ill();
+    world.publish(identified("a", &[("gpu-0", "uuid-0"), ("gpu-9", "uuid-0")]));
+    world.told(0);
+    world.withdraw("a");
+    world.told(0);
+    assert_eq!(devices(&world), ["gpu-0"]);
+}

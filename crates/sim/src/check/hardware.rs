@@ -44,7 +44,8 @@ impl World {
         let Some(last) = all.filter(same).max_by_key(|other| other.times.cleared) else { return };
         if incident.flaps.len() <= last.flaps.len() {
             let (name, flaps) = (&incident.name, incident.flaps.len());
-            let detail = format!("{name} has {flaps} flaps, and {} before it {}", last.name, last.flaps.len());
+            let detail =
+                format!("{name} has {flaps} flaps, and {} before it {}", last.name, last.flaps.len());
             self.violate("flaps are counted for the hardware, over incidents", detail);
         }
     }
