@@ -24,7 +24,6 @@ use super::{
     acceptance::{self, Candidate, Problem},
     children,
     executor::Operation,
-    proof::Proofs,
     rules,
 };
 use crate::{
@@ -34,6 +33,7 @@ use crate::{
     header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
+    proof::Proofs,
     wire,
 };
 

@@ -4,8 +4,10 @@ use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner, TaintKe
 use lazaret_model::{DeviceId, DeviceTaintRule};
 use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
 
-use super::proof::Proofs;
-use crate::header::{Condition, Header};
+use crate::{
+    header::{Condition, Header},
+    proof::Proofs,
+};
 
 /// Which kind of child objects of a resource are.
 pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {

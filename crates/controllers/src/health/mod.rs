@@ -4,7 +4,6 @@ mod acceptance;
 mod agent;
 mod children;
 mod executor;
-mod proof;
 mod rules;
 mod task;
 mod writes;
@@ -16,10 +15,11 @@ use lazaret_runtime::{
 };
 use tracing::warn;
 
-use self::{executor::Executor, proof::Proofs};
+use self::executor::Executor;
 use crate::{
     Sources,
     context::PartContext,
+    proof::Proofs,
     without_effect::{self, say_without_effect},
 };
 
