@@ -26,6 +26,7 @@ mod policies;
 mod policy_reviews;
 mod pools;
 mod preferences;
+mod proof;
 mod quotas;
 mod replacement;
 mod rule_reviews;

@@ -287,7 +287,8 @@ impl Plane {
             self.agents.spawn(pools::NAME, context.metrics(), pools::serve(context.clone(), sources));
         }
         if options.controllers.replacement {
-            let served = replacement::serve(context.clone(), sources);
+            let namespace = options.lease_namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
+            let served = replacement::serve(context.clone(), sources, namespace);
             self.agents.spawn(replacement::NAME, context.metrics(), served);
         }
         if options.parts.workloads {

@@ -1,4 +1,4 @@
-//! The proof that an object was made for an incident by this installation.
+//! The proof that this installation wrote something on an object: that the object was made for an incident, or that a pod is being replaced.
 //!
 //! A name and an owner reference are what anybody may write. The proof is a message authentication code over kind, namespace, name and incident, by a
 //! key that only the controllers and who may read their Secret know: an object has it that a leader before this one made and did not record, and no
@@ -19,7 +19,7 @@ use tracing::warn;
 use crate::writer::Writer;
 
 /// The annotation with the proof.
-pub(super) const PROOF: &str = "lazaret.dev/proof";
+pub(crate) const PROOF: &str = "lazaret.dev/proof";
 /// The Secret with the key, in the namespace of the leases.
 const SECRET: &str = "lazaret-proof";
 /// The name of the key in it.
@@ -30,7 +30,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Makes and checks proofs.
 #[derive(Clone, Debug)]
-pub(super) struct Proofs(Arc<hmac::Key>);
+pub(crate) struct Proofs(Arc<hmac::Key>);
 
 #[derive(Deserialize)]
 struct Secret {
@@ -56,17 +56,17 @@ struct Metadata {
 }
 
 impl Proofs {
-    fn new(key: &[u8]) -> Self {
+    pub(crate) fn new(key: &[u8]) -> Self {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)))
     }
 
     /// Those of the installation, whose key is made where there is none. Tries until it can.
-    pub(super) async fn load(writer: &Writer, namespace: &str) -> Self {
+    pub(crate) async fn load(writer: &Writer, namespace: &str) -> Self {
         loop {
             match shared_key(writer, namespace).await {
                 Ok(key) => return Self::new(key.as_bytes()),
                 Err(why) => {
-                    warn!(%why, namespace, name = SECRET, "incidents wait for the Secret by which their objects are known");
+                    warn!(%why, namespace, name = SECRET, "incidents and replacements wait for the Secret by which their objects are known");
                 }
             }
             tokio::time::sleep(RETRY).await;
@@ -74,17 +74,22 @@ impl Proofs {
     }
 
     /// The proof of the object of this kind, place and incident.
-    pub(super) fn of(&self, kind: &str, namespace: &str, name: &str, incident: &Uid) -> String {
+    pub(crate) fn of(&self, kind: &str, namespace: &str, name: &str, incident: &Uid) -> String {
         let tag = hmac::sign(&self.0, &message(kind, namespace, name, incident));
         tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Whether this is the proof of the object of this kind and place, and of this text.
+    pub(crate) fn holds(&self, proof: &str, kind: &str, place: (&str, &str), text: &Uid) -> bool {
+        let Some(proof) = bytes(proof) else { return false };
+        hmac::verify(&self.0, &message(kind, place.0, place.1, text), &proof).is_ok()
+    }
+
     /// Whether an object of this kind, as it is stored, was made by this installation for an incident.
-    pub(super) fn has_made(&self, kind: &str, object: &[u8], incident: &Uid) -> bool {
+    pub(crate) fn has_made(&self, kind: &str, object: &[u8], incident: &Uid) -> bool {
         let Ok(Object { metadata }) = serde_json::from_slice(object) else { return false };
-        let Some(proof) = metadata.annotations.get(PROOF).and_then(|text| bytes(text)) else { return false };
-        let message = message(kind, &metadata.namespace, &metadata.name, incident);
-        hmac::verify(&self.0, &message, &proof).is_ok()
+        let Some(proof) = metadata.annotations.get(PROOF) else { return false };
+        self.holds(proof, kind, (&metadata.namespace, &metadata.name), incident)
     }
 }
 

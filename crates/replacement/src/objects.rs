@@ -38,7 +38,7 @@ pub struct Pod {
     pub gated: bool,
     /// The kubelet's own pod: only the kubelet can replace it.
     pub mirror: bool,
-    /// The mark that a replacement wrote on it.
+    /// The mark that a replacement wrote on it, if that is proved: who may write pods can write any mark.
     pub mark: Option<Mark>,
 }
 

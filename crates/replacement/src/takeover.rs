@@ -9,7 +9,7 @@ use crate::{
     flight::{Flight, ReplacementTracker},
     machine::Replacement,
     objects::Pod,
-    record::Mark,
+    record::{Mark, Record},
 };
 
 impl Replacement {
@@ -21,7 +21,10 @@ impl Replacement {
                 key.clone(),
                 ReplacementTracker { urgent, ..ReplacementTracker::resume(&known.policy.status) },
             );
-            for entry in &known.policy.status.replacements {
+            // A policy replaces pods of its namespace alone, whatever its status says.
+            let is_of_policy =
+                |record: &Record| record.pod.namespace == key.namespace && record.policy == key.name;
+            for entry in known.policy.status.replacements.iter().filter(|entry| is_of_policy(&entry.record)) {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
                 flight.overdue = entry.overdue;
                 // A copy that was there and is gone was deleted by a user.
@@ -47,6 +50,9 @@ impl Replacement {
     pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
         let Some(mark) = &pod.mark else { return };
         let record = mark.record();
+        if !is_about(pod, mark) {
+            return;
+        }
         if self.flights.contains_key(&record.uid) || self.is_old_news(pod, mark) {
             return;
         }
@@ -76,5 +82,16 @@ impl Replacement {
             Mark::Copy(_) => pod.deleting || self.successors.contains(&pod.uid),
         };
         is_known && self.ended.contains(&mark.record().uid)
+    }
+}
+
+/// Whether a mark is about the pod that has it, in its namespace.
+fn is_about(pod: &Pod, mark: &Mark) -> bool {
+    let record = mark.record();
+    match mark {
+        Mark::Released(_) => pod.key == record.pod && pod.uid == record.uid,
+        Mark::Copy(_) => {
+            record.plan.copy() == Some(&pod.key.name) && pod.key.namespace == record.pod.namespace
+        }
     }
 }

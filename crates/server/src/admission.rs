@@ -31,9 +31,11 @@ mod policies;
 pub(crate) mod priority;
 mod quota;
 pub(crate) mod quota_locks;
+mod reserved;
 pub(crate) mod rules;
 mod runtime_class;
 mod signatures;
+pub(crate) mod slice_pools;
 pub(crate) mod webhooks;
 
 use lazaret_json::{Value, json};
@@ -164,6 +166,7 @@ pub(crate) fn check_surroundings(
     limit_ranges::validate(call, name, new, old)?;
     pod_resize::validate(call, name, new, old)?;
     health_policies::validate(call, name, new, old)?;
+    reserved::validate(call, name, new, old)?;
     let warnings = pod_security::validate(call, name, new, old)?;
     if call.kind.is("", "pods") && old.is_none() {
         runtime_class::validate(call, new, name)?;

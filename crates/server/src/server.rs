@@ -21,6 +21,7 @@ use crate::{
         priority::{DefaultPriority, PRIORITY_CLASSES, find_default_priority},
         quota_locks::QuotaLocks,
         rules::{ADMISSION_RULES, AdmissionRules, compile_rules},
+        slice_pools::SlicePools,
         webhooks::limits::WebhookLimits,
     },
     audit::Audit,
@@ -88,6 +89,7 @@ struct Inner {
     webhook_limits: WebhookLimits,
     device_classes: Derived<Classes>,
     device_holdings: Arc<DeviceHoldings>,
+    slice_pools: SlicePools,
     quota_locks: QuotaLocks,
     audit: Audit,
     recent_events: RecentEvents,
@@ -167,6 +169,7 @@ impl Server {
                 webhook_limits: WebhookLimits::default(),
                 device_classes: Derived::new(DEVICE_CLASSES, read_device_classes),
                 device_holdings: Arc::default(),
+                slice_pools: SlicePools::default(),
                 quota_locks: QuotaLocks::default(),
                 audit,
                 ending: watch::Sender::new(false),
@@ -228,6 +231,10 @@ impl Server {
     }
 
     /// The devices that claims hold.
+    pub(crate) fn slice_pools(&self) -> &SlicePools {
+        &self.inner.slice_pools
+    }
+
     pub(crate) fn device_holdings(&self) -> &Arc<DeviceHoldings> {
         &self.inner.device_holdings
     }

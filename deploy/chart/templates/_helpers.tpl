@@ -390,7 +390,50 @@ rules:
     resources: ["resourceclaims/status", "resourceclaims/driver"]
     verbs: ["patch", "update"]
 {{- include "lazaret.bindings" . }}
+{{- include "lazaret.nodePolicy" . }}
 {{- end -}}
+
+{{/* Keeps the account of a component to the node of its pod, by the node's name in its token: (list $ component). */}}
+{{- define "lazaret.nodePolicy" -}}
+{{- $root := index . 0 }}
+{{- $component := index . 1 }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  {{- include "lazaret.metadata" (list $root $component "own-node") | nindent 2 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE, DELETE]
+        resources: [nodes, nodes/status, pods, pods/status]
+      - apiGroups: [resource.k8s.io]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE, DELETE]
+        resources: [resourceslices]
+  matchConditions:
+    - name: by-this-account
+      expression: {{ printf "request.userInfo.username == \"system:serviceaccount:%s:%s\"" $root.Release.Namespace (include "lazaret.name" (list $root $component)) | squote }}
+  variables:
+    # The API server puts it into the token of each pod.
+    - name: key
+      expression: '"authentication.kubernetes.io/node-name"'
+    - name: node
+      expression: 'has(request.userInfo.extra) && variables.key in request.userInfo.extra ? request.userInfo.extra[variables.key][0] : ""'
+    - name: versions
+      expression: '(object == null ? [] : [object]) + (oldObject == null ? [] : [oldObject])'
+  validations:
+    - expression: 'variables.node != ""'
+      message: "the token names no node: use one of a pod, which the API server binds to the node of the pod"
+    - expression: >-
+        variables.versions.all(one, request.resource.resource == "nodes" ? one.metadata.name == variables.node :
+          has(one.spec.nodeName) && one.spec.nodeName == variables.node)
+      messageExpression: '"a token of node " + variables.node + " may change this node, its pods and its ResourceSlices alone"'
+{{- include "lazaret.admissionBinding" (list $root (printf "%s-own-node" $component) (list "Deny")) }}
+{{- end }}
 
 {{/* Puts a policy into force: (list $ name actions). */}}
 {{- define "lazaret.admissionBinding" -}}
@@ -455,6 +498,13 @@ subjects:
     name: {{ $name }}
     namespace: {{ $root.Release.Namespace }}
 {{- end }}
+{{- end }}
+
+{{/* A role for the key by which a component knows what it wrote: (list $ component). */}}
+{{- define "lazaret.proofRole" -}}
+{{- $root := index . 0 }}
+{{- $component := index . 1 }}
+{{- $name := include "lazaret.name" (list $root $component) }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -466,7 +516,7 @@ rules:
   - apiGroups: [""]
     resources: ["secrets"]
     verbs: ["create"]
-  # The key by which objects that were made for incidents are known.
+  # The key by which objects that were made for incidents, and marks of replacements, are known.
   - apiGroups: [""]
     resources: ["secrets"]
     resourceNames: ["lazaret-proof"]

@@ -27,7 +27,6 @@ use super::{
     children,
     executor::Operation,
     obstacle::obstacle,
-    proof::Proofs,
     rules,
 };
 use crate::{
@@ -37,6 +36,7 @@ use crate::{
     header::Header,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
+    proof::Proofs,
     wire,
 };
 

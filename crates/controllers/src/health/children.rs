@@ -7,8 +7,10 @@ use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, T
 use lazaret_eviction::EVICTION_BLOCKED;
 use serde::Deserialize;
 
-use super::proof::Proofs;
-use crate::header::{Condition, Header};
+use crate::{
+    header::{Condition, Header},
+    proof::Proofs,
+};
 
 /// Which kind of child objects of a resource are.
 pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {

@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::{NAME, proof::Proofs};
+use super::NAME;
 use crate::{
+    proof::Proofs,
     wire::{self, is_controlled_by},
     writer::{Writer, made},
 };

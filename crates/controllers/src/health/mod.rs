@@ -5,7 +5,6 @@ mod agent;
 mod children;
 mod executor;
 mod obstacle;
-mod proof;
 mod rules;
 mod task;
 mod writes;
@@ -17,10 +16,11 @@ use lazaret_runtime::{
 };
 use tracing::warn;
 
-use self::{executor::Executor, proof::Proofs};
+use self::executor::Executor;
 use crate::{
     Sources,
     context::PartContext,
+    proof::Proofs,
     without_effect::{self, say_without_effect},
 };
 

@@ -6,10 +6,8 @@ use lazaret_model::{DeviceId, QualifiedName, Text};
 use lazaret_runtime::INCIDENTS;
 use serde_json::{Map, Value, json};
 
-use super::{
-    INCIDENT_LABEL,
-    proof::{PROOF, Proofs},
-};
+use super::INCIDENT_LABEL;
+use crate::proof::{PROOF, Proofs};
 
 /// The name of a validation's claim in its pod.
 const CLAIM_ENTRY: &str = "lazaret-device";

@@ -3,10 +3,10 @@
 use lazaret_replacement::Record;
 use serde_json::{Value, json};
 
-use super::{MARK, record};
+use super::{MARK, mark, record};
 
 /// The copy of a pod, from the pod as the API has it.
-pub(super) fn copy(pod: &Value, name: &str, gated: bool, of: &Record) -> Value {
+pub(super) fn copy(pod: &Value, name: &str, gated: bool, of: &Record, proof: String) -> Value {
     let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
     // The scheduler chooses the node; ephemeral containers of a running pod cannot be requested.
     for field in ["nodeName", "ephemeralContainers", "schedulingGates"] {
@@ -20,6 +20,7 @@ pub(super) fn copy(pod: &Value, name: &str, gated: bool, of: &Record) -> Value {
     let mut annotations = pod["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     annotations.insert(MARK.into(), record::format(of).into());
+    annotations.insert(mark::PROOF.into(), proof.into());
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -60,10 +61,11 @@ mod tests {
             "spec": {"nodeName": "w", "containers": [{"name": "c"}]},
             "status": {"phase": "Running"},
         });
-        let made = copy(&pod, "a-r1", true, &of);
+        let made = copy(&pod, "a-r1", true, &of, "proof".to_owned());
         assert_eq!(made["spec"], json!({"containers": [{"name": "c"}], "schedulingGates": [{"name": MARK}]}));
         assert_eq!(made["metadata"]["labels"], json!({"app": "x", MARK: "copy"}));
         assert!(made.get("status").is_none() && made["metadata"].get("uid").is_none());
+        assert_eq!(made["metadata"]["annotations"][mark::PROOF], "proof");
         let mark = made["metadata"]["annotations"][MARK].as_str().unwrap();
         assert_eq!(record::parse(mark), Some(of));
     }

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use lazaret_model::{ObjectKey, Text};
-use lazaret_replacement::{EffectKind, Note, Record, Severity, Status, Subject};
-use lazaret_runtime::{Call, CallError, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply};
+use lazaret_replacement::{EffectKind, Mark, Note, Record, Severity, Status, Subject};
+use lazaret_runtime::{
+    Call, CallError, Object, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply,
+};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::{MARK, NAME, copy::copy, record, status};
-use crate::{disrupt::eviction, event::Event, writer::Writer};
+use super::{MARK, NAME, copy::copy, mark, record, status};
+use crate::{disrupt::eviction, event::Event, proof::Proofs, writer::Writer};
 
 async fn set_status(writer: &Writer, policy: &ObjectKey, uid: &str, version: &str, status: &Status) -> Reply {
     let body = json!({
@@ -21,20 +23,26 @@ async fn set_status(writer: &Writer, policy: &ObjectKey, uid: &str, version: &st
     reply(writer.send(call).await)
 }
 
-async fn release(writer: &Writer, version: &str, owner: &str, label: &str, of: &Record) -> Reply {
+async fn release(
+    Executor { writer, proofs }: &Executor,
+    version: &str,
+    owner: &str,
+    label: &str,
+    of: &Record,
+) -> Reply {
     let body = json!({"metadata": {
         "uid": &*of.uid,
         "resourceVersion": version,
         "ownerReferences": [{"$patch": "delete", "uid": owner}],
         "labels": {label: null, MARK: "released"},
-        "annotations": {MARK: record::format(of)},
+        "annotations": {MARK: record::format(of), mark::PROOF: mark::of_released(proofs, of)},
     }});
     let (namespace, name) = (&of.pod.namespace, &of.pod.name);
     let call = Call::patch(&PODS, namespace, name, "", PatchKind::Strategic, body.to_string());
     reply(writer.send(call).await)
 }
 
-async fn copy_pod(writer: &Writer, name: &str, gated: bool, of: &Record) -> Reply {
+async fn copy_pod(Executor { writer, proofs }: &Executor, name: &str, gated: bool, of: &Record) -> Reply {
     let namespace = &of.pod.namespace;
     let old = match writer.send(Call::get(&PODS, namespace, &of.pod.name)).await {
         Ok(old) => old,
@@ -48,11 +56,14 @@ async fn copy_pod(writer: &Writer, name: &str, gated: bool, of: &Record) -> Repl
         return Outcome::Gone.into();
     }
     let is_the_copy = |found: &[u8]| {
-        let found: Value = serde_json::from_slice(found).unwrap_or_default();
-        let mark = found["metadata"]["annotations"][MARK].as_str().and_then(record::parse);
-        mark.is_some_and(|mark| mark.uid == of.uid)
+        let Ok(found) = Object::new(&PODS, found.to_vec()) else { return false };
+        let Ok(text) = serde_json::from_slice::<Value>(found.json()) else { return false };
+        let mark = text["metadata"]["annotations"][MARK].as_str();
+        let mark = mark.and_then(|mark| mark::read(proofs, &found, mark));
+        matches!(mark, Some(Mark::Copy(mark)) if mark.uid == of.uid)
     };
-    let create = Call::create(&PODS, namespace, copy(&old, name, gated, of).to_string());
+    let proof = mark::of_copy(proofs, name, of);
+    let create = Call::create(&PODS, namespace, copy(&old, name, gated, of, proof).to_string());
     let made = writer.make(create, Call::get(&PODS, namespace, name), is_the_copy).await;
     made.transpose().map_or_else(|| Outcome::RetryLater.into(), reply)
 }
@@ -95,7 +106,14 @@ fn event(note: &Note) -> Event<'_> {
     }
 }
 
-impl Perform<EffectKind> for Writer {
+/// Writes for replacements.
+#[derive(Clone, Debug)]
+pub(super) struct Executor {
+    pub(super) writer: Writer,
+    pub(super) proofs: Proofs,
+}
+
+impl Perform<EffectKind> for Executor {
     async fn perform(&self, effect: EffectKind) -> Reply {
         let (what, about): (&str, Text) = match &effect {
             EffectKind::SetStatus { policy, .. } => {
@@ -111,16 +129,16 @@ impl Perform<EffectKind> for Writer {
         let quiet = matches!(effect, EffectKind::SetStatus { .. } | EffectKind::Event(_));
         let reply = match effect {
             EffectKind::SetStatus { policy, uid, version, status } => {
-                set_status(self, &policy, &uid, &version, &status).await
+                set_status(&self.writer, &policy, &uid, &version, &status).await
             }
             EffectKind::Release { version, owner, label, record } => {
                 release(self, &version, &owner, &label, &record).await
             }
             EffectKind::Copy { name, gated, record } => copy_pod(self, &name, gated, &record).await,
-            EffectKind::Ungate { pod, uid } => ungate(self, &pod, &uid).await,
-            EffectKind::Evict { pod, uid } => evict(self, &pod, &uid).await,
-            EffectKind::Delete { pod, uid } => delete(self, &pod, &uid).await,
-            EffectKind::Event(note) => self.post(&event(&note)),
+            EffectKind::Ungate { pod, uid } => ungate(&self.writer, &pod, &uid).await,
+            EffectKind::Evict { pod, uid } => evict(&self.writer, &pod, &uid).await,
+            EffectKind::Delete { pod, uid } => delete(&self.writer, &pod, &uid).await,
+            EffectKind::Event(note) => self.writer.post(&event(&note)),
         };
         match (reply.outcome, &reply.why) {
             (Outcome::Done, _) if !quiet => info!(%about, "{what}"),

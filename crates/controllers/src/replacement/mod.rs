@@ -2,6 +2,7 @@
 
 mod copy;
 mod executor;
+mod mark;
 mod metrics;
 mod pods;
 mod policy;
@@ -15,7 +16,7 @@ use lazaret_runtime::{AgentOptions, Call, Object, PODS, Precedence, REPLACEMENT_
 use serde::Deserialize;
 use tracing::warn;
 
-use crate::{Sources, context::PartContext, writer::Writer};
+use crate::{Sources, context::PartContext, proof::Proofs, writer::Writer};
 
 pub(crate) const NAME: &str = "taint-replacement";
 
@@ -23,7 +24,8 @@ pub(crate) const NAME: &str = "taint-replacement";
 pub(crate) const MARK: &str = lazaret_api::REPLACEMENT_MARK;
 
 /// Works as soon as there is something to do. Until there is a policy nothing is kept in memory for it.
-pub(crate) async fn serve(context: PartContext, sources: Sources) {
+/// `namespace` has the leases and the Secret by which marks on pods are known.
+pub(crate) async fn serve(context: PartContext, sources: Sources, namespace: String) {
     let writer = context.writer();
     // A pod may have been marked when there still was a policy.
     let is_work = |policies: &[Arc<Object>]| {
@@ -35,13 +37,19 @@ pub(crate) async fn serve(context: PartContext, sources: Sources) {
         () = context.stopped() => return,
         () = context.first_news(&[REPLACEMENT_POLICIES], "TaintReplacementPolicies", is_work) => {}
     }
+    let proofs = tokio::select! {
+        biased;
+        () = context.stopped() => return,
+        proofs = Proofs::load(&writer, &namespace) => proofs,
+    };
     let mut optional = sources.resources();
     optional.push(REPLICA_SETS);
     let inbox = context.listen_if_possible(&[REPLACEMENT_POLICIES], &optional);
     let counts = metrics::ReplacementMetrics::new(context.metrics());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
-    let make = move || shell::ReplacementShell::agent(sources.gates(), counts.clone());
-    context.run(options, inbox, make, writer).await;
+    let executor = executor::Executor { writer, proofs: proofs.clone() };
+    let make = move || shell::ReplacementShell::agent(sources.gates(), counts.clone(), proofs.clone());
+    context.run(options, inbox, make, executor).await;
 }
 
 /// Whether there may be pods that are being replaced. A question without an answer is not the answer that there are none.

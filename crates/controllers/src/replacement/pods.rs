@@ -11,12 +11,13 @@ use lazaret_machine::LabelSelector;
 use lazaret_model::{
     ClaimSource, Condition, ConditionStatus, Operator, Pod as Known, PodPhase, Requirement, Text, Timestamp,
 };
-use lazaret_replacement::{FailingNode, Mark, Node, NodeTaint, Pod, Problem, ReplicaSet};
+use lazaret_replacement::{FailingNode, Node, NodeTaint, Pod, Problem, ReplicaSet};
 use lazaret_runtime::Object;
 
-use super::record;
+use super::mark;
+use crate::proof::Proofs;
 
-pub(super) fn pod(object: &Object, pod: &Known) -> Pod {
+pub(super) fn pod(object: &Object, pod: &Known, proofs: &Proofs) -> Pod {
     let is_ready =
         |condition: &Condition| condition.kind == "Ready" && condition.status == ConditionStatus::True;
     let rare = pod.rare.as_ref();
@@ -35,14 +36,8 @@ pub(super) fn pod(object: &Object, pod: &Known) -> Pod {
         pinned: pod.claims.iter().any(|claim| matches!(claim.source, ClaimSource::Claim(_))),
         gated: pod.spec.gates.iter().any(|gate| gate == REPLACEMENT_MARK),
         mirror: rare.is_some_and(|rare| rare.mirror),
-        mark: rare.and_then(|rare| mark(object, rare.replacement.as_deref()?)),
+        mark: rare.and_then(|rare| mark::read(proofs, object, rare.replacement.as_deref()?)),
     }
-}
-
-/// A mark speaks of the pod that carries it, or it is the mark of a copy.
-fn mark(object: &Object, text: &str) -> Option<Mark> {
-    let record = record::parse(text)?;
-    Some(if record.uid == object.uid { Mark::Released(record) } else { Mark::Copy(record) })
 }
 
 pub(super) fn node(object: &Object, node: &ApiNode) -> Node {

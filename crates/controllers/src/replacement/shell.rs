@@ -15,6 +15,7 @@ use crate::{
     feed::feed,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
+    proof::Proofs,
     wire,
 };
 
@@ -26,16 +27,18 @@ pub(crate) struct ReplacementShell {
     /// Resources that cannot be read, and why.
     barred: BTreeMap<Resource, Arc<CallError>>,
     metrics: ReplacementMetrics,
+    proofs: Proofs,
     heard: bool,
 }
 
 impl ReplacementShell {
-    pub(crate) fn agent(gates: Gates, metrics: ReplacementMetrics) -> MachineAgent<Self> {
+    pub(crate) fn agent(gates: Gates, metrics: ReplacementMetrics, proofs: Proofs) -> MachineAgent<Self> {
         let shell = Self {
             fleet: Fleet::with_gates(gates),
             ledger: Ledger::of_models(),
             barred: BTreeMap::new(),
             metrics,
+            proofs,
             heard: false,
         };
         MachineAgent::new(Replacement::new(Options::default()), shell)
@@ -88,7 +91,7 @@ impl Shell for ReplacementShell {
             News::Set(..) | News::Gone(..) => {}
         }
         self.ledger.changes(news, |change| {
-            if let Some(input) = input(&change) {
+            if let Some(input) = input(&change, &self.proofs) {
                 machine.tell(input);
             }
         });
@@ -134,11 +137,11 @@ fn missing(resource: &Resource, why: &CallError) -> String {
     format!("not allowed to read {plural}: grant get, list and watch on {plural}{group}{name} ({why})")
 }
 
-fn input(change: &Change) -> Option<Input> {
+fn input(change: &Change, proofs: &Proofs) -> Option<Input> {
     match change {
         Change::Set(resource, object) => {
             let unread = |why| object.cannot_be_read(&why, "its last good version if one was read");
-            set(*resource, object)?.map_err(unread).ok()
+            set(*resource, object, proofs)?.map_err(unread).ok()
         }
         Change::Gone(resource, key, _) => match *resource {
             REPLACEMENT_POLICIES => Some(Input::PolicyGone(key.clone())),
@@ -150,13 +153,17 @@ fn input(change: &Change) -> Option<Input> {
     }
 }
 
-fn set(resource: Resource, object: &Arc<Object>) -> Option<Result<Input, serde_json::Error>> {
+fn set(
+    resource: Resource,
+    object: &Arc<Object>,
+    proofs: &Proofs,
+) -> Option<Result<Input, serde_json::Error>> {
     Some(match resource {
         REPLACEMENT_POLICIES => policy::read(object).map(|policy| Input::Policy(Arc::new(policy))),
         PODS => {
             // The fleet is fed first, and logs the error of a pod that cannot be decoded.
             let Ok(Model::Pod(pod)) = object.model() else { return None };
-            Ok(Input::Pod(Arc::new(pods::pod(object, pod))))
+            Ok(Input::Pod(Arc::new(pods::pod(object, pod, proofs))))
         }
         NODES => object.read().map(|node| Input::Node(Arc::new(pods::node(object, &node)))),
         REPLICA_SETS => object.read().map(|set| Input::ReplicaSet(Arc::new(pods::replica_set(object, &set)))),

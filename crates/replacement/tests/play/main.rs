@@ -6,6 +6,7 @@ mod again;
 mod answers;
 mod api;
 mod devices;
+mod forged;
 mod holdings;
 mod limits;
 mod others;

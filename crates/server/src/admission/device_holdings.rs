@@ -170,14 +170,14 @@ impl State {
 }
 
 /// The result of polling a watch.
-enum Look {
+pub(super) enum Look {
     News(Arc<Event>),
     UpToDate,
     /// There is none yet, or it fell behind: everything is read again.
     Lost,
 }
 
-fn look(watch: &mut Option<Watch>) -> Look {
+pub(super) fn look(watch: &mut Option<Watch>) -> Look {
     match watch.as_mut().map(Watch::try_next) {
         Some(Ok(Some(event))) => Look::News(event),
         Some(Ok(None)) => Look::UpToDate,

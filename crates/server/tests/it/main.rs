@@ -4,6 +4,7 @@
 mod address;
 mod attacks;
 mod certificates;
+mod chart_policies;
 mod corpus;
 mod custom;
 mod default_roles;
@@ -22,6 +23,7 @@ mod policies;
 mod preconditions;
 mod quota;
 mod refusals;
+mod reserved;
 mod roles;
 mod served_page;
 mod services;

@@ -44,6 +44,8 @@ pub(super) struct AttemptContext<'a> {
     pub(super) features: &'a Features,
     /// A stored object by group, plural, namespace and name.
     pub(super) stored: &'a dyn Fn(&str, &str, &str, &str) -> Option<Value>,
+    /// Another node than this one that has a slice in the pool of a driver.
+    pub(super) other_node_of_pool: &'a dyn Fn((&str, &str), &str) -> Option<String>,
     /// Whether roles permit the node this.
     pub(super) may: &'a dyn Fn(Access<'_>) -> bool,
 }

@@ -35,7 +35,7 @@ fn admit(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
         ("certificates.k8s.io", "certificatesigningrequests", _) => own::certificate_request(attempt),
         ("coordination.k8s.io", "leases", _) => own::lease(attempt),
         ("storage.k8s.io", "csinodes", _) => own::csi_node(attempt),
-        ("resource.k8s.io", "resourceslices", _) => own::slice(attempt),
+        ("resource.k8s.io", "resourceslices", _) => own::slice(attempt, context),
         _ => Ok(()),
     }
 }
@@ -89,6 +89,9 @@ fn check(
     let context = AttemptContext {
         features: call.server.features(),
         stored: &stored,
+        other_node_of_pool: &|pool, node| {
+            call.server.slice_pools().other_node(call.server.stored(), pool, node)
+        },
         may: &|access| call.server.may(call.user, access).is_ok(),
     };
     admit(&attempt, &context).map_err(|refusal| answer(&call.kind, name, &refusal))

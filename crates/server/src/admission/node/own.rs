@@ -3,7 +3,7 @@
 use lazaret_json::Value;
 use lazaret_kinds::certificates::{KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER};
 
-use super::attempt::{Attempt, Operation, Refusal, Verdict};
+use super::attempt::{Attempt, AttemptContext, Operation, Refusal, Verdict};
 use crate::{admission::certificates::parsed, auth::node::LEASE_NAMESPACE};
 
 pub(super) fn lease(attempt: &Attempt<'_>) -> Verdict {
@@ -45,7 +45,7 @@ pub(super) fn csi_node(attempt: &Attempt<'_>) -> Verdict {
 
 /// Kubernetes leaves updates to the authorizer. Here the slice that is changed is looked at as well: it may be another one by now than the
 /// one that the authorizer knew under this name.
-pub(super) fn slice(attempt: &Attempt<'_>) -> Verdict {
+pub(super) fn slice(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
     let is_own = |slice: &Value| slice["spec"]["nodeName"] == attempt.node;
     let (own, verb) = match attempt.operation {
         Operation::Create => (is_own(attempt.object), "create"),
@@ -53,8 +53,33 @@ pub(super) fn slice(attempt: &Attempt<'_>) -> Verdict {
         Operation::Delete => (is_own(attempt.old), "delete"),
     };
     if own {
-        return Ok(());
+        return pool_of_slice(attempt, context);
     }
     let why = format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
+    Err(Refusal::Forbidden(why))
+}
+
+// DEVIATION(pools-of-nodes): Kubernetes lets a node publish slices in the pools of other nodes, and claims name devices by pool.
+/// A pool that has slices of another node is that node's: its devices are known by driver, pool and name alone.
+fn pool_of_slice(attempt: &Attempt<'_>, context: &AttemptContext<'_>) -> Verdict {
+    let pool = |slice: &Value| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&slice["spec"]["driver"]), text(&slice["spec"]["pool"]["name"]))
+    };
+    let (driver, name) = pool(attempt.object);
+    let is_new = match attempt.operation {
+        Operation::Create => true,
+        Operation::Update => pool(attempt.old) != (driver.clone(), name.clone()),
+        Operation::Delete => false,
+    };
+    let other = if is_new {
+        (context.other_node_of_pool)((driver.as_str(), name.as_str()), attempt.node)
+    } else {
+        None
+    };
+    let Some(other) = other else { return Ok(()) };
+    let why = format!(
+        "pool {name:?} of driver {driver:?} has ResourceSlices of node {other:?}: publish in another pool"
+    );
     Err(Refusal::Forbidden(why))
 }

@@ -11,6 +11,13 @@ pub(super) fn all(world: &World) -> [Vec<Row>; 4] {
     [reads(), writes_to_pods(), mirrors(world), other_writes(world)]
 }
 
+/// A slice of its own that supersedes those of another's pool.
+fn in_pool(name: &str, pool: &str) -> Value {
+    let mut slice = slice(name, "mine");
+    slice["spec"]["pool"] = json!({"name": pool, "generation": 99, "resourceSliceCount": 1});
+    slice
+}
+
 fn reads() -> Vec<Row> {
     let unrelated = "no relationship found between node 'mine' and this object";
     let mut rows = Vec::new();
@@ -214,6 +221,8 @@ fn other_writes(world: &World) -> Vec<Row> {
             slice["spec"].as_object_mut().unwrap().remove("nodeName");
             slice
         }).refused("same NodeName"),
+        row("publish in another's pool", "POST", SLICES, in_pool("new", "slice-other")).refused("has ResourceSlices of node"),
+        row("move its slice to another's pool", "PUT", format!("{SLICES}/slice-mine"), in_pool("slice-mine", "slice-other")).refused("has ResourceSlices of node"),
         row("change another's slice", "PUT", format!("{SLICES}/slice-other"), slice("slice-other", "mine")).refused("no relationship"),
         row("delete another's slice", "DELETE", format!("{SLICES}/slice-other"), Value::Null).refused("no relationship"),
         row("delete all slices", "DELETE", SLICES, Value::Null).refused("nodeName field selector"),

@@ -71,7 +71,21 @@ impl World {
             let asked = format!("{} {} {}/{}", access.verb, access.resource, access.namespace, access.name);
             self.granted.contains(&asked.as_str())
         };
-        match admit(&attempt, &AttemptContext { features: &self.features, stored: &stored, may: &may }) {
+        let other_node_of_pool = |(driver, pool): (&str, &str), node: &str| {
+            let slices = self.stored.iter().filter(|(key, _)| key.starts_with("resourceslices/"));
+            let of_pool = slices.map(|(_, slice)| &slice["spec"]).filter(|spec| {
+                spec["driver"].as_str() == Some(driver) && spec["pool"]["name"].as_str() == Some(pool)
+            });
+            let mut nodes = of_pool.filter_map(|spec| spec["nodeName"].as_str()).map(str::to_owned);
+            nodes.find(|other| other != node)
+        };
+        let context = AttemptContext {
+            features: &self.features,
+            stored: &stored,
+            other_node_of_pool: &other_node_of_pool,
+            may: &may,
+        };
+        match admit(&attempt, &context) {
             Ok(()) => PERMITTED.into(),
             Err(Refusal::Forbidden(why)) => why,
             Err(Refusal::NotFound(_, plural, name)) => format!("{plural} {name:?} not found"),

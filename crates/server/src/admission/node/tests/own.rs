@@ -48,6 +48,35 @@ fn slices_are_a_nodes_own_by_what_they_say() {
 }
 
 #[test]
+fn a_pool_with_slices_of_another_node_takes_none_of_this_one() {
+    let slice = |node: &str, driver: &str, pool: &str| json!({"spec": {"nodeName": node, "driver": driver, "pool": {"name": pool}}});
+    let mut world = World::new();
+    world.put("resourceslices//theirs", slice("othernode", "d", "othernode"));
+    world.put("resourceslices//mine", slice("mynode", "d", "mynode"));
+    let refused =
+        r#"pool "othernode" of driver "d" has ResourceSlices of node "othernode": publish in another pool"#;
+    for (driver, pool, expected) in [
+        ("d", "othernode", refused),
+        ("d", "mynode", PERMITTED),
+        ("e", "othernode", PERMITTED),
+        ("d", "another", PERMITTED),
+    ] {
+        let new = slice("mynode", driver, pool);
+        for (operation, old) in
+            [(Operation::Create, Value::Null), (Operation::Update, slice("mynode", "d", "elsewhere"))]
+        {
+            let found = world.attempt(operation, "resourceslices", "/s", (&new, &old));
+            assert_eq!(found, expected, "{operation} {driver} {pool}");
+        }
+        // One that is there already stays the node's own.
+        for operation in [Operation::Update, Operation::Delete] {
+            let found = world.attempt(operation, "resourceslices", "/s", (&new, &new));
+            assert_eq!(found, PERMITTED, "{operation} {driver} {pool}");
+        }
+    }
+}
+
+#[test]
 fn of_a_volume_claim_a_node_reports_size_and_conditions() {
     let claim = json!({
         "metadata": {"name": "c", "namespace": "ns", "resourceVersion": "7", "managedFields": "[]"},
