@@ -18,7 +18,7 @@ const SERIES_MAX: usize = 500;
 const OTHER: &str = "other";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Cause {
+pub(super) struct Cause {
     /// The source of the taint: the name of a rule or patch, or `slice`, or `other`.
     source: String,
     key: String,
