@@ -27,6 +27,7 @@ impl Replacement {
         let before = self.retract(key);
         let Some(pod) = self.tables.pods.get(key).cloned() else {
             self.held.remove(key);
+            self.guarded.remove(key);
             return;
         };
         self.adopt_marked(&pod);

@@ -153,6 +153,10 @@ mutants! {
     CountTripsAgain = "count-trips-again",
     /// Controllers count devices where a breaker counts fault domains.
     DevicesForDomains = "devices-for-domains",
+    /// Controllers take a guard whose expression is broken for one that selects nothing.
+    OpenGuards = "open-guards",
+    /// Replacement controllers see no guards.
+    UnguardedReplacement = "unguarded-replacement",
     /// Controllers do not see that a guard wants approval of rules that reach far.
     IgnoreConfirm = "ignore-confirm",
     /// Controllers do not see that a rule wants groups of pods to leave together.

@@ -158,6 +158,27 @@ pub fn selects(seen: Seen<'_>, selector: Option<&DeviceSelector>, named: Named<'
     selector.is_none() || means(seen, selector, named.id, || patched.as_ref())
 }
 
+/// Whether nobody can say if a guard is about a device: an expression is broken or fails on it, or the class is not there.
+#[must_use]
+pub fn is_unclear(seen: Seen<'_>, selector: Option<&DeviceSelector>, named: Named<'_>) -> bool {
+    let Some(selector) = selector.filter(|one| !one.by_names_only() && one.names_match(named.id)) else {
+        return false;
+    };
+    let class = selector.class.as_ref().map(|name| seen.class(name));
+    let Some(class) = class.map_or(Some(None), |class| class.map(Some)) else { return true };
+    let of_class = class.map_or(&[][..], |class| &class.selectors).iter();
+    let mut all = of_class.map(Option::as_ref).chain(selector.cel.iter().map(Some));
+    if all.clone().any(|text| text.is_none_or(|text| palette::is_broken(text))) {
+        return true;
+    }
+    let Some(device) = Patched::of(seen, named) else { return false };
+    let first = all.find_map(|text| {
+        let holds = text.and_then(|text| palette::holds(text, &device));
+        (holds != Some(true)).then_some(holds)
+    });
+    first == Some(None)
+}
+
 /// The taints of a device: its own, those of slices of taints, of patches, of rules, in this order.
 #[must_use]
 pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {

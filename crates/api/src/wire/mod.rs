@@ -25,7 +25,7 @@ pub(crate) use self::{
         Act, AnyDeviceSelector, CELExpression, DeviceExpression, DeviceHealthPolicySpec,
         DeviceHealthPolicyStatus, DeviceIdentity, DeviceIncidentSpec, DeviceIncidentStatus, DeviceSignalSpec,
         DisruptionGuardSpec, DisruptionGuardStatus, GuardBreaker, GuardBreakerStatus, GuardConfirmAbove,
-        GuardPause, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob, HealthLasting, HealthRecovery,
+        GuardPause, GuardSelected, GuardWindowStatus, HealthCount, HealthFlaps, HealthJob, HealthLasting, HealthRecovery,
         HealthRepair, HealthRequest, HealthRule, HealthServiceAccount, HealthStep, HealthTaint, HealthTally,
         HealthValidation, IncidentEntry, IncidentHandled, IncidentHeld, IncidentTask, IncidentTimes,
         ReplacementOptions, TaintOption, TaintReplacementPolicySpec,

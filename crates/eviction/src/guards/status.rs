@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use lazaret_invariant::invariant;
-use lazaret_model::{BreakerStatus, DisruptionGuard, Timestamp, WindowStatus};
+use lazaret_model::{BreakerStatus, DisruptionGuard, GuardPreview, Timestamp, WindowStatus};
 
 use super::GuardState;
 use crate::{
@@ -17,15 +17,28 @@ const STATUS_EVERY_MS: i64 = 10_000;
 /// A status that could not be written is tried again after this.
 const STATUS_RETRY_MS: i64 = 1_000;
 
+/// All that the status of a guard says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GuardStatus {
+    breaker: BreakerStatus,
+    window: Option<WindowStatus>,
+    preview: Option<GuardPreview>,
+}
+
 impl GuardState {
     /// The status to write. A guard without a breaker or windows has empty fields for them.
-    fn wanted(&self) -> (BreakerStatus, Option<WindowStatus>) {
+    fn wanted(&self) -> GuardStatus {
         let breaker = if self.guard.breaker.is_some() { self.breaker } else { BreakerStatus::default() };
-        (breaker, self.windows.status)
+        GuardStatus { breaker, window: self.windows.status, preview: self.preview.clone() }
+    }
+
+    fn known(&self) -> GuardStatus {
+        let DisruptionGuard { status, window_status, preview, .. } = &*self.guard;
+        GuardStatus { breaker: *status, window: *window_status, preview: preview.clone() }
     }
 
     fn is_news(&self) -> bool {
-        self.wanted() != (self.guard.status, self.guard.window_status)
+        self.preview.is_some() && self.wanted() != self.known()
     }
 
     /// When its status is written, if that waits.
@@ -41,24 +54,30 @@ impl Eviction {
             return;
         }
         for state in &mut self.guards.list {
-            let (breaker, window) = state.wanted();
-            let known = &state.guard;
-            let urgent = known.status.tripped != breaker.tripped || known.window_status != window;
+            let (wanted, known) = (state.wanted(), state.known());
+            let is_clear = |status: &GuardStatus| {
+                status.preview.as_ref().map(|preview| (preview.generation, preview.problem.is_none()))
+            };
+            let urgent = known.breaker.tripped != wanted.breaker.tripped
+                || known.window != wanted.window
+                || is_clear(&known) != is_clear(&wanted);
             let waits = state
                 .not_before
                 .is_some_and(|at| now < at && (!urgent || at <= now.plus_millis(STATUS_RETRY_MS)));
             if state.writing.is_some() || !state.is_news() || waits {
                 continue;
             }
+            let guard = &state.guard;
             let write = SetGuardStatus {
-                guard: known.name.clone(),
-                uid: known.uid.clone(),
-                generation: known.generation,
-                breaker: known.breaker.is_some().then_some(breaker),
-                window,
+                guard: guard.name.clone(),
+                uid: guard.uid.clone(),
+                generation: guard.generation,
+                breaker: guard.breaker.is_some().then_some(wanted.breaker),
+                window: wanted.window,
+                preview: wanted.preview.clone().unwrap_or_default(),
             };
             let id = self.flights.launch(Flight::Guard, EffectKind::SetGuardStatus(write));
-            state.writing = Some((id, breaker, window));
+            state.writing = Some((id, wanted));
             state.not_before = Some(now.plus_millis(STATUS_EVERY_MS));
         }
     }
@@ -68,7 +87,7 @@ impl Eviction {
             |state: &&mut GuardState| state.writing.as_ref().is_some_and(|(writing, ..)| *writing == id);
         // The guard was deleted while its status was written.
         let Some(state) = self.guards.list.iter_mut().find(written) else { return };
-        let Some((_, status, window_status)) =
+        let Some((_, status)) =
             invariant!(state.writing.take(), "a guard that was found by its write is being written")
         else {
             return;
@@ -76,7 +95,8 @@ impl Eviction {
         if outcome == Outcome::Done {
             // The watch will show it, or something newer.
             let guard = DisruptionGuard::clone(&state.guard);
-            state.guard = Arc::new(DisruptionGuard { status, window_status, ..guard });
+            let GuardStatus { breaker: status, window: window_status, preview } = status;
+            state.guard = Arc::new(DisruptionGuard { status, window_status, preview, ..guard });
         } else {
             state.not_before = Some(now.plus_millis(STATUS_RETRY_MS));
         }

@@ -21,6 +21,7 @@ mod protection;
 mod reference;
 mod selectors;
 mod table;
+mod unclear_guards;
 mod verified;
 mod words;
 mod world;

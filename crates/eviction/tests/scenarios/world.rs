@@ -9,7 +9,7 @@ use lazaret_eviction::{
     SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
-use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, ResourceClaim, Timestamp};
+use lazaret_model::{DeviceTaintRule, GuardPreview, ObjectKey, Pod, ResourceClaim, Timestamp};
 
 use crate::objects;
 
@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
     /// The annotations written to claims, one line each.
     pub(crate) kept: Vec<String>,
+    /// What guards select, as their statuses say.
+    pub(crate) previews: Vec<GuardPreview>,
     /// The machine gets no notice that its view is current.
     pub(crate) view_lags: bool,
     /// Answers questions for room, and the number of questions.
@@ -59,6 +61,7 @@ impl World {
             evicted_at: vec![],
             granted: vec![],
             kept: vec![],
+            previews: vec![],
             view_lags: false,
             capacity: Capacity::new(Features::all()),
             questions: 0,
@@ -120,12 +123,18 @@ impl World {
             EffectKind::SetLastPublished(write) => self.set_last_published(effect.id, write),
             EffectKind::SetGuardStatus(write) => {
                 let (clock, guard) = (self.clock(), &write.guard);
-                if let Some(breaker) = write.breaker {
-                    self.log.push(format!("{clock} guard {guard} tripped: {}", breaker.tripped));
-                }
-                if let Some(window) = write.window {
-                    self.log.push(format!("{clock} guard {guard} window: {window:?}"));
-                }
+                let tripped =
+                    write.breaker.map(|breaker| format!("guard {guard} tripped: {}", breaker.tripped));
+                let window = write.window.map(|window| format!("guard {guard} window: {window:?}"));
+                // A count that changed is no line.
+                let is_news = |line: &String| {
+                    let what = line.rsplit_once(": ").map_or(&**line, |(what, _)| what);
+                    let last = self.log.iter().rev().find(|said| said.contains(what));
+                    last.is_none_or(|said| !said.ends_with(line.as_str()))
+                };
+                let lines: Vec<String> = tripped.into_iter().chain(window).filter(is_news).collect();
+                self.log.extend(lines.into_iter().map(|line| format!("{clock} {line}")));
+                self.previews.push(write.preview);
                 self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
             }
             EffectKind::AskCapacity(question) => self.ask_capacity(effect.id, &question),

@@ -162,6 +162,13 @@ impl World {
         let mut complaint = None;
         let mut watched = self.controllers[number].breakers.clone();
         for guard in &self.controllers[number].guards {
+            let is_unclear = |cause: &&Cause<'_>| {
+                cause.deadline <= now && reference::is_unclear(seen, guard.selector.as_ref(), cause.device)
+            };
+            if let Some(cause) = causes.iter().find(is_unclear) {
+                let detail = format!("{} on {:?} by {}", evict.pod, cause.device, guard.name);
+                complaint = Some(("a guard that is not understood keeps everything", detail));
+            }
             let selects = |cause: &&Cause<'_>| {
                 cause.deadline <= now && reference::selects(seen, guard.selector.as_ref(), cause.device)
             };
