@@ -245,7 +245,7 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let RuleStatus { condition, drained, blocked, expired, held, evictions: _ } = &status.status;
+        let RuleStatus { condition, drained, blocked, expired, held, .. } = &status.status;
         let further = [blocked.as_ref(), expired.as_ref(), held.as_ref()];
         let conditions: Vec<_> = [Some(condition), Some(drained)]
             .into_iter()
@@ -266,6 +266,9 @@ impl Executor {
                 "atLeast": evictions.at_least,
                 "until": evictions.until.map(lazaret_api::format_time_precise),
             });
+        }
+        if let Some(since) = status.status.effective_since.filter(|_| self.counts_evictions) {
+            body["status"]["effectiveSince"] = lazaret_api::format_time_precise(since).into();
         }
         let kind = PatchKind::Apply { manager: NAME };
         let call = Call::patch(&self.rules, "", &status.rule, "status", kind, body.to_string());

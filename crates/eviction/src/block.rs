@@ -7,7 +7,7 @@ use lazaret_fleet::PodIx;
 use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
-use crate::{Eviction, distinct::for_each_distinct, holds::Holds};
+use crate::{Eviction, distinct::for_each_distinct, holds::Holds, pods::Permit};
 
 /// Pods that a status names for each reason.
 pub(crate) const NAMED_MAX: usize = 5;
@@ -35,6 +35,14 @@ impl Block {
     /// All of them, in order.
     pub const ALL: [Self; 7] =
         [Self::Held, Self::Paused, Self::Breaker, Self::Window, Self::Capacity, Self::Group, Self::Budget];
+
+    /// Whether deadlines do not count while it keeps a pod: a pod that may not be evicted is not late.
+    fn stops_deadlines(self) -> bool {
+        match self {
+            Self::Held | Self::Paused | Self::Breaker | Self::Window => true,
+            Self::Capacity | Self::Group | Self::Budget => false,
+        }
+    }
 
     /// The reason in conditions and metrics.
     #[must_use]
@@ -99,15 +107,29 @@ impl Eviction {
     /// The eviction of this pod is tried again at `until`, or when what keeps it changes.
     pub(crate) fn block(&mut self, now: Timestamp, at: PodIx, blocked: Blocked, until: Timestamp) {
         self.unschedule(at, now);
+        let blocked_by = blocked.why;
         let known = self.pods.get(at).and_then(|slot| slot.blocked.as_ref());
         if known.is_none_or(|known| **known != blocked) {
             self.unblock(at);
             self.set_blocked(at, Some(Box::new(blocked)));
         }
+        let is_kept = blocked_by.stops_deadlines();
         if let Some(slot) = self.pods.get_mut(at) {
             slot.not_before = Some(until);
+            if is_kept {
+                slot.keep(now);
+            }
         }
         self.schedule(at, now);
+    }
+
+    /// Guards and windows let this pod leave.
+    pub(crate) fn note_permitted(&mut self, now: Timestamp, at: PodIx) {
+        if let Some(slot) = self.pods.get_mut(at)
+            && let Permit::Kept(before) = slot.permit
+        {
+            slot.permit = Permit::Since(now, before);
+        }
     }
 
     /// Nothing keeps this pod any more. Returns what did.

@@ -170,6 +170,8 @@ pub struct RuleStatus {
     pub expired: Option<Condition>,
     /// `Held`, of a rule that is or was, or that guards may hold.
     pub held: Option<Condition>,
+    /// Since when the rule is in force, if something held it or it had expired.
+    pub effective_since: Option<Timestamp>,
     /// How many pods were evicted because of it.
     pub evictions: EvictionCount,
 }

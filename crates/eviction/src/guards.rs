@@ -43,12 +43,16 @@ pub(crate) struct GuardState {
     stop: Option<Stop>,
     /// The devices that it is about, at this revision of the fleet.
     reach: Option<(u64, GuardReach)>,
+    /// It is about other devices than when pods were last released.
+    is_reach_news: bool,
     /// How much it selects, for its status.
     preview: Option<GuardPreview>,
     /// The status write in flight.
     writing: Option<(EffectId, GuardStatus)>,
     /// No status is written before this instant.
     not_before: Option<Timestamp>,
+    /// The last write of its status failed.
+    has_failed: bool,
 }
 
 /// Whether a guard's windows permit that evictions begin.
@@ -91,9 +95,11 @@ impl GuardState {
             windows: Windows::UNKNOWN,
             stop: None,
             reach: None,
+            is_reach_news: false,
             preview: None,
             writing: None,
             not_before: None,
+            has_failed: false,
         }
     }
 
@@ -125,17 +131,16 @@ impl GuardState {
         self.recent.ends(window).map(|(first, _)| first)
     }
 
-    /// Looks up again which devices it is about. Whether that has changed.
-    fn look_at_devices(&mut self, fleet: &Fleet) -> bool {
+    /// Looks up again which devices it is about.
+    fn look_at_devices(&mut self, fleet: &Fleet) {
         let revision = fleet.revision();
         if self.reach.as_ref().is_some_and(|(of, _)| *of == revision) {
-            return false;
+            return;
         }
         let reach = fleet.guard_reach(&self.guard);
-        let changed = self.reach.as_ref().is_none_or(|(_, known)| *known != reach);
+        self.is_reach_news |= self.reach.as_ref().is_none_or(|(_, known)| *known != reach);
         self.preview = Some(fleet.guard_preview(&self.guard, &reach));
         self.reach = Some((revision, reach));
-        changed
     }
 
     /// Whether it is about a device, or may be.
@@ -253,7 +258,8 @@ impl Eviction {
         let recount = !is_fresh || is_over;
         let mut changed = false;
         for state in &mut self.guards.list {
-            changed |= state.look_at_devices(fleet);
+            state.look_at_devices(fleet);
+            changed |= core::mem::take(&mut state.is_reach_news);
             let Some(breaker) = &state.guard.breaker else { continue };
             let count = if recount {
                 count_out_of_service(now, fleet, &state.guard, breaker, &mut state.recent)

@@ -90,6 +90,9 @@ impl Eviction {
             return;
         };
         state.status.looked = Some(now);
+        if state.begins_by(held.as_ref(), expired.as_ref()) {
+            state.begin_to_apply(now);
+        }
         let facts = facts(fleet, state);
         let mut condition = status::condition(&state.rule, &facts);
         let mut drained = status::drained(&state.rule, &facts);
@@ -118,7 +121,8 @@ impl Eviction {
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
-        let mut said = RuleStatus { condition, drained, blocked, expired, held, evictions: state.count(now) };
+        let (evictions, effective_since) = (state.count(now), state.effective_since);
+        let mut said = RuleStatus { condition, drained, blocked, expired, held, evictions, effective_since };
         if state.verified != Verified::Yes {
             self.views.want(at);
             if !state.is_held() && says_that_all_is_over(&state.rule, &said) {

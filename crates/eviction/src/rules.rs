@@ -51,8 +51,14 @@ impl Rules {
 
     /// The rule is there, or has changed; `known` is the number of the one of this name. Returns whether this incarnation
     /// of it is new.
-    pub(crate) fn upsert(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
-        let is_new = self.put(known, rule, leading);
+    pub(crate) fn upsert(
+        &mut self,
+        now: Timestamp,
+        known: Option<u32>,
+        rule: &Arc<DeviceTaintRule>,
+        leading: bool,
+    ) -> bool {
+        let is_new = self.put(now, known, rule, leading);
         let expires_at = rule.taint.eviction.as_ref().and_then(|spec| spec.expires_at);
         if let (Some(expires_at), Some(at)) = (expires_at, self.by_name(&rule.name)) {
             self.expiries.insert((expires_at, at));
@@ -60,12 +66,18 @@ impl Rules {
         is_new
     }
 
-    fn put(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
+    fn put(
+        &mut self,
+        now: Timestamp,
+        known: Option<u32>,
+        rule: &Arc<DeviceTaintRule>,
+        leading: bool,
+    ) -> bool {
         if let Some(at) = known
             && let Some(state) = self.slab.get_mut(at)
         {
             if state.rule.uid == rule.uid {
-                state.follow(rule, leading);
+                state.follow(now, rule, leading);
                 self.touch(at);
                 return false;
             }

@@ -284,6 +284,7 @@ pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
         expired: find(DeviceTaintRule::EXPIRED),
         held: find(DeviceTaintRule::HELD),
         evictions: rule.evictions.unwrap_or_default(),
+        effective_since: rule.effective_since,
     })
 }
 
@@ -400,6 +401,7 @@ mod tests {
                 expired: None,
                 held: None,
                 evictions: EvictionCount::default(),
+                effective_since: None,
             };
             assert_eq!(status.counted(), None);
         }

@@ -4,7 +4,8 @@
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_model::{
-    BreakerStatus, DeviceId, DeviceSelector, DisruptionGuard, GuardPreview, RecentlyOut, Stop, Text, Timestamp,
+    BreakerStatus, DeviceId, DeviceSelector, DisruptionGuard, GuardPreview, RecentlyOut, Stop, Text,
+    Timestamp,
 };
 
 use crate::{Fleet, Presence, Problem, count_out_of_service};
@@ -22,7 +23,10 @@ enum Devices {
     /// By names alone.
     Named(DeviceSelector),
     /// An expression failed on those that are unclear.
-    Listed { selected: BTreeSet<DeviceId>, unclear: BTreeSet<DeviceId> },
+    Listed {
+        selected: BTreeSet<DeviceId>,
+        unclear: BTreeSet<DeviceId>,
+    },
     /// The guard is not understood: it may be about every device of these names.
     Unclear(DeviceSelector),
 }
@@ -126,6 +130,12 @@ impl Guards {
         self.list = guards.iter().map(guarding).collect();
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Finds out what each guard says now. Breakers are counted: their statuses may be late.
     pub fn look(&mut self, now: Timestamp, fleet: &Fleet) {
         for one in &mut self.list {
@@ -145,13 +155,12 @@ impl Guards {
     /// Why nothing may begin on a device, as things were when they were [looked at](Self::look): the guard that permits least.
     #[must_use]
     pub fn stopped(&self, device: &DeviceId) -> Option<Stopped> {
-        let says = |one: &Guarding| {
+        let says = self.list.iter().filter_map(|one| {
             let (_, reach) = one.reach.as_ref()?;
-            Some((reach.stop_on(device, one.stop)?, reach.problem()))
-        };
-        let (one, (why, problem)) =
-            self.list.iter().filter_map(|one| Some((one, says(one)?))).min_by_key(|(_, (why, _))| *why)?;
-        let problem = problem.map(|problem| format!("{problem}")).unwrap_or_default();
+            Some((reach.stop_on(device, one.stop)?, one, reach))
+        });
+        let (why, one, reach) = says.min_by_key(|(why, ..)| *why)?;
+        let problem = reach.problem().map(|problem| format!("{problem}")).unwrap_or_default();
         Some(Stopped { why, message: one.guard.stop_message(why, &one.breaker, &problem) })
     }
 }

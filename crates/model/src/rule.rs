@@ -34,6 +34,8 @@ pub struct DeviceTaintRule {
     pub conditions: Vec<Condition>,
     /// How many pods were evicted because of it, as its status says.
     pub evictions: Option<EvictionCount>,
+    /// Since when it is in force, as its status says, if something held it or it had expired.
+    pub effective_since: Option<Timestamp>,
     /// Its author and its approval, where known.
     pub review: Option<Box<Review>>,
     /// A DeviceTaintPolicy controls it.

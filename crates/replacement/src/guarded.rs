@@ -15,7 +15,7 @@ use crate::{
 /// How often guards are asked again about pods that they keep.
 const ASKED_EVERY_MS: i64 = 1_000;
 
-/// What a pod may be replaced for now.
+/// The taint that a pod may be replaced for now.
 pub(crate) enum Permit<'a> {
     /// This taint.
     For(&'a Finding),
@@ -70,7 +70,7 @@ fn stopped(fleet: &Fleet, pod: &ObjectKey, place: &Text, guards: &Guards) -> Opt
     let mut devices = claims.flat_map(|claim| fleet.held(claim)).map(|held| held.device);
     match devices.find(|device| format!("{device}") == **place) {
         Some(device) => guards.stopped(device).map(|stopped| stopped.message),
-        // The pod is evaluated again when that is heard of.
+        // The pod is evaluated again when its claims change.
         None => Some(format!("no claim of the pod has device {place} any more").into()),
     }
 }

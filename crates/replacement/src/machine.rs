@@ -37,7 +37,7 @@ pub struct Replacement {
     pub(crate) timers: BTreeSet<(Timestamp, ObjectKey)>,
     /// Pods that a budget held back, until when.
     pub(crate) held: BTreeMap<ObjectKey, Timestamp>,
-    /// What must hold for a replacement because of a device to begin.
+    /// They permit a replacement because of a device, or do not.
     pub(crate) guards: Guards,
     /// Pods that guards keep, and why.
     pub(crate) guarded: BTreeMap<ObjectKey, Text>,

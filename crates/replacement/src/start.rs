@@ -176,13 +176,7 @@ impl Replacement {
         u32::try_from(broken.count()).unwrap_or(u32::MAX)
     }
 
-    fn flight_for(
-        &self,
-        now: Timestamp,
-        pod: &Arc<Pod>,
-        watch: &Watch,
-        first: &Finding,
-    ) -> Option<Flight> {
+    fn flight_for(&self, now: Timestamp, pod: &Arc<Pod>, watch: &Watch, first: &Finding) -> Option<Flight> {
         let policy = ObjectKey::new(pod.key.namespace.clone(), first.policy.clone());
         let spec: &Spec = self.tables.active(&policy)?;
         let plan = plan_for(&self.tables, spec, pod);

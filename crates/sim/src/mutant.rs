@@ -129,6 +129,8 @@ mutants! {
     IgnoreBudget = "ignore-budget",
     /// Controllers do not see that a rule wants pods to be evicted rather than deleted.
     IgnoreMode = "ignore-mode",
+    /// Pods whose deadline is over are deleted, whether the eviction API was asked or not.
+    DeleteUnasked = "delete-unasked",
     /// Controllers see a deadline after which pods are deleted as if it was at once.
     IgnoreDeadline = "ignore-deadline",
     /// Controllers do not see how many pods may be terminating because of a rule.

@@ -50,6 +50,7 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
         taint,
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
         evictions: evictions.transpose()?,
+        effective_since: status.effective_since.map(|time| time.0),
         review,
         is_compiled,
     })

@@ -11,7 +11,9 @@ mod status;
 
 use std::sync::Arc;
 
-use lazaret_runtime::{AgentOptions, Call, DISRUPTION_GUARDS, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS};
+use lazaret_runtime::{
+    AgentOptions, Call, DISRUPTION_GUARDS, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS,
+};
 use serde::Deserialize;
 use tracing::warn;
 

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A status whose numbers alone changed is written this often.
-const STATUS_EVERY_MS: i64 = 10_000;
+const STATUS_EVERY_MS: i64 = 1_000;
 /// A status that could not be written is tried again after this.
 const STATUS_RETRY_MS: i64 = 1_000;
 
@@ -58,12 +58,12 @@ impl Eviction {
             let is_clear = |status: &GuardStatus| {
                 status.preview.as_ref().map(|preview| (preview.generation, preview.problem.is_none()))
             };
+            // A new leader knows what is back and counts from the status alone.
             let urgent = known.breaker.tripped != wanted.breaker.tripped
+                || known.breaker.recent < wanted.breaker.recent
                 || known.window != wanted.window
                 || is_clear(&known) != is_clear(&wanted);
-            let waits = state
-                .not_before
-                .is_some_and(|at| now < at && (!urgent || at <= now.plus_millis(STATUS_RETRY_MS)));
+            let waits = state.not_before.is_some_and(|at| now < at && (!urgent || state.has_failed));
             if state.writing.is_some() || !state.is_news() || waits {
                 continue;
             }
@@ -79,6 +79,7 @@ impl Eviction {
             let id = self.flights.launch(Flight::Guard, EffectKind::SetGuardStatus(write));
             state.writing = Some((id, wanted));
             state.not_before = Some(now.plus_millis(STATUS_EVERY_MS));
+            state.has_failed = false;
         }
     }
 
@@ -99,6 +100,7 @@ impl Eviction {
             state.guard = Arc::new(DisruptionGuard { status, window_status, preview, ..guard });
         } else {
             state.not_before = Some(now.plus_millis(STATUS_RETRY_MS));
+            state.has_failed = true;
         }
     }
 }

@@ -17,6 +17,7 @@ mod holds;
 mod memory;
 mod objects;
 mod pace;
+mod patience;
 mod protection;
 mod reference;
 mod selectors;

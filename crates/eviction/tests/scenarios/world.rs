@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
     /// The annotations written to claims, one line each.
     pub(crate) kept: Vec<String>,
-    /// What guards select, as their statuses say.
+    /// The selections of guards, as their statuses say.
     pub(crate) previews: Vec<GuardPreview>,
     /// The machine gets no notice that its view is current.
     pub(crate) view_lags: bool,
@@ -237,7 +237,7 @@ impl World {
     fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
         let outcome = self.outcome(&status.rule);
         let SetRuleStatus { rule: name, uid, status } = status;
-        let RuleStatus { condition, drained, blocked, expired, held, evictions } = status;
+        let RuleStatus { condition, drained, blocked, expired, held, evictions, effective_since } = status;
         self.log.push(format!(
             "{} status {name} {:?} {}: {}",
             self.clock(),
@@ -265,6 +265,7 @@ impl World {
             rule.conditions =
                 [condition, drained].into_iter().chain(blocked).chain(expired).chain(held).collect();
             rule.evictions = Some(evictions);
+            rule.effective_since = effective_since;
             self.hear(Input::Acknowledged { effect, outcome });
             self.feed(FleetInput::Rule(Arc::new(rule)));
         } else {

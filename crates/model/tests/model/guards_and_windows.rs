@@ -201,9 +201,17 @@ fn a_breaker_counts_how_often_it_tripped() {
 
 #[test]
 fn a_percentage_of_a_small_fleet_permits_one() {
-    for (percent, total, expected) in
-        [(10, 9, 1), (10, 1, 1), (10, 10, 1), (10, 25, 2), (20, 4, 1), (0, 9, 0), (0, 0, 0), (50, 0, 0), (100, 3, 3)]
-    {
+    for (percent, total, expected) in [
+        (10, 9, 1),
+        (10, 1, 1),
+        (10, 10, 1),
+        (10, 25, 2),
+        (20, 4, 1),
+        (0, 9, 0),
+        (0, 0, 0),
+        (50, 0, 0),
+        (100, 3, 3),
+    ] {
         assert_eq!(Share::Percent(percent).of(total), expected, "{percent}% of {total}");
     }
     assert_eq!(Share::Count(0).of(9), 0, "a number is what it is");

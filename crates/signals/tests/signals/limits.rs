@@ -104,7 +104,7 @@ fn nothing_begins_outside_a_window_and_it_is_looked_at_when_one_opens_or_closes(
     assert_eq!((stops(&mut limits, at(900)), limits.wake(&fleet)), (closed, Some(at(86_400 + 600))));
 }
 
-/// What is not understood limits everything that it may be about: an expression that does not compile, a class that is not there, an
+/// A guard that is not understood limits everything that it may be about: an expression that does not compile, a class that is not there, an
 /// expression that fails on a device.
 #[test]
 fn a_guard_that_is_not_understood_permits_nothing_on_devices_that_it_may_be_about() {

@@ -154,6 +154,7 @@ impl World {
             taint,
             conditions: Vec::new(),
             evictions: None,
+            effective_since: None,
             review: self.review(),
             is_compiled: false,
         };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lazaret_eviction::{Input, Outcome, SetGuardStatus};
 use lazaret_model::{
-    Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceSelector, DeviceTaintRule, DisruptionGuard, Impact, Pause,
-    Review, Share, Text, WindowStatus,
+    Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceSelector, DeviceTaintRule,
+    DisruptionGuard, Impact, Pause, Review, Share, Text, WindowStatus,
 };
 
 use crate::{
@@ -164,7 +164,8 @@ impl World {
             Some(Mutant::IgnoreConfirm) => Some(|guard| guard.confirm_above = None),
             Some(Mutant::OpenGuards) => Some(|guard| {
                 let selector = guard.selector.as_mut();
-                let is_broken = |one: &&mut DeviceSelector| one.cel.iter().any(|text| palette::is_broken(text));
+                let is_broken =
+                    |one: &&mut DeviceSelector| one.cel.iter().any(|text| palette::is_broken(text));
                 if let Some(selector) = selector.filter(is_broken) {
                     *selector = DeviceSelector { device: Some("none".into()), ..DeviceSelector::default() };
                 }

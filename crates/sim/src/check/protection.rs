@@ -102,9 +102,21 @@ impl World {
             let detail = format!("{} goes by {:?}: {:?}", evict.pod, evict.manner, evict.reasons);
             self.violate("budgets are asked before the deadline", detail);
         }
+        let life = self.controllers[number].life;
+        let asked = self.checker.asked.get(&(number, life, evict.uid.clone()));
+        if evict.manner == Manner::DeleteOverdue && asked.is_none() {
+            let detail = format!("{} goes by {:?}: {:?}", evict.pod, evict.manner, evict.reasons);
+            self.violate("budgets are asked before a pod is deleted past them", detail);
+        }
         if evict.manner == Manner::DeleteOverdue {
             self.coverage.hit(Mark::DeletedOverdue);
         }
+    }
+
+    /// A disruption budget refused to let a pod go.
+    pub(crate) fn note_refused(&mut self, number: usize, pod: &Uid) {
+        let key = (number, self.controllers[number].life, pod.clone());
+        self.checker.asked.entry(key).or_insert(self.now);
     }
 
     /// Some rule for which a pod goes has an open window, or needs none.
