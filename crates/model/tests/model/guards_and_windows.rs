@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use lazaret_model::{
-    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, RecentlyOut, Share, Timestamp, Unit,
+    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, RecentlyOut, Share, Stop, Timestamp, Unit,
     Window, WindowError, WindowStatus,
 };
 
@@ -56,7 +56,10 @@ fn a_guard_is_open_while_one_of_its_windows_is() {
     }
     assert_eq!(DisruptionGuard::default().window_at(minute(0)), None, "no windows");
     assert_eq!(Window::unchanged_until(&[], minute(0)), Timestamp::NEVER);
-    assert_eq!(&*guard.closed_message(), "no window of DisruptionGuard nights is open");
+    assert_eq!(
+        &*guard.stop_message(Stop::Window, &BreakerStatus::default(), ""),
+        "no window of DisruptionGuard nights is open"
+    );
 }
 
 #[test]
