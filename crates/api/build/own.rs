@@ -60,6 +60,7 @@ const READERS: &[Reader] = &[
     Reader { made: Made::All("lazaret_model::BreakerStatus"), ..status("GuardBreakerStatus") },
     Reader { made: Made::All("lazaret_model::ConfirmAbove"), ..lax("GuardConfirmAbove") },
     Reader { made: Made::All("lazaret_model::Pause"), ..lax("GuardPause") },
+    Reader { made: Made::All("lazaret_model::GuardPreview"), ..status("GuardSelected") },
     status("GuardWindowStatus"),
     status("IncidentCost"),
     Reader { made: Made::All("lazaret_lifecycle::Entry"), ..status("IncidentEntry") },

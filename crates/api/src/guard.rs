@@ -55,6 +55,7 @@ pub fn read_guard(json: &str) -> Result<DisruptionGuard, FieldError> {
         reset_at: metadata.annotations.0.get(RESET).and_then(|text| parse_time(&text.0).ok()),
         status: FromWire::from_wire(status.breaker, &Path::ROOT.field("status").field("breaker"))?,
         window_status: window_status(&status.window.0),
+        preview: FromWire::from_wire(status.selected, &Path::ROOT.field("status").field("selected"))?,
         ..DisruptionGuard::default()
     };
     spec.into_model(rest, path)

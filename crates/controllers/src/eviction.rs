@@ -247,7 +247,7 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let RuleStatus { condition, drained, blocked, expired, held, evictions: _, evicting } =
+        let RuleStatus { condition, drained, blocked, expired, held, evictions: _, evicting, .. } =
             &status.status;
         let further = [blocked.as_ref(), expired.as_ref(), held.as_ref()];
         let conditions: Vec<_> = [Some(condition), Some(drained)]
@@ -273,6 +273,9 @@ impl Executor {
             if !evicting.is_empty() {
                 body["status"]["evicting"] = evicting.iter().map(|uid| &**uid).collect();
             }
+        }
+        if let Some(since) = status.status.effective_since.filter(|_| self.counts_evictions) {
+            body["status"]["effectiveSince"] = lazaret_api::format_time_precise(since).into();
         }
         let kind = PatchKind::Apply { manager: NAME };
         let call = Call::patch(&self.rules, "", &status.rule, "status", kind, body.to_string());

@@ -69,18 +69,26 @@ fn read(object: &Object) -> Arc<DisruptionGuard> {
     )
 }
 
-/// Where a breaker stands, and whether a window is open, as the status of its guard. Parts that a guard has not are gone from it.
+/// What a guard selects, where its breaker stands, and whether a window is open, as its status. Parts that a guard has not are gone from it.
 pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
+    let preview = &write.preview;
+    let mut conditions = vec![understood(write, now)];
+    let mut selected = json!({"generation": preview.generation, "devices": preview.devices});
+    if let Some(problem) = &preview.problem {
+        selected["problem"] = (&**problem).into();
+    }
     let mut body = json!({
         "apiVersion": DISRUPTION_GUARDS.api_version(),
         "kind": DISRUPTION_GUARDS.kind,
         "metadata": {"name": &*write.guard, "uid": &*write.uid},
-        "status": {},
+        "status": {"selected": selected},
     });
     if let Some(breaker) = &write.breaker {
         let (breaker, condition) = breaker_status(breaker, write.generation, now);
-        (body["status"]["breaker"], body["status"]["conditions"]) = (breaker, json!([condition]));
+        body["status"]["breaker"] = breaker;
+        conditions.push(condition);
     }
+    body["status"]["conditions"] = conditions.into();
     match write.window {
         None => {}
         Some(WindowStatus::Open) => body["status"]["window"] = json!({"open": true}),
@@ -89,6 +97,24 @@ pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
         }
     }
     body
+}
+
+/// The condition that says whether a guard is understood.
+fn understood(write: &SetGuardStatus, now: Timestamp) -> Value {
+    let (status, reason, message) = match &write.preview.problem {
+        None => ("True", "Understood", format!("{} devices selected", write.preview.devices)),
+        Some(problem) => {
+            let message = format!(
+                "nothing begins on the devices that it may be about: {problem}; correct spec.deviceSelector"
+            );
+            ("False", "SelectorError", message)
+        }
+    };
+    json!({
+        "type": "Understood", "status": status, "reason": reason, "message": message,
+        "observedGeneration": write.generation,
+        "lastTransitionTime": lazaret_api::format_time(now),
+    })
 }
 
 /// Where a breaker stands, and the condition that says so.

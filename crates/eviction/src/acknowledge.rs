@@ -118,9 +118,10 @@ impl Eviction {
         if !present {
             return;
         }
-        if let Some(slot) = self.pods.get(flight.at).filter(|slot| !slot.reasons.is_empty()) {
+        if let Some(slot) = self.pods.get_mut(flight.at).filter(|slot| !slot.reasons.is_empty()) {
+            slot.asked_since.get_or_insert(now);
             let again = now.plus_millis(self.options.budget_retry_ms(slot.failures));
-            let ends = slot.reasons.iter().filter_map(|reason| reason.must_be_gone_by());
+            let ends = slot.reasons.iter().filter_map(|reason| slot.is_deleted_at(reason));
             let until = ends.filter(|end| *end > now).fold(again, Timestamp::min);
             self.block(now, flight.at, Blocked { why: by, message: why }, until);
         }

@@ -10,7 +10,7 @@ use crate::{
     Eviction,
     distinct::for_each_distinct,
     effect::{EVENT_REASON, EffectKind, HELD_REASON, PodEvent},
-    pods::Phase,
+    pods::{Permit, Phase},
     reason::Reason,
 };
 
@@ -59,6 +59,7 @@ impl Eviction {
         if spared {
             slot.failures = 0;
             slot.not_before = None;
+            (slot.permit, slot.asked_since) = (Permit::Always, None);
         }
         let waiting = slot.phase == Phase::Waiting;
         if blocked.is_some() && !spared {

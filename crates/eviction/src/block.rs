@@ -7,7 +7,12 @@ use lazaret_fleet::PodIx;
 use lazaret_invariant::invariant;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
-use crate::{Eviction, distinct::for_each_distinct, holds::Holds, pods::Settled};
+use crate::{
+    Eviction,
+    distinct::for_each_distinct,
+    holds::Holds,
+    pods::{Permit, Settled},
+};
 
 /// A pod that is terminating and has no time left is said to be kept by a finalizer after this.
 const FINALIZER_MS: i64 = 10_000;
@@ -50,6 +55,14 @@ impl Block {
         Self::Refused,
         Self::Finalizer,
     ];
+
+    /// Whether deadlines do not count while it keeps a pod: a pod that may not be evicted is not late.
+    fn stops_deadlines(self) -> bool {
+        match self {
+            Self::Held | Self::Paused | Self::Breaker | Self::Window => true,
+            Self::Capacity | Self::Group | Self::Budget | Self::Refused | Self::Finalizer => false,
+        }
+    }
 
     /// The reason in conditions and metrics.
     #[must_use]
@@ -116,15 +129,29 @@ impl Eviction {
     /// The eviction of this pod is tried again at `until`, or when what keeps it changes.
     pub(crate) fn block(&mut self, now: Timestamp, at: PodIx, blocked: Blocked, until: Timestamp) {
         self.unschedule(at, now);
+        let blocked_by = blocked.why;
         let known = self.pods.get(at).and_then(|slot| slot.blocked.as_ref());
         if known.is_none_or(|known| **known != blocked) {
             self.unblock(at);
             self.set_blocked(at, Some(Box::new(blocked)));
         }
+        let is_kept = blocked_by.stops_deadlines();
         if let Some(slot) = self.pods.get_mut(at) {
             slot.not_before = Some(until);
+            if is_kept {
+                slot.keep(now);
+            }
         }
         self.schedule(at, now);
+    }
+
+    /// Guards and windows let this pod leave.
+    pub(crate) fn note_permitted(&mut self, now: Timestamp, at: PodIx) {
+        if let Some(slot) = self.pods.get_mut(at)
+            && let Permit::Kept(before) = slot.permit
+        {
+            slot.permit = Permit::Since(now, before);
+        }
     }
 
     /// Nothing keeps this pod any more. Returns what did.

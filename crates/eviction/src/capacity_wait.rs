@@ -67,7 +67,10 @@ impl Eviction {
             return false;
         };
         let due = due_of(&slot.reasons, now);
-        !due.is_empty() && !due.iter().any(|reason| reason.needs_no_room(now))
+        let needs_none = |reason: &Reason| {
+            !reason.cause.wants_capacity() || slot.waits_for_room_until(reason).is_some_and(|end| end <= now)
+        };
+        !due.is_empty() && !due.iter().any(needs_none)
     }
 
     /// Whether these pods may leave now, as far as room is concerned. If that is not known they wait until it is.
@@ -229,7 +232,7 @@ impl Eviction {
         // It left while the question was asked.
         let Some(slot) = self.pods.get(at) else { return again };
         let ends = slot.reasons.iter().flat_map(|reason: &Reason| {
-            [Some(reason.deadline), reason.waits_for_room_until()].into_iter().flatten()
+            [Some(reason.deadline), slot.waits_for_room_until(reason)].into_iter().flatten()
         });
         ends.filter(|end| *end > now).fold(again, Timestamp::min)
     }

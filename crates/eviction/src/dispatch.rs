@@ -121,6 +121,7 @@ impl Eviction {
                 self.block(now, candidate.pod, blocked, until);
                 continue;
             }
+            self.note_permitted(now, candidate.pod);
             match self.party(now, fleet, candidate) {
                 Party::None => {
                     if candidate.line.is_none() || self.has_room(now, &[candidate.pod]) {

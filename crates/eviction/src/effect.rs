@@ -4,8 +4,8 @@ use alloc::{sync::Arc, vec::Vec};
 
 pub use lazaret_machine::{EffectId, Outcome};
 use lazaret_model::{
-    BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text,
-    Timestamp, Uid, WindowStatus,
+    BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, GuardPreview, LastPublished, ObjectKey,
+    Text, Timestamp, Uid, WindowStatus,
 };
 
 use crate::{
@@ -135,6 +135,8 @@ pub struct SetGuardStatus {
     pub breaker: Option<BreakerStatus>,
     /// Whether one of its windows is open, if it has any.
     pub window: Option<WindowStatus>,
+    /// Whether it is understood, and how much it selects.
+    pub preview: GuardPreview,
 }
 
 /// Whether the claims of the replacements of these pods, all of them, could be allocated elsewhere.
@@ -168,6 +170,8 @@ pub struct RuleStatus {
     pub expired: Option<Condition>,
     /// `Held`, of a rule that is or was, or that guards may hold.
     pub held: Option<Condition>,
+    /// Since when the rule is in force, if something held it or it had expired.
+    pub effective_since: Option<Timestamp>,
     /// How many pods were evicted because of it.
     pub evictions: EvictionCount,
     /// Pods whose eviction may have begun and that are not counted.

@@ -1,10 +1,10 @@
 //! From a change of the fleet to new plans.
 
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
 use lazaret_invariant::invariant;
-use lazaret_model::{Effect, EvictionPreference, Text, Timestamp, Toleration, patience};
+use lazaret_model::{Effect, EvictionPreference, Patience, Taint, Text, Timestamp, Toleration, patience};
 
 use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason, rules::Put};
 
@@ -12,14 +12,25 @@ impl Eviction {
     /// Looks again at what changed, and at nothing else.
     pub(crate) fn follow(&mut self, now: Timestamp, fleet: &Fleet, changes: &Changes) {
         self.partial = changes.partial;
+        let mut begun: Vec<u32> = Vec::new();
         for name in &changes.rules {
             match fleet.rule(name) {
-                Some(view) => self.follow_rule(fleet, view.rule),
+                Some(view) => begun.extend(self.follow_rule(now, fleet, view.rule)),
                 None => self.rules.remove(name),
             }
         }
         let round = self.round_of(fleet, changes);
         let mut pods = core::mem::take(&mut self.concerned);
+        if !begun.is_empty() {
+            // Patience counts from another instant than before.
+            let is_of = |reason: &Reason| {
+                let rule = self.causes.get(reason.cause_ix).and_then(|state| state.rule);
+                rule.is_some_and(|rule| begun.contains(&rule))
+            };
+            let planned = self.pods.iter().filter(|(_, slot)| slot.reasons.iter().any(is_of));
+            let planned: Vec<PodIx> = planned.map(|(at, _)| at).collect();
+            pods.extend(planned.into_iter().filter(|at| self.pods.is_first_in(round, *at)));
+        }
         for pod in &changes.pods {
             if self.pods.is_first_in(round, *pod) {
                 pods.push(*pod);
@@ -52,13 +63,24 @@ impl Eviction {
         self.round.number
     }
 
-    fn follow_rule(&mut self, fleet: &Fleet, rule: &Arc<lazaret_model::DeviceTaintRule>) {
+    /// The number of the rule if it is in force since another instant than was known.
+    fn follow_rule(
+        &mut self,
+        now: Timestamp,
+        fleet: &Fleet,
+        rule: &Arc<lazaret_model::DeviceTaintRule>,
+    ) -> Option<u32> {
+        let effective_since = |this: &Self| {
+            let at = this.rules.by_name(&rule.name)?;
+            Some((at, this.rules.get(at)?.effective_since))
+        };
+        let before = effective_since(self);
         let known = self.rules.by_name(&rule.name);
         if let Some(at) = known {
             self.is_being_written(at);
         }
         let leading = self.leader_since.is_some();
-        let put = self.rules.upsert(known, rule, leading);
+        let put = self.rules.upsert(now, known, rule, leading);
         if put == Put::StatusOfAnother
             && let Some(at) = known
         {
@@ -84,6 +106,8 @@ impl Eviction {
                 rules.for_each(|rule| settled.add(rule));
             }
         }
+        let now = effective_since(self);
+        now.filter(|_| before.is_some() && now != before).map(|(at, _)| at)
     }
 
     /// Makes the plan of one pod what the fleet says it should be.
@@ -213,8 +237,10 @@ impl Eviction {
         };
         let cause = self.causes.of(taint, held.device, rule, &mut around);
         // DEVIATION(missing-time-added): since it was first seen.
-        let since = self.causes.get(cause)?.since;
-        Some((cause, patience.ends(since)))
+        let state = self.causes.get(cause)?;
+        let effective = state.rule.and_then(|rule| self.rules.get(rule)?.effective_since);
+        let since = state.since.max(effective.unwrap_or(state.since));
+        Some((cause, patience_ends(patience, taint.taint, since)))
     }
 
     /// A rule of effect None would make the pod leave if its effect was NoExecute: counted, for the preview in its
@@ -228,5 +254,14 @@ impl Eviction {
         {
             self.found_would.push(at);
         }
+    }
+}
+
+/// When patience ends with a taint that is in force since an instant. Time that a pod is given counts while a window is open at first; a pod
+/// without any is due at once, and waits for the window.
+fn patience_ends(patience: Patience, taint: &Taint, since: Timestamp) -> Timestamp {
+    match (&taint.eviction, patience) {
+        (Some(spec), Patience::Seconds(1..)) => patience.ends(spec.counts_from(since)),
+        (Some(_) | None, _) => patience.ends(since),
     }
 }

@@ -141,8 +141,10 @@ impl Eviction {
         let others: Vec<PodIx> =
             members.iter().map(|at| PodIx(*at)).filter(|at| *at != candidate.pod).collect();
         // Whose time is over waits for nobody.
-        let overdue = |reason: &Reason| reason.must_be_gone_by().is_some_and(|end| end <= now);
-        let is_overdue = self.pods.get(candidate.pod).is_some_and(|slot| slot.reasons.iter().any(overdue));
+        let is_overdue = self.pods.get(candidate.pod).is_some_and(|slot| {
+            let mut ends = slot.reasons.iter().filter_map(|reason| slot.must_be_gone_by(reason));
+            ends.any(|end| end <= now)
+        });
         let mut leaving = Vec::new();
         for at in others {
             match self.waits_for(now, fleet, cause, at) {
@@ -217,6 +219,7 @@ impl Eviction {
             self.block(now, member, blocked, until);
             return Err(message.into());
         }
+        self.note_permitted(now, member);
         Ok(true)
     }
 
@@ -240,7 +243,7 @@ impl Eviction {
                 self.lines.leave(cause, at);
                 continue;
             }
-            let ends = slot.reasons.iter().filter_map(|reason| reason.must_be_gone_by());
+            let ends = slot.reasons.iter().filter_map(|reason| slot.must_be_gone_by(reason));
             let later = ends.chain(slot.reasons.iter().map(|reason| reason.deadline));
             let until = later.filter(|end| *end > now).min().unwrap_or(Timestamp::NEVER);
             self.block(now, at, Blocked { why: Block::Group, message: message.clone() }, until);

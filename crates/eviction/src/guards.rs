@@ -3,20 +3,20 @@
 pub(crate) mod admission;
 mod status;
 
-use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
+use alloc::{format, sync::Arc, vec::Vec};
 
-use lazaret_fleet::Fleet;
+use lazaret_fleet::{About, Fleet, GuardReach, count_out_of_service};
 use lazaret_model::{
-    BreakerStatus, Counted, DeviceId, DisruptionGuard, Pause, RecentlyOut, Text, Timestamp, Window,
-    WindowStatus,
+    BreakerStatus, Counted, DeviceId, DisruptionGuard, GuardPreview, RecentlyOut, Stop, Text, Timestamp,
+    Window, WindowStatus,
 };
 
 use crate::{
     Eviction,
     block::{Block, Blocked},
-    breaker::count,
     dispatch::Candidate,
     effect::EffectId,
+    guards::status::GuardStatus,
     reason::{Reason, due_of},
 };
 
@@ -39,16 +39,20 @@ pub(crate) struct GuardState {
     breaker: BreakerStatus,
     recent: RecentlyOut,
     windows: Windows,
-    /// The reason for which it blocks evictions, if it does.
-    blocks: Option<Block>,
-    /// Devices that it selects by class or expression, at this revision of the fleet.
-    selected: Option<(u64, BTreeSet<DeviceId>)>,
+    /// The reason for which it permits nothing on the devices that it selects, if it does not.
+    stop: Option<Stop>,
+    /// The devices that it is about, at this revision of the fleet.
+    reach: Option<(u64, GuardReach)>,
+    /// It is about other devices than when pods were last released.
+    is_reach_news: bool,
+    /// How much it selects, for its status.
+    preview: Option<GuardPreview>,
     /// The status write in flight.
-    writing: Option<(EffectId, BreakerStatus, Option<WindowStatus>)>,
+    writing: Option<(EffectId, GuardStatus)>,
     /// No status is written before this instant.
     not_before: Option<Timestamp>,
-    /// None that counts more than the one before is written before this instant.
-    more_not_before: Option<Timestamp>,
+    /// The last write of its status failed.
+    has_failed: bool,
 }
 
 /// Whether a guard's windows permit that evictions begin.
@@ -89,23 +93,19 @@ impl GuardState {
             recent: RecentlyOut::inherit(&guard.status),
             guard,
             windows: Windows::UNKNOWN,
-            blocks: None,
-            selected: None,
+            stop: None,
+            reach: None,
+            is_reach_news: false,
+            preview: None,
             writing: None,
             not_before: None,
-            more_not_before: None,
+            has_failed: false,
         }
     }
 
-    fn blocked_for(&mut self, now: Timestamp) -> Option<Block> {
+    fn stop_at(&mut self, now: Timestamp) -> Option<Stop> {
         self.windows.look(now, &self.guard);
-        if self.guard.paused.as_ref().is_some_and(|pause| pause.holds(now)) {
-            Some(Block::Paused)
-        } else if self.guard.breaker.is_some() && self.breaker.tripped {
-            Some(Block::Breaker)
-        } else {
-            self.windows.opens_at().map(|_| Block::Window)
-        }
+        self.guard.stop(now, self.breaker.tripped, self.windows.status)
     }
 
     /// When it stops to block if nothing else happens.
@@ -116,16 +116,12 @@ impl GuardState {
             .breaker
             .as_ref()
             .and_then(|breaker| Some(self.breaker.below_since?.plus_secs(breaker.reset_after_seconds)));
-        match self.blocks? {
-            Block::Paused => paused,
-            Block::Breaker => reset,
-            Block::Window => self.windows.opens_at(),
-            Block::Held
-            | Block::Capacity
-            | Block::Group
-            | Block::Budget
-            | Block::Refused
-            | Block::Finalizer => None,
+        match self.stop? {
+            Stop::Paused => paused,
+            Stop::Breaker => reset,
+            Stop::Window => self.windows.opens_at(),
+            // Until the fleet or the guard changes.
+            Stop::NotUnderstood => None,
         }
     }
 
@@ -135,32 +131,43 @@ impl GuardState {
         self.recent.ends(window).map(|(first, _)| first)
     }
 
-    pub(crate) fn selects(&mut self, fleet: &Fleet, device: &DeviceId) -> bool {
-        let Some(selector) = &self.guard.selector else { return true };
-        if selector.by_names_only() {
-            return selector.names_match(device);
-        }
+    /// Looks up again which devices it is about.
+    fn look_at_devices(&mut self, fleet: &Fleet) {
         let revision = fleet.revision();
-        if self.selected.as_ref().is_none_or(|(of, _)| *of != revision) {
-            let selection = fleet.selection_of(selector);
-            let published = selection.published().map(|device| device.id());
-            let devices = published.chain(selection.unpublished().map(|(device, _)| device)).collect();
-            self.selected = Some((revision, devices));
+        if self.reach.as_ref().is_some_and(|(of, _)| *of == revision) {
+            return;
         }
-        self.selected.as_ref().is_some_and(|(_, devices)| devices.contains(device))
+        let reach = fleet.guard_reach(&self.guard);
+        self.is_reach_news |= self.reach.as_ref().is_none_or(|(_, known)| *known != reach);
+        self.preview = Some(fleet.guard_preview(&self.guard, &reach));
+        self.reach = Some((revision, reach));
     }
 
-    fn message(&self) -> Text {
-        let name = &self.guard.name;
-        match (self.blocks, &self.guard.paused) {
-            (Some(Block::Paused), Some(Pause { reason, .. })) => {
-                format!("DisruptionGuard {name} is paused: {reason}").into()
-            }
-            (Some(Block::Window), _) => self.guard.closed_message(),
-            _ => {
-                let words = self.guard.breaker.as_ref().map(|breaker| breaker.words(&self.breaker));
-                format!("DisruptionGuard {name} is tripped: {}", words.unwrap_or_default()).into()
-            }
+    /// Whether it is about a device, or may be.
+    pub(crate) fn selects(&mut self, fleet: &Fleet, device: &DeviceId) -> bool {
+        self.look_at_devices(fleet);
+        self.reach.as_ref().is_none_or(|(_, reach)| reach.about(device) != About::No)
+    }
+
+    /// Why it permits nothing on a device, if it does not.
+    fn stop_on(&mut self, fleet: &Fleet, device: &DeviceId) -> Option<Stop> {
+        self.look_at_devices(fleet);
+        self.reach.as_ref().and_then(|(_, reach)| reach.stop_on(device, self.stop))
+    }
+
+    fn message(&self, stop: Stop) -> Text {
+        let problem = self.reach.as_ref().and_then(|(_, reach)| reach.problem());
+        let problem = problem.map(|problem| format!("{problem}")).unwrap_or_default();
+        self.guard.stop_message(stop, &self.breaker, &problem)
+    }
+}
+
+impl From<Stop> for Block {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::NotUnderstood | Stop::Paused => Self::Paused,
+            Stop::Breaker => Self::Breaker,
+            Stop::Window => Self::Window,
         }
     }
 }
@@ -195,7 +202,7 @@ impl Eviction {
                     let is_same = counts(&known.guard) == counts(guard);
                     let recent = if is_same { known.recent } else { RecentlyOut::default() };
                     let (guard, windows) = (guard.clone(), Windows::UNKNOWN);
-                    GuardState { guard, breaker, recent, windows, selected: None, ..known }
+                    GuardState { guard, breaker, recent, windows, reach: None, ..known }
                 }
                 Some(_) | None => GuardState::new(guard.clone()),
             };
@@ -220,11 +227,10 @@ impl Eviction {
         self.judge_rules(now, fleet);
         // A pod that is released may be about to leave, so that devices have to be counted again.
         for _ in 0..2 {
-            self.count_devices(now, fleet);
-            let mut changed = false;
+            let mut changed = self.count_devices(now, fleet);
             for state in &mut self.guards.list {
-                let blocks = state.blocked_for(now);
-                changed |= core::mem::replace(&mut state.blocks, blocks) != blocks;
+                let stop = state.stop_at(now);
+                changed |= core::mem::replace(&mut state.stop, stop) != stop;
             }
             if !changed {
                 break;
@@ -234,11 +240,9 @@ impl Eviction {
         self.write_guards(now);
     }
 
-    /// Counts again what is out of service: whenever the fleet has changed and somebody is about to go, and otherwise now and then.
-    fn count_devices(&mut self, now: Timestamp, fleet: &Fleet) {
-        if self.guards.list.iter().all(|state| state.guard.breaker.is_none()) {
-            return;
-        }
+    /// Counts again what is out of service, and looks up which devices guards are about: whenever the fleet has changed and a pod is about to
+    /// leave, and otherwise now and then. Whether some guard is about other devices now.
+    fn count_devices(&mut self, now: Timestamp, fleet: &Fleet) -> bool {
         let revision = fleet.revision();
         let is_fresh = self.guards.counted.is_some_and(|(of, _)| of == revision);
         let is_recent = self
@@ -249,13 +253,16 @@ impl Eviction {
         let is_over = self.guards.list.iter().any(is_over);
         self.guards.stale = !is_fresh;
         if !is_over && !is_fresh && is_recent && !self.somebody_may_go(now) {
-            return;
+            return false;
         }
         let recount = !is_fresh || is_over;
+        let mut changed = false;
         for state in &mut self.guards.list {
+            state.look_at_devices(fleet);
+            changed |= core::mem::take(&mut state.is_reach_news);
             let Some(breaker) = &state.guard.breaker else { continue };
             let count = if recount {
-                count(now, fleet, &state.guard, breaker, &mut state.recent)
+                count_out_of_service(now, fleet, &state.guard, breaker, &mut state.recent)
             } else {
                 let BreakerStatus { out_of_service: out, total, recent, recent_until, .. } = state.breaker;
                 Counted { out, total, recent, recent_until }
@@ -266,6 +273,7 @@ impl Eviction {
             self.guards.counted = Some((revision, now));
             self.guards.stale = false;
         }
+        changed
     }
 
     /// The guard that blocks a pod which may leave, and until when.
@@ -279,18 +287,20 @@ impl Eviction {
             return Some((blocked, Timestamp::NEVER));
         }
         let due: &[Reason] = due_of(&self.pods.get(candidate.pod)?.reasons, now);
-        let mut found: Option<(Blocked, Timestamp)> = None;
+        let mut found: Option<(Stop, Blocked, Timestamp)> = None;
         for state in &mut self.guards.list {
-            let Some(why) = state.blocks else { continue };
-            if found.as_ref().is_none_or(|(found, _)| why < found.why)
-                && due.iter().any(|reason| state.selects(fleet, reason.device()))
-            {
+            let Some(stop) = due.iter().filter_map(|reason| state.stop_on(fleet, reason.device())).min()
+            else {
+                continue;
+            };
+            if found.as_ref().is_none_or(|(found, ..)| stop < *found) {
                 // An earlier end is noticed when devices are counted again, which releases the pod.
-                let until = state.ends_at().filter(|at| *at > now).unwrap_or(Timestamp::NEVER);
-                found = Some((Blocked { why, message: state.message() }, until));
+                let ends_at = state.ends_at().filter(|at| *at > now && stop != Stop::NotUnderstood);
+                let blocked = Blocked { why: stop.into(), message: state.message(stop) };
+                found = Some((stop, blocked, ends_at.unwrap_or(Timestamp::NEVER)));
             }
         }
-        found
+        found.map(|(_, blocked, until)| (blocked, until))
     }
 
     /// When guards have to be looked at again.

@@ -131,8 +131,12 @@ impl Eviction {
             self.holds.changed.clear();
             (self.holds.judged, self.holds.stale) = (None, false);
             if core::mem::take(&mut self.holds.all) || self.holds.are_any() {
-                let flips: usize =
-                    self.rules.numbers().into_iter().map(|at| usize::from(self.set_held(at, None))).sum();
+                let flips: usize = self
+                    .rules
+                    .numbers()
+                    .into_iter()
+                    .map(|at| usize::from(self.set_held(now, at, None)))
+                    .sum();
                 self.sum_up_holds(now, flips > 0);
             }
             return;
@@ -157,7 +161,7 @@ impl Eviction {
         let mut flipped = false;
         for at in rules {
             let held = self.judge(now, fleet, at, &requests);
-            flipped |= self.set_held(at, held);
+            flipped |= self.set_held(now, at, held);
         }
         self.sum_up_holds(now, flipped);
     }
@@ -210,13 +214,16 @@ impl Eviction {
     }
 
     /// Returns whether it was not held before and is now, or the other way round.
-    fn set_held(&mut self, at: u32, held: Option<Held>) -> bool {
+    fn set_held(&mut self, now: Timestamp, at: u32, held: Option<Held>) -> bool {
         let wanted = self.guards.want_approval();
         let Some(state) = invariant!(self.rules.get_mut(at), "the number of a rule leads to it") else {
             return false;
         };
         let changed = state.held.as_deref() != held.as_ref();
         let flipped = state.held.is_some() != held.is_some();
+        if flipped && held.is_none() {
+            state.begin_to_apply(now);
+        }
         if changed {
             state.held = held.map(Box::new);
         }
@@ -281,7 +288,8 @@ impl Eviction {
             0 | 1 => String::new(),
             rules => format!(" by {rules} rules of one request"),
         };
-        let message = format!("{impact}{whole}; {why}; kubectl device approve {}", rule.name).into();
+        let next = next_step(reason, &rule);
+        let message = format!("{impact}{whole}; {why}; {next}").into();
         Some(Held { reason, message, pods, named })
     }
 
@@ -377,6 +385,21 @@ fn refusal(
             );
             Some(("ApproverUnknown", why))
         }
+    }
+}
+
+/// The next step of a person for a rule that is held.
+fn next_step(reason: &str, rule: &DeviceTaintRule) -> String {
+    let name = &rule.name;
+    let author = rule.review.as_deref().and_then(|review| review.written_by.as_ref());
+    match (reason, author) {
+        ("ApproverNotDifferent", Some(author)) => {
+            format!("another user than {author} has to run kubectl device approve {name}")
+        }
+        ("ApproverUnknown", _) => {
+            format!("write its spec again, then another user has to run kubectl device approve {name}")
+        }
+        _ => format!("kubectl device approve {name}"),
     }
 }
 

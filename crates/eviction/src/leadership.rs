@@ -9,7 +9,13 @@ use lazaret_invariant::invariant;
 use lazaret_machine::Recent;
 use lazaret_model::Timestamp;
 
-use crate::{Eviction, capacity_wait::CapacityWait, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
+use crate::{
+    Eviction,
+    capacity_wait::CapacityWait,
+    limiter::Limiter,
+    machine::REMEMBERED_MAX,
+    pods::{Permit, Phase},
+};
 
 impl Eviction {
     pub(crate) fn start_leading(&mut self, now: Timestamp, fleet: &Fleet) {
@@ -57,6 +63,7 @@ impl Eviction {
             slot.active = 0;
             slot.failures = 0;
             slot.not_before = None;
+            (slot.permit, slot.asked_since) = (Permit::Always, None);
             slot.uncertain = None;
         });
     }
@@ -101,6 +108,12 @@ impl Eviction {
             };
             if let Some(not_before) = &mut slot.not_before {
                 *not_before = (*not_before).min(now.plus_millis(self.options.retry_ms(slot.failures)));
+            }
+            if let Permit::Since(since, _) = &mut slot.permit {
+                *since = (*since).min(now);
+            }
+            if let Some(asked_since) = &mut slot.asked_since {
+                *asked_since = (*asked_since).min(now);
             }
             if let Some(held_until) = &mut slot.held_until {
                 *held_until = (*held_until).min(now.plus_millis(self.options.brake_ms_max));

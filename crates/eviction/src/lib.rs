@@ -21,7 +21,6 @@ mod adopt;
 mod blame;
 mod block;
 mod brake;
-mod breaker;
 mod capacity;
 mod capacity_wait;
 mod causes;

@@ -222,9 +222,10 @@ impl Eviction {
         match spec.map_or(EvictionMode::Delete, |spec| spec.mode) {
             EvictionMode::Delete => Manner::Delete,
             EvictionMode::Evict | EvictionMode::EvictThenDelete => {
-                let overdue = |reason: &Reason| reason.must_be_gone_by().is_some_and(|end| end <= now);
-                let slot = self.pods.get(candidate.pod);
-                let is_overdue = slot.is_some_and(|slot| slot.reasons.iter().any(overdue));
+                let is_overdue = self.pods.get(candidate.pod).is_some_and(|slot| {
+                    let mut ends = slot.reasons.iter().filter_map(|reason| slot.is_deleted_at(reason));
+                    ends.any(|end| end <= now)
+                });
                 if is_overdue { Manner::DeleteOverdue } else { Manner::Evict }
             }
         }

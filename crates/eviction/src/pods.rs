@@ -19,6 +19,20 @@ pub enum Phase {
     Leaving,
 }
 
+/// Whether guards and windows let a pod leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permit {
+    /// This leader has seen nothing that kept it.
+    Always,
+    /// Something keeps it, after they had let it leave for this many milliseconds.
+    Kept(i64),
+    /// Something kept it until this instant, after they had let it leave for this many milliseconds.
+    Since(Timestamp, i64),
+}
+
+/// For how long the eviction API is asked at least before a pod is deleted past its refusals, unless the deadline leaves less.
+const ASKED_SECS_MIN: i64 = 60;
+
 /// One pod.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -40,6 +54,10 @@ pub(crate) struct Slot {
     pub(crate) held_until: Option<Timestamp>,
     /// The reason that keeps its eviction from beginning.
     pub(crate) blocked: Option<Box<Blocked>>,
+    /// Whether guards and windows let it leave: deadlines count from then on.
+    pub(crate) permit: Permit,
+    /// Since when this leader asks the eviction API for it and is refused.
+    pub(crate) asked_since: Option<Timestamp>,
     /// The rules of all attempts with an unknown outcome.
     pub(crate) uncertain: Option<Box<Blame>>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
@@ -86,6 +104,8 @@ impl Slot {
             not_before: None,
             held_until: None,
             blocked: None,
+            permit: Permit::Always,
+            asked_since: None,
             uncertain: None,
             settled: None,
         }
@@ -94,6 +114,41 @@ impl Slot {
     /// When this reason lets the pod go: its deadline, or the next attempt if one has failed, or when the brake lets go.
     pub(crate) fn ripe_at(&self, reason: &Reason) -> Timestamp {
         [self.not_before, self.held_until].into_iter().flatten().fold(reason.deadline, Timestamp::max)
+    }
+
+    /// When the pod's deadline by this reason is over, if the reason sets one. The deadline counts from the first moment at which
+    /// guards and windows let the pod leave.
+    pub(crate) fn must_be_gone_by(&self, reason: &Reason) -> Option<Timestamp> {
+        let by = reason.must_be_gone_by()?;
+        match self.permit {
+            Permit::Always => Some(by),
+            Permit::Kept(_) => None,
+            Permit::Since(since, before) => {
+                Some(by.max(since.plus_millis(-before).plus_secs(reason.deadline_secs()?)))
+            }
+        }
+    }
+
+    /// Guards or windows keep the pod from now on.
+    pub(crate) fn keep(&mut self, now: Timestamp) {
+        let passed = |since: Timestamp| (now.as_millis() - since.as_millis()).max(0);
+        self.permit = match self.permit {
+            Permit::Always => Permit::Kept(self.asked_since.map_or(0, passed)),
+            Permit::Kept(before) => Permit::Kept(before),
+            Permit::Since(since, before) => Permit::Kept(before + passed(since)),
+        };
+    }
+
+    /// When the pod waits no longer for room because of this reason; `None`: it waits for as long as there is none.
+    pub(crate) fn waits_for_room_until(&self, reason: &Reason) -> Option<Timestamp> {
+        reason.waits_for_room_until().into_iter().chain(self.must_be_gone_by(reason)).min()
+    }
+
+    /// When the pod is deleted because of this reason, whatever disruption budgets say: the deadline is over, and the eviction API was asked for a
+    /// while.
+    pub(crate) fn is_deleted_at(&self, reason: &Reason) -> Option<Timestamp> {
+        let asked = reason.deadline_secs()?.min(ASKED_SECS_MIN);
+        Some(self.must_be_gone_by(reason)?.max(self.asked_since?.plus_secs(asked)))
     }
 
     /// Nothing to remember of it.

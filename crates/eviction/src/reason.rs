@@ -251,18 +251,18 @@ impl Reason {
         Some(self.deadline.plus_secs(seconds - i64::from(self.granted)))
     }
 
-    /// When the pod waits for room no longer; `None`: it waits for as long as there is none.
-    pub(crate) fn waits_for_room_until(&self) -> Option<Timestamp> {
-        let timeout = self.cause.eviction()?.capacity_timeout_seconds;
-        // Not before its deadline, of which its owner may have asked for a part.
-        let timeout = timeout
-            .map(|seconds| self.deadline.max(self.deadline.plus_secs(seconds - i64::from(self.granted))));
-        timeout.into_iter().chain(self.must_be_gone_by()).min()
+    /// How long the pod may stay after this deadline, its owner's wish included, if the reason sets a limit.
+    pub(crate) fn deadline_secs(&self) -> Option<i64> {
+        let spec = self.cause.taint.eviction.as_ref()?;
+        let seconds = spec.deadline_seconds.filter(|_| spec.mode == EvictionMode::EvictThenDelete)?;
+        Some((seconds - i64::from(self.granted)).max(0))
     }
 
-    /// Whether this reason makes the pod leave although there is no room for its replacement.
-    pub(crate) fn needs_no_room(&self, now: Timestamp) -> bool {
-        !self.cause.wants_capacity() || self.waits_for_room_until().is_some_and(|end| end <= now)
+    /// When the pod waits for room no longer by the timeout for room; `None`: it waits for as long as there is none.
+    pub(crate) fn waits_for_room_until(&self) -> Option<Timestamp> {
+        let seconds = self.cause.eviction()?.capacity_timeout_seconds?;
+        // Not before its deadline, of which its owner may have asked for a part.
+        Some(self.deadline.max(self.deadline.plus_secs(seconds - i64::from(self.granted))))
     }
 
     /// Tells causes apart across machines: by what the taint is and who carries it.

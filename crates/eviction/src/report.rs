@@ -96,6 +96,9 @@ impl Eviction {
             return;
         };
         state.status.looked = Some(now);
+        if state.begins_by(held.as_ref(), expired.as_ref()) {
+            state.begin_to_apply(now);
+        }
         let facts = facts(fleet, state);
         let mut condition = status::condition(&state.rule, &facts);
         let mut drained = status::drained(&state.rule, &facts);
@@ -127,8 +130,9 @@ impl Eviction {
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
+        let (evictions, effective_since) = (state.count(now), state.effective_since);
         let mut said =
-            RuleStatus { condition, drained, blocked, expired, held, evictions: state.count(now), evicting };
+            RuleStatus { condition, drained, blocked, expired, held, evictions, evicting, effective_since };
         if state.verified != Verified::Yes {
             self.views.want(at);
             if !state.is_held() && says_that_all_is_over(&state.rule, &said) {

@@ -4,7 +4,9 @@ use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
-use lazaret_model::{ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Taint, Text, Timestamp};
+use lazaret_model::{
+    Condition, ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Taint, Text, Timestamp,
+};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -46,6 +48,8 @@ pub(crate) struct RuleState {
     pub(crate) blocked: BlockCounts,
     /// Why it has no effect before it is approved.
     pub(crate) held: Option<Box<Held>>,
+    /// Since when it is in force, if something held it or it had expired: patience counts from then on.
+    pub(crate) effective_since: Option<Timestamp>,
     pub(crate) status: StatusState,
     /// Whether what was there when the spec was first seen has been seen.
     pub(crate) verified: Verified,
@@ -104,6 +108,7 @@ impl RuleState {
             record: Record::default(),
             blocked: BlockCounts::default(),
             held: None,
+            effective_since: rule.effective_since,
             status: StatusState::default(),
             verified: Verified::No,
             retired: false,
@@ -116,9 +121,15 @@ impl RuleState {
     }
 
     /// The rule has changed. A status by another writer counts as long as none was written in this leadership: returns whether it is one.
-    pub(crate) fn follow(&mut self, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
+    pub(crate) fn follow(&mut self, now: Timestamp, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
         if Arc::ptr_eq(&self.rule, rule) {
             return false;
+        }
+        if rule.effective_since != self.rule.effective_since {
+            self.effective_since = rule.effective_since;
+        } else if is_suspended(&self.rule) && !is_suspended(rule) {
+            // The status does not say it yet, or cannot.
+            self.begin_to_apply(now);
         }
         let before = (self.progress, self.rule.clone());
         if self.rule.generation != rule.generation {
@@ -133,6 +144,26 @@ impl RuleState {
             return true;
         }
         false
+    }
+
+    /// Whether it is in force with this status, and was not with the one that it has: it was held or not decided about, or it had expired.
+    pub(crate) fn begins_by(&self, held: Option<&Condition>, expired: Option<&Condition>) -> bool {
+        let is_true = |said: Option<&Condition>| said.is_some_and(|one| one.status == ConditionStatus::True);
+        if is_true(held) || is_true(expired) {
+            return false;
+        }
+        match self.status.written.as_ref().or(self.status.known.as_ref()) {
+            Some(last) if last.held.is_some() => {
+                is_true(last.held.as_ref()) || is_true(last.expired.as_ref())
+            }
+            Some(last) => is_true(last.expired.as_ref()) || self.rule.is_held(),
+            None => self.rule.is_held() || self.rule.is_said_to_be_expired(),
+        }
+    }
+
+    /// It is in force from now on: it is neither held nor expired any more.
+    pub(crate) fn begin_to_apply(&mut self, now: Timestamp) {
+        self.effective_since = Some(now);
     }
 
     /// A new leadership: counts come from what others left behind.
@@ -372,4 +403,9 @@ impl RuleState {
             && condition.observed_generation == self.rule.generation
             && status::blocked_reason(status.blocked.as_ref()) == self.blocked_by().map(Block::name)
     }
+}
+
+/// Whether a rule has no effect, as its object says.
+fn is_suspended(rule: &DeviceTaintRule) -> bool {
+    rule.is_held() || rule.is_said_to_be_expired()
 }

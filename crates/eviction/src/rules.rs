@@ -68,8 +68,14 @@ impl Rules {
     }
 
     /// The rule is there, or has changed; `known` is the number of the one of this name.
-    pub(crate) fn upsert(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> Put {
-        let put = self.put(known, rule, leading);
+    pub(crate) fn upsert(
+        &mut self,
+        now: Timestamp,
+        known: Option<u32>,
+        rule: &Arc<DeviceTaintRule>,
+        leading: bool,
+    ) -> Put {
+        let put = self.put(now, known, rule, leading);
         let expires_at = rule.taint.eviction.as_ref().and_then(|spec| spec.expires_at);
         if let (Some(expires_at), Some(at)) = (expires_at, self.by_name(&rule.name)) {
             self.expiries.insert((expires_at, at));
@@ -77,12 +83,12 @@ impl Rules {
         put
     }
 
-    fn put(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> Put {
+    fn put(&mut self, now: Timestamp, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> Put {
         if let Some(at) = known
             && let Some(state) = self.slab.get_mut(at)
         {
             if state.rule.uid == rule.uid {
-                let is_of_another = state.follow(rule, leading);
+                let is_of_another = state.follow(now, rule, leading);
                 self.touch(at);
                 return if is_of_another { Put::StatusOfAnother } else { Put::Known };
             }

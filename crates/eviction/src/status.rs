@@ -291,6 +291,7 @@ pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
         held: find(DeviceTaintRule::HELD),
         evictions: rule.evictions.unwrap_or_default(),
         evicting: rule.evicting.clone(),
+        effective_since: rule.effective_since,
     })
 }
 
@@ -408,6 +409,7 @@ mod tests {
                 held: None,
                 evictions: EvictionCount::default(),
                 evicting: Vec::new(),
+                effective_since: None,
             };
             assert_eq!(status.counted(), None);
         }

@@ -93,6 +93,21 @@ impl<'a> Selection<'a> {
         )
     }
 
+    /// The devices of which it is not known whether they are selected: an expression failed on them.
+    pub fn failed(&self) -> impl Iterator<Item = DeviceId> {
+        let failed = self.hits.iter().filter(|(_, hits)| !hits.failed.is_empty());
+        failed.flat_map(move |(slice, hits)| {
+            let entry = self.fleet.slices.get(*slice);
+            let is_current = |entry: &&SliceEntry| {
+                let pool = self.fleet.pools.get(entry.pool);
+                entry.state.head.presence != Presence::Published
+                    || pool.is_some_and(|pool| pool.view.shows(entry.state.generation()))
+            };
+            let devices = entry.filter(is_current).into_iter();
+            devices.flat_map(move |entry| hits.failed.iter().map(move |at| entry.state.device_id(at)))
+        })
+    }
+
     /// Why the selector does not, or not fully, do what it says.
     #[must_use]
     pub fn problem(&self) -> Option<Problem> {

@@ -46,6 +46,12 @@ impl EvictionSpec {
         Window::closed_until(&self.windows, now)
     }
 
+    /// From when a toleration or a notice counts, where the taint is in force since an instant: from when a window is open.
+    #[must_use]
+    pub fn counts_from(&self, since: Timestamp) -> Timestamp {
+        self.closed_until(since).unwrap_or(since)
+    }
+
     /// For how long a pod that says so may stay after its own deadline, in seconds: never beyond the rule's.
     #[must_use]
     pub fn granted_seconds(&self, preference: EvictionPreference) -> u32 {

@@ -31,6 +31,8 @@ pub struct DisruptionGuard {
     pub status: BreakerStatus,
     /// Whether a window is open, as the status says.
     pub window_status: Option<WindowStatus>,
+    /// How much it selects, as the status says.
+    pub preview: Option<GuardPreview>,
 }
 
 impl DisruptionGuard {
@@ -41,11 +43,61 @@ impl DisruptionGuard {
         (!self.windows.is_empty()).then(|| closed().map_or(WindowStatus::Open, WindowStatus::ClosedUntil))
     }
 
-    /// The message while none of its windows is open, the same everywhere.
+    /// Why nothing may begin on the devices that it selects, if nothing may. Everything that evicts a pod, replaces one or takes a device out of
+    /// service because of a device asks this. `is_tripped`: its breaker is; `window`: see [`Self::window_at`].
     #[must_use]
-    pub fn closed_message(&self) -> Text {
-        format!("no window of DisruptionGuard {} is open", self.name).into()
+    pub fn stop(&self, now: Timestamp, is_tripped: bool, window: Option<WindowStatus>) -> Option<Stop> {
+        if self.paused.as_ref().is_some_and(|pause| pause.holds(now)) {
+            Some(Stop::Paused)
+        } else if self.breaker.is_some() && is_tripped {
+            Some(Stop::Breaker)
+        } else {
+            matches!(window, Some(WindowStatus::ClosedUntil(_))).then_some(Stop::Window)
+        }
     }
+
+    /// The message for people, the same everywhere. `breaker`: where its breaker stands; `problem`: why it is not understood.
+    #[must_use]
+    pub fn stop_message(&self, stop: Stop, breaker: &BreakerStatus, problem: &str) -> Text {
+        let name = &self.name;
+        let message = match stop {
+            Stop::NotUnderstood => format!("DisruptionGuard {name} is not understood: {problem}"),
+            Stop::Paused => {
+                let reason = self.paused.as_ref().map_or("", |pause| &pause.reason);
+                format!("DisruptionGuard {name} is paused: {reason}")
+            }
+            Stop::Breaker => {
+                let words = self.breaker.as_ref().map(|one| one.words(breaker)).unwrap_or_default();
+                format!("DisruptionGuard {name} is tripped: {words}")
+            }
+            Stop::Window => format!("no window of DisruptionGuard {name} is open"),
+        };
+        message.into()
+    }
+}
+
+/// Why a guard lets nothing begin on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// It is not known whether the guard selects the device.
+    NotUnderstood,
+    /// The guard is paused.
+    Paused,
+    /// Its breaker is tripped.
+    Breaker,
+    /// None of its windows is open.
+    Window,
+}
+
+/// How much a guard selects, as its status says.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct GuardPreview {
+    /// The generation of the guard.
+    pub generation: i64,
+    /// Devices that it selects.
+    pub devices: u64,
+    /// Why it is not understood, in whole or on some devices.
+    pub problem: Option<Text>,
 }
 
 /// Whether evictions may begin by the windows of a guard.
@@ -92,17 +144,20 @@ pub struct Breaker {
 pub enum Share {
     /// A number.
     Count(u64),
-    /// This percentage, rounded down.
+    /// This percentage, rounded down, but one at least unless it is 0%.
     Percent(u64),
 }
 
 impl Share {
-    /// The number that this share is of `total`.
+    /// The number that this share is of `total`. A percentage of a small fleet permits one: 10% of 9 devices is 1, not 0, for a limit of 0 would
+    /// stop everything.
     #[must_use]
     pub fn of(self, total: u64) -> u64 {
         match self {
             Self::Count(count) => count,
-            Self::Percent(percent) => total.saturating_mul(percent) / 100,
+            Self::Percent(percent) => {
+                (total.saturating_mul(percent) / 100).max(u64::from(percent > 0 && total > 0))
+            }
         }
     }
 }

@@ -62,7 +62,8 @@ pub use device::{
 pub use eviction_spec::{CapacityMode, EvictionMode, EvictionPreference, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use guard::{
-    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share, Unit, WindowStatus, within,
+    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, GuardPreview, Pause, Share, Stop, Unit,
+    WindowStatus, within,
 };
 pub use intern::{Interner, Symbol};
 pub use labels::{LabelSelector, Labels};

@@ -36,6 +36,8 @@ pub struct DeviceTaintRule {
     pub evictions: Option<EvictionCount>,
     /// Pods whose eviction may have begun and that are not in that number, as its status says.
     pub evicting: Vec<Uid>,
+    /// Since when it is in force, as its status says, if something held it or it had expired.
+    pub effective_since: Option<Timestamp>,
     /// Its author and its approval, where known.
     pub review: Option<Box<Review>>,
     /// A DeviceTaintPolicy controls it.

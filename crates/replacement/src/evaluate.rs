@@ -24,6 +24,8 @@ impl Replacement {
     /// Makes what is known of one pod what the objects say. `resuming`: timers go on where the status left them.
     pub(crate) fn evaluate(&mut self, now: Timestamp, fleet: &Fleet, key: &ObjectKey, resuming: bool) {
         self.figures.looks += 1;
+        // Guards are asked again if it is still due.
+        self.guarded.remove(key);
         let before = self.retract(key);
         let Some(pod) = self.tables.pods.get(key).cloned() else {
             self.held.remove(key);

@@ -1,8 +1,8 @@
 //! The inputs of the machine.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, Text};
+use lazaret_model::{DisruptionGuard, ObjectKey, Text};
 
 use crate::{
     objects::{Node, Pod, ReplicaSet},
@@ -30,6 +30,8 @@ pub enum Input {
     ReplicaSetGone(ObjectKey),
     /// Whether something can be read.
     Access(Source, ReadAccess),
+    /// These are all guards.
+    Guards(Vec<Arc<DisruptionGuard>>),
 }
 
 /// A kind of object that the machine reads.

@@ -25,6 +25,7 @@ mod evaluate;
 mod figures;
 mod finding;
 mod flight;
+mod guarded;
 mod input;
 mod machine;
 mod matching;

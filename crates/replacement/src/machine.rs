@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use lazaret_fleet::Fleet;
+use lazaret_fleet::{Fleet, Guards};
 use lazaret_machine::{Backoff, Flights, Machine, Recent, Turn, Wake};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
@@ -37,6 +37,12 @@ pub struct Replacement {
     pub(crate) timers: BTreeSet<(Timestamp, ObjectKey)>,
     /// Pods that a budget held back, until when.
     pub(crate) held: BTreeMap<ObjectKey, Timestamp>,
+    /// They permit a replacement because of a device, or do not.
+    pub(crate) guards: Guards,
+    /// Pods that guards keep, and why.
+    pub(crate) guarded: BTreeMap<ObjectKey, Text>,
+    /// When guards are asked again about them.
+    pub(crate) guards_asked_again: Timestamp,
     /// Pods to be looked at.
     pub(crate) concerned: BTreeSet<ObjectKey>,
     /// Something may be begun that could not be before.
@@ -92,6 +98,7 @@ impl Machine for Replacement {
         let later = |at: &Timestamp| *at > self.now;
         let timer = self.timers.first().map(|(at, _)| *at);
         let held = self.held.values().copied().filter(later).min();
+        let guard = (!self.guarded.is_empty()).then_some(self.guards_asked_again);
         let flights = self.flights.values().filter(|flight| flight.step.is_none());
         let flights = flights.flat_map(|flight| {
             [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]
@@ -103,6 +110,7 @@ impl Machine for Replacement {
         Wake::first([
             wake(timer, "a taint of a pod has lasted long enough"),
             wake(held, "a disruption budget may permit an eviction"),
+            wake(guard, "a guard may permit a replacement"),
             wake(flight, "a replacement goes on, or is overdue"),
             wake(status, "the status of a policy may be written again"),
         ])
@@ -125,6 +133,9 @@ impl Replacement {
             due_at: BTreeSet::new(),
             timers: BTreeSet::new(),
             held: BTreeMap::new(),
+            guards: Guards::default(),
+            guarded: BTreeMap::new(),
+            guards_asked_again: Timestamp::from_millis(i64::MIN),
             concerned: BTreeSet::new(),
             may_start: false,
             ended: Recent::new(ENDED_MAX),
@@ -147,6 +158,7 @@ impl Replacement {
         self.due_at.clear();
         self.timers.clear();
         self.held.clear();
+        self.guarded.clear();
         self.effects.abandon();
         self.ended.clear();
         self.successors.clear();
@@ -169,7 +181,7 @@ impl Replacement {
         self.fire_timers(now);
         self.advance_all(now);
         self.review_breakers(now);
-        self.start(now);
+        self.start(now, fleet);
         self.write_statuses(now);
     }
 

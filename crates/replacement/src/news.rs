@@ -48,6 +48,12 @@ impl Replacement {
             Input::ReplicaSet(set) => self.tables.set_replica_set(set),
             Input::ReplicaSetGone(key) => self.tables.remove_replica_set(&key),
             Input::Access(source, access) => self.set_access(source, access),
+            Input::Guards(guards) => {
+                self.guards.set(&guards);
+                self.guarded.clear();
+                self.may_start = true;
+                self.trackers.values_mut().for_each(|tracker| tracker.dirty = true);
+            }
         }
     }
 

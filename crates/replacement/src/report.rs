@@ -8,7 +8,7 @@ use alloc::{
 };
 
 use lazaret_invariant::invariant;
-use lazaret_model::{Condition, ConditionStatus, ObjectKey, Timestamp};
+use lazaret_model::{Condition, ConditionStatus, ObjectKey, Text, Timestamp};
 
 use crate::{
     effect::EffectKind,
@@ -157,8 +157,11 @@ impl Replacement {
                 if pods.len() >= PODS_LISTED_MAX {
                     break;
                 }
-                let held =
-                    || if self.held.contains_key(key) { "held back by a disruption budget" } else { "" };
+                let held = || match self.guarded.get(key) {
+                    Some(why) => why.clone(),
+                    None if self.held.contains_key(key) => "held back by a disruption budget".into(),
+                    None => Text::default(),
+                };
                 pods.push(PodStatus {
                     pod: key.name.clone(),
                     uid: watch.uid.clone(),
@@ -170,7 +173,7 @@ impl Replacement {
                     due: finding.due,
                     after: finding.after,
                     replacement: flight.and_then(Flight::replacement),
-                    message: flight.map_or_else(|| held().into(), |flight| flight.note.clone()),
+                    message: flight.map_or_else(held, |flight| flight.note.clone()),
                 });
             }
         }
@@ -183,6 +186,7 @@ impl Replacement {
         tracker: &ReplacementTracker,
         totals: &Totals,
     ) -> ConditionText {
+        let guarded = self.why_guarded(&known.policy.key).map_or("", Text::as_str);
         let (holds, reason, message) = match known.active() {
             _ if totals.in_flight > 0 => (
                 true,
@@ -205,6 +209,9 @@ impl Replacement {
                 String::from("spec.podSelector selects no running pod of this namespace"),
             ),
             Some(_) if tracker.tripped => (false, "BreakerTripped", String::from("See BreakerTripped")),
+            Some(_) if totals.due > 0 && !guarded.is_empty() => {
+                (true, "HeldByGuard", format!("{} due, {} detected; {guarded}", totals.due, totals.detected))
+            }
             Some(_) if totals.due > 0 && self.is_held(&known.policy.key) => (
                 true,
                 "HeldByBudget",
@@ -217,6 +224,15 @@ impl Replacement {
             Some(_) => (false, "NoTaints", String::from("No pod is on a taint that counts")),
         };
         (PROGRESSING, holds, reason, message)
+    }
+
+    /// Why guards keep a pod of this policy, if they keep one.
+    fn why_guarded(&self, policy: &ObjectKey) -> Option<&Text> {
+        let selected = |pod: &ObjectKey| {
+            let watch = self.watches.get(pod);
+            watch.is_some_and(|watch| watch.selected.iter().any(|one| one.policy == *policy))
+        };
+        self.guarded.iter().find(|(pod, _)| selected(pod)).map(|(_, why)| why)
     }
 
     /// Whether a budget holds a pod of this policy back.

@@ -6,10 +6,13 @@ use alloc::{
     vec::Vec,
 };
 
+use lazaret_fleet::{Fleet, Guards};
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
+    finding::Finding,
     flight::{Flight, Selected, Watch},
+    guarded::Permit,
     machine::Replacement,
     objects::Pod,
     plan::plan_for,
@@ -24,11 +27,20 @@ const BROKEN_SECS: i64 = 300;
 type Slots = BTreeMap<(ObjectKey, Text), u32>;
 
 impl Replacement {
-    pub(crate) fn start(&mut self, now: Timestamp) {
+    pub(crate) fn start(&mut self, now: Timestamp, fleet: &Fleet) {
         self.end_holds(now);
+        self.may_start |= !self.guarded.is_empty() && self.guards_asked_again <= now;
         if !core::mem::take(&mut self.may_start) {
             return;
         }
+        let mut guards = core::mem::take(&mut self.guards);
+        guards.look(now, fleet);
+        self.start_permitted(now, fleet, &guards);
+        self.guards = guards;
+    }
+
+    fn start_permitted(&mut self, now: Timestamp, fleet: &Fleet, guards: &Guards) {
+        let mut asked: Vec<(ObjectKey, Option<Text>)> = Vec::new();
         let mut slots = self.slots();
         let mut open = self.open(now, &slots);
         let (mut begun, mut looks): (Vec<Flight>, u64) = (Vec::new(), 0);
@@ -44,15 +56,27 @@ impl Replacement {
             if self.flights.contains_key(&pod.uid) || self.held.contains_key(key) || pod.mark_is_released() {
                 continue;
             }
+            let finding = match self.permit(now, fleet, (key, watch), guards) {
+                Permit::For(finding) => finding,
+                Permit::Kept(why) => {
+                    asked.push((key.clone(), Some(why)));
+                    continue;
+                }
+                Permit::None => continue,
+            };
+            asked.extend(self.guarded.contains_key(key).then(|| (key.clone(), None)));
             if self.permitted(pod, watch, &slots) {
                 for Selected { policy, domain, .. } in &watch.selected {
                     *slots.entry(self.slot(policy, domain)).or_default() += 1;
                 }
-                begun.extend(self.flight_for(now, pod, watch));
+                begun.extend(self.flight_for(now, pod, watch, finding));
                 open.retain(|policy| self.is_open(now, policy, &slots));
             }
         }
         self.figures.looks += looks;
+        for (pod, why) in asked {
+            self.note_guarded(now, &pod, why);
+        }
         for flight in begun {
             if let Some(tracker) = self.trackers.get_mut(&flight.policy()) {
                 (tracker.dirty, tracker.urgent) = (true, true);
@@ -152,8 +176,7 @@ impl Replacement {
         u32::try_from(broken.count()).unwrap_or(u32::MAX)
     }
 
-    fn flight_for(&self, now: Timestamp, pod: &Arc<Pod>, watch: &Watch) -> Option<Flight> {
-        let first = watch.findings.first()?;
+    fn flight_for(&self, now: Timestamp, pod: &Arc<Pod>, watch: &Watch, first: &Finding) -> Option<Flight> {
         let policy = ObjectKey::new(pod.key.namespace.clone(), first.policy.clone());
         let spec: &Spec = self.tables.active(&policy)?;
         let plan = plan_for(&self.tables, spec, pod);

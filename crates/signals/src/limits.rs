@@ -7,11 +7,10 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_fleet::{DeviceRef, Fleet};
+use lazaret_fleet::{Fleet, UnclearDevices};
 use lazaret_lifecycle::{HeldReason, Limit, Selected};
 use lazaret_model::{
-    BreakerUnit, DeviceSelector, DisruptionGuard, RecentlyOut, Text, Timestamp, Uid, Unit, Window,
-    WindowStatus,
+    BreakerUnit, DeviceSelector, DisruptionGuard, RecentlyOut, Stop, Text, Timestamp, Uid, Unit, Window,
 };
 
 /// Devices that are counted for each millisecond that passes between two counts: of 100,000 devices once a second, of few at once. The devices that
@@ -89,6 +88,7 @@ impl GuardLimits {
             let ends = recent.and_then(|recent| recent.ends(limit.window_seconds));
             recents.extend(ends.map(|(first, _)| first));
             limits.push(limit);
+            limits.extend(unclear_limit(fleet, guard));
         }
         let pauses = guards.iter().filter_map(|guard| guard.paused.as_ref()?.until);
         let windows = guards.iter().map(|guard| Window::unchanged_until(&guard.windows, now));
@@ -125,7 +125,7 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard, recent: Option<
         (None, _) => Selected::All,
         (Some(selector), _) if selector.by_names_only() => Selected::Names(selector.clone()),
         (Some(_), _) => {
-            let published = selection.published().map(DeviceRef::id);
+            let published = selection.published().map(|device| device.id());
             Selected::Devices(published.chain(selection.unpublished().map(|(device, _)| device)).collect())
         }
     };
@@ -166,17 +166,34 @@ fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard, recent: Option<
     }
 }
 
+/// The devices on which a guard is not understood: nothing begins there, whatever the guard says.
+fn unclear_limit(fleet: &Fleet, guard: &DisruptionGuard) -> Option<Limit> {
+    let reach = fleet.guard_reach(guard);
+    let selects = match reach.unclear()? {
+        UnclearDevices::Named(selector) => Selected::Names(selector.clone()),
+        UnclearDevices::These(devices) => Selected::Devices(devices.clone()),
+    };
+    let problem = reach.problem().map(|problem| format!("{problem}")).unwrap_or_default();
+    let message = guard.stop_message(Stop::NotUnderstood, &guard.status, &problem);
+    Some(Limit {
+        guard: guard.name.clone(),
+        selects,
+        counts: "devices",
+        window_seconds: 0,
+        permitted: None,
+        total: 0,
+        out: BTreeSet::new(),
+        stops: Some((HeldReason::Paused, message)),
+    })
+}
+
 /// Why nothing may begin, in the words that the conditions of rules have as well.
 fn stops(now: Timestamp, guard: &DisruptionGuard) -> Option<(HeldReason, Text)> {
-    let name = &guard.name;
-    if let Some(pause) = guard.paused.as_ref().filter(|pause| pause.holds(now)) {
-        let message = format!("DisruptionGuard {name} is paused: {}", pause.reason);
-        return Some((HeldReason::Paused, message.into()));
-    }
-    let Some(breaker) = guard.breaker.as_ref().filter(|_| guard.status.tripped) else {
-        let is_closed = matches!(guard.window_at(now), Some(WindowStatus::ClosedUntil(_)));
-        return is_closed.then(|| (HeldReason::Window, guard.closed_message()));
+    let stop = guard.stop(now, guard.status.tripped, guard.window_at(now))?;
+    let reason = match stop {
+        Stop::NotUnderstood | Stop::Paused => HeldReason::Paused,
+        Stop::Breaker => HeldReason::Breaker,
+        Stop::Window => HeldReason::Window,
     };
-    let message = format!("DisruptionGuard {name} is tripped: {}", breaker.words(&guard.status));
-    Some((HeldReason::Breaker, message.into()))
+    Some((reason, guard.stop_message(stop, &guard.status, "")))
 }

@@ -129,6 +129,8 @@ mutants! {
     IgnoreBudget = "ignore-budget",
     /// Controllers do not see that a rule wants pods to be evicted rather than deleted.
     IgnoreMode = "ignore-mode",
+    /// Pods whose deadline is over are deleted, whether the eviction API was asked or not.
+    DeleteUnasked = "delete-unasked",
     /// Controllers see a deadline after which pods are deleted as if it was at once.
     IgnoreDeadline = "ignore-deadline",
     /// Controllers do not see how many pods may be terminating because of a rule.
@@ -153,6 +155,10 @@ mutants! {
     CountTripsAgain = "count-trips-again",
     /// Controllers count devices where a breaker counts fault domains.
     DevicesForDomains = "devices-for-domains",
+    /// Controllers take a guard whose expression is broken for one that selects nothing.
+    OpenGuards = "open-guards",
+    /// Replacement controllers see no guards.
+    UnguardedReplacement = "unguarded-replacement",
     /// Controllers do not see that a guard wants approval of rules that reach far.
     IgnoreConfirm = "ignore-confirm",
     /// Controllers do not see that a rule wants groups of pods to leave together.

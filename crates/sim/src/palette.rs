@@ -79,6 +79,12 @@ pub trait Traits {
     fn capacity(&self, domain: &str, name: &str) -> Option<&CapacityValue>;
 }
 
+/// Whether the expression does not compile.
+#[must_use]
+pub fn is_broken(expression: &str) -> bool {
+    EXPRESSIONS.iter().any(|(text, meaning)| *text == expression && matches!(meaning, Meaning::Broken))
+}
+
 /// Whether the expression holds for a device; `None` is an error.
 #[must_use]
 pub fn holds(expression: &str, device: &impl Traits) -> Option<bool> {

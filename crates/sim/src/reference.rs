@@ -34,6 +34,8 @@ pub struct Found<'a> {
     pub source: Source<'a>,
     /// The taint.
     pub taint: &'a Taint,
+    /// Since when the rule is in force, if something held it or it had expired.
+    pub since: Option<Timestamp>,
 }
 
 /// One reason for a pod to go.
@@ -158,18 +160,40 @@ pub fn selects(seen: Seen<'_>, selector: Option<&DeviceSelector>, named: Named<'
     selector.is_none() || means(seen, selector, named.id, || patched.as_ref())
 }
 
+/// Whether it is not known if a guard is about a device: an expression is broken or fails on it, or the class is not there.
+#[must_use]
+pub fn is_unclear(seen: Seen<'_>, selector: Option<&DeviceSelector>, named: Named<'_>) -> bool {
+    let Some(selector) = selector.filter(|one| !one.by_names_only() && one.names_match(named.id)) else {
+        return false;
+    };
+    let class = selector.class.as_ref().map(|name| seen.class(name));
+    let Some(class) = class.map_or(Some(None), |class| class.map(Some)) else { return true };
+    let of_class = class.map_or(&[][..], |class| &class.selectors[..]).iter();
+    let mut all = of_class.map(Option::as_ref).chain(selector.cel.iter().map(Some));
+    if all.clone().any(|text| text.is_none_or(|text| palette::is_broken(text))) {
+        return true;
+    }
+    let Some(device) = Patched::of(seen, named) else { return false };
+    let first = all.find_map(|text| {
+        let holds = text.and_then(|text| palette::holds(text, &device));
+        (holds != Some(true)).then_some(holds)
+    });
+    first == Some(None)
+}
+
 /// The taints of a device: its own, those of slices of taints, of patches, of rules, in this order.
 #[must_use]
 pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
     let mut found = Vec::new();
     if let Some((slice, device)) = seen.published(named) {
         for (index, taint) in device.taints.iter().enumerate() {
-            found.push(Found { source: Source::Device(&slice.name, index), taint });
+            found.push(Found { source: Source::Device(&slice.name, index), taint, since: None });
         }
         for slice in seen.taint_slices(named, slice.pool.generation) {
             let entries = slice.taints.iter().enumerate();
             for (index, entry) in entries.filter(|(_, entry)| entry.device == named.id.device) {
-                found.push(Found { source: Source::TaintSlice(&slice.name, index), taint: &entry.taint });
+                let source = Source::TaintSlice(&slice.name, index);
+                found.push(Found { source, taint: &entry.taint, since: None });
             }
         }
     }
@@ -178,7 +202,8 @@ pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
     let device = OnceCell::new();
     let patched = || device.get_or_init(|| Patched::by(seen, named, &patches)).as_ref();
     for rule in seen.rules().filter(|rule| means(seen, rule.active_selector(), named.id, patched)) {
-        found.push(Found { source: Source::Rule(&rule.name, &rule.uid), taint: &rule.taint });
+        let since = rule.effective_since;
+        found.push(Found { source: Source::Rule(&rule.name, &rule.uid), taint: &rule.taint, since });
     }
     found
 }
@@ -192,7 +217,7 @@ fn patch_taints<'a>(patches: &[&'a ResourceSlicePatch], found: &mut Vec<Found<'a
         for (index, taint) in patch.patch.taints.iter().enumerate() {
             let same = |other: &Found<'_>| other.taint.key == taint.key && other.taint.effect == taint.effect;
             if !given[..stronger].iter().any(same) {
-                given.push(Found { source: Source::Patch(&patch.name, index), taint });
+                given.push(Found { source: Source::Patch(&patch.name, index), taint, since: None });
             }
         }
     }
@@ -202,15 +227,18 @@ fn patch_taints<'a>(patches: &[&'a ResourceSlicePatch], found: &mut Vec<Found<'a
     found.extend(given);
 }
 
-/// When patience with a taint ends; `None`: never.
+/// When patience with a taint ends that is in force `since` an instant, if not since it was set; `None`: never.
 #[must_use]
-pub fn deadline(taint: &Taint, tolerations: &[Toleration]) -> Option<Timestamp> {
+pub fn deadline(taint: &Taint, since: Option<Timestamp>, tolerations: &[Toleration]) -> Option<Timestamp> {
     let matching = || tolerations.iter().filter(|toleration| tolerates(toleration, taint));
     if matching().any(|toleration| toleration.seconds.is_none()) {
         return None;
     }
     let seconds = matching().filter_map(|toleration| toleration.seconds).min().unwrap_or(0).max(0);
-    let end = taint.time_added?.plus_secs(seconds);
+    let since = taint.time_added.max(since.filter(|_| taint.time_added.is_some()))?;
+    // Time that a pod is given counts while a window is open at first.
+    let spec = taint.eviction.as_ref().filter(|_| seconds > 0);
+    let end = spec.map_or(since, |spec| spec.counts_from(since)).plus_secs(seconds);
     (end != Timestamp::NEVER).then_some(end)
 }
 
@@ -279,9 +307,11 @@ pub fn causes_of<'a>(
     tolerations: &[Toleration],
     say: EvictionPreference,
 ) -> impl Iterator<Item = Cause<'a>> {
-    taints.iter().filter(|found| found.taint.effect.evicts()).filter_map(move |Found { source, taint }| {
-        let granted = taint.eviction.as_ref().map_or(0, |spec| spec.granted_seconds(say));
-        let deadline = deadline(taint, tolerations)?.plus_secs(i64::from(granted));
-        Some(Cause { source: *source, taint, device, deadline })
-    })
+    taints.iter().filter(|found| found.taint.effect.evicts()).filter_map(
+        move |Found { source, taint, since }| {
+            let granted = taint.eviction.as_ref().map_or(0, |spec| spec.granted_seconds(say));
+            let deadline = deadline(taint, *since, tolerations)?.plus_secs(i64::from(granted));
+            Some(Cause { source: *source, taint, device, deadline })
+        },
+    )
 }

@@ -21,10 +21,15 @@ pub fn functions(code: &str) -> Vec<Function> {
         let indent = line.len() - line.trim_start().len();
         let is_end = |line: &&str| {
             let own = line.len() - line.trim_start().len();
-            own == indent && matches!(line.trim(), "}" | "};") || own == indent && line.trim_end().ends_with(';')
+            own == indent && matches!(line.trim(), "}" | "};")
+                || own == indent && line.trim_end().ends_with(';')
         };
         let is_one_line = line.trim_end().ends_with('}') || line.trim_end().ends_with(';');
-        let more = if is_one_line { Some(0) } else { lines[at + 1..].iter().position(|line| is_end(&line)).map(|end| end + 1) };
+        let more = if is_one_line {
+            Some(0)
+        } else {
+            lines[at + 1..].iter().position(|line| is_end(&line)).map(|end| end + 1)
+        };
         found.push(Function { name: name.to_owned(), lines: more.unwrap_or(0) + 1 });
     }
     found
@@ -55,7 +60,9 @@ fn function_name(line: &str) -> Option<&str> {
     let words = line.trim_start();
     let at = if words.starts_with("fn ") { 3 } else { words.find(" fn ")? + 4 };
     let heads = ["pub", "const", "async", "unsafe", "extern", "default", "fn"];
-    let is_head = words[..at].split_whitespace().all(|word| heads.iter().any(|head| word.starts_with(head)) || word.ends_with(')'));
+    let is_head = words[..at]
+        .split_whitespace()
+        .all(|word| heads.iter().any(|head| word.starts_with(head)) || word.ends_with(')'));
     let name = words[at..].split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
     (is_head && !name.is_empty()).then_some(name)
 }
@@ -110,7 +117,8 @@ fn free() {}
 
     #[test]
     fn functions_end_at_the_indent_of_their_head() {
-        let found: Vec<(String, usize)> = functions(CODE).into_iter().map(|one| (one.name, one.lines)).collect();
+        let found: Vec<(String, usize)> =
+            functions(CODE).into_iter().map(|one| (one.name, one.lines)).collect();
         let wanted = [("new", 1), ("run", 7), ("drop", 2), ("free", 1)];
         assert_eq!(found, wanted.map(|(name, lines)| (name.to_owned(), lines)));
     }

@@ -51,6 +51,7 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
         evictions: evictions.transpose()?,
         evicting: status.evicting.0.into_iter().map(Into::into).collect(),
+        effective_since: status.effective_since.map(|time| time.0),
         review,
         is_compiled,
     })

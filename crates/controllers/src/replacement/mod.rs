@@ -12,7 +12,9 @@ mod status;
 
 use std::sync::Arc;
 
-use lazaret_runtime::{AgentOptions, Call, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS};
+use lazaret_runtime::{
+    AgentOptions, Call, DISRUPTION_GUARDS, Object, PODS, Precedence, REPLACEMENT_POLICIES, REPLICA_SETS,
+};
 use serde::Deserialize;
 use tracing::warn;
 
@@ -43,7 +45,7 @@ pub(crate) async fn serve(context: PartContext, sources: Sources, namespace: Str
         proofs = Proofs::load(&writer, &namespace) => proofs,
     };
     let mut optional = sources.resources();
-    optional.push(REPLICA_SETS);
+    optional.extend([REPLICA_SETS, DISRUPTION_GUARDS]);
     let inbox = context.listen_if_possible(&[REPLACEMENT_POLICIES], &optional);
     let counts = metrics::ReplacementMetrics::new(context.metrics());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };

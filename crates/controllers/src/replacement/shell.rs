@@ -13,6 +13,7 @@ use lazaret_runtime::{
 use super::{metrics::ReplacementMetrics, pods, policy};
 use crate::{
     feed::feed,
+    guard::GuardBook,
     ledger::{Change, Ledger},
     machine_agent::{MachineAgent, Shell},
     proof::Proofs,
@@ -28,6 +29,7 @@ pub(crate) struct ReplacementShell {
     barred: BTreeMap<Resource, Arc<CallError>>,
     metrics: ReplacementMetrics,
     proofs: Proofs,
+    guards: GuardBook,
     heard: bool,
 }
 
@@ -39,6 +41,7 @@ impl ReplacementShell {
             barred: BTreeMap::new(),
             metrics,
             proofs,
+            guards: GuardBook::default(),
             heard: false,
         };
         MachineAgent::new(Replacement::new(Options::default()), shell)
@@ -80,9 +83,13 @@ impl Shell for ReplacementShell {
 
     fn clock_set_back(&mut self, machine: &mut Replacement, set_back: SetBack) {
         *machine = Replacement::new(Options { set_back: Some(set_back), ..Options::default() });
+        self.guards.is_news = true;
     }
 
     fn hear(&mut self, machine: &mut Replacement, _: Timestamp, news: News) {
+        if self.guards.hear(&news) {
+            return;
+        }
         feed(&mut self.fleet, &news);
         self.heard = true;
         match &news {
@@ -101,6 +108,9 @@ impl Shell for ReplacementShell {
         if core::mem::take(&mut self.heard) {
             let changes = self.fleet.take_changes();
             machine.tell_devices(&self.fleet, &changes);
+        }
+        if core::mem::take(&mut self.guards.is_news) {
+            machine.tell(Input::Guards(self.guards.all()));
         }
         machine.think(now, &self.fleet);
         self.metrics.show(&machine.figures());

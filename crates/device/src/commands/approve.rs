@@ -2,7 +2,9 @@
 
 use lazaret_api::{Object, approval_to_text};
 use lazaret_eviction::impact_together;
-use lazaret_model::{APPROVAL, Approval, DeviceTaintRule, Impact, RuleRequest};
+use lazaret_model::{
+    APPROVAL, APPROVED_BY, Approval, Approvers, DeviceTaintRule, Impact, RuleRequest, WRITTEN_BY,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, Verdict,
-    api::{DryRun, Resource, TAINT_POLICIES},
+    api::{DISRUPTION_GUARDS, DryRun, Resource, Scope, TAINT_POLICIES},
     args::WriteArgs,
     guard_args::ApproveArgs,
     output::{Plain, RESULT_VERSION, structured},
@@ -33,6 +35,9 @@ struct ApproveResult {
     namespaces: u64,
     devices: u64,
     dry_run: bool,
+    /// Why the approval does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<Verdict, Error> {
@@ -59,9 +64,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
         let text = plan::text(&plan, session.now(), &*session.console, false);
         session.console.print(&text)?;
     }
+    let mut refusal = None;
     if dry_run != DryRun::Client {
         let patch = patch(&object, &rule, seen, reason);
-        session.api.patch(&resource, &args.rule, &patch, dry_run).await?;
+        let approved = session.api.patch(&resource, &args.rule, &patch, dry_run).await?;
+        refusal = own_approval(session, &approved).await?;
         for other in &others {
             let object = json!({"metadata": {"uid": &*other.uid}});
             let patch = self::patch(&object, other, seen, reason);
@@ -80,6 +87,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
                 namespaces,
                 devices,
                 dry_run: dry_run != DryRun::None,
+                refusal: refusal.clone(),
             };
             structured(session.console, &result, form)?;
         }
@@ -90,10 +98,40 @@ pub(super) async fn run(session: &mut Session<'_>, args: ApproveArgs) -> Result<
                 1 => " with 1 other of the same request".to_owned(),
                 more => format!(" with {more} others of the same request"),
             };
-            session.console.print(&format!("\n{kind} {}{with} approved for {seen}{suffix}\n", args.rule))?;
+            session.console.print(&match &refusal {
+                None => format!("\n{kind} {}{with} approved for {seen}{suffix}\n", args.rule),
+                Some(why) => format!("\n{kind} {}{with} is not approved: {why}\n", args.rule),
+            })?;
         }
     }
-    Ok(Verdict::Yes)
+    Ok(if refusal.is_none() { Verdict::Yes } else { Verdict::No })
+}
+
+/// Why an approval does not count that the author of the spec gave: some guard wants that of another user.
+async fn own_approval(session: &Session<'_>, approved: &Value) -> Result<Option<String>, Error> {
+    let annotation = |name: &str| approved["metadata"]["annotations"][name].as_str();
+    let (Some(author), Some(approver)) = (annotation(WRITTEN_BY), annotation(APPROVED_BY)) else {
+        return Ok(None);
+    };
+    if author != approver {
+        return Ok(None);
+    }
+    let mut wanting: Vec<String> = Vec::new();
+    let read = session.api.list(&DISRUPTION_GUARDS, &Scope::default(), |item| {
+        let guard = lazaret_api::read_guard(item.json()).ok();
+        let wants = guard.filter(|one| one.approvers == Approvers::Different && one.confirm_above.is_some());
+        wanting.extend(wants.map(|guard| guard.name.to_string()));
+    });
+    match read.await {
+        // The kind is not installed: there are no guards.
+        Ok(_) | Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    wanting.sort();
+    let Some(guard) = wanting.first() else { return Ok(None) };
+    Ok(Some(format!(
+        "{author} wrote it, and DisruptionGuard {guard} wants approval by another user: ask one to run this command"
+    )))
 }
 
 /// The other rules that were made by the same request.

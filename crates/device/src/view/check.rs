@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{
     change::describe_selector,
+    check_guards::guards,
     check_identity::identities,
     cluster::Cluster,
     device::{Filter, rows},
@@ -90,6 +91,7 @@ pub fn checks(cluster: &mut Cluster, facts: &Facts, now: Timestamp) -> Vec<Check
     drivers(cluster, &mut checks);
     devices(cluster, now, &mut checks);
     rules(cluster, &mut checks);
+    guards(cluster.everything(), &cluster.guards, &mut checks);
     tolerations(cluster, now, &mut checks);
     checks
 }

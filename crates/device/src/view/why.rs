@@ -171,6 +171,13 @@ pub fn why_pending(
     let pod = Arc::clone(cluster.fleet.pod(ix)?);
     let mut why = Why { pod: pod.key.to_string(), ..Why::default() };
     why.evictions = evictions(cluster, &pod.key, Some(&pod), events);
+    // An eviction that was tried and refused may be held since.
+    let everything = cluster.everything();
+    let is_held = pod.deleting_since.is_none()
+        && everything.rules().any(|view| holds_back(everything, view.rule, &pod.key));
+    if is_held {
+        why.evictions.clear();
+    }
     if !why.evictions.is_empty() || pod.deleting_since.is_some() {
         why.notes = suspects(&why.evictions, events);
         why.summary = if why.evictions.is_empty() {

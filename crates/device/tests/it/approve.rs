@@ -110,3 +110,23 @@ async fn rules_of_one_request_are_approved_together() {
         .filter(|rule| rule["spec"]["deviceSelector"]["pool"] == "node-2");
     assert_eq!(alone.map(|rule| annotation(rule, "lazaret.dev/request")).collect::<Vec<_>>(), [Value::Null]);
 }
+
+/// A guard that is not understood keeps everything: the report has a failed row for it.
+#[tokio::test]
+async fn the_check_names_a_guard_that_is_not_understood() {
+    let cluster = Cluster::small().await;
+    let guard = |name: &str, selector: Value| {
+        json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": name},
+            "spec": {"deviceSelector": selector, "confirmAbove": {"pods": 5}},
+        })
+    };
+    cluster.post(GUARDS, guard("fleet", json!({"driver": "gpu.example.com"}))).await;
+    let checked = cluster.run(&["check"]).await;
+    assert!(checked.out.contains("√ every DisruptionGuard is understood"), "{}", checked.out);
+    cluster.post(GUARDS, guard("lost", json!({"deviceClassName": "gone.example.com"}))).await;
+    let checked = cluster.run(&["check"]).await;
+    let row = "× DisruptionGuard lost is not understood: device class gone.example.com does not exist\n    correct its";
+    assert!(checked.out.contains(row), "{}", checked.out);
+    assert_eq!(checked.verdict, Ok(lazaret_device::Verdict::No));
+}

@@ -3,14 +3,13 @@
 use alloc::{collections::BTreeSet, sync::Arc};
 use core::fmt;
 
-use lazaret_fleet::{Fleet, Input};
+use lazaret_fleet::{Fleet, Input, count_out_of_service};
 use lazaret_invariant::invariant;
-use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Patience, Text, Timestamp, patience};
+use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Patience, Stop, Text, Timestamp, patience};
 
 use super::GuardState;
 use crate::{
     block::Block,
-    breaker::count,
     preview::{Preview, Subject, preview, users_of},
 };
 
@@ -23,6 +22,8 @@ pub struct Refusal {
     pub guard: Text,
     /// The message, as in a rule's status.
     pub message: Text,
+    /// It is not understood, and so permits nothing.
+    pub is_unclear: bool,
     /// Its breaker is tripped without the rule.
     pub is_tripped: bool,
     /// Pods that would be evicted.
@@ -47,6 +48,7 @@ impl fmt::Display for Refusal {
             plural(*namespaces)
         )?;
         match (self.why, self.is_tripped) {
+            _ if self.is_unclear => write!(f, "correct the deviceSelector of DisruptionGuard {guard}"),
             (Block::Breaker, true) => write!(f, "run `kubectl device guard reset {guard}`"),
             (Block::Breaker, false) => f.write_str("select fewer devices"),
             (Block::Window, _) => f.write_str("wait for the next window"),
@@ -88,29 +90,31 @@ fn with_rule(
         return None;
     }
     let devices = left_devices(fleet, rule);
-    let mut found: Option<Refusal> = None;
+    let mut found: Option<(Stop, Refusal)> = None;
     for guard in guards {
         let mut state = GuardState::new(Arc::clone(guard));
         if let Some(breaker) = &guard.breaker {
-            let counted = count(now, fleet, guard, breaker, &mut state.recent);
+            let counted = count_out_of_service(now, fleet, guard, breaker, &mut state.recent);
             state.breaker = breaker.step(now, guard.reset_at, guard.status, counted);
         }
-        state.blocks = state.blocked_for(now);
-        let Some(why) = state.blocks else { continue };
-        if found.as_ref().is_none_or(|found| why < found.why)
-            && devices.iter().any(|device| state.selects(fleet, device))
-        {
-            found = Some(Refusal {
-                why,
+        state.stop = state.stop_at(now);
+        let Some(stop) = devices.iter().filter_map(|device| state.stop_on(fleet, device)).min() else {
+            continue;
+        };
+        if found.as_ref().is_none_or(|(found, _)| stop < *found) {
+            let refusal = Refusal {
+                why: stop.into(),
                 guard: guard.name.clone(),
-                message: state.message(),
+                message: state.message(stop),
+                is_unclear: stop == Stop::NotUnderstood,
                 is_tripped: guard.status.tripped,
                 pods: pods.len(),
                 namespaces: namespaces.len(),
-            });
+            };
+            found = Some((stop, refusal));
         }
     }
-    found
+    found.map(|(_, refusal)| refusal)
 }
 
 /// Devices that a pod would have to leave because of this rule, now or when its toleration ends.

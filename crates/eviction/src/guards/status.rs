@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use lazaret_invariant::invariant;
-use lazaret_model::{BreakerStatus, DisruptionGuard, Timestamp, WindowStatus};
+use lazaret_model::{BreakerStatus, DisruptionGuard, GuardPreview, Timestamp, WindowStatus};
 
 use super::GuardState;
 use crate::{
@@ -13,39 +13,37 @@ use crate::{
 };
 
 /// A status whose numbers alone changed is written this often.
-const STATUS_EVERY_MS: i64 = 10_000;
-/// One that counts more is written this often: the next leader takes over what it says, so what it does not say yet is lost with this process.
-const MORE_EVERY_MS: i64 = 1_000;
+const STATUS_EVERY_MS: i64 = 1_000;
 /// A status that could not be written is tried again after this.
 const STATUS_RETRY_MS: i64 = 1_000;
 
+/// All that the status of a guard says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GuardStatus {
+    breaker: BreakerStatus,
+    window: Option<WindowStatus>,
+    preview: Option<GuardPreview>,
+}
+
 impl GuardState {
     /// The status to write. A guard without a breaker or windows has empty fields for them.
-    fn wanted(&self) -> (BreakerStatus, Option<WindowStatus>) {
+    fn wanted(&self) -> GuardStatus {
         let breaker = if self.guard.breaker.is_some() { self.breaker } else { BreakerStatus::default() };
-        (breaker, self.windows.status)
+        GuardStatus { breaker, window: self.windows.status, preview: self.preview.clone() }
+    }
+
+    fn known(&self) -> GuardStatus {
+        let DisruptionGuard { status, window_status, preview, .. } = &*self.guard;
+        GuardStatus { breaker: *status, window: *window_status, preview: preview.clone() }
     }
 
     fn is_news(&self) -> bool {
-        self.wanted() != (self.guard.status, self.guard.window_status)
-    }
-
-    /// More is out of service than its status says, or more that came back counts, or for longer.
-    fn counts_more(&self) -> bool {
-        let (now, known) = (&self.wanted().0, &self.guard.status);
-        now.out_of_service > known.out_of_service
-            || now.recent > known.recent
-            || now.recent_until > known.recent_until
-    }
-
-    /// No status is written before this instant, unless it is urgent.
-    fn waits_until(&self) -> Option<Timestamp> {
-        if self.counts_more() { self.more_not_before } else { self.not_before }
+        self.preview.is_some() && self.wanted() != self.known()
     }
 
     /// When its status is written, if that waits.
     pub(super) fn next_write(&self) -> Option<Timestamp> {
-        self.waits_until().filter(|_| self.writing.is_none() && self.is_news())
+        self.not_before.filter(|_| self.writing.is_none() && self.is_news())
     }
 }
 
@@ -56,26 +54,32 @@ impl Eviction {
             return;
         }
         for state in &mut self.guards.list {
-            let (breaker, window) = state.wanted();
-            let known = &state.guard;
-            let urgent = known.status.tripped != breaker.tripped || known.window_status != window;
-            let waits = state
-                .waits_until()
-                .is_some_and(|at| now < at && (!urgent || at <= now.plus_millis(STATUS_RETRY_MS)));
+            let (wanted, known) = (state.wanted(), state.known());
+            let is_clear = |status: &GuardStatus| {
+                status.preview.as_ref().map(|preview| (preview.generation, preview.problem.is_none()))
+            };
+            // A new leader knows what is back and counts from the status alone.
+            let urgent = known.breaker.tripped != wanted.breaker.tripped
+                || known.breaker.recent < wanted.breaker.recent
+                || known.window != wanted.window
+                || is_clear(&known) != is_clear(&wanted);
+            let waits = state.not_before.is_some_and(|at| now < at && (!urgent || state.has_failed));
             if state.writing.is_some() || !state.is_news() || waits {
                 continue;
             }
+            let guard = &state.guard;
             let write = SetGuardStatus {
-                guard: known.name.clone(),
-                uid: known.uid.clone(),
-                generation: known.generation,
-                breaker: known.breaker.is_some().then_some(breaker),
-                window,
+                guard: guard.name.clone(),
+                uid: guard.uid.clone(),
+                generation: guard.generation,
+                breaker: guard.breaker.is_some().then_some(wanted.breaker),
+                window: wanted.window,
+                preview: wanted.preview.clone().unwrap_or_default(),
             };
             let id = self.flights.launch(Flight::Guard, EffectKind::SetGuardStatus(write));
-            state.writing = Some((id, breaker, window));
+            state.writing = Some((id, wanted));
             state.not_before = Some(now.plus_millis(STATUS_EVERY_MS));
-            state.more_not_before = Some(now.plus_millis(MORE_EVERY_MS));
+            state.has_failed = false;
         }
     }
 
@@ -84,7 +88,7 @@ impl Eviction {
             |state: &&mut GuardState| state.writing.as_ref().is_some_and(|(writing, ..)| *writing == id);
         // The guard was deleted while its status was written.
         let Some(state) = self.guards.list.iter_mut().find(written) else { return };
-        let Some((_, status, window_status)) =
+        let Some((_, status)) =
             invariant!(state.writing.take(), "a guard that was found by its write is being written")
         else {
             return;
@@ -92,10 +96,11 @@ impl Eviction {
         if outcome == Outcome::Done {
             // The watch will show it, or something newer.
             let guard = DisruptionGuard::clone(&state.guard);
-            state.guard = Arc::new(DisruptionGuard { status, window_status, ..guard });
+            let GuardStatus { breaker: status, window: window_status, preview } = status;
+            state.guard = Arc::new(DisruptionGuard { status, window_status, preview, ..guard });
         } else {
             state.not_before = Some(now.plus_millis(STATUS_RETRY_MS));
-            state.more_not_before = state.not_before;
+            state.has_failed = true;
         }
     }
 }

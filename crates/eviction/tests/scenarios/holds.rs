@@ -155,7 +155,8 @@ fn a_guard_counts_the_devices_that_it_selects() {
         (vec![of("d0", above(1))], 4),
         (vec![of("d0", above(0))], 0),
         (vec![of("d9", above(0))], 4),
-        (vec![of("d0", half)], 0),
+        // Half of one device is one.
+        (vec![of("d0", half)], 4),
         (vec![guard(half, Approvers::Anyone)], 0),
     ] {
         assert_eq!(world(&guards, RULE).evicted_at.len(), evicted, "{guards:?}");

@@ -9,7 +9,7 @@ use lazaret_eviction::{
     SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
-use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, ResourceClaim, Timestamp};
+use lazaret_model::{DeviceTaintRule, GuardPreview, ObjectKey, Pod, ResourceClaim, Timestamp};
 
 use crate::objects;
 
@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
     /// The annotations written to claims, one line each.
     pub(crate) kept: Vec<String>,
+    /// The selections of guards, as their statuses say.
+    pub(crate) previews: Vec<GuardPreview>,
     /// The machine gets no notice that its view is current.
     pub(crate) view_lags: bool,
     /// Answers questions for room, and the number of questions.
@@ -59,6 +61,7 @@ impl World {
             evicted_at: vec![],
             granted: vec![],
             kept: vec![],
+            previews: vec![],
             view_lags: false,
             capacity: Capacity::new(Features::all()),
             questions: 0,
@@ -120,12 +123,18 @@ impl World {
             EffectKind::SetLastPublished(write) => self.set_last_published(effect.id, write),
             EffectKind::SetGuardStatus(write) => {
                 let (clock, guard) = (self.clock(), &write.guard);
-                if let Some(breaker) = write.breaker {
-                    self.log.push(format!("{clock} guard {guard} tripped: {}", breaker.tripped));
-                }
-                if let Some(window) = write.window {
-                    self.log.push(format!("{clock} guard {guard} window: {window:?}"));
-                }
+                let tripped =
+                    write.breaker.map(|breaker| format!("guard {guard} tripped: {}", breaker.tripped));
+                let window = write.window.map(|window| format!("guard {guard} window: {window:?}"));
+                // A count that changed is no line.
+                let is_news = |line: &String| {
+                    let what = line.rsplit_once(": ").map_or(&**line, |(what, _)| what);
+                    let last = self.log.iter().rev().find(|said| said.contains(what));
+                    last.is_none_or(|said| !said.ends_with(line.as_str()))
+                };
+                let lines: Vec<String> = tripped.into_iter().chain(window).filter(is_news).collect();
+                self.log.extend(lines.into_iter().map(|line| format!("{clock} {line}")));
+                self.previews.push(write.preview);
                 self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
             }
             EffectKind::AskCapacity(question) => self.ask_capacity(effect.id, &question),
@@ -228,7 +237,8 @@ impl World {
     fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
         let outcome = self.outcome(&status.rule);
         let SetRuleStatus { rule: name, uid, status } = status;
-        let RuleStatus { condition, drained, blocked, expired, held, evictions, evicting } = status;
+        let RuleStatus { condition, drained, blocked, expired, held, evictions, evicting, effective_since } =
+            status;
         self.log.push(format!(
             "{} status {name} {:?} {}: {}",
             self.clock(),
@@ -257,6 +267,7 @@ impl World {
                 [condition, drained].into_iter().chain(blocked).chain(expired).chain(held).collect();
             rule.evictions = Some(evictions);
             rule.evicting = evicting;
+            rule.effective_since = effective_since;
             self.hear(Input::Acknowledged { effect, outcome });
             self.feed(FleetInput::Rule(Arc::new(rule)));
         } else {

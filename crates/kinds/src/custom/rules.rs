@@ -123,7 +123,7 @@ impl CustomRules {
     fn check_own(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
         let stays = old.is_some_and(|old| old["spec"] == new["spec"]);
         if let Some(check) = self.own_check.filter(|_| !stays && errors.is_empty()) {
-            check(new, errors);
+            check(new, old, errors);
         }
     }
 

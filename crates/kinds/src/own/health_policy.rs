@@ -72,7 +72,7 @@ fn read(policy: &Value) -> Result<HealthPolicy, lazaret_api::FieldError> {
 }
 
 /// The checks that need a compiler: expressions, durations, templates.
-pub(super) fn check(policy: &Value, errors: &mut Errors) {
+pub(super) fn check(policy: &Value, _: Option<&Value>, errors: &mut Errors) {
     if let Err(error) = read(policy) {
         let found =
             error.path.split('.').filter(|part| !part.contains('[')).fold(policy, |at, part| &at[part]);

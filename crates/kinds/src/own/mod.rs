@@ -42,8 +42,8 @@ pub fn own_definitions() -> Vec<Value> {
     definitions
 }
 
-/// The checks of a kind that its schema cannot make.
-pub(crate) type OwnCheck = fn(&Value, &mut Errors);
+/// The checks of a kind that its schema cannot make; of an object that is changed also with what it was.
+pub(crate) type OwnCheck = fn(&Value, Option<&Value>, &mut Errors);
 
 /// The check of one of Lazaret's own kinds, where it has one.
 pub(crate) fn check_of(group: &str, plural: &str) -> Option<OwnCheck> {

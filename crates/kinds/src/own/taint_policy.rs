@@ -30,7 +30,7 @@ pub(super) fn definition() -> Value {
 }
 
 /// The check that the schema cannot make: whether a time zone exists.
-pub(super) fn check(policy: &Value, errors: &mut Errors) {
+pub(super) fn check(policy: &Value, _: Option<&Value>, errors: &mut Errors) {
     let path = Path::root("spec");
     let (eviction, said) = (path.field("eviction"), &policy["spec"]["eviction"]);
     windows(errors, &eviction.field("windows"), list(said, "windows"));

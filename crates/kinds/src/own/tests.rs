@@ -257,3 +257,29 @@ fn replacement_policies() {
     );
     assert!(policy.check() > 50);
 }
+
+/// An expression that does not compile is refused when it is written; a guard that has one already can be changed otherwise.
+#[test]
+fn a_guard_whose_expression_does_not_compile_is_refused() {
+    let guard = |expression: &str, reason: &str| {
+        json!({"spec": {
+            "deviceSelector": {"selectors": [{"cel": {"expression": expression}}]},
+            "paused": {"reason": reason},
+        }})
+    };
+    let refused = |guard: &Value, old: Option<&Value>| {
+        let mut errors = Errors::new();
+        super::disruption_guard::check(guard, old, &mut errors);
+        errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let valid = guard("device.driver == 'a'", "x");
+    assert_eq!(refused(&valid, None), [""; 0]);
+    let broken = guard("device.driver ==", "x");
+    let said = refused(&broken, None);
+    assert!(
+        said[0].starts_with("spec.deviceSelector.selectors[0].cel.expression: Invalid value"),
+        "{said:?}"
+    );
+    assert_eq!(refused(&broken, Some(&valid)).len(), 1);
+    assert_eq!(refused(&guard("device.driver ==", "y"), Some(&broken)), [""; 0], "the selector stays");
+}

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use lazaret_model::{
-    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, RecentlyOut, Share, Timestamp, Unit,
+    Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, RecentlyOut, Share, Stop, Timestamp, Unit,
     Window, WindowError, WindowStatus,
 };
 
@@ -56,7 +56,10 @@ fn a_guard_is_open_while_one_of_its_windows_is() {
     }
     assert_eq!(DisruptionGuard::default().window_at(minute(0)), None, "no windows");
     assert_eq!(Window::unchanged_until(&[], minute(0)), Timestamp::NEVER);
-    assert_eq!(&*guard.closed_message(), "no window of DisruptionGuard nights is open");
+    assert_eq!(
+        &*guard.stop_message(Stop::Window, &BreakerStatus::default(), ""),
+        "no window of DisruptionGuard nights is open"
+    );
 }
 
 #[test]
@@ -214,4 +217,22 @@ fn a_breaker_counts_how_often_it_tripped() {
         status = breaker.step(at(seconds), None, status, count);
         assert_eq!(status.trips, trips, "{out} at {seconds} s");
     }
+}
+
+#[test]
+fn a_percentage_of_a_small_fleet_permits_one() {
+    for (percent, total, expected) in [
+        (10, 9, 1),
+        (10, 1, 1),
+        (10, 10, 1),
+        (10, 25, 2),
+        (20, 4, 1),
+        (0, 9, 0),
+        (0, 0, 0),
+        (50, 0, 0),
+        (100, 3, 3),
+    ] {
+        assert_eq!(Share::Percent(percent).of(total), expected, "{percent}% of {total}");
+    }
+    assert_eq!(Share::Count(0).of(9), 0, "a number is what it is");
 }

@@ -19,7 +19,9 @@ fn a_limit_is_exceeded_by_more_and_only_where_it_is_set() {
         (impact(11, 0, 0), 100, true),
         (impact(0, 3, 0), 100, true),
         (impact(0, 0, 11), 100, true),
-        (impact(0, 0, 1), 9, true),
+        // 10% of 9 devices is one: a limit of none would hold every rule.
+        (impact(0, 0, 1), 9, false),
+        (impact(0, 0, 2), 9, true),
         (impact(0, 0, 0), 0, false),
     ] {
         assert_eq!(all.is_exceeded_by(reached, total), expected, "{reached} of {total}");

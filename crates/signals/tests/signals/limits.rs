@@ -125,3 +125,30 @@ fn nothing_begins_outside_a_window_and_it_is_looked_at_when_one_opens_or_closes(
     assert_eq!((stops(&mut limits, at(600)), limits.wake(&fleet)), (None, Some(at(900))));
     assert_eq!((stops(&mut limits, at(900)), limits.wake(&fleet)), (closed, Some(at(86_400 + 600))));
 }
+
+/// A guard that is not understood limits everything that it may be about: an expression that does not compile, a class that is not there, an
+/// expression that fails on a device.
+#[test]
+fn a_guard_that_is_not_understood_permits_nothing_on_devices_that_it_may_be_about() {
+    let mut fleet = Fleet::default();
+    publish(&mut fleet, false, &["gpu-0"]);
+    let cel = |text: &str| DeviceSelector { cel: vec![text.into()], ..DeviceSelector::default() };
+    let class = DeviceSelector { class: Some("gone".into()), ..DeviceSelector::default() };
+    let fails = cel(&format!("device.attributes['{DRIVER}'].model == 'H200'"));
+    for selector in [cel("no CEL"), class, fails] {
+        let mut limits =
+            guarded(DisruptionGuard { selector: Some(selector.clone()), ..DisruptionGuard::default() });
+        let limits = limits.count(at(0), &fleet, true).unwrap();
+        let stopped = limits.iter().find(|limit| limit.stops.is_some()).unwrap();
+        let (reason, message) = stopped.stops.clone().unwrap();
+        assert_eq!(reason, HeldReason::Paused);
+        assert!(message.starts_with("DisruptionGuard fleet is not understood: "), "{message}");
+        let device = DeviceId::new(DRIVER, NODE, "gpu-0");
+        let is_about = match &stopped.selects {
+            Selected::Names(selector) => selector.names_match(&device),
+            Selected::Devices(devices) => devices.contains(&device),
+            Selected::All | Selected::Units(_) => false,
+        };
+        assert!(is_about, "{selector:?}");
+    }
+}

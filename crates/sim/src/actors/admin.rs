@@ -155,6 +155,7 @@ impl World {
             conditions: Vec::new(),
             evictions: None,
             evicting: Vec::new(),
+            effective_since: None,
             review: self.review(),
             is_compiled: false,
         };

@@ -4,7 +4,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_allocator::Features;
-use lazaret_eviction::{Capacity, Effect, EffectId, EffectKind, Evict, Eviction, Input, Options};
+use lazaret_eviction::{
+    Capacity, Effect, EffectId, EffectKind, Evict, Eviction, Input, Manner, Options, Reason,
+};
 use lazaret_fleet::Changes;
 use lazaret_leader::{Election, Instants, LeaseOptions, Precedence, RestartBackoff, Turn, TurnOptions};
 use lazaret_model::{Clock, DisruptionGuard, Timestamp};
@@ -354,7 +356,10 @@ impl World {
         let new = controller.eviction.waiting().rev().take_while(|(id, _)| Some(*id) > last);
         let mut new: Vec<Effect> = new.map(|(id, kind)| Effect { id, kind: kind.clone() }).collect();
         new.reverse();
-        for effect in new {
+        for mut effect in new {
+            if self.mutant == Some(Mutant::DeleteUnasked) {
+                delete_overdue(self.controllers[number].clock(self.now), &mut effect);
+            }
             self.check_decision(number, &effect);
             let controller = &mut self.controllers[number];
             controller.last_decided = Some(effect.id);
@@ -366,5 +371,15 @@ impl World {
 
     pub(crate) fn controller_heard(&mut self, number: usize, changes: &Changes) {
         self.feed(number, Input::Changed(changes));
+    }
+}
+
+/// An eviction as a mutant has it: past its deadline the pod is deleted.
+fn delete_overdue(now: Timestamp, effect: &mut Effect) {
+    if let EffectKind::Evict(evict) = &mut effect.kind {
+        let is_overdue = |reason: &Reason| reason.must_be_gone_by().is_some_and(|end| end <= now);
+        if evict.reasons.iter().any(is_overdue) {
+            evict.manner = Manner::DeleteOverdue;
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lazaret_eviction::{Input, Outcome, SetGuardStatus};
 use lazaret_model::{
-    Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceTaintRule, DisruptionGuard, Impact, Pause,
-    Review, Share, Text, WindowStatus,
+    Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceSelector, DeviceTaintRule,
+    DisruptionGuard, Impact, Pause, Review, Share, Text, WindowStatus,
 };
 
 use crate::{
@@ -73,7 +73,8 @@ impl World {
                 },
                 reset_at: seconds.is_multiple_of(11).then(|| wall(self.now)),
                 status: known.as_ref().map(|known| known.status).unwrap_or_default(),
-                window_status: known.and_then(|known| known.window_status),
+                window_status: known.as_ref().and_then(|known| known.window_status),
+                preview: known.and_then(|known| known.preview.clone()),
             };
             self.guards.insert(name, Arc::new(guard));
         }
@@ -161,6 +162,14 @@ impl World {
             }),
             Some(Mutant::ForgetTrips) => Some(|guard| guard.status.trips = 0),
             Some(Mutant::IgnoreConfirm) => Some(|guard| guard.confirm_above = None),
+            Some(Mutant::OpenGuards) => Some(|guard| {
+                let selector = guard.selector.as_mut();
+                let is_broken =
+                    |one: &&mut DeviceSelector| one.cel.iter().any(|text| palette::is_broken(text));
+                if let Some(selector) = selector.filter(is_broken) {
+                    *selector = DeviceSelector { device: Some("none".into()), ..DeviceSelector::default() };
+                }
+            }),
             Some(_) | None => None,
         };
         if let Some(distort) = distort {
@@ -180,6 +189,7 @@ impl World {
         self.check_trips(&known, &write);
         let mut guard = DisruptionGuard::clone(&known);
         (guard.status, guard.window_status) = (write.breaker.unwrap_or_default(), write.window);
+        guard.preview = Some(write.preview);
         if guard.status.tripped {
             self.coverage.hit(Mark::Tripped);
         }

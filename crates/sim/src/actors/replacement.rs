@@ -1,11 +1,11 @@
 //! The replacement controller: the core that ships, with a fleet of its own, as in the program.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_fleet::Fleet;
 use lazaret_leader::{Precedence, TurnOptions};
 use lazaret_machine::{Effect, Machine, Reply, Turn, Wake};
-use lazaret_model::{Timestamp, Uid};
+use lazaret_model::{DisruptionGuard, Timestamp, Uid};
 use lazaret_replacement::{EffectKind, Options, Replacement};
 
 use crate::{
@@ -23,6 +23,8 @@ pub(crate) struct Replacer {
     pub(crate) policies: usize,
     pub(super) leads: bool,
     pub(super) mutant: Option<Mutant>,
+    /// The guards that its process has heard of.
+    pub(crate) guards: Vec<Arc<DisruptionGuard>>,
     /// The pods whose replacement began in the last turn.
     pub(crate) begun: BTreeSet<Uid>,
 }
@@ -66,6 +68,7 @@ impl Part for Replacer {
             policies: 0,
             leads: false,
             mutant: None,
+            guards: Vec::new(),
             begun: BTreeSet::new(),
         }
     }

@@ -24,10 +24,16 @@ use crate::{
 impl World {
     /// An agent hears what the watches of its process have told since it last heard; one that has just begun hears what they began with.
     pub(super) fn replacement_hears(&mut self, number: usize) {
-        let Self { replacers, clients, api, watches, replacements, mutant, .. } = self;
+        let Self { replacers, clients, api, watches, replacements, mutant, controllers, .. } = self;
         let (gaps, view) = (&clients[number].gaps, &clients[number].view);
         let Agent { core, progress, .. } = &mut replacers.agents[number];
         core.mutant = *mutant;
+        if core.guards != controllers[number].guards {
+            core.guards.clone_from(&controllers[number].guards);
+            if core.mutant != Some(Mutant::UnguardedReplacement) {
+                core.core.tell(Input::Guards(core.guards.clone()));
+            }
+        }
         let mut ear = SchedulerInputs { core, api, gaps };
         let progress = progress.get_or_insert_with(|| ear.begin(gaps.began, watches.began(number)));
         ear.hear(progress, Kind::ALL.map(|kind| view.position(kind)));

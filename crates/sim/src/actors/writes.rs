@@ -158,6 +158,9 @@ impl World {
                 Ok(()) | Err(_) => Input::Acknowledged { effect, outcome: Outcome::Done },
             }
         } else if sent.held {
+            if let EffectKind::Evict(evict) = &sent.effect.kind {
+                self.note_refused(number, &evict.uid);
+            }
             Input::Held { effect, why: "a budget refuses".into() }
         } else {
             Input::Acknowledged { effect, outcome: sent.outcome }
@@ -263,8 +266,16 @@ impl World {
         };
         let before = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&before);
-        let RuleStatus { condition, mut drained, blocked, expired, held, mut evictions, mut evicting } =
-            status.status.clone();
+        let RuleStatus {
+            condition,
+            mut drained,
+            blocked,
+            expired,
+            held,
+            mut evictions,
+            mut evicting,
+            effective_since,
+        } = status.status.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
             return Outcome::Done;
         }
@@ -299,6 +310,7 @@ impl World {
             evicting.clear();
         }
         rule.evicting = evicting;
+        rule.effective_since = effective_since;
         self.api.rules.put(&mut self.api.versions, rule);
         Outcome::Done
     }

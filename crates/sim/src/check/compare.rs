@@ -146,6 +146,8 @@ impl World {
 /// Where a fleet says something else about a device than the reference found.
 pub(crate) fn taints_differ(ours: &[Found<'_>], fleet: &Fleet, device: Named<'_>) -> Option<String> {
     let theirs = || fleet.effective_taints(device.id).map(|effective| plain(&effective));
+    // A fleet does not say since when a rule is in force.
+    let ours: Vec<Found<'_>> = ours.iter().map(|found| Found { since: None, ..*found }).collect();
     (!theirs().eq(ours.iter().copied())).then(|| {
         let theirs: Vec<Found<'_>> = theirs().collect();
         format!("{}: fleet {theirs:?}, reference {ours:?}", device.id)
@@ -195,5 +197,5 @@ fn plain<'a>(effective: &EffectiveTaint<'a>) -> Found<'a> {
         Origin::Patch { name, index } => Source::Patch(name, index as usize),
         Origin::Rule { name, uid, .. } => Source::Rule(name, uid),
     };
-    Found { source, taint: effective.taint }
+    Found { source, taint: effective.taint, since: None }
 }

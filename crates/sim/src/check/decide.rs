@@ -127,7 +127,8 @@ impl World {
             return judgement;
         }
         let first = first.unwrap_or(Timestamp::NEVER);
-        if evict.due != first {
+        let is_beginning = causes.iter().any(|cause| begins(seen, cause));
+        if evict.due != first && !(is_beginning && evict.due > first) {
             let detail = format!("{}: {:?} instead of {first:?}", evict.pod, evict.due);
             complain("states the right deadline", detail);
         }
@@ -142,7 +143,7 @@ impl World {
                 }
             })
             .collect();
-        if ours != theirs {
+        if ours != theirs && !is_beginning {
             complain("names the right rules", format!("{}: {theirs:?} instead of {ours:?}", evict.pod));
         }
         judgement.pace = Some(self.pace_of(number, evict, &due));
@@ -496,4 +497,14 @@ fn pace_key(cause: &Cause<'_>) -> PaceKey {
             value: cause.taint.value.clone(),
         },
     }
+}
+
+/// Whether a rule was extended or approved and its status does not say so yet: it is in force since its controller saw that.
+fn begins(seen: Seen<'_>, cause: &Cause<'_>) -> bool {
+    let uid = rule_of(cause.source);
+    let rule = seen.rules().find(|rule| Some(&rule.uid) == uid);
+    rule.is_some_and(|rule| {
+        let mut said = rule.conditions.iter().filter(|one| one.status == ConditionStatus::True);
+        said.any(|one| [DeviceTaintRule::EXPIRED, DeviceTaintRule::HELD].contains(&&*one.kind))
+    })
 }

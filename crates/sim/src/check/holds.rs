@@ -110,7 +110,7 @@ impl World {
         for pod in seen.pods().filter(|pod| reference::may_be_evicted(pod)) {
             let hit = reference::claims(seen, pod).any(|claim| {
                 seen.results(claim).any(|(result, device)| {
-                    reference::deadline(&rule.taint, &result.tolerations).is_some() && means(device)
+                    reference::deadline(&rule.taint, None, &result.tolerations).is_some() && means(device)
                 })
             });
             if hit && rule.taint.effect.evicts() {

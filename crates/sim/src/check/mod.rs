@@ -58,6 +58,8 @@ pub(crate) struct Checker {
     decided: placing::Decided,
     taken_by_hand: questions::TakenByHand,
     written_breakers: trips::WrittenBreakers,
+    /// By controller and life: pods that a disruption budget refused to let go, since when.
+    asked: BTreeMap<(usize, u64, Uid), u64>,
     /// Pods that a Job noted to have failed.
     noted_failed: BTreeSet<Uid>,
     /// Pods that have to be evicted in this step, for others of their group are: by controller and life.

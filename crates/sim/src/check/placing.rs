@@ -294,7 +294,7 @@ fn is_blocked(seen: Seen<'_>, id: &DeviceId, tolerations: &[Toleration]) -> bool
 
 /// Whether a pod with these tolerations would have to leave a device as soon as it has it.
 fn is_left_soon(seen: Seen<'_>, id: &DeviceId, tolerations: &[Toleration], now: Timestamp) -> bool {
-    let is_over = |taint: &Taint| reference::deadline(taint, tolerations).is_some_and(|end| end <= now);
+    let is_over = |taint: &Taint| reference::deadline(taint, None, tolerations).is_some_and(|end| end <= now);
     let taints = reference::taints(seen, seen.device(id));
     taints.iter().any(|found| found.taint.effect.evicts() && is_over(found.taint))
 }

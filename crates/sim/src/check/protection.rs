@@ -102,9 +102,21 @@ impl World {
             let detail = format!("{} goes by {:?}: {:?}", evict.pod, evict.manner, evict.reasons);
             self.violate("budgets are asked before the deadline", detail);
         }
+        let life = self.controllers[number].life;
+        let asked = self.checker.asked.get(&(number, life, evict.uid.clone()));
+        if evict.manner == Manner::DeleteOverdue && asked.is_none() {
+            let detail = format!("{} goes by {:?}: {:?}", evict.pod, evict.manner, evict.reasons);
+            self.violate("budgets are asked before a pod is deleted past them", detail);
+        }
         if evict.manner == Manner::DeleteOverdue {
             self.coverage.hit(Mark::DeletedOverdue);
         }
+    }
+
+    /// A disruption budget refused to let a pod go.
+    pub(crate) fn note_refused(&mut self, number: usize, pod: &Uid) {
+        let key = (number, self.controllers[number].life, pod.clone());
+        self.checker.asked.entry(key).or_insert(self.now);
     }
 
     /// Some rule for which a pod goes has an open window, or needs none.
@@ -162,6 +174,13 @@ impl World {
         let mut complaint = None;
         let mut watched = self.controllers[number].breakers.clone();
         for guard in &self.controllers[number].guards {
+            let is_unclear = |cause: &&Cause<'_>| {
+                cause.deadline <= now && reference::is_unclear(seen, guard.selector.as_ref(), cause.device)
+            };
+            if let Some(cause) = causes.iter().find(is_unclear) {
+                let detail = format!("{} on {:?} by {}", evict.pod, cause.device, guard.name);
+                complaint = Some(("a guard that is not understood keeps everything", detail));
+            }
             let selects = |cause: &&Cause<'_>| {
                 cause.deadline <= now && reference::selects(seen, guard.selector.as_ref(), cause.device)
             };

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
-use lazaret_replacement::{EffectKind, Mark as PodMark, Plan, Pod, Record, Status};
+use lazaret_model::{DisruptionGuard, ObjectKey, Text, Timestamp, Uid};
+use lazaret_replacement::{EffectKind, Mark as PodMark, Origin, Plan, Pod, Record, Status};
 
 use super::replacement_reference::is_subject;
 use crate::{
     api::wall,
     coverage::Mark,
+    reference,
     scenario::{Op, SKEW_MS_MAX},
     world::World,
 };
@@ -66,6 +67,7 @@ impl World {
             self.violate("every policy that selects a pod counts it", detail);
         }
         self.check_due(number, record, &pod, now);
+        self.check_unguarded(number, record, now);
         for (policy, spec) in selecting {
             let under_way = self.under_way(number, &policy.key, &spec, &record.node);
             if under_way.len() > spec.max_concurrent as usize {
@@ -84,6 +86,31 @@ impl World {
                 );
                 self.violate("nothing is begun while too many fault domains are tainted", detail);
             }
+        }
+    }
+
+    /// Nothing begins because of a device while a guard that the controller has seen is paused, has no open window or is not understood.
+    fn check_unguarded(&mut self, number: usize, record: &Record, now: Timestamp) {
+        if record.cause.origin != Origin::Device {
+            return;
+        }
+        let seen = self.seen(number);
+        let devices = 0..u32::try_from(self.api.catalog.devices()).unwrap_or(u32::MAX);
+        let mut ids = devices.map(|device| self.api.catalog.id(device));
+        let Some(id) = ids.find(|id| *id.to_string() == *record.cause.place) else { return };
+        let named = seen.device(&id);
+        let keeps = |guard: &&Arc<DisruptionGuard>| {
+            let selector = guard.selector.as_ref();
+            let is_paused = guard.paused.as_ref().is_some_and(|pause| pause.holds(now));
+            let is_closed =
+                !guard.windows.is_empty() && !guard.windows.iter().any(|window| window.is_open(now));
+            reference::is_unclear(seen, selector, named)
+                || (is_paused || is_closed) && reference::selects(seen, selector, named)
+        };
+        if let Some(guard) = self.replacer(number).guards.iter().find(keeps) {
+            let detail =
+                format!("controller {number} begins with {} though {guard:?} keeps {id}", record.pod);
+            self.violate("guards keep replacements because of devices from beginning", detail);
         }
     }
 

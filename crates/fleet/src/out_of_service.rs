@@ -2,13 +2,15 @@
 
 use alloc::collections::BTreeSet;
 
-use lazaret_fleet::{DeviceRef, Fleet};
 use lazaret_model::{
     Breaker, BreakerUnit, Counted, DeviceSelector, DisruptionGuard, RecentlyOut, Timestamp, Unit,
 };
 
+use crate::{DeviceRef, Fleet};
+
 /// Counts what a breaker is about. Costs the devices that the guard selects.
-pub(crate) fn count(
+#[must_use]
+pub fn count_out_of_service(
     now: Timestamp,
     fleet: &Fleet,
     guard: &DisruptionGuard,
