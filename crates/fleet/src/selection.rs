@@ -101,7 +101,7 @@ impl<'a> Selection<'a> {
             let is_current = |entry: &&SliceEntry| {
                 let pool = self.fleet.pools.get(entry.pool);
                 entry.state.head.presence != Presence::Published
-                    || pool.is_some_and(|pool| pool.view.shows(entry.state.generation()))
+                    || pool.is_some_and(|pool| pool.views.shows(&entry.state.head))
             };
             let devices = entry.filter(is_current).into_iter();
             devices.flat_map(move |entry| hits.failed.iter().map(move |at| entry.state.device_id(at)))
