@@ -68,6 +68,7 @@ fn what_was_in_the_way_of_a_task_is_said_when_its_time_is_over() {
     leader.work(&mut server, fails);
     let why = "as repair: namespaces \"gone\" not found";
     leader.hear(Notice::Obstructed(incident(&server).task_name(), why.into()));
+    leader.work(&mut server, fails);
     leader.now += 10 * MINUTE;
     leader.work(&mut server, fails);
     let said = incident(&server).timeline.last().unwrap().cause.clone();

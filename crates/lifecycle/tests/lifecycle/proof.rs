@@ -67,6 +67,8 @@ fn a_result_counts_once_it_is_stored_whose_it_is() {
     leader.work(&mut server, is_of_task);
     assert_eq!(incident(&server).stage, Stage::Repairing, "nobody could know later why it went on");
     let mut next = Leader::begin(&server, MINUTE, policy());
+    let (device, namespaces) = (device("gpu-0"), Vec::new());
+    next.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces, stays: "".into() }));
     next.work(&mut server, |_| false);
     assert_eq!(server.jobs.len(), 2, "the repair, and the validation: {:?}", server.jobs);
     assert_eq!(incident(&server).stage, Stage::Probation, "the next leader found it");

@@ -105,6 +105,8 @@ fn the_next_leader_does_not_use_the_number_of_a_job_that_was_deleted() {
     }
     assert_eq!(running(&server), [] as [Text; 0]);
     let mut next = Leader::begin(&server, MINUTE, policy());
+    let (device, namespaces) = (device("gpu-0"), Vec::new());
+    next.hear(Notice::Core(Input::InUse { device, is_used: false, namespaces, stays: "".into() }));
     next.work(&mut server, |_| false);
     assert_repaired_again(&server);
 }
