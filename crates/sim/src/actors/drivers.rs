@@ -157,7 +157,7 @@ impl World {
         // The second driver has fewer devices: few pods ask for it.
         let per_slice =
             if *driver == *palette::DRIVERS[0] { self.config.devices } else { self.config.devices / 3 + 1 };
-        let twins = self.config.healed != 0 && self.config.seed % TWINS_ONE_IN == 0;
+        let twins = self.config.healed != 0 && self.config.seed.is_multiple_of(TWINS_ONE_IN);
         for number in 0..self.config.slices {
             let devices = (0..per_slice).map(|index| {
                 let mut device = self.new_device(number * per_slice + index);
