@@ -213,10 +213,10 @@ fn hear(machine: &mut ClaimController, news: News) -> Vec<Effect<ClaimEffectKind
 }
 
 /// A claim that is reserved for a pod on node n, and the pod is gone.
-fn removed_by_force(ended: bool, node: NodeReport) -> (ClaimController, Vec<Effect<ClaimEffectKind>>) {
+fn removed_by_force(node: NodeReport) -> (ClaimController, Vec<Effect<ClaimEffectKind>>) {
     let mut reserved = allocated(claim("c", None), None);
     reserved.status.reserved_for = vec![user("p")];
-    let bound = Pod { node: Some("n".into()), ended, ..pod("p", &[]) };
+    let bound = Pod { node: Some("n".into()), ..pod("p", &[]) };
     let mut machine = controller(vec![bound], vec![reserved]);
     assert!(hear(&mut machine, News::Report(Arc::new(node))).is_empty());
     let asked = hear(&mut machine, News::PodGone(key("p"), "uid-p".into()));
@@ -239,7 +239,7 @@ fn question(effects: &[Effect<ClaimEffectKind>]) -> AskNode {
 
 #[test]
 fn the_reservation_of_a_pod_that_was_removed_by_force_stays_until_its_node_has_unprepared_the_claim() {
-    let (mut machine, asked) = removed_by_force(false, report(1, &[], &[]));
+    let (mut machine, asked) = removed_by_force(report(1, &[], &[]));
     let ask = question(&asked);
     assert_eq!((&*ask.node, &*ask.uid, &*ask.version), ("n", "uid-n", "1"));
     assert_eq!((&ask.awaiting[0].claim, &*ask.awaiting[0].uid), (&key("c"), "uid-c"));
@@ -256,7 +256,7 @@ fn the_reservation_of_a_pod_that_was_removed_by_force_stays_until_its_node_has_u
 
 #[test]
 fn an_answer_to_an_earlier_question_does_not_count() {
-    let (mut machine, effects) = removed_by_force(false, report(1, &[], &["uid-c"]));
+    let (mut machine, effects) = removed_by_force(report(1, &[], &["uid-c"]));
     assert!(effects.is_empty(), "the node takes its answer back first: {effects:?}");
     let asked = hear(&mut machine, News::Report(Arc::new(report(2, &[], &[]))));
     assert_eq!(question(&asked).awaiting.len(), 1);
@@ -264,12 +264,16 @@ fn an_answer_to_an_earlier_question_does_not_count() {
 
 #[test]
 fn nodes_that_cannot_have_prepared_the_claim_or_do_not_answer_are_not_waited_for() {
-    assert!(removes_the_user(&removed_by_force(true, report(1, &[], &[])).1), "the pod ended on its node");
+    let mut used = allocated(claim("c", None), None);
+    used.status.reserved_for = vec![user("p")];
+    let ended = Pod { node: Some("n".into()), ended: true, ..pod("p", &[]) };
+    let at_once = effects(&mut controller(vec![ended], vec![used]));
+    assert!(removes_the_user(&at_once), "the pod ended on its node");
     let silent = NodeReport { reports: false, ..report(1, &[], &[]) };
-    assert!(removes_the_user(&removed_by_force(false, silent).1));
+    assert!(removes_the_user(&removed_by_force(silent).1));
     let off = NodeReport { out_of_service: true, ..report(1, &[], &[]) };
-    assert!(removes_the_user(&removed_by_force(false, off).1));
-    let (mut machine, asked) = removed_by_force(false, report(1, &[], &[]));
+    assert!(removes_the_user(&removed_by_force(off).1));
+    let (mut machine, asked) = removed_by_force(report(1, &[], &[]));
     question(&asked);
     assert!(removes_the_user(&hear(&mut machine, News::ReportGone("n".into()))), "the node is gone");
     // A pod that was never seen may have been on any node on which the claim is available.
