@@ -73,17 +73,16 @@ impl Rules for Job {
             (text(metadata, "name").to_owned(), text(metadata, "uid").to_owned())
         };
         let spec = field_mut(object, "spec");
-        let labelled = is_filled(&spec["template"]["metadata"], "labels");
         if !is_true(spec, "manualSelector") {
             let labels = field_mut(field_mut(field_mut(spec, "template"), "metadata"), "labels");
             UID_LABELS.iter().for_each(|label| put(labels, label, uid.clone()));
             NAME_LABELS.iter().for_each(|label| put(labels, label, name.clone()));
             put(spec, "selector", json!({"matchLabels": {(UID_LABELS[0]): uid}}));
         }
-        // A job that has no labels has those of its pods, if these have any of their own.
+        // A job that has no labels has those of its pods.
         let labels = spec["template"]["metadata"]["labels"].clone();
         let metadata = field_mut(object, "metadata");
-        if labelled && !is_filled(metadata, "labels") {
+        if !labels.is_null() && !is_filled(metadata, "labels") {
             put(metadata, "labels", labels);
         }
     }

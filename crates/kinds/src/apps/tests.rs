@@ -110,6 +110,10 @@ fn jobs() {
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
     );
     assert_eq!(created["spec"]["template"]["metadata"]["labels"]["job-name"], "j");
+    let bare = set(&job, "/spec/template/metadata", json!({}));
+    let bare = World::new().create(jobs, bare).ok();
+    assert_eq!(bare["metadata"]["labels"], bare["spec"]["template"]["metadata"]["labels"]);
+    assert_eq!(bare["metadata"]["labels"]["controller-uid"], "u");
     assert_eq!((&created["spec"]["completions"], &created["spec"]["backoffLimit"]), (&json!(1), &json!(6)));
     assert_eq!(World::new().row(jobs, &created)[..3], ["Status=Running", "Completions=0/1", "Duration="]);
     let done = json!({"succeeded": 1, "startTime": "2026-03-01T11:00:00Z", "completionTime": "2026-03-01T11:05:10Z", "conditions": [{"type": "Complete", "status": "True"}]});

@@ -37,6 +37,6 @@ pub(crate) use quota::ResourceQuota;
 pub(crate) use service::Service;
 pub use service::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
 pub(crate) use service_account::ServiceAccount;
-pub(crate) use storage::{PersistentVolume, PersistentVolumeClaim};
+pub(crate) use storage::{CsiDriver, PersistentVolume, PersistentVolumeClaim};
 pub(crate) use storage_class::StorageClass;
 pub(crate) use storage_validation::claim as volume_claim_spec;

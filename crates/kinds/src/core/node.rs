@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lazaret_json::Value;
+use lazaret_json::{Value, json};
 
 use super::pod_validation::TAINT_EFFECTS;
 use crate::{
@@ -12,7 +12,10 @@ use crate::{
     kind::age,
     path::Path,
     rules::{keep_all_but_status, keep_status},
-    value::{canonical_quantities, entries, has, is_filled, is_true, list, put, quantity, remove, text},
+    value::{
+        canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, quantity, remove, text,
+        texts,
+    },
 };
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
@@ -41,6 +44,21 @@ const GATES: &[Gate] = &[Gate {
     },
 }];
 
+/// The first network of a node and the list of all say the same.
+fn default_networks(node: &mut Value) {
+    let first = text(&node["spec"], "podCIDR").to_owned();
+    let listed = texts(&node["spec"], "podCIDRs").next().unwrap_or_default().to_owned();
+    if first == listed {
+        return;
+    }
+    let spec = field_mut(node, "spec");
+    if first.is_empty() {
+        put(spec, "podCIDR", listed);
+    } else {
+        put(spec, "podCIDRs", json!([first]));
+    }
+}
+
 /// Nodes.
 #[derive(Debug)]
 pub(crate) struct Node;
@@ -53,6 +71,7 @@ impl Rules for Node {
         {
             put(status, "allocatable", capacity);
         }
+        default_networks(object);
         canonical_quantities(object, "core/v1.Node");
     }
 

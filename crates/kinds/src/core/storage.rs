@@ -1,13 +1,13 @@
 //! Volumes and claims for them: kept and shown, never bound here.
 
-use lazaret_json::Value;
+use lazaret_json::{Value, json};
 
 use super::storage_validation;
 use crate::{
     Column, Context, Errors, Rules,
     kind::age,
     path::Path,
-    value::{canonical_quantities, field_mut, fill, list, text},
+    value::{canonical_quantities, field_mut, fill, has, list, put, text},
 };
 
 /// Volumes.
@@ -34,6 +34,9 @@ impl Rules for PersistentVolume {
         let spec = field_mut(object, "spec");
         fill(spec, "persistentVolumeReclaimPolicy", "Retain");
         fill(spec, "volumeMode", "Filesystem");
+        if let Some(host) = spec.get_mut("hostPath").filter(|host| host.is_object() && !has(host, "type")) {
+            put(host, "type", "");
+        }
         fill(field_mut(object, "status"), "phase", "Pending");
         canonical_quantities(object, "core/v1.PersistentVolume");
     }
@@ -115,5 +118,29 @@ impl Rules for PersistentVolumeClaim {
             text(spec, "storageClassName").into(),
             age(object, context),
         ]
+    }
+}
+
+/// Drivers of volumes. Nothing here asks them anything.
+#[derive(Debug)]
+pub(crate) struct CsiDriver;
+
+impl Rules for CsiDriver {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        fill(spec, "attachRequired", true);
+        for field in [
+            "podInfoOnMount",
+            "storageCapacity",
+            "requiresRepublish",
+            "seLinuxMount",
+            "preventPodSchedulingIfMissing",
+        ] {
+            fill(spec, field, false);
+        }
+        fill(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        if list(spec, "volumeLifecycleModes").is_empty() {
+            put(spec, "volumeLifecycleModes", json!(["Persistent"]));
+        }
     }
 }

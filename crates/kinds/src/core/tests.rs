@@ -363,6 +363,40 @@ fn pods_are_selected_by_their_fields() {
 }
 
 #[test]
+fn the_first_network_of_a_node_is_that_of_the_list() {
+    let nodes = kind("", "nodes");
+    for (said, stored) in [
+        (json!({"podCIDR": "10.0.0.0/24"}), json!({"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]})),
+        (
+            json!({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}),
+            json!({"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]}),
+        ),
+        (
+            json!({"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.0.0/24"]}),
+            json!({"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24"]}),
+        ),
+    ] {
+        let created = World::new().create(nodes, json!({"metadata": {"name": "n"}, "spec": said})).ok();
+        for field in ["podCIDR", "podCIDRs"] {
+            assert_eq!(created["spec"][field], stored[field], "{created}");
+        }
+    }
+}
+
+#[test]
+fn drivers_and_paths_of_volumes_get_what_they_do_not_say() {
+    let driver = json!({"metadata": {"name": "d.example.com"}, "spec": {"attachRequired": false}});
+    let created = World::new().create(kind("storage.k8s.io", "csidrivers"), driver).ok();
+    assert_eq!(created["spec"]["attachRequired"], false);
+    assert_eq!(created["spec"]["podInfoOnMount"], false);
+    assert_eq!(created["spec"]["volumeLifecycleModes"], json!(["Persistent"]));
+    assert_eq!(created["spec"]["fsGroupPolicy"], "ReadWriteOnceWithFSType");
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}}});
+    let created = World::new().create(kind("", "persistentvolumes"), volume).ok();
+    assert_eq!(created["spec"]["hostPath"], json!({"path": "/a", "type": ""}));
+}
+
+#[test]
 fn nodes() {
     let nodes = kind("", "nodes");
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/worker": ""}}, "status": {"capacity": {"cpu": "4", "memory": "1024Mi"}}});

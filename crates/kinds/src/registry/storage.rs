@@ -1,7 +1,7 @@
 //! Storage, which nothing here provides: a scheduler wants to list it.
 
 use super::{BASE, CLUSTER, PlainWithStatus, Row, STATUS, v1};
-use crate::core::StorageClass;
+use crate::core::{CsiDriver, StorageClass};
 
 pub(super) const STORAGE: &[Row] = &[
     Row {
@@ -27,6 +27,7 @@ pub(super) const STORAGE: &[Row] = &[
     Row {
         group: "storage.k8s.io",
         kind: "CSIDriver",
+        rules: &CsiDriver,
         delete_returns_object: true,
         plural: "csidrivers",
         singular: "csidriver",
