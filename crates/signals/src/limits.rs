@@ -183,6 +183,7 @@ fn unclear_limit(fleet: &Fleet, guard: &DisruptionGuard) -> Option<Limit> {
         permitted: None,
         total: 0,
         out: BTreeSet::new(),
+        unnamed: 0,
         stops: Some((HeldReason::Paused, message)),
     })
 }

@@ -3,7 +3,8 @@
 use lazaret_api::{Object, approval_to_text};
 use lazaret_eviction::impact_together;
 use lazaret_model::{
-    APPROVAL, APPROVED_BY, Approval, Approvers, DeviceTaintRule, Impact, RuleRequest, WRITTEN_BY,
+    APPROVAL, APPROVED_BY, Approval, Approvers, DeviceTaintRule, DisruptionGuard, Impact, RuleRequest,
+    WRITTEN_BY,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -117,11 +118,16 @@ async fn own_approval(session: &Session<'_>, approved: &Value) -> Result<Option<
         return Ok(None);
     }
     let mut wanting: Vec<String> = Vec::new();
-    let read = session.api.list(&DISRUPTION_GUARDS, &Scope::default(), |item| {
-        let guard = lazaret_api::read_guard(item.json()).ok();
-        let wants = guard.filter(|one| one.approvers == Approvers::Different && one.confirm_above.is_some());
-        wanting.extend(wants.map(|guard| guard.name.to_string()));
-    });
+    let wants =
+        |guard: &DisruptionGuard| guard.approvers == Approvers::Different && guard.confirm_above.is_some();
+    let scope = Scope::default();
+    let read =
+        session.api.list(&DISRUPTION_GUARDS, &scope, |item| match lazaret_api::read_guard(item.json()) {
+            Ok(guard) if wants(&guard) => wanting.push(guard.name.to_string()),
+            Ok(_) => {}
+            // It stops everything until it can be read.
+            Err(_) => wanting.push("that cannot be read".to_owned()),
+        });
     match read.await {
         // The kind is not installed: there are no guards.
         Ok(_) | Err(Error::NotFound { .. }) => {}

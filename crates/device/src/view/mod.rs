@@ -3,6 +3,7 @@
 mod audit;
 mod change;
 mod check;
+mod check_guards;
 mod check_identity;
 mod check_unread;
 mod classic;

@@ -12,7 +12,7 @@ fn quarantines() -> Policy {
 /// Another machine finds what was last recorded.
 fn restart(world: &World, now: i64) -> World {
     let found: Incident = world.recorded();
-    let mut next = World { machine: Lifecycle::default(), now, effects: Vec::new() };
+    let mut next = World { machine: Lifecycle::default(), now, effects: Vec::new(), is_used: true };
     next.hear(Input::Policy(Box::new(quarantines())));
     next.publish("gpu-0", "uuid-0");
     next.hear(Input::Found(Box::new(found)));

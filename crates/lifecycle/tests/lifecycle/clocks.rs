@@ -9,7 +9,8 @@ const DAY: i64 = 24 * 60 * MINUTE;
 /// Another machine finds what was recorded a day ahead, and lives a day before.
 fn put_right(world: &World, policy: Policy) -> World {
     let found: Incident = world.recorded();
-    let mut next = World { machine: Lifecycle::default(), now: world.now - DAY, effects: Vec::new() };
+    let mut next =
+        World { machine: Lifecycle::default(), now: world.now - DAY, effects: Vec::new(), is_used: true };
     next.hear(Input::Policy(Box::new(policy)));
     next.publish("gpu-0", "uuid-0");
     next.hear(Input::Found(Box::new(found)));

@@ -129,6 +129,7 @@ fn paused(world: &mut World, is_paused: bool) {
         permitted: None,
         total: 1,
         out: [].into(),
+        unnamed: 0,
         stops: is_paused.then_some(stop),
     }]));
 }

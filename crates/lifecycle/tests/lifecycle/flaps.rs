@@ -14,6 +14,7 @@ fn lemons() -> Policy {
     let recovery = Recovery {
         probation_ms: 30 * MINUTE,
         validates: false,
+        validation_timeout_ms: 30 * MINUTE,
         flaps: Some(Flaps { at_most: 2, within_ms: 24 * 60 * MINUTE }),
     };
     let mut hot = rule("hot", r#"signal.key == "hot""#, Target::Quarantined);

@@ -124,6 +124,7 @@ fn what_a_guard_holds_for_another_policy_is_governed_by_that_once_it_is_permitte
         permitted: Some(permitted),
         total: 2,
         out: [Unit::Device(device("gpu-1"))].into(),
+        unnamed: 0,
         stops: None,
     };
     let suspicious = named("a", Mode::Enforce, &[("odd", Target::Suspect)]);

@@ -85,7 +85,8 @@ fn a_new_leader_follows_hardware_that_was_renamed_before() {
     let mut world = World::new(policy());
     world.signal("xid", "79", false);
     let found = world.machine.incidents().next().unwrap().clone();
-    let mut next = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    let mut next =
+        World { machine: Lifecycle::default(), now: world.now, effects: Vec::new(), is_used: true };
     next.hear(Input::Policy(Box::new(policy())));
     next.publish("gpu-7", "uuid-0");
     next.hear(Input::Found(Box::new(found)));
