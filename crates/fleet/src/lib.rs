@@ -75,6 +75,7 @@ mod taints;
 mod units;
 mod usage;
 mod value;
+mod views;
 mod vocabulary;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use core::fmt;
 
 use lazaret_model::{AttrNames, CounterSet, NodeScope, PoolId, Quantity, Text};
 
-use crate::{DEVICES_PER_SLICE_MAX, SliceState, pool_entry::Views};
+use crate::{DEVICES_PER_SLICE_MAX, SliceState, views::Views};
 
 /// A pool with all its slices.
 #[derive(Clone, Debug)]

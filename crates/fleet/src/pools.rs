@@ -5,7 +5,8 @@ use lazaret_model::{PoolId, Text};
 
 use crate::{
     Fleet,
-    pool_entry::{PoolEntry, Views, pool_hash},
+    pool_entry::{PoolEntry, pool_hash},
+    views::Views,
 };
 
 impl Fleet {

@@ -1,6 +1,6 @@
 //! The mark of a replacement on a pod, and the proof that this installation wrote it.
 //!
-//! Who may write pods can write any annotation. A mark counts only with a proof: for a pod that was released one by its own record, for a copy one by
+//! A user who may write pods can write any annotation. A mark counts only with a proof: for a pod that was released one by its own record, for a copy one by
 //! its own name. So no mark of one pod counts on another.
 
 use lazaret_model::Text;

@@ -19,7 +19,7 @@ const RESERVED: [&str; 6] = [
 const PREFIX: &str = "lazaret.dev/";
 /// Objects of an incident are created with the rights of the account that a policy names, and known by a proof.
 const PROVED_OWNER: &str = "DeviceIncident";
-/// Who may write reserved keys may `write` this resource of the group, in the object's namespace.
+/// A user who may write reserved keys may `write` this resource of the group, in the object's namespace.
 const RESOURCE: &str = "marks";
 
 /// Refuses a write that changes a reserved key or adds an owner of our kinds, in an object or in the template of one.
