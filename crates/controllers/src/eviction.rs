@@ -339,13 +339,11 @@ impl Perform<EffectKind> for Executor {
                     tracing::warn!(%error, "an effect of the eviction failed");
                 }
                 let is_refused = matches!(error, CallError::Forbidden(_) | CallError::Invalid(_));
-                match effect {
+                if is_refused && matches!(effect, EffectKind::Evict(_)) {
                     // A policy, a webhook or missing rights: the rule's status says so.
-                    EffectKind::Evict(_) if is_refused => {
-                        Reply { why: Some(error.to_string()), ..Outcome::Refused.into() }
-                    }
-                    _ => Reply::from(&error),
+                    return Reply { why: Some(error.to_string()), ..Outcome::Refused.into() };
                 }
+                Reply::from(&error)
             },
             Reply::from,
         )

@@ -19,16 +19,15 @@ pub fn functions(code: &str) -> Vec<Function> {
     for (at, line) in lines.iter().enumerate() {
         let Some(name) = function_name(line) else { continue };
         let indent = line.len() - line.trim_start().len();
-        let is_end = |line: &&str| {
+        let is_end = |line: &str| {
             let own = line.len() - line.trim_start().len();
-            own == indent && matches!(line.trim(), "}" | "};")
-                || own == indent && line.trim_end().ends_with(';')
+            own == indent && (matches!(line.trim(), "}" | "};") || line.trim_end().ends_with(';'))
         };
         let is_one_line = line.trim_end().ends_with('}') || line.trim_end().ends_with(';');
         let more = if is_one_line {
             Some(0)
         } else {
-            lines[at + 1..].iter().position(|line| is_end(&line)).map(|end| end + 1)
+            lines[at + 1..].iter().position(|line| is_end(line)).map(|end| end + 1)
         };
         found.push(Function { name: name.to_owned(), lines: more.unwrap_or(0) + 1 });
     }

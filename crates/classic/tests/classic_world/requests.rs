@@ -56,15 +56,7 @@ impl World {
             | Request::Scheduler(NegotiationEffectKind::Change(change))
             | Request::Driver(DriverEffectKind::Change(change)) => self.change(flight, &change),
             Request::Claims(ClaimEffectKind::Create(create)) => {
-                let outcome = match self.fate() {
-                    RequestOutcome::Arrives => self.server.create(&create),
-                    RequestOutcome::Bounces => Outcome::RetryLater,
-                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
-                    RequestOutcome::AnswerLost => {
-                        self.server.create(&create);
-                        Outcome::Unknown
-                    }
-                };
+                let outcome = self.write_once(|world| world.server.create(&create));
                 self.acknowledge(&flight, outcome);
             }
             Request::Claims(ClaimEffectKind::ConfirmPod(key, uid)) => {
@@ -88,27 +80,12 @@ impl World {
             }
             Request::Claims(ClaimEffectKind::AskNode(ask)) => {
                 self.count("a node was asked");
-                let outcome = match self.fate() {
-                    RequestOutcome::Arrives => self.server.ask(&ask),
-                    RequestOutcome::Bounces => Outcome::RetryLater,
-                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
-                    RequestOutcome::AnswerLost => {
-                        self.server.ask(&ask);
-                        Outcome::Unknown
-                    }
-                };
+                let outcome = self.write_once(|world| world.server.ask(&ask));
                 self.acknowledge(&flight, outcome);
             }
             Request::Claims(ClaimEffectKind::Delete(delete)) => {
-                let outcome = match self.fate() {
-                    RequestOutcome::Arrives => self.server.delete_claim_of(&delete.claim, &delete.uid),
-                    RequestOutcome::Bounces => Outcome::RetryLater,
-                    RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
-                    RequestOutcome::AnswerLost => {
-                        self.server.delete_claim_of(&delete.claim, &delete.uid);
-                        Outcome::Unknown
-                    }
-                };
+                let outcome =
+                    self.write_once(|world| world.server.delete_claim_of(&delete.claim, &delete.uid));
                 self.acknowledge(&flight, outcome);
             }
             Request::Claims(ClaimEffectKind::Event(_)) => {}
@@ -137,6 +114,19 @@ impl World {
                 | DriverEffectKind::Deallocate(_)
                 | DriverEffectKind::Examine(_),
             ) => self.call(&flight),
+        }
+    }
+
+    /// A write that may bounce, get lost, or arrive without an answer.
+    fn write_once(&mut self, write: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+        match self.fate() {
+            RequestOutcome::Arrives => write(self),
+            RequestOutcome::Bounces => Outcome::RetryLater,
+            RequestOutcome::Lost | RequestOutcome::Late => Outcome::Unknown,
+            RequestOutcome::AnswerLost => {
+                write(self);
+                Outcome::Unknown
+            }
         }
     }
 

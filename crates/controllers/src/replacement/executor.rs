@@ -56,7 +56,7 @@ async fn copy_pod(Executor { writer, proofs }: &Executor, name: &str, gated: boo
         return Outcome::Gone.into();
     }
     let is_the_copy = |found: &[u8]| {
-        let Ok(found) = Object::new(&PODS, found.to_vec()) else { return false };
+        let Ok(found) = Object::new(&PODS, found) else { return false };
         let Ok(text) = serde_json::from_slice::<Value>(found.json()) else { return false };
         let mark = text["metadata"]["annotations"][MARK].as_str();
         let mark = mark.and_then(|mark| mark::read(proofs, &found, mark));

@@ -39,13 +39,16 @@ pub(super) struct Attempt<'a> {
     pub(super) old: &'a Value,
 }
 
+/// By driver and pool, and a node: another node that has a slice there.
+pub(super) type OtherNodeOfPool = dyn Fn((&str, &str), &str) -> Option<String>;
+
 /// Inputs besides the objects of an attempt.
 pub(super) struct AttemptContext<'a> {
     pub(super) features: &'a Features,
     /// A stored object by group, plural, namespace and name.
     pub(super) stored: &'a dyn Fn(&str, &str, &str, &str) -> Option<Value>,
     /// Another node than this one that has a slice in the pool of a driver.
-    pub(super) other_node_of_pool: &'a dyn Fn((&str, &str), &str) -> Option<String>,
+    pub(super) other_node_of_pool: &'a OtherNodeOfPool,
     /// Whether roles permit the node this.
     pub(super) may: &'a dyn Fn(Access<'_>) -> bool,
 }
