@@ -83,7 +83,9 @@ impl Lifecycle {
     /// An incident that was only observed ends where a policy that enforces opens its own.
     fn end_observed(&mut self, now: Timestamp, device: &DeviceId, policy: &Text) {
         let Some(number) = self.devices.get(device).and_then(|known| known.incident) else { return };
-        if self.is_observed(device) {
+        // A device that a person gave up is for a person to decide.
+        let is_given_up = self.incidents.get(&number).is_some_and(|one| one.stage == Stage::Abandoned);
+        if self.is_observed(device) && !is_given_up {
             let cause = format!("DeviceHealthPolicy {policy} enforces, and has an incident of its own");
             let signals = self.devices.get(device).and_then(|known| known.signals);
             self.enter(now, number, Stage::Cleared, cause.into(), &ITSELF.into());

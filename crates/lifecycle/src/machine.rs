@@ -308,7 +308,11 @@ impl Lifecycle {
         self.tallies.drop_policy(name);
         let numbers = self.numbers_of(name);
         let observed = self.policies.get(name).is_some_and(|policy| policy.mode == Mode::Observe);
-        let is_its = |number: &&u64| self.incidents.get(*number).is_some_and(|one| one.policy == *name);
+        // A device that a person gave up is for a person to decide.
+        let is_its = |number: &&u64| {
+            let incident = self.incidents.get(*number);
+            incident.is_some_and(|one| one.policy == *name && one.stage != Stage::Abandoned)
+        };
         let ends: Vec<u64> = numbers.iter().filter(is_its).filter(|_| observed).copied().collect();
         for number in ends {
             // Nothing was done to the device, so nothing is left to decide.

@@ -1,6 +1,8 @@
 //! Several policies of one device: those that observe are apart, and of those that enforce the one of the worst rule governs.
 
-use lazaret_lifecycle::{Effect, Flaps, Input, Limit, Mode, Policy, Recovery, Selected, Stage, Step, Target};
+use lazaret_lifecycle::{
+    Act, Effect, Flaps, Input, Limit, Mode, Policy, Recovery, Selected, Stage, Step, Target,
+};
 use lazaret_model::{DeviceId, Unit};
 use proptest::prelude::*;
 
@@ -66,6 +68,17 @@ fn an_incident_that_was_only_observed_ends_with_its_policy() {
     world.signal("fatal", "", true);
     world.hear(Input::PolicyGone("a".into()));
     assert_eq!(world.stage(), None);
+}
+
+#[test]
+fn a_device_that_a_person_gave_up_stays_so_whatever_becomes_of_its_policy() {
+    let mut world = world(vec![named("a", Mode::Enforce, &[("fatal", Target::Drained)])]);
+    world.signal("fatal", "", true);
+    let (incident, at) = (world.number(), at(world.now));
+    world.hear(Input::Person { incident, act: Act::Abandon, who: "jo".into(), why: "".into(), at });
+    world.hear(Input::Policy(Box::new(named("a", Mode::Observe, &[("fatal", Target::Drained)]))));
+    world.hear(Input::PolicyGone("a".into()));
+    assert_eq!(world.stage(), Some(Stage::Abandoned));
 }
 
 #[test]
