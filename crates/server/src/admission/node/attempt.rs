@@ -40,7 +40,7 @@ pub(super) struct Attempt<'a> {
 }
 
 /// By driver and pool, and a node: another node that has a slice there.
-pub(super) type OtherNodeOfPool = dyn Fn((&str, &str), &str) -> Option<String>;
+pub(super) type OtherNodeOfPool<'a> = dyn Fn((&str, &str), &str) -> Option<String> + 'a;
 
 /// Inputs besides the objects of an attempt.
 pub(super) struct AttemptContext<'a> {
@@ -48,7 +48,7 @@ pub(super) struct AttemptContext<'a> {
     /// A stored object by group, plural, namespace and name.
     pub(super) stored: &'a dyn Fn(&str, &str, &str, &str) -> Option<Value>,
     /// Another node than this one that has a slice in the pool of a driver.
-    pub(super) other_node_of_pool: &'a OtherNodeOfPool,
+    pub(super) other_node_of_pool: &'a OtherNodeOfPool<'a>,
     /// Whether roles permit the node this.
     pub(super) may: &'a dyn Fn(Access<'_>) -> bool,
 }
