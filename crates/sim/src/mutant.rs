@@ -203,8 +203,8 @@ mutants! {
     SilentHolds = "silent-holds",
     /// An incident that is held taints its device, and its controller does not see it.
     TaintHeld = "taint-held",
-    /// Health controllers get the notice that their view is current as soon as they ask, whatever their watches have not shown yet.
-    HastyRepair = "hasty-repair",
+    /// Health controllers do not see that claims have the devices of incidents.
+    UnseenUse = "unseen-use",
     /// Health controllers do not see that a guard holds the rule of an incident.
     UnseenHold = "unseen-hold",
     /// A Job that has ended is not there any more, and its result is not known.

@@ -140,7 +140,10 @@ impl World {
     /// Passes on which devices of open incidents are in use.
     pub(super) fn hear_usage(&mut self, number: usize, now: Timestamp) {
         let HealthAgent { core, fleet, usage, .. } = &mut self.health.agents[number];
-        for heard in usage.settle(fleet, core.lifecycle()) {
+        for mut heard in usage.settle(fleet, core.lifecycle()) {
+            if let (Some(Mutant::UnseenUse), CoreInput::InUse { is_used, .. }) = (self.mutant, &mut heard) {
+                *is_used = false;
+            }
             core.handle(now, Notice::Core(heard));
         }
     }

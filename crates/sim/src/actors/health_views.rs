@@ -1,12 +1,10 @@
 //! Views that health controllers want before something begins on a device: rules, claims and pods as the server has them then.
 
-use std::collections::BTreeMap;
-
 use lazaret_leader::Action;
 use lazaret_lifecycle::{Notice, ViewKind};
 use lazaret_model::Timestamp;
 
-use crate::{api::Kind, mutant::Mutant, view::log_length, world::World};
+use crate::{api::Kind, view::log_length, world::World};
 
 fn kind(kind: &ViewKind) -> Kind {
     match kind {
@@ -34,9 +32,6 @@ impl World {
                 demand = turn.grant();
             }
             match demand {
-                Action::Ask(question, _) if self.mutant == Some(Mutant::HastyRepair) => {
-                    self.health.agents[number].turn.answered(now, question, BTreeMap::new());
-                }
                 Action::Ask(question, kinds) => {
                     let far = |kind: Kind| (kind, log_length(&self.api, kind) as u64);
                     let goal = kinds.unwrap_or_default().into_iter().map(far).collect();
