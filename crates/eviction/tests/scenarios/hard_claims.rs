@@ -14,7 +14,7 @@ const SELECTOR_UNITS: u64 = 1_100_000;
 /// Selectors that are true and cost many units each, no two alike.
 fn hard_selectors(number: usize) -> Vec<Option<Text>> {
     let selector = |at: usize| {
-        let list = "[0,1,2,3,4,5,6,7,8,9,10,11]";
+        let list = "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14]";
         let number = 1_000 * number + at;
         let inner = format!("device.driver.size() + w + x + y + z + {number} > 0");
         let all = format!("{list}.all(w, {list}.all(x, {list}.all(y, {list}.all(z, {inner}))))");
