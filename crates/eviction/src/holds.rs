@@ -221,7 +221,8 @@ impl Eviction {
         };
         let changed = state.held.as_deref() != held.as_ref();
         let flipped = state.held.is_some() != held.is_some();
-        if flipped && held.is_none() {
+        // Where no status says that it is held, its taint was in force all the time.
+        if flipped && held.is_none() && state.rule.is_held() {
             state.begin_to_apply(now);
         }
         if changed {

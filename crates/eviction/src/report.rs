@@ -130,7 +130,7 @@ impl Eviction {
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
-        let (evictions, effective_since) = (state.count(now), state.effective_since);
+        let (evictions, effective_since) = (state.count(now), state.begins.or(state.effective_since));
         let mut said =
             RuleStatus { condition, drained, blocked, expired, held, evictions, evicting, effective_since };
         if state.verified != Verified::Yes {

@@ -50,6 +50,8 @@ pub(crate) struct RuleState {
     pub(crate) held: Option<Box<Held>>,
     /// Since when it is in force, if something held it or it had expired: patience counts from then on.
     pub(crate) effective_since: Option<Timestamp>,
+    /// What its next status says of that, if that is something else.
+    pub(crate) begins: Option<Timestamp>,
     pub(crate) status: StatusState,
     /// Whether what was there when the spec was first seen has been seen.
     pub(crate) verified: Verified,
@@ -109,6 +111,7 @@ impl RuleState {
             blocked: BlockCounts::default(),
             held: None,
             effective_since: rule.effective_since,
+            begins: None,
             status: StatusState::default(),
             verified: Verified::No,
             retired: false,
@@ -129,7 +132,7 @@ impl RuleState {
             self.effective_since = rule.effective_since;
         } else if is_suspended(&self.rule) && !is_suspended(rule) {
             // The status does not say it yet, or cannot.
-            self.begin_to_apply(now);
+            self.effective_since = Some(now);
         }
         let before = (self.progress, self.rule.clone());
         if self.rule.generation != rule.generation {
@@ -161,9 +164,9 @@ impl RuleState {
         }
     }
 
-    /// It is in force from now on: it is neither held nor expired any more.
+    /// It is in force from now on: it is neither held nor expired any more. Plans follow the status that says so.
     pub(crate) fn begin_to_apply(&mut self, now: Timestamp) {
-        self.effective_since = Some(now);
+        self.begins = Some(now);
     }
 
     /// A new leadership: counts come from what others left behind.

@@ -31,6 +31,8 @@ pub enum Input {
     },
     /// A device is not published any more, or no policy selects it. Its incident goes on.
     DeviceGone(DeviceId),
+    /// No ResourceSlice lists the device any more. Its presence follows, after all devices that left with it.
+    Left(DeviceId),
     /// Whether the device of an open incident exists.
     Presence {
         /// The device.

@@ -216,6 +216,13 @@ impl Lifecycle {
         self.taken_names.insert(name);
     }
 
+    /// No slice lists a device any more: no incident passes to it.
+    pub(crate) fn see_left(&mut self, device: &DeviceId) {
+        if let Some(known) = self.devices.get_mut(device) {
+            known.presence = Some(Presence::Unpublished);
+        }
+    }
+
     /// Whether the device of an open incident exists.
     pub(crate) fn see_presence(&mut self, now: Timestamp, device: &DeviceId, presence: Presence) {
         let Some(known) = self.devices.get_mut(device) else { return };

@@ -103,6 +103,7 @@ impl Lifecycle {
             Input::PolicyGone(name) => self.lose_policy(now, &name),
             Input::Device { id, hardware, policies } => self.see_device(now, id, hardware, policies),
             Input::DeviceGone(id) => self.lose_device(now, &id),
+            Input::Left(device) => self.see_left(&device),
             Input::Presence { device, presence } => self.see_presence(now, &device, presence),
             Input::Raised(signal) => self.raise(now, &signal),
             Input::Lowered { device, key, source } => {

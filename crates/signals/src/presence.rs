@@ -85,6 +85,8 @@ impl Levels {
         }
         let mut all = Vec::new();
         // An incident passes to no device that goes at the same time.
+        let is_gone = |device: &&DeviceId| fleet.device(device).is_none();
+        all.extend(left.iter().filter(is_gone).cloned().map(CoreInput::Left));
         for device in left {
             if lifecycle.incident_of(&device).is_some() {
                 devices.insert(device);

@@ -27,6 +27,8 @@ struct World<'a> {
     serial: usize,
     lines: Vec<Line>,
     reported: BTreeSet<(Text, usize)>,
+    /// Entries of each incident's timeline that were printed.
+    entries: BTreeMap<u64, u64>,
 }
 
 pub(super) fn play(policies: Vec<HealthPolicy>, mut signals: Vec<Recorded>, args: &Args) -> Vec<Line> {
@@ -39,6 +41,7 @@ pub(super) fn play(policies: Vec<HealthPolicy>, mut signals: Vec<Recorded>, args
         serial: 0,
         lines: Vec::new(),
         reported: BTreeSet::new(),
+        entries: BTreeMap::new(),
     };
     let devices: BTreeSet<DeviceId> = signals.iter().map(|recorded| recorded.signal.device.clone()).collect();
     for id in devices {
@@ -133,6 +136,11 @@ impl World<'_> {
         };
         match effect {
             Effect::Record(incident) => {
+                // A write that only stores since when a device is calm is no entry.
+                let entries = u64::from(incident.folded) + incident.timeline.len() as u64;
+                if self.entries.insert(incident.number, entries) == Some(entries) {
+                    return None;
+                }
                 let (at, cause) = incident
                     .timeline
                     .last()

@@ -1,8 +1,8 @@
 //! Hardware that changes its name keeps its incident, and two devices with one identity are not taken for one.
 
-use lazaret_lifecycle::{Effect, Input, Lifecycle, Presence, Stage};
+use lazaret_lifecycle::{Effect, Input, Lifecycle, Presence, Signal, Source, Stage};
 
-use crate::world::{MINUTE, World, device, policy};
+use crate::world::{MINUTE, World, at, device, policy};
 
 /// gpu-0 is drained; gpu-7 is published with its identity.
 fn twins() -> World {
@@ -150,4 +150,28 @@ fn no_incident_gets_the_name_of_one_that_has_passed_to_another_device() {
     next.signal("xid", "79", false);
     let names: Vec<_> = next.machine.incidents().map(|one| one.name.clone()).collect();
     assert!(names.len() == 2 && names[0] != names[1], "{names:?}");
+}
+
+/// Both are ill: neither incident passes to the other, in whatever order their absence is seen.
+#[test]
+fn two_devices_of_one_identity_that_go_at_the_same_time_keep_their_incidents() {
+    let mut world = twins();
+    let raised = Signal {
+        device: device("gpu-7"),
+        key: "xid".into(),
+        value: "79".into(),
+        source: Source::Taint,
+        at: at(world.now),
+        lasts: true,
+        message: "".into(),
+    };
+    world.hear(Input::Raised(raised));
+    for name in ["gpu-0", "gpu-7"] {
+        world.hear(Input::Left(device(name)));
+    }
+    for name in ["gpu-0", "gpu-7"] {
+        world.presence(name, Presence::Unpublished);
+    }
+    let devices: Vec<_> = world.machine.incidents().map(|one| one.device.device.to_string()).collect();
+    assert_eq!(devices, ["gpu-0", "gpu-7"]);
 }

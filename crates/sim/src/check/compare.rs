@@ -99,7 +99,13 @@ impl World {
         let looked_at = beside > Beside::Nothing || reference::may_be_evicted(&pod);
         for claim in reference::claims(seen, pod).filter(|_| looked_at) {
             for (result, device) in seen.results(claim) {
-                let taints = reference::taints(seen, device);
+                let mut taints = reference::taints(seen, device);
+                for found in &mut taints {
+                    // A controller knows it before its status is stored, and its followers before they have seen that.
+                    if let Source::Rule(name, _) = found.source {
+                        found.since = self.controllers[number].eviction.effective_since(name);
+                    }
+                }
                 if beside == Beside::Devices
                     && let Some(detail) = taints_differ(&taints, fleet, device)
                 {

@@ -127,7 +127,15 @@ impl World {
             return judgement;
         }
         let first = first.unwrap_or(Timestamp::NEVER);
-        let is_beginning = causes.iter().any(|cause| begins(seen, cause));
+        // A rule was extended or approved, and its status does not say so yet: it is in force since its controller saw that.
+        let is_beginning = causes.iter().any(|cause| match cause.source {
+            Source::Rule(name, _) => {
+                let stored =
+                    seen.rules().find(|rule| rule.name == *name).and_then(|rule| rule.effective_since);
+                self.controllers[number].eviction.effective_since(name) != stored
+            }
+            Source::Device(..) | Source::TaintSlice(..) | Source::Patch(..) => false,
+        });
         if evict.due != first && !(is_beginning && evict.due > first) {
             let detail = format!("{}: {:?} instead of {first:?}", evict.pod, evict.due);
             complain("states the right deadline", detail);
@@ -497,14 +505,4 @@ fn pace_key(cause: &Cause<'_>) -> PaceKey {
             value: cause.taint.value.clone(),
         },
     }
-}
-
-/// Whether a rule was extended or approved and its status does not say so yet: it is in force since its controller saw that.
-fn begins(seen: Seen<'_>, cause: &Cause<'_>) -> bool {
-    let uid = rule_of(cause.source);
-    let rule = seen.rules().find(|rule| Some(&rule.uid) == uid);
-    rule.is_some_and(|rule| {
-        let mut said = rule.conditions.iter().filter(|one| one.status == ConditionStatus::True);
-        said.any(|one| [DeviceTaintRule::EXPIRED, DeviceTaintRule::HELD].contains(&&*one.kind))
-    })
 }
