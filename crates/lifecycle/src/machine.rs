@@ -86,8 +86,8 @@ pub(crate) struct Known {
     pub(crate) is_used: Option<bool>,
     /// The namespaces of the pods that use it, as far as an incident can name them.
     pub(crate) users: Box<[Text]>,
-    /// Why it stays in use, in words for people; empty where all pods leave.
-    pub(crate) stays: Text,
+    /// Why it stays in use, in words for people, where some pod does not leave.
+    pub(crate) stays: Option<Box<Text>>,
     /// The next repair or validation of its incident is kept from beginning.
     pub(crate) is_kept: bool,
     pub(crate) incident: Option<u64>,
@@ -175,7 +175,8 @@ impl Lifecycle {
 
     /// Why a device stays in use, in words for people; empty where all of its pods leave.
     pub(crate) fn stays(&self, device: &DeviceId) -> Text {
-        self.devices.get(device).map(|known| known.stays.clone()).unwrap_or_default()
+        let stays = self.devices.get(device).and_then(|known| known.stays.as_deref());
+        stays.cloned().unwrap_or_default()
     }
 
     /// Whether a policy selects a device, as far as the machine was told.
@@ -420,7 +421,8 @@ impl Lifecycle {
         (namespaces, stays): (Vec<Text>, Text),
     ) {
         let Some(known) = self.devices.get_mut(device) else { return };
-        (known.is_used, known.stays) = (Some(is_used), stays);
+        known.is_used = Some(is_used);
+        known.stays = (!stays.is_empty()).then(|| Box::new(stays));
         let users = namespaces.into_iter().take(NAMESPACES_MAX);
         known.users = users.map(|user| self.texts.share(user)).collect();
         let incident = known.incident.and_then(|number| self.incidents.get_mut(&number));

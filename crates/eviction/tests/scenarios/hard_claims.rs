@@ -53,10 +53,17 @@ fn add_claim(
             ..Allocation::default()
         })
     });
+    let user = Consumer {
+        api_group: "".into(),
+        resource: "pods".into(),
+        name: name.into(),
+        uid: format!("pod-{namespace}-{name}").into(),
+    };
     fleet.apply(Input::Claim(Arc::new(ResourceClaim {
         key: ObjectKey { namespace: namespace.into(), name: name.into() },
         uid: format!("{namespace}-{name}").into(),
         spec: Arc::new(ClaimSpec { requests: vec![request], ..ClaimSpec::default() }),
+        reserved_for: allocation.iter().map(|_| user.clone()).collect(),
         allocation,
         ..ResourceClaim::default()
     })));
