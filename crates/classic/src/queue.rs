@@ -130,10 +130,10 @@ mod tests {
         queue.later(Timestamp::from_secs(3), WakeReason::Retry, 7);
         assert_eq!(queue.next_wake(), Some(Wake::new(Timestamp::from_secs(1), WakeReason::Recheck)));
         queue.wake(Timestamp::from_secs(1));
-        assert_eq!(queue.counts(), QueueCounts { adds: 3, retries: 0, depth: 1 });
+        assert_eq!(queue.counts(), QueueCounts { adds: 3, retries: 1, depth: 1 });
         assert_eq!((queue.pop(), queue.pop(), queue.next_wake()), (Some(7), None, None));
         queue.later(Timestamp::from_secs(4), WakeReason::Retry, 7);
         queue.clear();
-        assert_eq!(queue.counts(), QueueCounts { adds: 3, retries: 1, depth: 0 });
+        assert_eq!(queue.counts(), QueueCounts { adds: 3, retries: 2, depth: 0 });
     }
 }

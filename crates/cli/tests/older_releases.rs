@@ -157,7 +157,7 @@ fn where_rules_have_no_effect_policies_have_none_and_say_so() {
     let beta = "--runtime-config=resource.k8s.io/v1alpha3=false,resource.k8s.io/v1beta2=true";
     for (reason, words) in [
         ("RulesNotServed", &["--emulated-version=1.34", none][..]),
-        ("RulesOff", &["--emulated-version=1.34", "--feature-gates=DRADeviceTaints=true", alpha]),
+        ("RulesOff", &["--emulated-version=1.34", alpha]),
         ("RulesOff", &["--emulated-version=1.35", alpha]),
         ("RulesNotServed", &["--emulated-version=1.36", none]),
         ("RulesOff", &["--emulated-version=1.36", beta]),

@@ -230,7 +230,8 @@ fn a_breaker_holds_until_a_person_resets_it_and_says_so_in_its_status() {
             Err(guard.to_string())
         }
     });
-    assert_eq!(status["conditions"][0]["reason"], "TooManyOutOfService", "{status}");
+    let conditions = status["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(|one| one["reason"] == "TooManyOutOfService"), "{status}");
     assert!(stage.pod_now("a").unwrap()["metadata"]["deletionTimestamp"].is_null());
     let annotations = json!({"lazaret.dev/breaker-reset": "2999-01-01T00:00:00Z"});
     stage.merge(&format!("{GUARDS}/fleet"), &json!({"metadata": {"annotations": annotations}}));
