@@ -223,6 +223,7 @@ export interface DeviceTaintRule {
 
 export interface DeviceTaintRuleEvictions {
   atLeast?: boolean;
+  complete?: boolean;
   pods?: number;
   until?: string;
 }
@@ -234,6 +235,8 @@ export interface DeviceTaintRuleSpec {
 
 export interface DeviceTaintRuleStatus {
   conditions?: Array<Condition>;
+  effectiveSince?: string;
+  evicting?: Array<string>;
   evictions?: DeviceTaintRuleEvictions;
 }
 
@@ -318,6 +321,11 @@ export interface DisruptionGuard {
       status: string;
       type: string;
     }>;
+    selected?: {
+      devices?: number;
+      generation?: number;
+      problem?: string;
+    };
     window?: {
       open?: boolean;
       opensAt?: string;
