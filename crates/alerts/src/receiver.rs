@@ -265,7 +265,8 @@ impl Receiver {
     /// An alert that is a signal already fires on. Its end is put off when half of the time is over: most notifications write nothing.
     async fn repeated(&self, name: &str) -> Result<(), CallError> {
         let known = self.client.send(Call::get_at(SIGNALS.path("", name, ""))).await?;
-        let known: Value = serde_json::from_slice(&known).unwrap_or_default();
+        let known: Value =
+            serde_json::from_slice(&known).map_err(|error| CallError::Unavailable(error.to_string()))?;
         let until = known["metadata"]["annotations"][UNTIL].as_str().and_then(|text| text.parse().ok());
         let half: Option<jiff::Timestamp> = self.in_ms(REPEATED_WITHIN_MS / 2).parse().ok();
         if until.is_some_and(|until: jiff::Timestamp| Some(until) >= half) {

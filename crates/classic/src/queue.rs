@@ -39,7 +39,7 @@ pub(crate) struct Queue<I> {
     counts: QueueCounts,
 }
 
-/// What a queue has done since its machine began.
+/// Counts of a queue since its machine began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Items that were queued.

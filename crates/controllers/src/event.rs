@@ -22,7 +22,7 @@ pub(crate) struct Event<'a> {
     pub(crate) component: &'static str,
 }
 
-/// Leaves events in the postbox of a part. What is said again is counted, what is alike becomes one event, and of an object about which there is too
+/// Leaves events in the postbox of a part. A repeated event is counted, similar ones become one event, and of an object about which there is too
 /// much some is left out, as client-go's recorder does it. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {

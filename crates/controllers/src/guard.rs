@@ -69,7 +69,7 @@ fn read(object: &Object) -> Arc<DisruptionGuard> {
     )
 }
 
-/// What a guard selects, where its breaker stands, and whether a window is open, as its status. Parts that a guard has not are gone from it.
+/// The devices that a guard selects, where its breaker stands, and whether a window is open, as its status. Parts that a guard has not are gone from it.
 pub(crate) fn status_body(write: &SetGuardStatus, now: Timestamp) -> Value {
     let preview = &write.preview;
     let mut conditions = vec![understood(write, now)];

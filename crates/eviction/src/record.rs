@@ -164,7 +164,7 @@ impl Record {
     }
 }
 
-/// What became of a pod that a predecessor named.
+/// The fate of a pod that a predecessor named.
 enum Found {
     /// It is there.
     Stays(u32),

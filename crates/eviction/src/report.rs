@@ -115,7 +115,7 @@ impl Eviction {
                 && status::both_say_the_same(known.expired.as_ref(), expired.as_ref())
                 && status::both_say_the_same(known.held.as_ref(), held.as_ref())
             {
-                // What is stored names them.
+                // The stored status names them.
                 return self.names_are_stored(now, at, names);
             }
             // The instant of a condition is when its status changed; that of the first is also when it was last written.

@@ -50,7 +50,7 @@ pub(crate) struct RuleState {
     pub(crate) held: Option<Box<Held>>,
     /// Since when it is in force, if something held it or it had expired: patience counts from then on.
     pub(crate) effective_since: Option<Timestamp>,
-    /// What its next status says of that, if that is something else.
+    /// The instant in its next status, if that is another one.
     pub(crate) begins: Option<Timestamp>,
     pub(crate) status: StatusState,
     /// Whether what was there when the spec was first seen has been seen.
@@ -315,7 +315,7 @@ impl RuleState {
     /// is no exact count.
     fn recover(&mut self) {
         let until = self.progress.until.unwrap_or(Timestamp::from_millis(i64::MIN));
-        // What a complete status does not name, it counts.
+        // A complete status counts the pods that it does not name.
         let by_time = !self.progress.complete;
         let later = self.marks.values().filter(|mark| by_time && !mark.own && mark.at > until);
         self.counted_until =

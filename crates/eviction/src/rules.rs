@@ -17,7 +17,7 @@ use crate::{
     rule_state::RuleState,
 };
 
-/// What is new of a rule.
+/// The news of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
     /// This incarnation of it.

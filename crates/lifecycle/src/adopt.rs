@@ -43,7 +43,7 @@ impl Lifecycle {
     pub(crate) fn adopt(&mut self, now: Timestamp, mut incident: Incident, is_tainted: bool) -> Option<u64> {
         if !incident.is_open() {
             self.remember_return(&incident);
-            // What a policy only observed is no reason to distrust a device.
+            // An observed incident is no reason to distrust a device.
             let cleared = incident.is_enforced.then_some(incident.since);
             self.remember(&incident.device, incident.serial, cleared);
             return None;

@@ -14,7 +14,7 @@ use crate::{
     watcher::Fired,
 };
 
-/// What the rules of the policies that select a device say now, of those that enforce and of those that observe.
+/// The verdicts of the policies that select a device now: of those that enforce, and of those that observe.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     pub(crate) enforced: Verdict,

@@ -172,7 +172,7 @@ impl Lifecycle {
         }
         if let Some(known) = self.devices.get_mut(&before) {
             known.incident = None;
-            // What is not published any more is no device of its own.
+            // A name that is not published any more is no device of its own.
             let is_left = matches!(known.presence, Some(Presence::Unpublished | Presence::Gone));
             known.is_selected &= !is_left;
             known.is_vanished &= !is_left;

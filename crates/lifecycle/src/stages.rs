@@ -42,7 +42,7 @@ impl Lifecycle {
         // A rule goes on to hold at every look.
         let is_news = |incident: &Arc<Incident>| {
             if is_orphan {
-                // Nobody acts for it any more: a policy that demands as much goes on with it.
+                // Its policy is gone: another one that demands as much goes on with it.
                 return incident.stage != Stage::Abandoned && (stage == Stage::Draining || !is_out(incident));
             }
             is_news(incident, stage, fired, (now, probation_ms))
@@ -50,7 +50,7 @@ impl Lifecycle {
         if incident.is_some_and(|incident| !is_news(incident)) {
             return;
         }
-        // What a guard holds goes first: it is worse.
+        // A held verdict goes first: it is worse.
         if incident.and_then(|one| one.held.as_ref()).is_some_and(|held| held.stage > stage) {
             return;
         }
@@ -172,7 +172,7 @@ impl Lifecycle {
     /// Goes on where nobody has to say anything: calm, nobody left, a repair to begin, a time that is over. When to look again.
     pub(crate) fn advance(&mut self, now: Timestamp, device: &DeviceId, is_ill: bool) -> Option<Timestamp> {
         let known = self.devices.get(device)?;
-        // What keeps the next task from beginning does not use its time up.
+        // An obstacle of the next task does not use its time up.
         let is_kept = known.is_kept;
         let number = known.incident?;
         let incident = self.incidents.get(&number)?;
@@ -186,7 +186,7 @@ impl Lifecycle {
         let last = self.last_match(device);
         let calm_since = last.unwrap_or(incident.since).max(incident.times.decided.unwrap_or(incident.since));
         let calm_at = calm_since.plus_millis(policy.clear_after_ms);
-        // What a guard holds is yet to be carried out, however calm the device is meanwhile: a fatal signal may come once.
+        // A held verdict is yet to be carried out, however calm the device is meanwhile: a fatal signal may come once.
         let is_calm = !is_ill && now >= calm_at && incident.held.is_none();
         let since = incident.since;
         let timeout = policy.steps.get(incident.step).map(|step| since.plus_millis(step.timeout_ms));
@@ -400,7 +400,7 @@ impl Lifecycle {
         if stage == Stage::Cleared {
             incident.times.cleared = Some(now);
         }
-        // What a policy only observed is no reason to distrust a device.
+        // An observed incident is no reason to distrust a device.
         let cleared = (mode != Some(Mode::Observe)).then_some(now);
         let (device, serial) = (incident.device.clone(), incident.serial);
         if stage == Stage::Probation {

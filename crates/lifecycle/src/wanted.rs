@@ -41,7 +41,7 @@ impl Lifecycle {
         if !incident.is_enforced {
             return Wanted::default();
         }
-        // What is gone is not repaired, and a validation cannot mean one of two devices with one identity.
+        // A device that is gone is not repaired, and a validation cannot mean one of two devices with one identity.
         let may_run =
             incident.gone_since.is_none() && (incident.stage != Stage::Probation || incident.twin.is_none());
         let policy = policy.filter(|policy| may_run && policy.blocked.is_none());

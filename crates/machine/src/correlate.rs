@@ -14,7 +14,7 @@ const MESSAGES_MAX: usize = 10;
 const MESSAGES_MS: Millis = 600_000;
 /// The prefix of a combined event's message.
 const COMBINED: &str = "(combined from similar events): ";
-/// Objects, reasons and events that are remembered, of each. What is forgotten is written as if it was new.
+/// Objects, reasons and events that are remembered, of each. A forgotten one is written as if it was new.
 const REMEMBERED_MAX: usize = 4_096;
 const NANOSECONDS_PER_MILLI: u64 = 1_000_000;
 

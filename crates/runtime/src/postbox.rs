@@ -14,7 +14,7 @@ const FLYING_MAX: usize = 4;
 #[derive(Debug)]
 struct Letter {
     call: Call,
-    /// What is sent if the object of the call is not there.
+    /// The call that is sent if the object of this one is not there.
     otherwise: Option<Call>,
 }
 

@@ -55,7 +55,7 @@ impl Presences {
 }
 
 impl Levels {
-    /// What changed about the existence of devices with open incidents, before everything else: a device with another name is an input once the
+    /// Changes of the existence of devices with open incidents, before everything else: a device with another name is an input once the
     /// machine knows that the old name is not published. Costs the devices that changed, and all open incidents when nodes come or go.
     pub(crate) fn with_presence(
         &mut self,

@@ -233,7 +233,7 @@ mutants! {
     UnseenPolicyEnd = "unseen-policy-end",
     /// Health controllers do not hear that an incident is over.
     UnseenEnd = "unseen-end",
-    /// Health controllers are told of devices with incidents that they are not published.
+    /// Health controllers take devices with incidents for unpublished.
     PresumedGone = "presumed-gone",
     /// Incidents are stored without the flaps of their hardware.
     ForgetFlaps = "forget-flaps",

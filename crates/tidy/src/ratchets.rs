@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What was counted: a measure and a place, with how often it is found there. Places without a finding have no entry.
+/// Counts by measure and place. Places without a finding have no entry.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<(String, String), usize>);
 

@@ -1,4 +1,4 @@
-//! What is to become less never becomes more: circles between modules, long functions, types with many methods, words that are not plain.
+//! Counts that only fall: circles between modules, long functions, types with many methods, words that are not plain.
 //!
 //! `ratchets.list` has how much of each there is and where. A count that rises fails the test, and so does a row that is out of date:
 //! `UPDATE_RATCHETS=1 cargo test -p lazaret-tidy --test ratchets` writes lower counts.

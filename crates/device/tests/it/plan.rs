@@ -222,7 +222,7 @@ async fn rules_of_a_file_are_planned_with_all_that_they_say() {
     assert_eq!(one["estimatedSeconds"], 630);
     // It is noon: the window opens at two at night.
     let night = plan("{windows: [{start: \"02:00\", duration: 1h}]}").await;
-    // What the trainer tolerates counts from then on.
+    // The toleration of the trainer counts from then on.
     assert_eq!(night["estimatedSeconds"], 14 * 3_600 + 630);
     assert!(night["holds"][0].as_str().unwrap().starts_with("Window: 2 pods not evicted"), "{night}");
     // The budget permits none of the server's pods.

@@ -69,7 +69,7 @@ enum Progress {
     Done(Begins),
 }
 
-/// What is to begin, by the stage and the number of tasks before it.
+/// The task that is to begin, by the stage and the number of tasks before it.
 type Begins = (Stage, u32);
 
 impl Looks {
@@ -82,7 +82,7 @@ impl Looks {
         self.by_incident.remove(incident);
     }
 
-    /// What begins next needs another look.
+    /// The next task needs another look.
     pub(super) fn renew(&mut self, incident: &Text) {
         if let Some(look) = self.by_incident.get_mut(incident) {
             look.progress = Progress::No;

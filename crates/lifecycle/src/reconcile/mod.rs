@@ -129,7 +129,7 @@ impl Reconciler {
                 let used =
                     if let CoreInput::InUse { device, .. } = &heard { Some(device.clone()) } else { None };
                 self.lifecycle.handle(now, heard);
-                // What keeps its incident from going on may have ended.
+                // The obstacle of its incident may be gone.
                 let used = used.and_then(|device| self.lifecycle.incident_of(&device));
                 self.touched.extend(used.map(|incident| incident.name.clone()));
                 if let Some(device) = device {

@@ -1,4 +1,4 @@
-//! What the next step of an incident depends on, among the objects around its device.
+//! The objects around a device on which the next step of its incident depends.
 
 use alloc::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Scene {
         }
     }
 
-    /// What keeps an incident from going on, for people.
+    /// The obstacle of an incident, for people.
     fn why(&self, incident: &Incident, lifecycle: &Lifecycle, begins_task: bool) -> Option<Text> {
         let name = &incident.name;
         if !self.held.is_empty() {

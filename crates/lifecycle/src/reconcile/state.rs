@@ -378,7 +378,7 @@ impl Reconciler {
         made.is_some_and(|made| made.name == *name && made.uid == *uid)
     }
 
-    /// What is in the way of the task of an incident, if anything is.
+    /// The obstacle of the task of an incident, if there is one.
     pub(super) fn obstructed(&mut self, task: Text, why: Text) {
         let Some((name, _)) = task.rsplit_once('-') else { return };
         let name = Text::from(name);

@@ -34,7 +34,7 @@ fn stage(leader: &Leader) -> Option<Stage> {
     leader.core.lifecycle().incidents().next().map(|incident| incident.stage)
 }
 
-/// What is to be deleted.
+/// The objects that are to be deleted.
 fn dropped(leader: &mut Leader) -> Vec<Text> {
     leader.hear(Notice::Tick);
     let all = core::iter::from_fn(|| leader.core.poll_effect());

@@ -42,7 +42,7 @@ fn a_policy_that_enforces_has_an_incident_of_its_own_where_another_observes() {
         world.signal("late", "", true);
         assert_eq!(governed(&world), Some(("p".into(), Stage::Quarantined, true)), "{observer}");
         assert_eq!(world.taints(), ["NoSchedule"]);
-        // What is observed is no reason that the device is not calm.
+        // An observed signal is no reason that the device is not calm.
         world.lower("late");
         world.pass(16 * MINUTE);
         assert_eq!(governed(&world), Some(("p".into(), Stage::Probation, true)), "{observer}");
@@ -212,7 +212,7 @@ fn play(world: &mut World, event: &Event) {
 
 type Enforced = (String, Stage, Vec<&'static str>, usize, u32, usize);
 
-/// What is done to the device.
+/// The effects on the device.
 fn enforced(world: &World) -> Option<Enforced> {
     let id: DeviceId = device("gpu-0");
     let incident = world.machine.incident_of(&id).filter(|incident| incident.is_enforced)?;

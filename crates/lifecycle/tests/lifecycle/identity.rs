@@ -79,7 +79,7 @@ fn no_validation_begins_while_two_devices_have_one_identity() {
     assert!(validates(&world));
 }
 
-/// Nobody led when the device got another name.
+/// No controller led when the device got another name.
 #[test]
 fn a_new_leader_follows_hardware_that_was_renamed_before() {
     let mut world = World::new(policy());

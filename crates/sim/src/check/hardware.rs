@@ -28,7 +28,7 @@ impl World {
     pub(super) fn check_flaps(&mut self, stored: &Stored, incident: &Incident) {
         let was_in_service = stored.incident.waits_for.is_empty() || stored.incident.stage == Stage::Suspect;
         let goes_out = was_in_service && incident.is_enforced && incident.stage.is_out_of_service();
-        // What a policy counts changes with it, and two leaders may have written at a time.
+        // The count of a policy changes with it, and two leaders may have written at a time.
         let unclear = [Mark::PolicyWritten, Mark::PolicyDeleted, Mark::ModeChanged, Mark::LateWrite];
         let is_clear = unclear.iter().all(|mark| self.coverage.count(*mark) == 0);
         if !goes_out || !is_clear || incident.handled.repaired.is_some() {

@@ -182,7 +182,7 @@ impl World {
             let is_persons = incident.stage == Stage::Repairing && policy.steps.len() <= incident.step;
             // Its driver publishes two devices with one identity, or it is gone with its node.
             let is_persons = is_persons || incident.twin.is_some() || incident.gone_since.is_some();
-            // What a guard holds is carried out when it permits it, and a rule that is held waits for its approval.
+            // A held verdict is carried out when its guard permits it, and a rule that is held waits for its approval.
             let waits_for_guard = incident.held.is_some()
                 || self
                     .api

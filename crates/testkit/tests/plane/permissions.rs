@@ -24,6 +24,7 @@ fn role() -> Value {
             rule("", &["events"], &["create", "patch"]),
             rule("lazaret.dev", &["devicetaintpolicies", "disruptionguards", "resourceslicepatches", "taintreplacementpolicies"], &READ),
             rule("lazaret.dev", &["devicehealthpolicies", "deviceincidents", "devicesignals"], &READ),
+            rule("lazaret.dev", &["marks"], &["write"]),
             rule("batch", &["jobs"], &READ),
             rule("", &["nodes", "namespaces"], &READ),
         ],

@@ -34,6 +34,8 @@ fn who_may_not_read_nodes_says_so_and_works_for_devices() {
             "rules": [
                 {"apiGroups": groups, "resources": ["*"], "verbs": all},
                 {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/eviction", "events"], "verbs": all},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
+                {"apiGroups": ["lazaret.dev"], "resources": ["marks"], "verbs": ["write"]},
             ],
         }),
     );
