@@ -149,9 +149,8 @@ impl Args {
         let repair_namespaces = self.incidents.repair_namespaces()?;
         server.allow_repair_namespaces(repair_namespaces.clone());
         server.connect_to_nodes(self.nodes_api.connections(secrets.signer())?);
-        for plugin in &self.disable_admission_plugins {
-            server.disable_admission_plugin(*plugin);
-        }
+        let disabled = self.disable_admission_plugins.iter();
+        disabled.for_each(|plugin| server.disable_admission_plugin(*plugin));
         let listener = self.listen.bind("--listen").await?;
         let address = self.address.of(listener.local_addr().context("find out where it listens")?);
         server.set_address(address.clone());
