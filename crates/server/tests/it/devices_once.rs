@@ -1,6 +1,6 @@
 //! A device is allocated once, whoever writes the allocation and how.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     disk::{HangingDisk, over},
@@ -192,12 +192,20 @@ async fn a_write_that_nobody_waits_for_any_longer_still_holds_its_device() {
     conflict(put(&api, "b", &[result("gpu-0")]).await, "b", HELD_BY_A);
     tokio::time::resume();
     disk.hang(false);
-    while api.server.store().stats().disk_busy.is_some() {
-        tokio::task::yield_now().await;
-    }
+    // The thread that writes may not have begun yet.
+    let is_stored = async {
+        loop {
+            conflict(put(&api, "b", &[result("gpu-0")]).await, "b", HELD_BY_A);
+            let stored = api.get(&format!("{BASE}/a")).await.expect(200);
+            if stored["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0" {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, is_stored).await.expect("the write is stored once the disk answers");
     conflict(put(&api, "b", &[result("gpu-0")]).await, "b", HELD_BY_A);
-    let stored = api.get(&format!("{BASE}/a")).await.expect(200);
-    assert_eq!(stored["status"]["allocation"]["devices"]["results"][0]["device"], "gpu-0");
 }
 
 async fn publish(api: &Api, spec: Value) {
