@@ -19,6 +19,7 @@ use std::{
 };
 
 use lazaret_containers::{Choice, Namespaces, Phase, RootFs, SandboxSpec, probe};
+use lazaret_missing::not_run;
 use rustix::process::{Pid, Signal, kill_process};
 use support::{World, leftover};
 
@@ -74,7 +75,7 @@ fn nothing_is_left_of_runc_whose_shim_is_killed_while_it_makes_a_container() {
         for step in ["MAIN/socket", "MAIN/oci.log", "oci/ID"] {
             let crash = Crash { has_directory: true, ..Crash::new("runc") };
             if let Outcome::NotRun(why) = crash.at(step, Victim::Shim) {
-                return eprintln!("NOT RUN: {test}: {why}");
+                return not_run(test, "runc", why);
             }
         }
     }
@@ -137,7 +138,7 @@ fn killed_at_every_step(runtime: &'static str, test: &str) {
     for victim in [Victim::Agent, Victim::Shim, Victim::Both] {
         for step in STEPS {
             match Crash::new(runtime).at(step, victim) {
-                Outcome::NotRun(why) => return eprintln!("NOT RUN: {test}: {why}"),
+                Outcome::NotRun(why) => return not_run(test, runtime, why),
                 Outcome::NoSuchStep => {}
                 Outcome::Killed => seen += 1,
             }

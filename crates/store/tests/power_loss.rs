@@ -127,7 +127,7 @@ impl Bench {
         match Bench::try_new() {
             Ok(bench) => Some(bench),
             Err(why) => {
-                eprintln!("NOT RUN: no loss of power on a block device: {why}");
+                lazaret_missing::not_run("losses of power on a block device", "block-devices", why);
                 None
             }
         }

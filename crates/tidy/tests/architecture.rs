@@ -43,6 +43,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("storage", &[]),
     ("store", &["storage"]),
     ("memory", &["storage"]),
+    ("missing", &[]),
     ("print", &[]),
     ("dashboard", &[]),
     ("cdi", &[]),

@@ -25,7 +25,7 @@ const METAPHORS: &[(&str, &str)] = &[
 /// A name that may stand inside a module, where the input of another crate has to be told from the own one, but not in a public item.
 const PRIVATE_ONLY: (&str, &str) = ("Heard", "Change");
 /// Crates that only tests and developers run.
-const NOT_FOR_USERS: &[&str] = &["sim", "tidy", "testkit", "instructions", "nvml-double"];
+const NOT_FOR_USERS: &[&str] = &["sim", "tidy", "testkit", "instructions", "nvml-double", "missing"];
 
 /// The tic in a text, if it has one. Questions may begin with "What" and "Who".
 fn tic(text: &str) -> Option<&'static str> {

@@ -20,12 +20,13 @@ mod server;
 mod tools;
 
 use chromium::Browser;
+use lazaret_missing::not_run;
 
 /// A browser, or a word on why there is none.
 fn browser(test: &str) -> Option<Browser> {
     let found = chromium::find();
     if found.is_none() {
-        eprintln!("NOT RUN: {test}: there is no chromium");
+        not_run(test, "chromium", "there is no chromium");
     }
     found.map(|path| Browser::start(&path))
 }

@@ -70,9 +70,8 @@ fn expressions(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn prometheus_accepts_the_alerts_and_the_dashboard() {
     let Some(promtool) = program("promtool") else {
-        return eprintln!(
-            "NOT RUN: prometheus_accepts_the_alerts_and_the_dashboard: there is no promtool here"
-        );
+        let test = "prometheus_accepts_the_alerts_and_the_dashboard";
+        return lazaret_missing::not_run(test, "promtool", "there is no promtool");
     };
     let check = |file: &Path| tools::run(Command::new(&promtool).args(["check", "rules"]).arg(file));
     let alerts = check(&deploy("observability/rules.yaml"));

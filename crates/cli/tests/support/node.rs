@@ -30,7 +30,8 @@ pub(crate) fn runtime() -> &'static str {
     match is_root && has_runc && Path::new("/bin/busybox").exists() {
         true => "runc",
         false => {
-            eprintln!("pods are run as processes of this machine: no root, no runc or no /bin/busybox");
+            let why = "pods are run as processes of this machine: no root, no runc or no /bin/busybox";
+            lazaret_missing::not_run("isolation of pods", "runc", why);
             "processes"
         }
     }

@@ -18,6 +18,7 @@ use std::{
 use lazaret_containers::{
     Choice, ContainerSpec, ContainerState, Exit, Key, Options, Phase, RootFs, Runtime, SandboxSpec, probe,
 };
+use lazaret_missing::not_run;
 use tempfile::TempDir;
 
 const APPLETS: &[&str] = &[
@@ -62,14 +63,14 @@ impl World {
         let image = match busybox(&folder.path().join("image")) {
             Ok(image) => image,
             Err(why) => {
-                eprintln!("NOT RUN: {test}: {why}");
+                not_run(test, "busybox", why);
                 return None;
             }
         };
         let runtime = match probe(choice, options.clone()).await {
             Ok(runtime) => runtime,
             Err(why) => {
-                eprintln!("NOT RUN: {test}: {why}");
+                not_run(test, &format!("{choice:?}").to_lowercase(), why);
                 return None;
             }
         };
